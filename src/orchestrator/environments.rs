@@ -391,7 +391,7 @@ impl EnvironmentBuilder<'_> {
                 let RunLayout { run, state, .. } = self.layout;
                 let engine = self.engines.connect(docker, self.host)?;
                 Arc::new(build_container(
-                    engine,
+                    &engine,
                     runner,
                     docker,
                     (*run, state),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Child;
+use tokio::process::{Child, ChildStdin};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -29,6 +29,8 @@ const ALIVE_OPTIONS: [&str; 2] = ["ServerAliveInterval=10", "ServerAliveCountMax
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
 /// Timeout for the rest of the messages of an `ssh` that ends.
 const MESSAGES_TIME_MAX: Duration = Duration::from_secs(1);
+/// Timeout for an `ssh` whose sockets have closed to be gone.
+const ENDING_TIME_MAX: Duration = Duration::from_millis(500);
 /// The most that is read of what the host prints while it logs in, in bytes.
 const GREETING_BYTES_MAX: usize = 64 * 1024;
 /// The most that is kept of the messages of `ssh`, in bytes.
@@ -76,6 +78,8 @@ pub(super) struct SshTunnel {
 #[derive(Debug)]
 struct SshProcess {
     child: Child,
+    /// Its standard input: when this closes, the connection ends. Waiting for a child closes its own.
+    _until: Option<ChildStdin>,
     /// The end of what it has written to standard error.
     messages: Arc<StdMutex<Vec<u8>>>,
 }
@@ -129,9 +133,11 @@ impl SshTunnel {
     pub(super) async fn lost_reason(&self) -> Option<String> {
         let mut current = self.process.lock().await;
         let running = current.as_mut()?;
-        if matches!(running.child.try_wait(), Ok(None)) {
-            return None;
-        }
+        // Its sockets close a little before it has ended.
+        timeout(ENDING_TIME_MAX, running.child.wait())
+            .await
+            .ok()?
+            .ok()?;
         let said = running.said();
         let why = if said.is_empty() {
             "`ssh` has ended"
@@ -171,7 +177,11 @@ impl SshTunnel {
         let messages = Arc::new(StdMutex::new(Vec::new()));
         let reader = child.stderr.take();
         let reading = tokio::spawn(keep_end(reader, Arc::clone(&messages)));
-        let mut running = SshProcess { child, messages };
+        let mut running = SshProcess {
+            _until: child.stdin.take(),
+            child,
+            messages,
+        };
         let stdout = running.child.stdout.take();
         let answer = timeout(CONNECT_TIME_MAX, socket_line(stdout)).await;
         let failed = match answer {

@@ -15,7 +15,7 @@ use crate::world::sandbox::docker::sent_files::incoming::{
     IncomingContent, IncomingEntry, IncomingFiles,
 };
 use crate::world::sandbox::docker::sent_files::local_trees::LocalTrees;
-use crate::world::sandbox::docker::sent_files::{SentEntries, SentEntry, TreeEntry};
+use crate::world::sandbox::docker::sent_files::{RemoteEntry, SentEntries, SentEntry};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::slot::set_dir_mode;
 use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
@@ -49,8 +49,14 @@ pub(super) fn apply_changes(
     }
     for (path, found) in incoming.entries() {
         let is_unchanged = sent.get(path).is_some_and(|sent| is_same(sent, found));
-        let is_directory = matches!(found.what, TreeEntry::Directory { .. });
-        if !is_unchanged && !(is_directory && roots.contains(path)) {
+        let is_directory = matches!(found.what, RemoteEntry::Directory { .. });
+        // The engine creates the directories above what is sent.
+        let is_above = || {
+            let mut open = reachable.open.iter();
+            !sent.contains_key(path) && open.any(|opening| opening.path.is_within(path))
+        };
+        let is_given = is_directory && (roots.contains(path) || is_above());
+        if !is_unchanged && !is_given {
             applier.write(path, found, sent);
         }
     }
@@ -76,12 +82,12 @@ fn removed_paths(roots: &[AbsPath], sent: &SentEntries, incoming: &IncomingFiles
 /// not sent.
 fn is_same(sent: &SentEntry, found: &IncomingEntry) -> bool {
     match (&sent.what, &found.what) {
-        (TreeEntry::File { digest, .. }, TreeEntry::File { digest: now, .. })
+        (RemoteEntry::File { digest, .. }, RemoteEntry::File { digest: now, .. })
             if sent.permission == Permission::Read =>
         {
             digest == now
         }
-        (TreeEntry::Directory { .. }, TreeEntry::Directory { .. })
+        (RemoteEntry::Directory { .. }, RemoteEntry::Directory { .. })
             if sent.permission == Permission::Read =>
         {
             true
@@ -123,12 +129,12 @@ impl ChangeApplier<'_> {
         };
         let (parent, name) = dir.parent_of(&rel)?;
         match &entry.what {
-            TreeEntry::Directory { .. } => parent.remove_dir(name),
-            TreeEntry::File { .. } if entry.local != Some(found.version) => {
+            RemoteEntry::Directory { .. } => parent.remove_dir(name),
+            RemoteEntry::File { .. } if entry.local != Some(found.version) => {
                 Err(FileSystemError::Changed)
             }
-            TreeEntry::File { .. } | TreeEntry::Link { .. } => parent.unlink(name),
-            TreeEntry::Unknown => Err(FileSystemError::Exists),
+            RemoteEntry::File { .. } | RemoteEntry::Link { .. } => parent.unlink(name),
+            RemoteEntry::Unknown => Err(FileSystemError::Exists),
         }
     }
 
@@ -146,7 +152,7 @@ impl ChangeApplier<'_> {
             Ok(local) => (found.what.clone(), local),
             Err(why) => {
                 self.refused.push((path.clone(), why));
-                (TreeEntry::Unknown, None)
+                (RemoteEntry::Unknown, None)
             }
         };
         let entry = SentEntry {
@@ -166,16 +172,16 @@ impl ChangeApplier<'_> {
     ) -> Result<Option<FileFingerprint>, FileSystemError> {
         let earlier = sent.get(path);
         match &found.what {
-            TreeEntry::Directory { bits } => {
+            RemoteEntry::Directory { bits } => {
                 let (dir, rel) = self.trees.locate(path)?;
                 let (parent, name) = dir.parent_of(&rel)?;
                 drop(dir.make_dirs(&rel)?);
                 let bits = Mode::from_raw_mode(bits | OWNER_BITS);
                 set_dir_mode(&parent, name, bits).map(|()| None)
             }
-            TreeEntry::Link { target } => self.write_link(path, target, earlier).map(|()| None),
-            TreeEntry::File { bits, .. } => {
-                let file = ChangedFile {
+            RemoteEntry::Link { target } => self.write_link(path, target, earlier).map(|()| None),
+            RemoteEntry::File { bits, .. } => {
+                let file = IncomingFile {
                     path,
                     bits: *bits,
                     modified_ns: found.modified_ns,
@@ -183,7 +189,7 @@ impl ChangeApplier<'_> {
                 };
                 self.write_file(&file, &found.content, sent).map(Some)
             }
-            TreeEntry::Unknown => Err(FileSystemError::Missing),
+            RemoteEntry::Unknown => Err(FileSystemError::Missing),
         }
     }
 
@@ -195,7 +201,7 @@ impl ChangeApplier<'_> {
     ) -> Result<(), FileSystemError> {
         let (dir, rel) = self.trees.locate(path)?;
         let (parent, name) = dir.parent_of(&rel)?;
-        if earlier.is_some_and(|earlier| matches!(earlier.what, TreeEntry::Link { .. })) {
+        if earlier.is_some_and(|earlier| matches!(earlier.what, RemoteEntry::Link { .. })) {
             // What replaced the link here meanwhile is kept.
             drop(dir.link_target(&rel)?);
             parent.unlink(name)?;
@@ -205,7 +211,7 @@ impl ChangeApplier<'_> {
 
     fn write_file(
         &mut self,
-        file: &ChangedFile<'_>,
+        file: &IncomingFile<'_>,
         content: &IncomingContent,
         sent: &SentEntries,
     ) -> Result<FileFingerprint, FileSystemError> {
@@ -252,7 +258,7 @@ impl ChangeApplier<'_> {
 }
 
 /// A file to write.
-struct ChangedFile<'a> {
+struct IncomingFile<'a> {
     path: &'a AbsPath,
     bits: u32,
     modified_ns: i128,

@@ -20,8 +20,10 @@ use tokio::time::timeout;
 use crate::path::AbsPath;
 use crate::sandbox_policy::returned_entry::returned_path;
 use crate::text::escape_name;
+use crate::world::sandbox::docker::command::ContainerExec;
 use crate::world::sandbox::docker::engine::ContainerEngine;
-use crate::world::sandbox::docker::sent_files::{SentEntries, TreeEntry};
+use crate::world::sandbox::docker::sent_files::listing::is_large;
+use crate::world::sandbox::docker::sent_files::{RemoteEntry, SentEntries, SentEntry};
 use crate::world::sys::meta::SECOND_NS;
 use crate::world::sys::spool::SpoolFile;
 
@@ -57,7 +59,7 @@ pub(super) struct IncomingFiles {
 #[derive(Clone, Debug)]
 pub(super) struct IncomingEntry {
     /// What it is.
-    pub(super) what: TreeEntry,
+    pub(super) what: RemoteEntry,
     /// Where the content of a file is.
     pub(super) content: IncomingContent,
     /// Its modification time, in nanoseconds since 1970.
@@ -108,6 +110,38 @@ impl IncomingFiles {
     /// Returns the pipes, devices and other files that are never taken over.
     pub(super) fn special_files(&self) -> &[(AbsPath, &'static str)] {
         &self.special
+    }
+
+    /// Returns whether listing this much is cheaper than fetching it.
+    pub(super) fn is_large(&self) -> bool {
+        is_large(self.entries.len(), self.bytes)
+    }
+
+    /// Adds a directory that was listed.
+    pub(super) fn add_listed_directory(&mut self, path: &AbsPath, bits: u32) {
+        let what = RemoteEntry::Directory { bits };
+        self.add_known(path, what, IncomingContent::Nothing);
+    }
+
+    /// Adds a file or symlink that is as it was sent.
+    pub(super) fn add_as_sent(&mut self, path: &AbsPath, sent: &SentEntry) {
+        let content = IncomingContent::AsSent(path.clone());
+        self.add_known(path, sent.what.clone(), content);
+    }
+
+    /// Adds a file that is never taken over.
+    pub(super) fn add_special(&mut self, path: &AbsPath) {
+        let what = "it is a pipe, a socket or a device";
+        self.special.push((path.clone(), what));
+    }
+
+    fn add_known(&mut self, path: &AbsPath, what: RemoteEntry, content: IncomingContent) {
+        let entry = IncomingEntry {
+            what,
+            content,
+            modified_ns: 0,
+        };
+        self.entries.insert(path.clone(), entry);
     }
 
     /// Returns the temporary file with the content.
@@ -217,7 +251,7 @@ impl IncomingFiles {
             names.target.clone().or(short).unwrap_or_default()
         };
         let (what, content) = if kind == EntryType::Directory {
-            (TreeEntry::Directory { bits }, IncomingContent::Nothing)
+            (RemoteEntry::Directory { bits }, IncomingContent::Nothing)
         } else if kind == EntryType::Symlink {
             (link(&target())?, IncomingContent::Nothing)
         } else if kind == EntryType::Link {
@@ -255,7 +289,7 @@ impl IncomingFiles {
 
     fn is_directory(&self, path: Option<&AbsPath>) -> bool {
         let entry = path.and_then(|path| self.entries.get(path));
-        entry.is_some_and(|entry| matches!(entry.what, TreeEntry::Directory { .. }))
+        entry.is_some_and(|entry| matches!(entry.what, RemoteEntry::Directory { .. }))
     }
 
     /// Keeps the content of a file, unless it is as it was sent.
@@ -265,7 +299,7 @@ impl IncomingFiles {
         bits: u32,
         entry: &mut Entry<'_, impl Read>,
         sent: &SentEntries,
-    ) -> io::Result<(TreeEntry, IncomingContent)> {
+    ) -> io::Result<(RemoteEntry, IncomingContent)> {
         let size_bytes = entry.header().entry_size()?;
         self.take_bytes(size_bytes)?;
         let offset = self.spool.size_bytes();
@@ -286,23 +320,29 @@ impl IncomingFiles {
         let digest: [u8; 32] = digest.finalize().into();
         let earlier = sent.get(path).map(|sent| &sent.what);
         let is_as_sent =
-            matches!(earlier, Some(TreeEntry::File { digest: known, .. }) if *known == digest);
+            matches!(earlier, Some(RemoteEntry::File { digest: known, .. }) if *known == digest);
         let content = if is_as_sent {
             self.spool.truncate(offset)?;
             IncomingContent::AsSent(path.clone())
         } else {
             IncomingContent::Spooled { offset, size_bytes }
         };
-        Ok((TreeEntry::File { digest, bits }, content))
+        Ok((RemoteEntry::File { digest, bits }, content))
     }
 
     /// Returns the file that a hard link names: it must have come before in the same archive. It becomes
     /// a file of its own here.
-    fn hard_link(&self, root: &AbsPath, target: &[u8]) -> io::Result<(TreeEntry, IncomingContent)> {
+    fn hard_link(
+        &self,
+        root: &AbsPath,
+        target: &[u8],
+    ) -> io::Result<(RemoteEntry, IncomingContent)> {
         let path = returned_path(root, target)
             .map_err(|why| refused(format!("the target of a hard link: {why}")))?;
         match self.entries.get(&path) {
-            Some(IncomingEntry { what, content, .. }) if matches!(what, TreeEntry::File { .. }) => {
+            Some(IncomingEntry { what, content, .. })
+                if matches!(what, RemoteEntry::File { .. }) =>
+            {
                 Ok((what.clone(), content.clone()))
             }
             Some(_) | None => Err(refused(
@@ -323,11 +363,11 @@ impl IncomingFiles {
     }
 }
 
-fn link(target: &[u8]) -> io::Result<TreeEntry> {
+fn link(target: &[u8]) -> io::Result<RemoteEntry> {
     if target.is_empty() || target.len() > TARGET_BYTES_MAX || target.contains(&0) {
         return Err(refused("the target of a symlink is malformed"));
     }
-    Ok(TreeEntry::Link {
+    Ok(RemoteEntry::Link {
         target: PathBuf::from(OsStr::from_bytes(target)),
     })
 }
@@ -351,23 +391,35 @@ fn refused(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
 
-/// An archive of a path in a container while it is downloaded.
-pub(super) struct ArchiveDownload<'e> {
+/// What an engine sends, while it is downloaded.
+pub(super) struct EngineDownload<'e> {
     engine: &'e ContainerEngine,
     parts: Pin<Box<dyn Stream<Item = Result<Vec<u8>, EngineError>> + 'e>>,
     part: io::Cursor<Vec<u8>>,
     failure: Option<EngineError>,
 }
 
-impl<'e> ArchiveDownload<'e> {
-    /// Begins to download `path`.
-    pub(super) fn start(engine: &'e ContainerEngine, container: &'e str, path: &AbsPath) -> Self {
+impl<'e> EngineDownload<'e> {
+    /// Begins to download an archive of `path`.
+    pub(super) fn archive(engine: &'e ContainerEngine, container: &'e str, path: &AbsPath) -> Self {
         let options = DownloadFromContainerOptionsBuilder::default().path(&path.to_string());
         let api = &engine.client.api;
         let parts = api.download_from_container(container, Some(options.build()));
+        Self::of(engine, parts.map(|part| part.map(|part| part.to_vec())))
+    }
+
+    /// Begins to download the standard output of a command.
+    pub(super) fn output(engine: &'e ContainerEngine, exec: ContainerExec) -> Self {
+        Self::of(engine, exec.into_stdout())
+    }
+
+    fn of(
+        engine: &'e ContainerEngine,
+        parts: impl Stream<Item = Result<Vec<u8>, EngineError>> + 'e,
+    ) -> Self {
         Self {
             engine,
-            parts: Box::pin(parts.map(|part| part.map(|part| part.to_vec()))),
+            parts: Box::pin(parts),
             part: io::Cursor::default(),
             failure: None,
         }
@@ -379,7 +431,7 @@ impl<'e> ArchiveDownload<'e> {
     }
 }
 
-impl Read for ArchiveDownload<'_> {
+impl Read for EngineDownload<'_> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         loop {
             let count = self.part.read(room)?;

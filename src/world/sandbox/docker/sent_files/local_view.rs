@@ -14,7 +14,7 @@ use crate::permissions::history::FileFingerprint;
 use crate::sandbox_policy::AccessiblePath;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::sent_files::local_trees::LocalTrees;
-use crate::world::sandbox::docker::sent_files::{SentEntries, SentEntry, TreeEntry};
+use crate::world::sandbox::docker::sent_files::{RemoteEntry, SentEntries, SentEntry};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -145,13 +145,13 @@ impl ViewReader<'_> {
         let is_read = permission == Permission::Read;
         let mut local = None;
         let what = match meta.kind {
-            FileKind::Directory if is_read => TreeEntry::Directory {
+            FileKind::Directory if is_read => RemoteEntry::Directory {
                 bits: READ_DIRECTORY,
             },
-            FileKind::Directory => TreeEntry::Directory {
+            FileKind::Directory => RemoteEntry::Directory {
                 bits: bits | WRITE_DIRECTORY,
             },
-            FileKind::Link => TreeEntry::Link {
+            FileKind::Link => RemoteEntry::Link {
                 target: dir.link_target(rel)?,
             },
             FileKind::File => {
@@ -160,9 +160,11 @@ impl ViewReader<'_> {
                     .get(path)
                     .filter(|sent| sent.local == Some(meta.version));
                 let (digest, version) = match known.map(|sent| &sent.what) {
-                    Some(TreeEntry::File { digest, .. }) => (*digest, meta.version),
+                    Some(RemoteEntry::File { digest, .. }) => (*digest, meta.version),
                     Some(
-                        TreeEntry::Directory { .. } | TreeEntry::Link { .. } | TreeEntry::Unknown,
+                        RemoteEntry::Directory { .. }
+                        | RemoteEntry::Link { .. }
+                        | RemoteEntry::Unknown,
                     )
                     | None => match digest_of(dir, rel)? {
                         Some(read) => read,
@@ -176,7 +178,7 @@ impl ViewReader<'_> {
                 } else {
                     bits
                 };
-                TreeEntry::File { digest, bits }
+                RemoteEntry::File { digest, bits }
             }
             FileKind::Fifo | FileKind::Socket | FileKind::Device => return Ok(()),
         };

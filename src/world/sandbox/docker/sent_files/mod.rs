@@ -7,10 +7,11 @@ mod local_trees;
 mod local_view;
 mod outgoing;
 mod incoming;
+mod listing;
 mod apply;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,21 +32,26 @@ use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::sandbox::docker::instance::REMOVED;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::sent_files::apply::apply_changes;
-use crate::world::sandbox::docker::sent_files::incoming::{ArchiveDownload, IncomingFiles};
+use crate::world::sandbox::docker::sent_files::incoming::{EngineDownload, IncomingFiles};
+use crate::world::sandbox::docker::sent_files::listing::{ListedKind, RemoteListing, is_large};
 use crate::world::sandbox::docker::sent_files::local_view::read_view;
 use crate::world::sandbox::docker::sent_files::outgoing::{EntryOwners, pack, upload};
 use crate::world::sys::spool::SpoolFile;
 
 /// Timeout for removing files in a container.
 const REMOVAL_TIME_MAX: Duration = Duration::from_mins(2);
-/// Number of paths that one command removes.
-const REMOVAL_PATHS_MAX: usize = 200;
+/// Number of paths that one command removes or packs.
+const COMMAND_PATHS_MAX: usize = 200;
+/// The most changed files that are fetched one by one; more are fetched with everything around them.
+const PACKED_FILES_MAX: usize = 2000;
+/// The largest listing that is read, in bytes.
+const LISTING_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The most refused changes that are named.
 const REFUSED_NAMED_MAX: usize = 10;
 
 /// One name in a tree, as it is in a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum TreeEntry {
+enum RemoteEntry {
     /// A directory with these permission bits.
     Directory { bits: u32 },
     /// A file with the SHA-256 of its content.
@@ -59,7 +65,7 @@ enum TreeEntry {
 /// One name that was sent to a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SentEntry {
-    what: TreeEntry,
+    what: RemoteEntry,
     /// Whether commands may change it.
     permission: Permission,
     /// The version of the file here that it is a copy of.
@@ -74,6 +80,10 @@ type SentEntries = BTreeMap<AbsPath, SentEntry>;
 pub(super) struct SentFiles {
     /// `None` if that is not known: then everything is removed there and sent again.
     entries: Option<SentEntries>,
+    /// Whether so much is in the writable trees that they are listed before they are fetched.
+    is_large: bool,
+    /// The listing at the last time that changes were fetched.
+    listing: Option<RemoteListing>,
     /// Pipes and devices that were reported already.
     reported: BTreeSet<AbsPath>,
 }
@@ -134,7 +144,7 @@ impl AgentContainer {
 
     /// Forgets what was sent, because there is another container now.
     pub(super) fn forget_sent_files(&self) {
-        self.lock_sent().entries = None;
+        *self.lock_sent() = SentFiles::default();
     }
 
     fn lock_sent(&self) -> MutexGuard<'_, SentFiles> {
@@ -150,7 +160,7 @@ impl AgentContainer {
         let Err(fault) = self.send_changes(&guard, reachable, &mut sent) else {
             return Ok(());
         };
-        sent.entries = None;
+        *sent = SentFiles::default();
         drop(sent);
         match fault {
             TransferFault::Engine(error) if is_missing(&error) && guard.is_open() => {
@@ -187,6 +197,11 @@ impl AgentContainer {
                 pack(archive, reachable, &view, &changes.added, owners)
             })?;
         }
+        let sizes = view.values().filter_map(|entry| entry.local);
+        let bytes = sizes
+            .map(|version| version.size_bytes)
+            .fold(0, u64::saturating_add);
+        sent.is_large |= is_large(view.len(), bytes);
         sent.entries = Some(view);
         Ok(())
     }
@@ -199,7 +214,7 @@ impl AgentContainer {
         paths: &[&AbsPath],
         users: &[ContainerUser],
     ) -> std::result::Result<(), TransferFault> {
-        for paths in paths.chunks(REMOVAL_PATHS_MAX) {
+        for paths in paths.chunks(COMMAND_PATHS_MAX) {
             let mut is_removed = true;
             for user in users {
                 let names = paths.iter().map(ToString::to_string);
@@ -244,20 +259,24 @@ impl AgentContainer {
             return Ok(Vec::new());
         };
         let roots = written_roots(reachable, entries);
-        let spool = SpoolFile::new_in(&self.spool_place);
-        let spool = spool.map_err(|error| Error::io("cannot create a temporary file", error))?;
-        let mut incoming = IncomingFiles::new(spool);
-        for root in &roots {
-            let mut download = ArchiveDownload::start(&self.engine, guard.id(), root);
-            let read = incoming.read(root, &mut download, entries);
-            if let Some(error) = download.take_failure() {
-                return Err(error.into());
+        let listing = if sent.is_large {
+            self.list_there(guard, &roots)?
+        } else {
+            None
+        };
+        let listed = match (&listing, &sent.listing) {
+            (Some(now), Some(earlier)) => {
+                self.fetch_listed(guard, &roots, entries, (earlier, now))?
             }
-            read.map_err(|error| {
-                let message = format!("what the engine sent of `{root}` is refused: {error}");
-                Error::new(ErrorKind::Environment, message)
-            })?;
-        }
+            (Some(_) | None, _) => None,
+        };
+        let incoming = match listed {
+            Some(incoming) => incoming,
+            None => self.fetch_all(guard, &roots, entries)?,
+        };
+        sent.is_large =
+            incoming.is_large() || listing.as_ref().is_some_and(RemoteListing::is_large);
+        sent.listing = listing;
         let mut refused = apply_changes(reachable, &roots, entries, &incoming);
         for (path, what) in incoming.special_files() {
             if sent.reported.insert(path.clone()) {
@@ -265,6 +284,101 @@ impl AgentContainer {
             }
         }
         Ok(remarks(&refused))
+    }
+
+    /// Fetches everything below `roots`.
+    fn fetch_all(
+        &self,
+        guard: &ContainerGuard<'_>,
+        roots: &[AbsPath],
+        sent: &SentEntries,
+    ) -> std::result::Result<IncomingFiles, TransferFault> {
+        let mut incoming = self.new_incoming()?;
+        for root in roots {
+            let mut download = EngineDownload::archive(&self.engine, guard.id(), root);
+            let read = incoming.read(root, &mut download, sent);
+            if let Some(error) = download.take_failure() {
+                return Err(error.into());
+            }
+            read.map_err(|error| refused_archive(root, &error))?;
+        }
+        Ok(incoming)
+    }
+
+    /// Lists everything below `roots`; `None` if the image lacks the programs, or a name cannot be
+    /// listed.
+    fn list_there(
+        &self,
+        guard: &ContainerGuard<'_>,
+        roots: &[AbsPath],
+    ) -> std::result::Result<Option<RemoteListing>, TransferFault> {
+        let user = self.engine.client.container_user();
+        let paths = roots.iter().map(ToString::to_string);
+        let exec = self.start(guard, ContainerCommand::listing(user, paths))?;
+        let id = exec.id().to_owned();
+        let mut output = Vec::new();
+        let download = EngineDownload::output(&self.engine, exec);
+        let read = download.take(LISTING_BYTES_MAX).read_to_end(&mut output);
+        let client = &self.engine.client;
+        if read.is_err() || u64::try_from(output.len()).is_ok_and(|size| size == LISTING_BYTES_MAX)
+        {
+            return Ok(None);
+        }
+        let ended = self.engine.block_on(exit_status(client, &id))?;
+        let listing = RemoteListing::parse(&output, roots);
+        Ok(listing.filter(|_| ended == ExitReason::Exited(0)))
+    }
+
+    /// Fetches what changed between two listings; `None` if that is too much, or cannot be packed there:
+    /// then everything is fetched.
+    fn fetch_listed(
+        &self,
+        guard: &ContainerGuard<'_>,
+        roots: &[AbsPath],
+        sent: &SentEntries,
+        (earlier, now): (&RemoteListing, &RemoteListing),
+    ) -> std::result::Result<Option<IncomingFiles>, TransferFault> {
+        let mut incoming = self.new_incoming()?;
+        let mut changed: Vec<&AbsPath> = Vec::new();
+        for (path, kind) in now.compare(earlier) {
+            match (kind, sent.get(path)) {
+                (ListedKind::Directory { bits }, _) => incoming.add_listed_directory(path, bits),
+                (ListedKind::Special, _) => incoming.add_special(path),
+                (ListedKind::Unchanged, Some(sent)) => incoming.add_as_sent(path, sent),
+                (ListedKind::Unchanged, None) | (ListedKind::Changed, _) => changed.push(path),
+            }
+        }
+        let is_text = |path: &&AbsPath| path.as_path().to_str().is_some();
+        if changed.len() > PACKED_FILES_MAX || !changed.iter().all(is_text) {
+            return Ok(None);
+        }
+        for root in roots {
+            let parent = root.parent().unwrap_or_else(AbsPath::top);
+            let below = changed.iter().filter(|path| path.is_within(root));
+            let names: Vec<_> = below.filter_map(|path| path.below(&parent)).collect();
+            for names in names.chunks(COMMAND_PATHS_MAX) {
+                let names = names.iter().map(ToString::to_string);
+                let user = self.engine.client.container_user();
+                let packing = ContainerCommand::packing(user, parent.to_string(), names);
+                let mut download =
+                    EngineDownload::output(&self.engine, self.start(guard, packing)?);
+                let read = incoming.read(root, &mut download, sent);
+                if let Some(error) = download.take_failure() {
+                    return Err(error.into());
+                }
+                read.map_err(|error| refused_archive(root, &error))?;
+            }
+        }
+        let has_all = changed
+            .iter()
+            .all(|path| incoming.entries().contains_key(*path));
+        Ok(has_all.then_some(incoming))
+    }
+
+    fn new_incoming(&self) -> std::result::Result<IncomingFiles, TransferFault> {
+        let spool = SpoolFile::new_in(&self.spool_place);
+        let spool = spool.map_err(|error| Error::io("cannot create a temporary file", error))?;
+        Ok(IncomingFiles::new(spool))
     }
 
     fn transfer_error(&self, what: &str, fault: TransferFault) -> Error {
@@ -277,6 +391,11 @@ impl AgentContainer {
             }
         }
     }
+}
+
+fn refused_archive(root: &AbsPath, why: &io::Error) -> Error {
+    let message = format!("what the engine sent of `{root}` is refused: {why}");
+    Error::new(ErrorKind::Environment, message)
 }
 
 /// Returns the trees and files that commands may write to, without those inside others.
@@ -356,14 +475,14 @@ impl<'a> SendPlan<'a> {
     }
 }
 
-impl TreeEntry {
+impl RemoteEntry {
     /// Returns whether both are directories, files or symlinks.
     fn has_kind_of(&self, other: &Self) -> bool {
         match self {
-            TreeEntry::Directory { .. } => matches!(other, TreeEntry::Directory { .. }),
-            TreeEntry::File { .. } => matches!(other, TreeEntry::File { .. }),
-            TreeEntry::Link { .. } => matches!(other, TreeEntry::Link { .. }),
-            TreeEntry::Unknown => false,
+            RemoteEntry::Directory { .. } => matches!(other, RemoteEntry::Directory { .. }),
+            RemoteEntry::File { .. } => matches!(other, RemoteEntry::File { .. }),
+            RemoteEntry::Link { .. } => matches!(other, RemoteEntry::Link { .. }),
+            RemoteEntry::Unknown => false,
         }
     }
 }

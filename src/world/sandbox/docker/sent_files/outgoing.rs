@@ -18,7 +18,9 @@ use crate::world::sandbox::docker::client::ContainerUser;
 use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::sent_files::local_trees::LocalTrees;
-use crate::world::sandbox::docker::sent_files::{SentEntries, SentEntry, TransferFault, TreeEntry};
+use crate::world::sandbox::docker::sent_files::{
+    RemoteEntry, SentEntries, SentEntry, TransferFault,
+};
 use crate::world::sys::meta::SECOND_NS;
 
 /// Size of a chunk of an archive, in bytes.
@@ -92,17 +94,17 @@ fn append(
     header.set_gid(owner.gid.into());
     header.set_size(0);
     match &entry.what {
-        TreeEntry::Directory { bits } => {
+        RemoteEntry::Directory { bits } => {
             header.set_entry_type(EntryType::Directory);
             header.set_mode(*bits);
             builder.append_data(&mut header, below, io::empty())
         }
-        TreeEntry::Link { target } => {
+        RemoteEntry::Link { target } => {
             header.set_entry_type(EntryType::Symlink);
             header.set_mode(LINK_BITS);
             builder.append_link(&mut header, below, target)
         }
-        TreeEntry::File { bits, .. } => {
+        RemoteEntry::File { bits, .. } => {
             let changed = || io::Error::other(format!("`{path}` was changed while it was sent"));
             let (dir, rel) = trees.locate(path).map_err(io::Error::other)?;
             let (content, meta) = dir.open_file(&rel).map_err(io::Error::other)?;
@@ -125,7 +127,7 @@ fn append(
                 Ok(())
             }
         }
-        TreeEntry::Unknown => Ok(()),
+        RemoteEntry::Unknown => Ok(()),
     }
 }
 

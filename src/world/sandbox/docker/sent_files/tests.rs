@@ -5,6 +5,7 @@ use std::fs::{self, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::result::Result;
 
 use proptest::prelude::*;
 use tar::{EntryType, Header};
@@ -264,7 +265,7 @@ fn only_what_changed_is_sent_again() {
     removed_there
         .get_mut(&trees.path("p/ws/kept"))
         .unwrap()
-        .what = TreeEntry::Unknown;
+        .what = RemoteEntry::Unknown;
     let plan = SendPlan::compare(&removed_there, &second);
     assert_eq!(owned(&plan.removed), paths(&["p/ws/kept"]));
     assert_eq!(owned(&plan.added), paths(&["p/ws/kept"]));
@@ -619,6 +620,6 @@ fn files_may_be_larger_than_a_chunk() {
     fs::set_permissions(run.as_path(), Permissions::from_mode(0o751)).unwrap();
     assert!(matches!(
         trees.view()[&run].what,
-        TreeEntry::File { bits: 0o751, .. }
+        RemoteEntry::File { bits: 0o751, .. }
     ));
 }
