@@ -394,7 +394,7 @@ impl Inside<'_> {
 
     /// Returns the output of a command on both streams, and its exit status if it is not 0.
     #[track_caller]
-    pub(crate) fn says(&self, command: &str) -> String {
+    fn says(&self, command: &str) -> String {
         let finished = self.run(command, TIME_MAX);
         let text = format!("{}{}", finished.stdout.text, finished.stderr.text);
         if finished.ended == ExitReason::Exited(0) {

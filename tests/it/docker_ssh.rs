@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use massgen::config::docker::{ContainerNetwork, HostCredential, RootAccess};
 use massgen::permissions::grant::Permission;
@@ -19,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::docker::{Daemon, IMAGE, Inside, Scene, TIME_MAX, daemon, is_podman};
+use crate::docker::{Daemon, IMAGE, Scene, TIME_MAX, daemon, is_podman};
 use crate::project::Project;
 use crate::slurm_cluster::{contains, processes, wait_until};
 use crate::ssh_server::{SshServer, start_ssh_server, write_ssh};
@@ -362,17 +363,17 @@ fn a_single_call_on_another_machine_is_applied_through_the_gate() {
         return;
     }
     let project = Project::new()
-        .file("src/a.txt", "old\n")
-        .file(".git/config", "[core]\n")
-        .file(".env", "KEY=secret\n")
+        .file("rw/src/a.txt", "old\n")
+        .file("rw/.git/config", "[core]\n")
+        .file("rw/.env", "KEY=secret\n")
         .file("ws/note", "note\n");
     let grants = json!({
         "workspace": project.path("ws"),
-        "context_paths": [{"path": project.path("."), "permission": "write"}],
+        "context_paths": [{"path": project.path("rw"), "permission": "write"}],
     });
     let bin = elsewhere.dir.path().join("bin").display().to_string();
-    let line = "cd ..; echo new >src/a.txt; echo made >b.txt; mkdir -p .git/hooks; \
-                echo evil >.git/hooks/x; echo evil >>.git/config; echo evil >.env; echo w >ws/w; true";
+    let line = "cd ../rw; echo new >src/a.txt; echo made >b.txt; mkdir -p .git/hooks; \
+                echo evil >.git/hooks/x; echo evil >>.git/config; echo evil >.env; echo w >../ws/w; true";
     let arguments = json!({ "command": line }).to_string();
     let project = project
         .file("grants.json", grants.to_string())
@@ -394,14 +395,68 @@ fn a_single_call_on_another_machine_is_applied_through_the_gate() {
     let answer: Value = serde_json::from_str(finished.stdout()).unwrap();
     let read = |name: &str| text(finished.project().path(name));
     assert_eq!(
-        (read("src/a.txt"), read("b.txt")),
+        (read("rw/src/a.txt"), read("rw/b.txt")),
         ("new\n".to_owned(), "made\n".to_owned()),
         "{answer}"
     );
     assert_eq!(read("ws/w"), "w\n");
     assert_eq!(
-        (read(".git/config"), read(".env")),
+        (read("rw/.git/config"), read("rw/.env")),
         ("[core]\n".to_owned(), "KEY=secret\n".to_owned())
     );
-    assert!(!finished.project().path(".git/hooks").exists(), "{answer}");
+    assert!(
+        !finished.project().path("rw/.git/hooks").exists(),
+        "{answer}"
+    );
+}
+
+/// Measures one command on another machine, compared with `ssh host docker exec`, for
+/// `docs/performance.md`: with an almost empty workspace, and with one of 2,000 files.
+#[test]
+fn commands_elsewhere_are_timed_when_asked_for() {
+    if std::env::var_os("MASSGEN_TEST_TIMES").is_none() {
+        eprintln!("skipped: MASSGEN_TEST_TIMES is not set");
+        return;
+    }
+    let Some(elsewhere) = Elsewhere::start() else {
+        return;
+    };
+    let scene = elsewhere.scene();
+    let container = scene.open();
+    let reachable = scene.reachable(Permission::Read);
+    let does = |line: &str| drop(run(&scene, &container, &reachable, line).unwrap());
+    let timed = |work: &dyn Fn()| {
+        let mut times: Vec<Duration> = (0..20)
+            .map(|_| {
+                let begin = Instant::now();
+                work();
+                begin.elapsed()
+            })
+            .collect();
+        times.sort();
+        times[10]
+    };
+    let client = format!(
+        "docker -H unix://{} exec {} true",
+        elsewhere.daemon.socket().display(),
+        container.name()
+    );
+    let by_hand = || {
+        let ssh = elsewhere.dir.path().join("bin/ssh");
+        let done = Command::new(ssh).args(["build1", &client]).status();
+        assert!(done.unwrap().success());
+    };
+    for files in [1, 2000] {
+        does(&format!(
+            "i=0; while [ $i -lt {files} ]; do echo $i >f$i; i=$((i+1)); done"
+        ));
+        does("true");
+        for _ in 0..2 {
+            let (own, client) = (timed(&|| does("true")), timed(&by_hand));
+            eprintln!(
+                "{files} files, own: {own:?}, ssh docker exec: {client:?}, {:.2}",
+                own.div_duration_f64(client)
+            );
+        }
+    }
 }
