@@ -15,7 +15,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::id::AgentId;
 use crate::layout::RunName;
-use crate::orchestrator::environments::{EnvironmentSpec, HostEnvironment, build_container};
+use crate::orchestrator::environments::{
+    ConnectedEngines, EnvironmentSpec, HostEnvironment, build_container,
+};
 use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
@@ -170,7 +172,8 @@ pub(crate) fn build_call_container(
         workspace,
     };
     let run = RunName::new(Uuid::new_v4().as_fields().0);
-    build_container(runner, &docker, run, state, machine)
+    let engine = ConnectedEngines::default().connect(&docker, machine)?;
+    build_container(&engine, runner, &docker, (run, state), machine)
 }
 
 /// Returns the error for a machine on which no command can be sandboxed.

@@ -15,7 +15,7 @@ pub(crate) fn run(host: &Host, command: DockerCommand, output: &mut CliOutput<'_
         DockerCommand::Build { sudo: true } => RootAccess::BySudo,
         DockerCommand::Build { sudo: false } => RootAccess::Never,
     };
-    let engine = ContainerEngine::open(host.env("DOCKER_HOST"))?;
+    let engine = ContainerEngine::open(host.env("DOCKER_HOST"), &host.env)?;
     let image = engine.build(root, &mut |message| {
         for line in message.lines().filter(|line| !line.trim().is_empty()) {
             output.note(line);

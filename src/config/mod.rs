@@ -12,6 +12,7 @@ use crate::config::checks::ChecksConfig;
 use crate::config::code_mode::CodeModeConfig;
 use crate::config::command_line::CommandLineConfig;
 use crate::config::diagnostic::{ConfigSource, Diagnostic};
+use crate::config::engine_host::SshEngineHost;
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::config::found_config::RestrictedUse;
 use crate::config::permissions::PermissionsConfig;
@@ -44,6 +45,7 @@ pub mod code_mode;
 pub mod diagnostic;
 pub mod docker;
 pub mod draft;
+pub mod engine_host;
 pub mod examples;
 pub mod execution_mode;
 pub mod api_parameters;
@@ -331,6 +333,14 @@ impl Config {
             let is_program = agent.programs.is_some() || agent.backend.external_agent.is_some();
             is_program || agent.commands.as_ref().is_some_and(is_local)
         })
+    }
+
+    /// Returns the machines whose engines run the agents' containers, without duplicates; `None` is
+    /// the engine of the user's environment.
+    pub fn engine_hosts(&self) -> BTreeSet<Option<&SshEngineHost>> {
+        let commands = self.agents.iter().filter_map(|agent| agent.commands.as_ref());
+        let containers = commands.filter_map(|commands| commands.mode.container());
+        containers.map(|docker| docker.host.as_ref()).collect()
     }
 
     /// Returns the images of the agents' containers, without duplicates.

@@ -145,6 +145,7 @@ impl AgentEnvironments {
         let mut builder = EnvironmentBuilder {
             directories: SandboxDirs::make(&layout.sandboxes)?,
             sandboxes: Vec::new(),
+            engines: ConnectedEngines::default(),
             layout,
             host: machine,
         };
@@ -373,6 +374,7 @@ fn check_obstacle(level: SandboxLevel, grants: &[Grant]) -> Option<&'static str>
 struct EnvironmentBuilder<'b> {
     directories: SandboxDirs,
     sandboxes: Vec<((SandboxLevelChoice, Vec<AbsPath>), Sandbox)>,
+    engines: ConnectedEngines,
     layout: &'b RunLayout,
     host: &'b HostEnvironment,
 }
@@ -387,7 +389,14 @@ impl EnvironmentBuilder<'_> {
         let backend: Arc<dyn ExecBackend> = match &runner.config.mode {
             ExecutionMode::Docker(docker) => {
                 let RunLayout { run, state, .. } = self.layout;
-                Arc::new(build_container(runner, docker, *run, state, self.host)?)
+                let engine = self.engines.connect(docker, self.host)?;
+                Arc::new(build_container(
+                    &engine,
+                    runner,
+                    docker,
+                    (*run, state),
+                    self.host,
+                )?)
             }
             ExecutionMode::Local => Arc::new(self.build_sandbox(runner, &room)?),
         };
@@ -454,15 +463,48 @@ impl EnvironmentBuilder<'_> {
     }
 }
 
-/// Creates the container of one agent, in a run with this state directory. Talks to the engine on a
-/// separate thread, because the caller may be part of an event loop.
+/// Connections to the engines of other machines, which all agents of a run share.
+#[derive(Debug, Default)]
+pub struct ConnectedEngines(BTreeMap<String, ContainerEngine>);
+
+impl ConnectedEngines {
+    /// Returns a connection to the engine that the config names, or else the user's environment, or
+    /// else one on this machine.
+    pub fn connect(
+        &mut self,
+        docker: &DockerConfig,
+        machine: &HostEnvironment,
+    ) -> Result<ContainerEngine> {
+        let named = docker.host.as_ref().map(ToString::to_string);
+        let named = named.or_else(|| machine.env.get("DOCKER_HOST").cloned());
+        if let Some(engine) = named.as_ref().and_then(|named| self.0.get(named)) {
+            return Ok(engine.clone());
+        }
+        let opening = || ContainerEngine::open(named.as_deref(), &machine.env);
+        let engine = on_separate_thread(opening)?;
+        if let Some(named) = named.filter(|_| engine.is_elsewhere()) {
+            self.0.insert(named, engine.clone());
+        }
+        Ok(engine)
+    }
+}
+
+/// Runs what waits for an engine on a separate thread, because the caller may be part of an event
+/// loop.
+fn on_separate_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let done = thread::scope(|scope| scope.spawn(work).join());
+    done.map_err(|panic| Error::from_panic(&*panic))?
+}
+
+/// Creates the container of one agent on `engine`, for a run with this name and state directory.
 pub fn build_container(
+    engine: &ContainerEngine,
     runner: EnvironmentSpec<'_>,
     docker: &DockerConfig,
-    run: RunName,
-    state: &AbsPath,
+    origin: (RunName, &AbsPath),
     machine: &HostEnvironment,
 ) -> Result<AgentContainer> {
+    let (run, state) = origin;
     let manager = grants::permission_manager(runner.grants, Phase::Coordination);
     let (open, hidden) = reachable_paths(&manager, SandboxLevel::Namespaces);
     let reachable = ReachablePaths {
@@ -471,8 +513,7 @@ pub fn build_container(
         hidden,
         copies: BTreeMap::new(),
     };
-    let opening = || {
-        let engine = ContainerEngine::open(machine.env.get("DOCKER_HOST").map(String::as_str))?;
+    on_separate_thread(|| {
         engine.remove_leftovers(state)?;
         let purpose = ContainerOwner {
             agent: runner.id,
@@ -488,8 +529,6 @@ pub fn build_container(
                 variables: &machine.variables,
             },
         };
-        AgentContainer::open(&engine, purpose, &reachable)
-    };
-    let opened = thread::scope(|scope| scope.spawn(opening).join());
-    opened.map_err(|panic| Error::from_panic(&*panic))?
+        AgentContainer::open(engine, purpose, &reachable)
+    })
 }

@@ -119,6 +119,9 @@ pub enum ExecutionIsolation {
     Container {
         /// The image.
         image: String,
+        /// The machine of its engine, if it is another one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
     },
 }
 
@@ -133,7 +136,9 @@ impl ExecutionIsolation {
     pub fn label(&self) -> String {
         match self {
             ExecutionIsolation::Sandbox { level, .. } => format!("sandbox level `{level}`"),
-            ExecutionIsolation::Container { image } => format!("containers of `{image}`"),
+            ExecutionIsolation::Container { image, host } => {
+                format!("containers of `{image}`{}", on_host(host.as_ref()))
+            }
         }
     }
 
@@ -162,13 +167,19 @@ impl ExecutionIsolation {
     }
 }
 
+fn on_host(host: Option<&String>) -> String {
+    host.map_or_else(String::new, |host| format!(" on `{host}`"))
+}
+
 impl fmt::Display for ExecutionIsolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ExecutionIsolation::Sandbox { level, .. } => {
                 write!(f, "sandbox level `{level}` ({})", level.description())
             }
-            ExecutionIsolation::Container { image } => write!(f, "a container of `{image}`"),
+            ExecutionIsolation::Container { image, host } => {
+                write!(f, "a container of `{image}`{}", on_host(host.as_ref()))
+            }
         }
     }
 }

@@ -358,7 +358,7 @@ fn in_a_container() {
     };
     let room = Room::new();
     let host = env::var("DOCKER_HOST").ok();
-    let engine = ContainerEngine::open(host.as_deref()).unwrap();
+    let engine = ContainerEngine::open(host.as_deref(), &BTreeMap::new()).unwrap();
     let (agent, workspace) = (AgentId::parse("bench").unwrap(), room.path("ws"));
     let purpose = ContainerOwner {
         agent: &agent,

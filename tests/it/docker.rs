@@ -155,7 +155,7 @@ impl Daemon {
         }
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.dir.path().join("docker.sock")
     }
 
@@ -277,7 +277,7 @@ pub(crate) fn abs(path: impl AsRef<Path>) -> AbsPath {
 pub(crate) struct Scene {
     root: TempDir,
     engine: ContainerEngine,
-    config: DockerConfig,
+    pub(crate) config: DockerConfig,
     pub(crate) limits: ResourceLimits,
     env: BTreeMap<String, String>,
     run: RunName,
@@ -286,6 +286,11 @@ pub(crate) struct Scene {
 impl Scene {
     /// Creates a project with protected and hidden paths, a workspace below it, and a home.
     pub(crate) fn new(host: &str) -> Self {
+        Self::on(ContainerEngine::open(Some(host), &BTreeMap::new()).unwrap())
+    }
+
+    /// Creates the same for an engine.
+    pub(crate) fn on(engine: ContainerEngine) -> Self {
         let root = tempfile::tempdir().unwrap();
         let file = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -305,7 +310,7 @@ impl Scene {
         );
         Self {
             root,
-            engine: ContainerEngine::open(Some(host)).unwrap(),
+            engine,
             config: DockerConfig {
                 image: IMAGE.to_owned(),
                 ..DockerConfig::default()
@@ -328,7 +333,7 @@ impl Scene {
         self.try_open().unwrap()
     }
 
-    fn try_open(&self) -> massgen::error::Result<AgentContainer> {
+    pub(crate) fn try_open(&self) -> massgen::error::Result<AgentContainer> {
         let purpose = ContainerOwner {
             agent: &AgentId::parse("Coder").unwrap(),
             run: self.run,
@@ -814,12 +819,12 @@ fn a_missing_engine_is_reported_with_a_remedy() {
     };
     let nowhere = format!("unix://{}", scene.path("nowhere.sock").display());
     check(
-        ContainerEngine::open(Some(&nowhere)).unwrap_err(),
+        ContainerEngine::open(Some(&nowhere), &BTreeMap::new()).unwrap_err(),
         "no Docker or Podman daemon found at",
         "docker.io",
     );
     check(
-        ContainerEngine::open(Some("tcp://10.0.0.1:1")).unwrap_err(),
+        ContainerEngine::open(Some("tcp://10.0.0.1:1"), &BTreeMap::new()).unwrap_err(),
         "expected a local Unix socket",
         "unix://",
     );

@@ -144,7 +144,11 @@ fn an_engine_that_takes_questions_and_does_not_answer_is_told_in_time() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("docker.sock");
     let _listens = UnixListener::bind(&socket).unwrap();
-    let error = ContainerEngine::open(Some(&format!("unix://{}", socket.display()))).unwrap_err();
+    let error = ContainerEngine::open(
+        Some(&format!("unix://{}", socket.display())),
+        &std::collections::BTreeMap::new(),
+    )
+    .unwrap_err();
     assert!(error.to_string().contains("does not answer"), "{error}");
     assert!(
         error.hints().join("\n").contains("restart docker"),

@@ -7,7 +7,7 @@
 )]
 
 use std::fs::{self, File};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
+
+use crate::ssh_server::start_ssh_server;
 
 /// Timeout of anything that the cluster is waited for.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(50);
@@ -126,36 +128,12 @@ impl SlurmCluster {
 
     /// Starts a server of SSH; `bin/ssh` of the cluster is `ssh` that reaches it.
     pub(crate) fn start_ssh(&mut self) {
-        for name in ["host", "user"] {
-            let key = self.path(name).display().to_string();
-            let made = Command::new("ssh-keygen")
-                .args(["-q", "-t", "ed25519", "-N", "", "-f", &key])
-                .status();
-            assert!(
-                made.expect("install SSH: apt-get install openssh-server")
-                    .success()
-            );
-        }
-        fs::create_dir_all("/run/sshd").unwrap();
-        let (dir, port) = (self.dir.path().display().to_string(), free_ports(1)[0]);
-        let server = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {dir}/host\nStrictModes no\nPidFile none\n\
-             AuthorizedKeysFile {dir}/user.pub\nUsePAM no\nPermitRootLogin yes\n\
-             SetEnv SLURM_CONF={dir}/slurm.conf\n"
+        let settings = format!(
+            "SetEnv SLURM_CONF={}/slurm.conf\n",
+            self.dir.path().display()
         );
-        fs::write(self.path("sshd_config"), server).unwrap();
-        let client = format!(
-            "#!/bin/sh\nexec /usr/bin/ssh -F none -p {port} -i {dir}/user -o LogLevel=ERROR \
-             -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \"$@\"\n"
-        );
-        fs::create_dir(self.path("bin")).unwrap();
-        fs::write(self.path("bin/ssh.new"), client).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(self.path("bin/ssh.new"), mode).unwrap();
-        fs::rename(self.path("bin/ssh.new"), self.path("bin/ssh")).unwrap();
-        let conf = self.path("sshd_config").display().to_string();
-        self.daemon("sshd", &["/usr/sbin/sshd", "-D", "-f", &conf]);
-        wait_until("sshd", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        let server = start_ssh_server(self.dir.path(), &settings);
+        self.daemons.push(("sshd".to_owned(), server.process));
     }
 
     fn daemon(&mut self, name: &str, words: &[&str]) {
@@ -251,7 +229,7 @@ fn random_uuid() -> String {
     fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap()
 }
 
-fn free_ports(count: usize) -> Vec<u16> {
+pub(crate) fn free_ports(count: usize) -> Vec<u16> {
     let sockets: Vec<TcpListener> = (0..count)
         .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
         .collect();

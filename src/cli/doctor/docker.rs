@@ -1,16 +1,43 @@
 //! Doctor checks of Docker and Podman, in which commands may run.
 
+use std::collections::BTreeSet;
+
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
+use crate::config::engine_host::SSH_SCHEME;
 use crate::host::Host;
 use crate::world::sandbox::docker::client::EngineClient;
 use crate::world::sandbox::docker::socket::{DaemonStatus, EngineDiscovery, find_engine};
 
-/// Checks the engine that a run would use and the images of the team's containers. A team that runs
-/// no commands in containers does not need it.
+/// Checks the engines that a run would use and the images of the team's containers. A team that runs
+/// no commands in containers does not need them.
 pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFinding> {
     let images = team.map(Config::images).unwrap_or_default();
     let named = host.env("DOCKER_HOST");
+    let hosts = team.map(Config::engine_hosts).unwrap_or_default();
+    let of_team = hosts
+        .iter()
+        .map(|of_agent| of_agent.map(ToString::to_string));
+    let mut engines: BTreeSet<Option<String>> = of_team
+        .map(|engine| engine.or_else(|| named.map(str::to_owned)))
+        .collect();
+    if engines.is_empty() {
+        engines.insert(named.map(str::to_owned));
+    }
+    let mut findings = Vec::new();
+    for engine in engines {
+        let engine = engine.as_deref();
+        if engine.is_some_and(|engine| engine.starts_with(SSH_SCHEME)) {
+            findings.extend(inspect_elsewhere(host, engine, &images).await);
+        } else {
+            findings.extend(inspect_here(host, engine, &images).await);
+        }
+    }
+    findings
+}
+
+/// Checks an engine on this machine.
+async fn inspect_here(host: &Host, named: Option<&str>, images: &[&str]) -> Vec<DoctorFinding> {
     let found = find_engine(named).await;
     let verdict = match (&found, images.is_empty()) {
         (EngineDiscovery::At(_, DaemonStatus::Answers(..)), _) => FindingLevel::Ok,
@@ -25,16 +52,42 @@ pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFin
         .fold(daemon, DoctorFinding::with_remedy);
     let mut findings = vec![daemon];
     if verdict == FindingLevel::Ok && !images.is_empty() {
-        findings.extend(check_images(named, images).await);
+        findings.extend(match EngineClient::connect(named, &host.env).await {
+            Ok(client) => check_images(&client, images).await,
+            Err(error) => vec![DoctorArea::Docker.error_finding("daemon", &error)],
+        });
     }
     findings
 }
 
-async fn check_images(named: Option<&str>, images: Vec<&str>) -> Vec<DoctorFinding> {
-    let client = match EngineClient::connect(named).await {
+/// Checks an engine on another machine, by connecting to it as a run would.
+async fn inspect_elsewhere(
+    host: &Host,
+    named: Option<&str>,
+    images: &[&str],
+) -> Vec<DoctorFinding> {
+    if images.is_empty() {
+        let unused = format!(
+            "`{}`: no agent runs commands there",
+            named.unwrap_or_default()
+        );
+        return vec![DoctorArea::Docker.finding(FindingLevel::Skipped, "daemon", unused)];
+    }
+    let client = match EngineClient::connect(named, &host.env).await {
         Ok(client) => client,
         Err(error) => return vec![DoctorArea::Docker.error_finding("daemon", &error)],
     };
+    let answers = format!(
+        "`{}` answers: {}",
+        named.unwrap_or_default(),
+        client.version()
+    );
+    let mut findings = vec![DoctorArea::Docker.finding(FindingLevel::Ok, "daemon", answers)];
+    findings.extend(check_images(&client, images).await);
+    findings
+}
+
+async fn check_images(client: &EngineClient, images: &[&str]) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     for image in images {
         findings.push(match client.expect_image(image).await {

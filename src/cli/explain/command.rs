@@ -110,6 +110,9 @@ enum CommandEnclosure {
     Container {
         /// The image.
         image: String,
+        /// The machine of its engine, if the config names one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
     },
 }
 
@@ -262,9 +265,10 @@ impl CheckPart {
 
 impl CommandEnclosure {
     fn from_config(config: &CommandLineConfig) -> Self {
-        match (config.mode.image(), config.sandbox) {
-            (Some(image), _) => CommandEnclosure::Container {
-                image: image.to_owned(),
+        match (config.mode.container(), config.sandbox) {
+            (Some(docker), _) => CommandEnclosure::Container {
+                image: docker.image.clone(),
+                host: docker.host.as_ref().map(ToString::to_string),
             },
             (None, SandboxLevelChoice::Auto) => CommandEnclosure::Sandbox { level: None },
             (None, SandboxLevelChoice::Only(level)) => {
@@ -305,7 +309,12 @@ impl fmt::Display for CommandEnclosure {
             CommandEnclosure::Sandbox { level: None } => {
                 f.write_str("the strongest sandbox of this machine")
             }
-            CommandEnclosure::Container { image } => write!(f, "a container of `{image}`"),
+            CommandEnclosure::Container { image, host } => {
+                write!(f, "a container of `{image}`")?;
+                let host = host.iter();
+                host.into_iter()
+                    .try_for_each(|host| write!(f, " on `{host}`"))
+            }
         }
     }
 }

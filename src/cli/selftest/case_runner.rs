@@ -215,7 +215,7 @@ impl CaseRunner {
         let executable = self.executable.to_string();
         let (switch, held) = match &self.enclosure {
             ExecutionIsolation::Sandbox { level, .. } => ("--sandbox", level.to_string()),
-            ExecutionIsolation::Container { image } => ("--docker", image.clone()),
+            ExecutionIsolation::Container { image, .. } => ("--docker", image.clone()),
         };
         let words = [
             executable.as_str(),

@@ -16,6 +16,8 @@ use crate::world::sandbox::{CommandWaitLimits, ExitReason};
 
 /// Environment variable with the address of the engine.
 const ENGINE: &str = "DOCKER_HOST";
+/// Environment variable with the socket of the user's SSH agent.
+const SSH_AGENT: &str = "SSH_AUTH_SOCK";
 /// Caller name of the container that inspects the image.
 const CALLER: &str = "selftest";
 /// Working directory of the inspection: every container has it.
@@ -70,6 +72,11 @@ pub(super) fn container_env(
         ExecutionIsolation::Container { .. } => host.env(ENGINE),
         ExecutionIsolation::Sandbox { .. } => None,
     };
-    let engine = engine.map(|engine| (ENGINE.to_owned(), engine.to_owned()));
-    engine.into_iter().collect()
+    // An engine on another machine is reached with the user's `ssh` and its agent.
+    let agent = engine.and_then(|_| host.env(SSH_AGENT));
+    let named = [(ENGINE, engine), (SSH_AGENT, agent)];
+    let named = named.into_iter();
+    named
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+        .collect()
 }

@@ -55,7 +55,7 @@ pub(crate) fn run(
             missing = containers::missing_programs(host, image, &programs.collect())?;
             let image = image.clone();
             (
-                vec![ExecutionIsolation::Container { image }],
+                vec![ExecutionIsolation::Container { image, host: None }],
                 BTreeMap::new(),
             )
         }

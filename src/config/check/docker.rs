@@ -9,6 +9,7 @@ use crate::config::docker::{
     ContainerNetwork, CredentialsConfig, DependencyInstall, DockerConfig, HostCredential, IMAGE,
     PackagesConfig, PassedEnvironment, RootAccess, SUDO_IMAGE,
 };
+use crate::config::engine_host::SshEngineHost;
 use crate::config::keys::shape::TextList;
 use crate::config::keys::{ServedKey, docker, docker_credentials, docker_packages};
 use crate::config::yaml::YamlValue;
@@ -35,6 +36,7 @@ impl ConfigChecker<'_> {
         };
         let cpus = backend.decimal(&docker::CPUS);
         DockerConfig {
+            host: self.engine_host(backend),
             image: self.image(backend, root),
             memory_bytes: backend.size(&docker::MEMORY),
             nano_cpus: cpus.and_then(|cpus| billionths(&cpus)),
@@ -42,6 +44,23 @@ impl ConfigChecker<'_> {
             root,
             credentials: self.credentials(backend),
             packages: self.packages(backend, root, network),
+        }
+    }
+
+    fn engine_host(&mut self, backend: &MappingView<'_>) -> Option<SshEngineHost> {
+        let text = backend.text(&docker::HOST)?;
+        match text.written.parse::<SshEngineHost>() {
+            Ok(host) => Some(host),
+            Err(why) => {
+                let message = format!(
+                    "{} is not the address of a machine: {why}",
+                    quote(text.written)
+                );
+                let error = Diagnostic::error(&text.path, message).with_span(text.span);
+                let example = "write it like `ssh://build1`, a name that `ssh build1` reaches";
+                self.findings.push(error.with_suggestion(example));
+                None
+            }
         }
     }
 

@@ -451,6 +451,7 @@ pub static BACKEND: KeySection = KeySection {
         commands::PREFIX,
         commands::VENV,
         docker::IMAGE.row(),
+        docker::HOST.row(),
         docker::MEMORY.row(),
         docker::CPUS.row(),
         docker::NETWORK.row(),

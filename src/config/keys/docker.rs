@@ -26,6 +26,16 @@ pub(crate) const IMAGE: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("massgen/mcp-runtime:latest");
 
+pub(crate) const HOST: ServedKey<Text> = ServedKey::optional(
+    &["command_line_docker_host"],
+    shape::text(),
+    "A machine with Docker or Podman on which the container runs, reached with your own `ssh`: \
+     `ssh://[USER@]HOST[:PORT]`, or with the path of the engine's socket after it. What the agent may \
+     read is sent there, and its changes come back. Default: `DOCKER_HOST` of your environment, or \
+     an engine on this machine.",
+    Named("sends files to another machine"),
+);
+
 pub(crate) const MEMORY: ServedKey<ByteSize> = ServedKey::optional(
     &["command_line_docker_memory_limit"],
     shape::size(MEMORY_BYTES.0, MEMORY_BYTES.1),

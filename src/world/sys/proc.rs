@@ -34,6 +34,13 @@ pub(crate) fn pid_namespace() -> Option<String> {
     link.to_str().map(str::to_owned)
 }
 
+/// Identifies this machine among others, as far as it has been given a name or an id.
+pub(crate) fn machine_identity() -> String {
+    let text = |path| fs::read_to_string(path).unwrap_or_default();
+    let (id, name) = (text("/etc/machine-id"), text("/proc/sys/kernel/hostname"));
+    format!("{}/{}", id.trim(), name.trim())
+}
+
 /// Returns how many processes this machine has PIDs for at most.
 pub(crate) fn pids_max() -> Option<u64> {
     let text = fs::read_to_string("/proc/sys/kernel/pid_max").ok()?;

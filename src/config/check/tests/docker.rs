@@ -40,6 +40,7 @@ fn every_key_about_containers_is_read() {
     let read = docker(
         "\
 command_line_docker_image: 'registry.example:5000/a/b:1'
+command_line_docker_host: ssh://ann@build1:2222
 command_line_docker_memory_limit: 2g
 command_line_docker_cpu_limit: 1.5
 command_line_docker_network_mode: bridge
@@ -58,6 +59,7 @@ command_line_docker_packages:
     let abs = |path: &str| AbsPath::new(path).unwrap();
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let expected = DockerConfig {
+        host: Some("ssh://ann@build1:2222".parse().unwrap()),
         image: "registry.example:5000/a/b:1".to_owned(),
         memory_bytes: Some(2 << 30),
         nano_cpus: Some(1_500_000_000),
@@ -115,6 +117,11 @@ fn what_cannot_be_meant_is_refused_at_its_place() {
         "command_line_docker_image: '-v'",
         "image",
         "`-v` is not an image name",
+    );
+    refuses(
+        "command_line_docker_host: 'ssh://-oProxyCommand=id'",
+        "host",
+        "is not the address of a machine",
     );
     refuses("command_line_docker_cpu_limit: 0", "cpu_limit", "");
     refuses("command_line_docker_memory_limit: 1k", "memory_limit", "");

@@ -1,7 +1,9 @@
 //! Connection to an engine, with the properties of the engine that containers depend on.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
@@ -9,11 +11,13 @@ use bollard::{API_DEFAULT_VERSION, Docker};
 use rustix::process::{getgid, getuid};
 
 use crate::config::docker::{IMAGE, SUDO_IMAGE};
+use crate::config::engine_host::{SSH_SCHEME, SshEngineHost};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::sandbox::docker::socket::{
     DaemonStatus, EngineDiscovery, EngineKind, find_engine,
 };
+use crate::world::sandbox::docker::ssh_tunnel::SshTunnel;
 
 /// Timeout for one reply of an engine. Committing a large container takes long.
 const ANSWER_TIME_MAX: Duration = Duration::from_mins(10);
@@ -26,6 +30,10 @@ pub struct EngineClient {
     pub(super) api: Docker,
     pub(super) socket: AbsPath,
     pub(super) manner: EngineProperties,
+    /// The connection to the engine's machine, if it is another one: then nothing can be mounted.
+    pub(super) tunnel: Option<Arc<SshTunnel>>,
+    /// Its name and version.
+    about: String,
 }
 
 /// How an engine creates containers and isolates them from the user.
@@ -51,17 +59,51 @@ pub struct LocalImage {
 }
 
 impl EngineClient {
-    /// Connects to the engine that `DOCKER_HOST` names, or otherwise to the first that answers at a
-    /// default socket. The error reports what was found instead and how to fix it.
-    pub async fn connect(host: Option<&str>) -> Result<Self> {
+    /// Connects to the engine that `host` names, as `DOCKER_HOST` does, or otherwise to the first that
+    /// answers at a default socket. An address with `ssh://` needs variables of the user's
+    /// environment `env`. The error reports what was found instead and how to fix it.
+    pub async fn connect(host: Option<&str>, env: &BTreeMap<String, String>) -> Result<Self> {
+        let Some(address) = host.filter(|host| host.starts_with(SSH_SCHEME)) else {
+            return Self::connect_here(host).await;
+        };
+        let host = address.parse::<SshEngineHost>().map_err(|why| {
+            let message = format!("`{address}` is not the address of a machine: {why}");
+            Error::new(ErrorKind::Environment, message)
+                .with_hint("write it like `ssh://build1`, a name that `ssh build1` reaches")
+        })?;
+        let tunnel = SshTunnel::open(host, env).await?;
+        let socket = format!("unix://{}", tunnel.socket());
+        let client = Self::connect_here(Some(&socket)).await.map_err(|error| {
+            let message = format!("the engine on `{}` cannot be used: {error}", tunnel.host());
+            Error::new(ErrorKind::Environment, message).with_hint(format!(
+                "check it there: ssh {} docker info",
+                tunnel.host().destination()
+            ))
+        })?;
+        Ok(Self {
+            manner: EngineProperties {
+                // Nothing is mounted there, so its files need not belong to anyone here.
+                maps_users: false,
+                has_labels: false,
+                storage: None,
+                ..client.manner
+            },
+            tunnel: Some(Arc::new(tunnel)),
+            ..client
+        })
+    }
+
+    /// Connects to an engine on this machine, or whose socket is forwarded here.
+    async fn connect_here(host: Option<&str>) -> Result<Self> {
         let found = find_engine(host).await;
-        let EngineDiscovery::At(socket, DaemonStatus::Answers(maker, _)) = &found else {
+        let EngineDiscovery::At(socket, DaemonStatus::Answers(maker, about)) = &found else {
             let error = Error::new(ErrorKind::Environment, found.describe());
             let error = found.remedy().into_iter().fold(error, Error::with_hint);
             return Err(error.with_hint(
                 "or run commands without containers: remove `command_line_execution_mode: docker`",
             ));
         };
+        let version = about.clone();
         let failed = |error| engine_failure("cannot connect to the container engine", error);
         let seconds = ANSWER_TIME_MAX.as_secs();
         let api = Docker::connect_with_unix(&socket.to_string(), seconds, API_DEFAULT_VERSION);
@@ -86,7 +128,19 @@ impl EngineClient {
                 has_labels: says("selinux"),
                 storage: about.docker_root_dir.and_then(AbsPath::new),
             },
+            tunnel: None,
+            about: version,
         })
+    }
+
+    /// Returns the machine of the engine, if it is another one.
+    pub fn host(&self) -> Option<&SshEngineHost> {
+        self.tunnel.as_ref().map(|tunnel| tunnel.host())
+    }
+
+    /// Returns the name and the version of the engine.
+    pub fn version(&self) -> &str {
+        &self.about
     }
 
     /// Checks that the image of a container exists here. Nothing is pulled: the user must request
@@ -94,7 +148,7 @@ impl EngineClient {
     pub async fn expect_image(&self, name: &str) -> Result<LocalImage> {
         let found = match self.api.inspect_image(name).await {
             Ok(found) => found,
-            Err(error) if is_missing(&error) => return Err(missing_image(name)),
+            Err(error) if is_missing(&error) => return Err(missing_image(name, self.host())),
             Err(error) => {
                 return Err(engine_failure(
                     &format!("cannot inspect the image `{name}`"),
@@ -150,7 +204,19 @@ impl Display for ContainerUser {
 /// Default `PATH` if an image sets none, the same as Docker's.
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-fn missing_image(name: &str) -> Error {
+fn missing_image(name: &str, host: Option<&SshEngineHost>) -> Error {
+    if let Some(host) = host {
+        let message = format!("the image `{name}` is not on `{host}`");
+        let copy = format!(
+            "docker save {name} | ssh {} docker load",
+            host.destination()
+        );
+        return Error::new(ErrorKind::Environment, message)
+            .with_hint(copy)
+            .with_hint(format!(
+                "or build it there: DOCKER_HOST={host} massgen docker build"
+            ));
+    }
     let message = format!("the image `{name}` is not on this machine");
     let error = Error::new(ErrorKind::Environment, message);
     match name {

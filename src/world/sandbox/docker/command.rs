@@ -23,6 +23,12 @@ use crate::world::sandbox::docker::client::{ContainerUser, EngineClient};
 const COMMAND: &str = include_str!("command.sh");
 /// Script that kills running processes.
 const SWEEP: &str = include_str!("sweep.sh");
+/// Script that removes files.
+const REMOVAL: &str = include_str!("removal.sh");
+/// Script that lists trees.
+const LISTING: &str = include_str!("listing.sh");
+/// Script that packs files.
+const PACKING: &str = "cd \"$1\" || exit 1; shift; exec tar -cf - -- \"$@\"";
 /// Environment variable that identifies a command and all its descendants.
 const MARK: &str = "MASSGEN_COMMAND";
 /// Size of a chunk of output that is read, in bytes.
@@ -80,6 +86,41 @@ impl ContainerCommand {
             user,
         }
     }
+
+    /// Creates a command that lists everything below these paths.
+    pub(super) fn listing(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
+        Self {
+            program: script(LISTING, paths),
+            env: BTreeMap::new(),
+            dir: None,
+            user,
+        }
+    }
+
+    /// Creates a command that writes an archive of `names`, which are relative to `dir`.
+    pub(super) fn packing(
+        user: ContainerUser,
+        dir: String,
+        names: impl Iterator<Item = String>,
+    ) -> Self {
+        Self {
+            program: script(PACKING, std::iter::once(dir).chain(names)),
+            env: BTreeMap::new(),
+            dir: None,
+            user,
+        }
+    }
+
+    /// Creates a command that removes what these paths name; it fails if anything but an empty
+    /// directory is left.
+    pub(super) fn removal(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
+        Self {
+            program: script(REMOVAL, paths),
+            env: BTreeMap::new(),
+            dir: None,
+            user,
+        }
+    }
 }
 
 /// Builds the arguments of a shell that runs `text` with these arguments.
@@ -128,6 +169,16 @@ impl ContainerExec {
     /// Returns the engine's id of the command.
     pub(super) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Returns its standard output in parts.
+    pub(super) fn into_stdout(self) -> impl Stream<Item = Result<Vec<u8>, EngineError>> {
+        self.output.map(|part| {
+            part.map(|part| match part {
+                LogOutput::StdOut { message } | LogOutput::Console { message } => message.to_vec(),
+                LogOutput::StdErr { .. } | LogOutput::StdIn { .. } => Vec::new(),
+            })
+        })
     }
 
     /// Copies its standard output and error to the two `streams` until they end.

@@ -9,6 +9,7 @@ use bollard::errors::Error as EngineError;
 use bollard::query_parameters::RestartContainerOptionsBuilder;
 
 use crate::config::docker::{CONTAINER_HOME, DockerConfig, RootAccess};
+use crate::config::engine_host::SshEngineHost;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::layout::RunName;
@@ -24,6 +25,7 @@ use crate::world::sandbox::docker::labels::ContainerOrigin;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::packages::DependencyHashes;
 use crate::world::sandbox::docker::run::RunningCommands;
+use crate::world::sandbox::docker::sent_files::{SentFiles, expect_available_over_ssh};
 
 /// Environment variables of every command: no colours, no pager, no prompts. Debian's `pip` refuses
 /// to install into the system's packages unless it is told that this is intended.
@@ -77,6 +79,10 @@ pub struct AgentContainer {
     pub(super) live: Mutex<RunningCommands>,
     pub(super) seen: Mutex<DependencyHashes>,
     pub(super) workspace: AbsPath,
+    /// What is in it, if its engine is on another machine.
+    pub(super) sent: Mutex<SentFiles>,
+    /// Directory for temporary files with what is fetched from there.
+    pub(super) spool_place: AbsPath,
     /// `None` once the container is closed.
     instance: RwLock<Option<ContainerInstance>>,
 }
@@ -90,6 +96,9 @@ impl AgentContainer {
         reachable: &ReachablePaths,
     ) -> Result<Self> {
         let config = purpose.config;
+        if let Some(host) = engine.client.host() {
+            expect_available_over_ssh(config, host)?;
+        }
         let credentials = ContainerCredentials::gather(&config.credentials, purpose.user)?;
         let image = engine.block_on(engine.client.expect_image(&config.image))?;
         let mut env: BTreeMap<String, String> = credentials.env;
@@ -121,6 +130,8 @@ impl AgentContainer {
             live: Mutex::default(),
             seen: Mutex::default(),
             workspace: purpose.workspace.clone(),
+            sent: Mutex::default(),
+            spool_place: purpose.state.clone(),
             instance: RwLock::new(Some(instance)),
         };
         let notes = container.install();
@@ -138,6 +149,11 @@ impl AgentContainer {
         &self.config.image
     }
 
+    /// Returns the machine of its engine, if it is another one.
+    pub fn host(&self) -> Option<&SshEngineHost> {
+        self.engine.client.host()
+    }
+
     /// Returns which parts of the config could not be provided: packages, variables.
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -145,8 +161,11 @@ impl AgentContainer {
 
     /// Mounts other directories, or the same ones with other permissions. Background commands end.
     /// Changes made in the container are kept, except in memory and in mounted directories. Waits
-    /// for running commands.
+    /// for running commands. If the engine is on another machine, the files are sent there instead.
     pub fn remount(&self, reachable: &ReachablePaths) -> Result<()> {
+        if self.is_elsewhere() {
+            return self.send_files(reachable);
+        }
         let mounts = self.recipe.plan_mounts(&self.engine.client, reachable)?;
         let mut instance = self
             .instance
@@ -244,7 +263,10 @@ impl AgentContainer {
             return Ok(());
         };
         let client = &self.engine.client;
-        self.engine.block_on(removed.recreate(client, &self.recipe))
+        let recreated = self.engine.block_on(removed.recreate(client, &self.recipe));
+        drop(instance);
+        self.forget_sent_files();
+        recreated
     }
 }
 

@@ -48,6 +48,10 @@ impl ContainerSpec {
         client: &EngineClient,
         reachable: &ReachablePaths,
     ) -> Result<MountPlan> {
+        if client.tunnel.is_some() {
+            // The engine's machine has none of these directories.
+            return Ok(MountPlan::default());
+        }
         MountPlan::plan(reachable, &self.files, &client.socket)
     }
 

@@ -1,6 +1,7 @@
 //! The thread that talks to an engine, so that synchronous callers can wait for it. They must not
 //! run on an event loop themselves.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -15,7 +16,7 @@ use crate::world::sandbox::docker::client::EngineClient;
 /// Longest time that the end of a run waits for the removal of a container.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// A Docker or Podman engine on this machine. Clones share one connection and one thread, which
+/// A Docker or Podman engine, here or on another machine. Clones share one connection and one thread, which
 /// ends when the last of them is dropped.
 #[derive(Clone, Debug)]
 pub struct ContainerEngine {
@@ -31,18 +32,37 @@ struct EngineThread {
 }
 
 impl ContainerEngine {
-    /// Connects to the engine that `DOCKER_HOST` of the user's environment names, or otherwise to
-    /// the first that answers at a default socket.
-    pub fn open(host: Option<&str>) -> Result<Self> {
+    /// Connects to the engine that `host` names, as `DOCKER_HOST` of the user's environment `env`
+    /// does, or otherwise to the first that answers at a default socket.
+    pub fn open(host: Option<&str>, env: &BTreeMap<String, String>) -> Result<Self> {
         let talk = EngineThread::start()?;
-        let client = talk.handle.block_on(EngineClient::connect(host))?;
+        let client = talk.handle.block_on(EngineClient::connect(host, env))?;
         Ok(Self {
             client,
             thread: Arc::new(talk),
         })
     }
 
-    /// Refuses an image that is not on this machine.
+    /// Returns whether the engine is on another machine.
+    pub fn is_elsewhere(&self) -> bool {
+        self.client.tunnel.is_some()
+    }
+
+    /// Connects to the engine's machine again, if it is another one and the connection was lost.
+    pub(super) fn ensure_connected(&self) -> Result<()> {
+        match &self.client.tunnel {
+            Some(tunnel) => self.block_on(tunnel.ensure_connected()),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns why the connection to the engine's machine was lost, if it was.
+    pub(super) fn lost_reason(&self) -> Option<String> {
+        let tunnel = self.client.tunnel.as_ref()?;
+        self.block_on(tunnel.lost_reason())
+    }
+
+    /// Refuses an image that is not on the engine's machine.
     pub fn expect_image(&self, name: &str) -> Result<()> {
         self.block_on(self.client.expect_image(name)).map(drop)
     }

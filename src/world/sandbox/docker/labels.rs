@@ -8,6 +8,8 @@ use crate::world::sys::proc;
 const RUN: &str = "massgen.run";
 /// The directory of that run's state.
 const STATE: &str = "massgen.state";
+/// The machine of that directory: one engine may serve several machines.
+const MACHINE: &str = "massgen.machine";
 /// The id of the process that created it.
 const PROCESS: &str = "massgen.pid";
 /// The pid namespace of that id: massgen may itself run in a container, alongside others.
@@ -26,12 +28,13 @@ pub(super) struct ContainerOrigin<'a> {
 
 impl ContainerOrigin<'_> {
     /// Returns the labels for objects that this process creates.
-    pub(super) fn labels(&self) -> [(String, String); 5] {
+    pub(super) fn labels(&self) -> [(String, String); 6] {
         let own = std::process::id();
         let started = proc::start_time(own).unwrap_or_default();
         [
             (RUN, self.run.to_string()),
             (STATE, self.state.to_string()),
+            (MACHINE, proc::machine_identity()),
             (PROCESS, own.to_string()),
             (NAMESPACE, proc::pid_namespace().unwrap_or_default()),
             (STARTED, started.to_string()),
@@ -46,9 +49,10 @@ pub(super) fn state_filter(state: &AbsPath) -> String {
 }
 
 /// Returns whether the process that created an object is gone. An object without these labels must
-/// not be removed, nor one that was created in another pid namespace.
+/// not be removed, nor one that was created in another pid namespace or on another machine.
 pub(super) fn is_orphaned<'a>(label: impl Fn(&str) -> Option<&'a String>) -> bool {
-    let is_here = label(NAMESPACE) == Some(&proc::pid_namespace().unwrap_or_default());
+    let is_here = label(NAMESPACE) == Some(&proc::pid_namespace().unwrap_or_default())
+        && label(MACHINE) == Some(&proc::machine_identity());
     let number = |name| label(name).and_then(|value| value.parse::<u64>().ok());
     let (Some(process), Some(started)) = (number(PROCESS), number(STARTED)) else {
         return false;
@@ -92,5 +96,10 @@ mod tests {
             set(NAMESPACE, "pid:[1]")(labels);
         };
         check(elsewhere, false);
+        let on_another_machine = |labels: &mut BTreeMap<String, String>| {
+            set(STARTED, "1")(labels);
+            set(MACHINE, "1/laptop")(labels);
+        };
+        check(on_another_machine, false);
     }
 }

@@ -1,4 +1,4 @@
-//! Containers: discovery of a Docker or Podman engine, the one container of each agent, and its
+//! Containers: discovery of a Docker or Podman engine, here or over SSH, the one container of each agent, and its
 //! commands. An agent's container is restricted to the same grants as its file tools. It must never
 //! decide what is granted, and nothing is set up unless the config asks for containers.
 
@@ -9,6 +9,7 @@ pub mod engine;
 pub mod image;
 pub mod mounts;
 pub mod socket;
+mod ssh_tunnel;
 mod command;
 pub mod credentials;
 mod home;
@@ -19,3 +20,4 @@ mod packages;
 mod process;
 mod container_spec;
 mod run;
+mod sent_files;

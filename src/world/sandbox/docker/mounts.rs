@@ -245,7 +245,7 @@ fn bind_mount(source: String, target: &AbsPath, permission: Permission) -> Mount
 
 impl ReachablePaths {
     /// Returns the deepest accessible path that covers `path`.
-    fn accessible_path_for(&self, path: &AbsPath) -> Option<&AccessiblePath> {
+    pub(super) fn accessible_path_for(&self, path: &AbsPath) -> Option<&AccessiblePath> {
         let reaches = |opening: &&AccessiblePath| match opening.scope {
             GrantScope::Tree => path.is_within(&opening.path),
             GrantScope::File => *path == opening.path,
@@ -256,7 +256,7 @@ impl ReachablePaths {
 
     /// Returns what is mounted at `path`: the path itself, or the same name in the copy of its
     /// tree.
-    fn source_for(&self, path: &AbsPath) -> AbsPath {
+    pub(super) fn source_for(&self, path: &AbsPath) -> AbsPath {
         let opening = self.accessible_path_for(path);
         let copy = opening.and_then(|opening| Some((opening, self.copies.get(&opening.path)?)));
         let below =
@@ -266,7 +266,7 @@ impl ReachablePaths {
 
     /// Returns whether `path` is hidden, directly or with its parent, and no deeper accessible path
     /// covers it.
-    fn hides(&self, path: &AbsPath) -> bool {
+    pub(super) fn hides(&self, path: &AbsPath) -> bool {
         let opening = self.accessible_path_for(path);
         let speaks = |hidden: &&AbsPath| {
             path.is_within(hidden) && opening.is_none_or(|opening| hidden.is_within(&opening.path))

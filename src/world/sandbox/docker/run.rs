@@ -201,6 +201,11 @@ impl AgentContainer {
         guard: ContainerGuard<'_>,
         ended: Result<T, EngineError>,
     ) -> io::Result<T> {
+        if ended.is_err()
+            && let Some(lost) = self.engine.lost_reason()
+        {
+            return Err(io::Error::other(lost));
+        }
         match ended {
             Err(error) if is_missing(&error) && guard.is_open() => {
                 drop(guard);

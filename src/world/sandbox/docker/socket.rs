@@ -34,7 +34,9 @@ impl EngineDiscovery {
     pub fn describe(&self) -> String {
         let (socket, daemon) = match self {
             EngineDiscovery::Elsewhere(host) => {
-                return format!("`DOCKER_HOST` is `{host}`: expected a local Unix socket");
+                return format!(
+                    "`DOCKER_HOST` is `{host}`: expected a local Unix socket, or `ssh://HOST`"
+                );
             }
             EngineDiscovery::Nothing(places) => {
                 let places: Vec<String> = places.iter().map(ToString::to_string).collect();
@@ -58,8 +60,7 @@ impl EngineDiscovery {
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             EngineDiscovery::Elsewhere(_) => Some(
-                "export DOCKER_HOST=unix:///var/run/docker.sock   # directories are mounted, so the \
-                 engine has to be on this machine",
+                "export DOCKER_HOST=unix:///var/run/docker.sock   # or ssh://HOST for another machine",
             ),
             EngineDiscovery::Nothing(_) => Some("sudo apt-get install docker.io"),
             EngineDiscovery::At(_, DaemonStatus::Answers(..)) => None,

@@ -18,6 +18,7 @@ impl ExecBackend for AgentContainer {
     fn isolation(&self) -> ExecutionIsolation {
         ExecutionIsolation::Container {
             image: self.image().to_owned(),
+            host: self.host().map(ToString::to_string),
         }
     }
 
@@ -50,7 +51,11 @@ impl ExecBackend for AgentContainer {
     ) -> io::Result<CommandOutput> {
         let reachable = reachable_paths(command);
         self.remount(&reachable).map_err(io::Error::other)?;
-        AgentContainer::run(self, command.line, &command.policy.dir, wait)
+        let mut finished = AgentContainer::run(self, command.line, &command.policy.dir, wait)?;
+        if self.host().is_some() {
+            finished.notes.extend(self.fetch_changes(&reachable)?);
+        }
+        Ok(finished)
     }
 
     fn start(
@@ -64,7 +69,11 @@ impl ExecBackend for AgentContainer {
         Ok(Box::new(
             move |interrupt: &CommandInterrupt, on_output: &mut (dyn FnMut(&[u8]) + Send)| {
                 let ended = self.follow(&line, &dir, &reachable, interrupt, on_output)?;
-                Ok((ended, Vec::new()))
+                let notes = match self.host() {
+                    Some(_) => self.fetch_changes(&reachable)?,
+                    None => Vec::new(),
+                };
+                Ok((ended, notes))
             },
         ))
     }

@@ -1,0 +1,260 @@
+//! Rules about what an engine on another machine sends back after a command. All of it is a
+//! stranger's: it can only propose changes, and each is decided about here from the same policy as the
+//! command. Nothing here touches the machine.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+
+use crate::path::AbsPath;
+use crate::permissions::grant::{GrantScope, Permission};
+use crate::sandbox_policy::AccessiblePath;
+
+/// The longest name in a directory, in bytes.
+const NAME_BYTES_MAX: usize = 255;
+/// The longest path, in bytes.
+const PATH_BYTES_MAX: usize = 4095;
+/// How many directories deep an entry may be below the directory that was asked for.
+const DEPTH_MAX: usize = 128;
+
+/// Why an entry or a change is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReturnRefusal {
+    /// Its name leads out of the directory that was asked for.
+    LeadsOutside,
+    /// Its name is not made of plain names.
+    MalformedName,
+    /// A name or path is too long or too deep.
+    OverlongName,
+    /// Commands may not write there.
+    ReadOnly,
+    /// Commands do not see what is there.
+    Hidden,
+}
+
+impl fmt::Display for ReturnRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ReturnRefusal::LeadsOutside => "its name leads out of the directory",
+            ReturnRefusal::MalformedName => "its name is malformed",
+            ReturnRefusal::OverlongName => "its name is too long",
+            ReturnRefusal::ReadOnly => "it is read-only for commands",
+            ReturnRefusal::Hidden => "it is hidden from commands",
+        })
+    }
+}
+
+/// The policy of a command, as far as it decides about changes.
+#[derive(Clone, Copy, Debug)]
+pub struct ReturnRules<'a> {
+    /// The accessible paths. The deepest one that covers a path applies.
+    pub open: &'a [AccessiblePath],
+    /// Paths inside writable ones that stay read-only.
+    pub masked: &'a [AbsPath],
+    /// Paths inside accessible ones that are hidden.
+    pub hidden: &'a [AbsPath],
+}
+
+impl ReturnRules<'_> {
+    /// Decides whether a command may have created, changed or deleted what is at `path`.
+    ///
+    /// # Errors
+    /// The change is refused.
+    pub fn check_change(&self, path: &AbsPath) -> Result<(), ReturnRefusal> {
+        let opening = self.opening_of(path).ok_or(ReturnRefusal::ReadOnly)?;
+        let covers =
+            |covered: &&AbsPath| path.is_within(covered) && covered.is_within(&opening.path);
+        if self.hidden.iter().any(|hidden| covers(&hidden)) {
+            return Err(ReturnRefusal::Hidden);
+        }
+        if opening.permission == Permission::Read
+            || self.masked.iter().any(|masked| covers(&masked))
+        {
+            return Err(ReturnRefusal::ReadOnly);
+        }
+        Ok(())
+    }
+
+    /// Returns the deepest accessible path that covers `path`.
+    pub fn opening_of(&self, path: &AbsPath) -> Option<&AccessiblePath> {
+        let reaches = |opening: &&AccessiblePath| match opening.scope {
+            GrantScope::Tree => path.is_within(&opening.path),
+            GrantScope::File => *path == opening.path,
+        };
+        let depth = |opening: &&AccessiblePath| opening.path.as_path().components().count();
+        self.open.iter().filter(reaches).max_by_key(depth)
+    }
+}
+
+/// Returns the path of an entry in an archive of `root`, whose entries are named after the last name
+/// of `root`: `ws/` and `ws/src/main.rs` in an archive of `/home/u/ws`.
+///
+/// # Errors
+/// The name is not one that an archive of `root` can contain.
+pub fn returned_path(root: &AbsPath, name: &[u8]) -> Result<AbsPath, ReturnRefusal> {
+    if name.starts_with(b"/") {
+        return Err(ReturnRefusal::LeadsOutside);
+    }
+    let name = name.strip_suffix(b"/").unwrap_or(name);
+    let mut parts = name.split(|byte| *byte == b'/');
+    let first = parts.next().map(OsStr::from_bytes);
+    if first.is_none() || first != root.as_path().file_name() {
+        return Err(ReturnRefusal::LeadsOutside);
+    }
+    let mut path = root.as_path().to_owned();
+    for (depth, part) in parts.enumerate() {
+        match part {
+            b".." => return Err(ReturnRefusal::LeadsOutside),
+            b"" | b"." => return Err(ReturnRefusal::MalformedName),
+            part if part.contains(&0) => return Err(ReturnRefusal::MalformedName),
+            part if part.len() > NAME_BYTES_MAX || depth >= DEPTH_MAX => {
+                return Err(ReturnRefusal::OverlongName);
+            }
+            part => path.push(OsStr::from_bytes(part)),
+        }
+    }
+    if path.as_os_str().len() > PATH_BYTES_MAX {
+        return Err(ReturnRefusal::OverlongName);
+    }
+    AbsPath::new(path).ok_or(ReturnRefusal::MalformedName)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn abs(path: &str) -> AbsPath {
+        AbsPath::new(path).unwrap()
+    }
+
+    fn opening(path: &str, permission: Permission, scope: GrantScope) -> AccessiblePath {
+        AccessiblePath {
+            path: abs(path),
+            permission,
+            scope,
+        }
+    }
+
+    /// A project that can be read, with a workspace in it, and a file and a tree to write.
+    fn check(path: &str, expected: Result<(), ReturnRefusal>) {
+        let open = [
+            opening("/p", Permission::Read, GrantScope::Tree),
+            opening("/p/.massgen/ws", Permission::Write, GrantScope::Tree),
+            opening("/p/out", Permission::Write, GrantScope::Tree),
+            opening("/p/out/lib/.git/open", Permission::Write, GrantScope::Tree),
+            opening("/p/one.txt", Permission::Write, GrantScope::File),
+        ];
+        let masked = [abs("/p/out/lib/.git")];
+        let hidden = [abs("/p/.massgen"), abs("/p/out/.env")];
+        let rules = ReturnRules {
+            open: &open,
+            masked: &masked,
+            hidden: &hidden,
+        };
+        assert_eq!(rules.check_change(&abs(path)), expected, "{path}");
+    }
+
+    #[test]
+    fn only_what_a_command_may_write_can_change() {
+        let denied = |path| check(path, Err(ReturnRefusal::ReadOnly));
+        let hidden = |path| check(path, Err(ReturnRefusal::Hidden));
+        for path in [
+            "/p/.massgen/ws/a",
+            "/p/.massgen/ws/.env",
+            "/p/out/a",
+            "/p/out/.envrc",
+            "/p/out/lib/.gitignore",
+            "/p/out/lib/.git/open/x",
+            "/p/one.txt",
+        ] {
+            check(path, Ok(()));
+        }
+        for path in [
+            "/p/a",
+            "/p/one.txt/a",
+            "/etc/passwd",
+            "/",
+            "/pp/out",
+            "/p/outer",
+        ] {
+            denied(path);
+        }
+        denied("/p/out/lib/.git");
+        denied("/p/out/lib/.git/config");
+        hidden("/p/.massgen/config.yaml");
+        hidden("/p/.massgen");
+        hidden("/p/out/.env");
+        hidden("/p/out/.env/deep");
+    }
+
+    #[test]
+    fn names_stay_below_the_directory_that_was_asked_for() {
+        let root = abs("/p/ws");
+        let is = |name: &[u8], expected: Result<&str, ReturnRefusal>| {
+            let found = returned_path(&root, name);
+            let expected = expected.map(abs);
+            assert_eq!(found, expected, "{}", String::from_utf8_lossy(name));
+        };
+        is(b"ws", Ok("/p/ws"));
+        is(b"ws/", Ok("/p/ws"));
+        is(b"ws/a/b", Ok("/p/ws/a/b"));
+        is(b"ws/a\nb", Ok("/p/ws/a\nb"));
+        for name in [
+            b"".as_slice(),
+            b"/",
+            b"/p/ws/a",
+            b"/ws/a",
+            b"other/a",
+            b"wsx",
+            b"..",
+            b"../ws/a",
+            b"./ws/a",
+            b"ws/../a",
+            b"ws/a/..",
+            b"ws/a/../../../etc/passwd",
+        ] {
+            is(name, Err(ReturnRefusal::LeadsOutside));
+        }
+        for name in [
+            b"ws//a".as_slice(),
+            b"ws/./a",
+            b"ws/a//",
+            b"ws/a\0b",
+            b"ws/.",
+        ] {
+            is(name, Err(ReturnRefusal::MalformedName));
+        }
+        let long = ["ws/", &"n".repeat(256)].concat();
+        is(long.as_bytes(), Err(ReturnRefusal::OverlongName));
+        let deep = ["ws", &"/d".repeat(129)].concat();
+        is(deep.as_bytes(), Err(ReturnRefusal::OverlongName));
+        let wide = ["ws", &format!("/{}", "d".repeat(250)).repeat(17)].concat();
+        is(wide.as_bytes(), Err(ReturnRefusal::OverlongName));
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_leads_out_of_the_directory(
+            parts in prop::collection::vec(
+                prop_oneof![
+                    Just(b"ws".to_vec()), Just(b"..".to_vec()), Just(b".".to_vec()),
+                    Just(Vec::new()), Just(b"/".to_vec()), Just(b"\0".to_vec()),
+                    prop::collection::vec(any::<u8>(), 0..4),
+                ],
+                0..8,
+            )
+        ) {
+            let root = abs("/p/ws");
+            let name = parts.join(b"/".as_slice());
+            if let Ok(path) = returned_path(&root, &name) {
+                prop_assert!(path.is_within(&root));
+                let below = path.below(&root).unwrap();
+                prop_assert!(below.names().all(|part| part != ".." && part != "."));
+                let named = name.strip_suffix(b"/").unwrap_or(&name);
+                prop_assert!(named == b"ws" || named.starts_with(b"ws/"));
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Writes here what commands have changed in a container on another machine. Each change is decided
+//! about by the policy of the command, names are opened without following symlinks, and a file that was
+//! changed here meanwhile is kept.
+
+use std::path::Path;
+
+use rustix::fs::Mode;
+
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::permissions::history::FileFingerprint;
+use crate::sandbox_policy::returned_entry::ReturnRules;
+use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::docker::sent_files::incoming::{
+    IncomingContent, IncomingEntry, IncomingFiles,
+};
+use crate::world::sandbox::docker::sent_files::local_trees::LocalTrees;
+use crate::world::sandbox::docker::sent_files::{RemoteEntry, SentEntries, SentEntry};
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::slot::set_dir_mode;
+use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
+
+/// Size of a chunk that is copied, in bytes.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Permission bits that a directory always has here.
+const OWNER_BITS: u32 = 0o700;
+
+/// Applies what differs from `sent` below `roots`, and brings `sent` up to date. Returns what was
+/// refused, and why.
+pub(super) fn apply_changes(
+    reachable: &ReachablePaths,
+    roots: &[AbsPath],
+    sent: &mut SentEntries,
+    incoming: &IncomingFiles,
+) -> Vec<(AbsPath, String)> {
+    let rules = ReturnRules {
+        open: &reachable.open,
+        masked: &reachable.masked,
+        hidden: &reachable.hidden,
+    };
+    let mut applier = ChangeApplier {
+        rules,
+        trees: LocalTrees::new(reachable),
+        incoming,
+        refused: Vec::new(),
+    };
+    for path in removed_paths(roots, sent, incoming) {
+        applier.remove(&path, sent);
+    }
+    for (path, found) in incoming.entries() {
+        let is_unchanged = sent.get(path).is_some_and(|sent| is_same(sent, found));
+        let is_directory = matches!(found.what, RemoteEntry::Directory { .. });
+        // The engine creates the directories above what is sent.
+        let is_above = || {
+            let mut open = reachable.open.iter();
+            !sent.contains_key(path) && open.any(|opening| opening.path.is_within(path))
+        };
+        let is_given = is_directory && (roots.contains(path) || is_above());
+        if !is_unchanged && !is_given {
+            applier.write(path, found, sent);
+        }
+    }
+    applier.refused
+}
+
+/// Returns the paths that are gone or have become something else, what is in a directory first.
+fn removed_paths(roots: &[AbsPath], sent: &SentEntries, incoming: &IncomingFiles) -> Vec<AbsPath> {
+    let is_gone = |path: &AbsPath, sent: &SentEntry| {
+        let found = incoming.entries().get(path);
+        !found.is_some_and(|found| found.what.has_kind_of(&sent.what))
+    };
+    let gone = sent.iter().rev().filter(|(path, sent)| {
+        let is_below = roots
+            .iter()
+            .any(|root| path.is_within(root) && *path != root);
+        is_below && is_gone(path, sent)
+    });
+    gone.map(|(path, _)| path.clone()).collect()
+}
+
+/// Returns whether a name is as it was sent. The permission bits of what commands may only read were
+/// not sent.
+fn is_same(sent: &SentEntry, found: &IncomingEntry) -> bool {
+    match (&sent.what, &found.what) {
+        (RemoteEntry::File { digest, .. }, RemoteEntry::File { digest: now, .. })
+            if sent.permission == Permission::Read =>
+        {
+            digest == now
+        }
+        (RemoteEntry::Directory { .. }, RemoteEntry::Directory { .. })
+            if sent.permission == Permission::Read =>
+        {
+            true
+        }
+        (before, now) => before == now,
+    }
+}
+
+struct ChangeApplier<'a> {
+    rules: ReturnRules<'a>,
+    trees: LocalTrees<'a>,
+    incoming: &'a IncomingFiles,
+    refused: Vec<(AbsPath, String)>,
+}
+
+impl ChangeApplier<'_> {
+    /// Removes what is gone there. What is kept here is sent again before the next command.
+    fn remove(&mut self, path: &AbsPath, sent: &mut SentEntries) {
+        let Some(entry) = sent.remove(path) else {
+            return;
+        };
+        let removed = match self.rules.check_change(path) {
+            Ok(()) => self
+                .remove_here(path, &entry)
+                .map_err(|fault| fault.to_string()),
+            Err(why) => Err(why.to_string()),
+        };
+        if let Err(why) = removed {
+            self.refused
+                .push((path.clone(), format!("not deleted: {why}")));
+        }
+    }
+
+    fn remove_here(&mut self, path: &AbsPath, entry: &SentEntry) -> Result<(), FileSystemError> {
+        let (dir, rel) = self.trees.locate(path)?;
+        let found = match dir.meta(&rel) {
+            Err(FileSystemError::Missing) => return Ok(()),
+            found => found?,
+        };
+        let (parent, name) = dir.parent_of(&rel)?;
+        match &entry.what {
+            RemoteEntry::Directory { .. } => parent.remove_dir(name),
+            RemoteEntry::File { .. } if entry.local != Some(found.version) => {
+                Err(FileSystemError::Changed)
+            }
+            RemoteEntry::File { .. } | RemoteEntry::Link { .. } => parent.unlink(name),
+            RemoteEntry::Unknown => Err(FileSystemError::Exists),
+        }
+    }
+
+    /// Writes what was created or changed there. What is refused is removed there before the next
+    /// command.
+    fn write(&mut self, path: &AbsPath, found: &IncomingEntry, sent: &mut SentEntries) {
+        let written = match self.rules.check_change(path) {
+            Ok(()) => {
+                let written = self.write_here(path, found, sent);
+                written.map_err(|fault| fault.to_string())
+            }
+            Err(why) => Err(why.to_string()),
+        };
+        let (what, local) = match written {
+            Ok(local) => (found.what.clone(), local),
+            Err(why) => {
+                self.refused.push((path.clone(), why));
+                (RemoteEntry::Unknown, None)
+            }
+        };
+        let entry = SentEntry {
+            what,
+            permission: Permission::Write,
+            local,
+        };
+        sent.insert(path.clone(), entry);
+    }
+
+    /// Returns the version of a file that was written.
+    fn write_here(
+        &mut self,
+        path: &AbsPath,
+        found: &IncomingEntry,
+        sent: &SentEntries,
+    ) -> Result<Option<FileFingerprint>, FileSystemError> {
+        let earlier = sent.get(path);
+        match &found.what {
+            RemoteEntry::Directory { bits } => {
+                let (dir, rel) = self.trees.locate(path)?;
+                let (parent, name) = dir.parent_of(&rel)?;
+                drop(dir.make_dirs(&rel)?);
+                let bits = Mode::from_raw_mode(bits | OWNER_BITS);
+                set_dir_mode(&parent, name, bits).map(|()| None)
+            }
+            RemoteEntry::Link { target } => self.write_link(path, target, earlier).map(|()| None),
+            RemoteEntry::File { bits, .. } => {
+                let file = IncomingFile {
+                    path,
+                    bits: *bits,
+                    modified_ns: found.modified_ns,
+                    replaces: earlier.and_then(|earlier| earlier.local),
+                };
+                self.write_file(&file, &found.content, sent).map(Some)
+            }
+            RemoteEntry::Unknown => Err(FileSystemError::Missing),
+        }
+    }
+
+    fn write_link(
+        &mut self,
+        path: &AbsPath,
+        target: &Path,
+        earlier: Option<&SentEntry>,
+    ) -> Result<(), FileSystemError> {
+        let (dir, rel) = self.trees.locate(path)?;
+        let (parent, name) = dir.parent_of(&rel)?;
+        if earlier.is_some_and(|earlier| matches!(earlier.what, RemoteEntry::Link { .. })) {
+            // What replaced the link here meanwhile is kept.
+            drop(dir.link_target(&rel)?);
+            parent.unlink(name)?;
+        }
+        parent.symlink(name, target)
+    }
+
+    fn write_file(
+        &mut self,
+        file: &IncomingFile<'_>,
+        content: &IncomingContent,
+        sent: &SentEntries,
+    ) -> Result<FileFingerprint, FileSystemError> {
+        let spool = self.incoming.spool();
+        let original = match content {
+            IncomingContent::AsSent(original) => {
+                let (dir, rel) = self.trees.locate(original)?;
+                let (content, meta) = dir.open_file(&rel)?;
+                let known = sent.get(original).and_then(|sent| sent.local);
+                if known != Some(meta.version) {
+                    return Err(FileSystemError::Changed);
+                }
+                Some((content, meta.version.size_bytes))
+            }
+            IncomingContent::Spooled { .. } | IncomingContent::Nothing => None,
+        };
+        let (dir, rel) = self.trees.locate(file.path)?;
+        let (parent, name) = dir.parent_of(&rel)?;
+        let mut staged = StagedFile::new_private(&parent)?;
+        if let Some((content, size_bytes)) = &original {
+            staged.copy(content, *size_bytes)?;
+        }
+        if let IncomingContent::Spooled { offset, size_bytes } = content {
+            let mut chunk = vec![0; CHUNK_BYTES];
+            let mut copied = 0;
+            while copied < *size_bytes {
+                let left = usize::try_from(size_bytes.saturating_sub(copied));
+                let count = left.unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+                let room = chunk.get_mut(..count).unwrap_or_default();
+                spool.read_at(room, offset.saturating_add(copied))?;
+                staged.write(room)?;
+                copied = copied.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+            }
+        }
+        staged.set_mode(Mode::from_raw_mode(file.bits))?;
+        staged.set_modified(file.modified_ns)?;
+        let policy = file
+            .replaces
+            .as_ref()
+            .map_or(ReplacePolicy::Nothing, ReplacePolicy::Only);
+        let placed = staged.place_at(name, policy, PlacementDurability::Lazy)?;
+        Ok(placed.version)
+    }
+}
+
+/// A file to write.
+struct IncomingFile<'a> {
+    path: &'a AbsPath,
+    bits: u32,
+    modified_ns: i128,
+    /// The version that it replaces; `None` if it is new.
+    replaces: Option<FileFingerprint>,
+}

@@ -1,0 +1,455 @@
+//! Reads what an engine sends of a directory after a command. It is a stranger's archive: names, kinds,
+//! sizes and numbers are checked before anything is kept, nothing is written outside a temporary file,
+//! and one malformed entry refuses all of it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bollard::errors::Error as EngineError;
+use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
+use futures_util::{Stream, StreamExt};
+use sha2::{Digest, Sha256};
+use tar::{Archive, Entry, EntryType, PaxExtensions};
+use tokio::time::timeout;
+
+use crate::path::AbsPath;
+use crate::sandbox_policy::returned_entry::returned_path;
+use crate::text::escape_name;
+use crate::world::sandbox::docker::command::ContainerExec;
+use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::sent_files::listing::is_large;
+use crate::world::sandbox::docker::sent_files::{RemoteEntry, SentEntries, SentEntry};
+use crate::world::sys::meta::SECOND_NS;
+use crate::world::sys::spool::SpoolFile;
+
+/// The most entries of all archives after one command.
+const ENTRIES_MAX: u64 = 200_000;
+/// The most content of all archives after one command, in bytes.
+const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// The largest extension header, in bytes.
+const EXTENSION_BYTES_MAX: u64 = 256 * 1024;
+/// The longest target of a symlink, in bytes.
+const TARGET_BYTES_MAX: usize = 4095;
+/// Size of a chunk that is read, in bytes.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Permission bits that are taken over: no setuid, setgid or sticky bit.
+const BITS: u32 = 0o777;
+/// Timeout for the next part of an archive.
+const PART_TIME_MAX: Duration = Duration::from_mins(2);
+
+/// What was received of the trees that commands may write to.
+#[derive(Debug)]
+pub(super) struct IncomingFiles {
+    entries: BTreeMap<AbsPath, IncomingEntry>,
+    /// Pipes, devices and other files that are never taken over, with what they are.
+    special: Vec<(AbsPath, &'static str)>,
+    spool: SpoolFile,
+    count: u64,
+    bytes: u64,
+    entries_max: u64,
+    bytes_max: u64,
+}
+
+/// One name that was received.
+#[derive(Clone, Debug)]
+pub(super) struct IncomingEntry {
+    /// What it is.
+    pub(super) what: RemoteEntry,
+    /// Where the content of a file is.
+    pub(super) content: IncomingContent,
+    /// Its modification time, in nanoseconds since 1970.
+    pub(super) modified_ns: i128,
+}
+
+/// Where the content of a file that was received is.
+#[derive(Clone, Debug)]
+pub(super) enum IncomingContent {
+    /// It has none.
+    Nothing,
+    /// In the temporary file.
+    Spooled { offset: u64, size_bytes: u64 },
+    /// It is that of the file here that was sent from this path.
+    AsSent(AbsPath),
+}
+
+/// What extension headers say about the next entry.
+#[derive(Debug, Default)]
+struct NextNames {
+    name: Option<Vec<u8>>,
+    target: Option<Vec<u8>>,
+}
+
+impl IncomingFiles {
+    /// Keeps content in `spool`, which is empty.
+    pub(super) fn new(spool: SpoolFile) -> Self {
+        Self::with_limits(spool, ENTRIES_MAX, BYTES_MAX)
+    }
+
+    pub(super) fn with_limits(spool: SpoolFile, entries_max: u64, bytes_max: u64) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            special: Vec::new(),
+            spool,
+            count: 0,
+            bytes: 0,
+            entries_max,
+            bytes_max,
+        }
+    }
+
+    /// Returns the entries, directories before what is in them.
+    pub(super) fn entries(&self) -> &BTreeMap<AbsPath, IncomingEntry> {
+        &self.entries
+    }
+
+    /// Returns the pipes, devices and other files that are never taken over.
+    pub(super) fn special_files(&self) -> &[(AbsPath, &'static str)] {
+        &self.special
+    }
+
+    /// Returns whether listing this much is cheaper than fetching it.
+    pub(super) fn is_large(&self) -> bool {
+        is_large(self.entries.len(), self.bytes)
+    }
+
+    /// Adds a directory that was listed.
+    pub(super) fn add_listed_directory(&mut self, path: &AbsPath, bits: u32) {
+        let what = RemoteEntry::Directory { bits };
+        self.add_known(path, what, IncomingContent::Nothing);
+    }
+
+    /// Adds a file or symlink that is as it was sent.
+    pub(super) fn add_as_sent(&mut self, path: &AbsPath, sent: &SentEntry) {
+        let content = IncomingContent::AsSent(path.clone());
+        self.add_known(path, sent.what.clone(), content);
+    }
+
+    /// Adds a file that is never taken over.
+    pub(super) fn add_special(&mut self, path: &AbsPath) {
+        let what = "it is a pipe, a socket or a device";
+        self.special.push((path.clone(), what));
+    }
+
+    fn add_known(&mut self, path: &AbsPath, what: RemoteEntry, content: IncomingContent) {
+        let entry = IncomingEntry {
+            what,
+            content,
+            modified_ns: 0,
+        };
+        self.entries.insert(path.clone(), entry);
+    }
+
+    /// Returns the temporary file with the content.
+    pub(super) fn spool(&self) -> &SpoolFile {
+        &self.spool
+    }
+
+    /// Reads an archive of the directory or file `root`. The content of files that are as they were in
+    /// `sent` is not kept.
+    pub(super) fn read(
+        &mut self,
+        root: &AbsPath,
+        archive: impl Read,
+        sent: &SentEntries,
+    ) -> io::Result<()> {
+        let mut next = NextNames::default();
+        // Entries are read raw: the extensions that give later entries longer names are limited here.
+        for entry in Archive::new(archive).entries()?.raw(true) {
+            let mut entry = entry?;
+            self.count = self.count.saturating_add(1);
+            if self.count > self.entries_max {
+                return Err(refused(format!(
+                    "it has more than {} entries",
+                    self.entries_max
+                )));
+            }
+            let kind = entry.header().entry_type();
+            if self.read_extension(kind, &mut entry, &mut next)? {
+                continue;
+            }
+            let names = std::mem::take(&mut next);
+            self.add(root, kind, &mut entry, names, sent)?;
+        }
+        if self.entries.contains_key(root) {
+            Ok(())
+        } else {
+            Err(refused("it is not an archive of that path"))
+        }
+    }
+
+    /// Reads an entry that only describes later ones; returns whether it was one.
+    fn read_extension(
+        &mut self,
+        kind: EntryType,
+        entry: &mut Entry<'_, impl Read>,
+        next: &mut NextNames,
+    ) -> io::Result<bool> {
+        let is_extension = kind == EntryType::XHeader
+            || kind == EntryType::XGlobalHeader
+            || kind == EntryType::GNULongName
+            || kind == EntryType::GNULongLink;
+        if !is_extension {
+            return Ok(false);
+        }
+        let size = entry.header().entry_size()?;
+        if size > EXTENSION_BYTES_MAX {
+            return Err(refused("an extension header is larger than 256 KiB"));
+        }
+        self.take_bytes(size)?;
+        let mut bytes = Vec::new();
+        entry.take(size).read_to_end(&mut bytes)?;
+        let text = |bytes: &[u8]| bytes.strip_suffix(b"\0").unwrap_or(bytes).to_vec();
+        if kind == EntryType::GNULongName {
+            next.name = Some(text(&bytes));
+        } else if kind == EntryType::GNULongLink {
+            next.target = Some(text(&bytes));
+        } else if kind == EntryType::XHeader {
+            for extension in PaxExtensions::new(&bytes) {
+                let extension = extension?;
+                let value = || extension.value_bytes().to_vec();
+                match extension.key_bytes() {
+                    b"path" => next.name = Some(value()),
+                    b"linkpath" => next.target = Some(value()),
+                    b"size" => return Err(refused("a file in it is too large")),
+                    key if key.starts_with(b"GNU.sparse") => return Err(sparse()),
+                    _ => {}
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn add(
+        &mut self,
+        root: &AbsPath,
+        kind: EntryType,
+        entry: &mut Entry<'_, impl Read>,
+        names: NextNames,
+        sent: &SentEntries,
+    ) -> io::Result<()> {
+        let name = names
+            .name
+            .unwrap_or_else(|| entry.path_bytes().into_owned());
+        let path = returned_path(root, &name).map_err(|why| {
+            let name = escape_name(&String::from_utf8_lossy(&name));
+            refused(format!("the entry `{name}`: {why}"))
+        })?;
+        let shown = || escape_name(&path.to_string());
+        let has_parent = path == *root || self.is_directory(path.parent().as_ref());
+        if !has_parent {
+            return Err(refused(format!("`{}` is in no directory", shown())));
+        }
+        let bits = entry.header().mode()? & BITS;
+        let seconds = i128::from(entry.header().mtime()?.min(u64::from(u32::MAX)));
+        let target = || {
+            let short = entry.link_name_bytes().map(std::borrow::Cow::into_owned);
+            names.target.clone().or(short).unwrap_or_default()
+        };
+        let (what, content) = if kind == EntryType::Directory {
+            (RemoteEntry::Directory { bits }, IncomingContent::Nothing)
+        } else if kind == EntryType::Symlink {
+            (link(&target())?, IncomingContent::Nothing)
+        } else if kind == EntryType::Link {
+            self.hard_link(root, &target())?
+        } else if kind == EntryType::Regular || kind == EntryType::Continuous {
+            self.file(&path, bits, entry, sent)?
+        } else if let Some(what) = special_kind(kind) {
+            self.special.push((path, what));
+            return Ok(());
+        } else if kind == EntryType::GNUSparse {
+            return Err(sparse());
+        } else {
+            return Err(refused(format!("`{}` is of an unknown kind", shown())));
+        };
+        let is_same_root = path != *root
+            || sent
+                .get(root)
+                .is_none_or(|sent| sent.what.has_kind_of(&what));
+        if !is_same_root {
+            return Err(refused(format!(
+                "`{}` was replaced by something else",
+                shown()
+            )));
+        }
+        let incoming = IncomingEntry {
+            what,
+            content,
+            modified_ns: seconds.saturating_mul(SECOND_NS),
+        };
+        match self.entries.insert(path.clone(), incoming) {
+            None => Ok(()),
+            Some(_) => Err(refused(format!("`{}` is in it twice", shown()))),
+        }
+    }
+
+    fn is_directory(&self, path: Option<&AbsPath>) -> bool {
+        let entry = path.and_then(|path| self.entries.get(path));
+        entry.is_some_and(|entry| matches!(entry.what, RemoteEntry::Directory { .. }))
+    }
+
+    /// Keeps the content of a file, unless it is as it was sent.
+    fn file(
+        &mut self,
+        path: &AbsPath,
+        bits: u32,
+        entry: &mut Entry<'_, impl Read>,
+        sent: &SentEntries,
+    ) -> io::Result<(RemoteEntry, IncomingContent)> {
+        let size_bytes = entry.header().entry_size()?;
+        self.take_bytes(size_bytes)?;
+        let offset = self.spool.size_bytes();
+        let mut digest = Sha256::new();
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            let count = entry.read(&mut chunk)?;
+            if count == 0 {
+                break;
+            }
+            let bytes = chunk.get(..count).unwrap_or_default();
+            digest.update(bytes);
+            self.spool.append(bytes)?;
+        }
+        if self.spool.size_bytes().checked_sub(offset) != Some(size_bytes) {
+            return Err(refused("it ends within a file"));
+        }
+        let digest: [u8; 32] = digest.finalize().into();
+        let earlier = sent.get(path).map(|sent| &sent.what);
+        let is_as_sent =
+            matches!(earlier, Some(RemoteEntry::File { digest: known, .. }) if *known == digest);
+        let content = if is_as_sent {
+            self.spool.truncate(offset)?;
+            IncomingContent::AsSent(path.clone())
+        } else {
+            IncomingContent::Spooled { offset, size_bytes }
+        };
+        Ok((RemoteEntry::File { digest, bits }, content))
+    }
+
+    /// Returns the file that a hard link names: it must have come before in the same archive. It becomes
+    /// a file of its own here.
+    fn hard_link(
+        &self,
+        root: &AbsPath,
+        target: &[u8],
+    ) -> io::Result<(RemoteEntry, IncomingContent)> {
+        let path = returned_path(root, target)
+            .map_err(|why| refused(format!("the target of a hard link: {why}")))?;
+        match self.entries.get(&path) {
+            Some(IncomingEntry { what, content, .. })
+                if matches!(what, RemoteEntry::File { .. }) =>
+            {
+                Ok((what.clone(), content.clone()))
+            }
+            Some(_) | None => Err(refused(
+                "the target of a hard link is no earlier file in it",
+            )),
+        }
+    }
+
+    fn take_bytes(&mut self, count: u64) -> io::Result<()> {
+        self.bytes = self.bytes.saturating_add(count);
+        if self.bytes > self.bytes_max {
+            return Err(refused(format!(
+                "it has more than {} bytes",
+                self.bytes_max
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn link(target: &[u8]) -> io::Result<RemoteEntry> {
+    if target.is_empty() || target.len() > TARGET_BYTES_MAX || target.contains(&0) {
+        return Err(refused("the target of a symlink is malformed"));
+    }
+    Ok(RemoteEntry::Link {
+        target: PathBuf::from(OsStr::from_bytes(target)),
+    })
+}
+
+/// Describes a kind of file that is never taken over.
+fn special_kind(kind: EntryType) -> Option<&'static str> {
+    if kind == EntryType::Fifo {
+        Some("it is a named pipe")
+    } else if kind == EntryType::Char || kind == EntryType::Block {
+        Some("it is a device")
+    } else {
+        None
+    }
+}
+
+fn sparse() -> io::Error {
+    refused("a file in it is sparse")
+}
+
+fn refused(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.into())
+}
+
+/// What an engine sends, while it is downloaded.
+pub(super) struct EngineDownload<'e> {
+    engine: &'e ContainerEngine,
+    parts: Pin<Box<dyn Stream<Item = Result<Vec<u8>, EngineError>> + 'e>>,
+    part: io::Cursor<Vec<u8>>,
+    failure: Option<EngineError>,
+}
+
+impl<'e> EngineDownload<'e> {
+    /// Begins to download an archive of `path`.
+    pub(super) fn archive(engine: &'e ContainerEngine, container: &'e str, path: &AbsPath) -> Self {
+        let options = DownloadFromContainerOptionsBuilder::default().path(&path.to_string());
+        let api = &engine.client.api;
+        let parts = api.download_from_container(container, Some(options.build()));
+        Self::of(engine, parts.map(|part| part.map(|part| part.to_vec())))
+    }
+
+    /// Begins to download the standard output of a command.
+    pub(super) fn output(engine: &'e ContainerEngine, exec: ContainerExec) -> Self {
+        Self::of(engine, exec.into_stdout())
+    }
+
+    fn of(
+        engine: &'e ContainerEngine,
+        parts: impl Stream<Item = Result<Vec<u8>, EngineError>> + 'e,
+    ) -> Self {
+        Self {
+            engine,
+            parts: Box::pin(parts),
+            part: io::Cursor::default(),
+            failure: None,
+        }
+    }
+
+    /// Returns the error of the engine that ended the download, if there was one.
+    pub(super) fn take_failure(&mut self) -> Option<EngineError> {
+        self.failure.take()
+    }
+}
+
+impl Read for EngineDownload<'_> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let count = self.part.read(room)?;
+            if count > 0 || room.is_empty() {
+                return Ok(count);
+            }
+            let next = self.parts.next();
+            let next = self
+                .engine
+                .block_on(async { timeout(PART_TIME_MAX, next).await });
+            match next.unwrap_or(Some(Err(EngineError::RequestTimeoutError))) {
+                None => return Ok(0),
+                Some(Ok(part)) => self.part = io::Cursor::new(part),
+                Some(Err(error)) => {
+                    self.failure = Some(error);
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+            }
+        }
+    }
+}

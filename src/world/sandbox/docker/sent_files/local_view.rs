@@ -1,0 +1,231 @@
+//! Reads what a command may read on this machine, to be sent: the trees of its policy without hidden
+//! names. Nothing that the policy does not open is looked at.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{AbsPath, RelPath};
+use crate::permissions::grant::{GrantScope, Permission};
+use crate::permissions::history::FileFingerprint;
+use crate::sandbox_policy::AccessiblePath;
+use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::docker::sent_files::local_trees::LocalTrees;
+use crate::world::sandbox::docker::sent_files::{RemoteEntry, SentEntries, SentEntry};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::tree_listing::{EntrySelection, TreeListing};
+
+/// The most names that are sent.
+const ENTRIES_MAX: usize = 200_000;
+/// The most content that is sent, in bytes.
+const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// Permission bits of a directory that commands may not change.
+const READ_DIRECTORY: u32 = 0o755;
+/// Permission bits for reading a file.
+const READ_FILE: u32 = 0o444;
+/// Permission bits for executing a file.
+const RUN_FILE: u32 = 0o111;
+/// Permission bits that a writable directory always has.
+const WRITE_DIRECTORY: u32 = 0o700;
+/// Size of a chunk that is read, in bytes.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Reads the names, and the digests of files. Files that have not changed since `earlier` are not read
+/// again.
+pub(super) fn read_view(reachable: &ReachablePaths, earlier: &SentEntries) -> Result<SentEntries> {
+    let mut trees = LocalTrees::new(reachable);
+    let mut reader = ViewReader {
+        reachable,
+        earlier,
+        hidden: reachable.hidden.iter().collect(),
+        masked: reachable.masked.iter().collect(),
+        roots: reachable.open.iter().map(|opening| &opening.path).collect(),
+        view: SentEntries::new(),
+        bytes: 0,
+    };
+    for opening in &reachable.open {
+        let failed = |fault| read_error(&opening.path, fault);
+        let (dir, rel) = match trees.locate(&opening.path) {
+            Err(FileSystemError::Missing) => continue,
+            located => located.map_err(failed)?,
+        };
+        match opening.scope {
+            GrantScope::Tree => reader.add_tree(opening, dir)?,
+            GrantScope::File => match reader.add(&opening.path, dir, &rel, opening.permission) {
+                Ok(()) | Err(ViewFault::Name(FileSystemError::Missing)) => {}
+                Err(ViewFault::Name(fault)) => return Err(failed(fault)),
+                Err(ViewFault::TooLarge) => return Err(too_large(&opening.path)),
+            },
+        }
+    }
+    Ok(reader.view)
+}
+
+struct ViewReader<'a> {
+    reachable: &'a ReachablePaths,
+    earlier: &'a SentEntries,
+    hidden: BTreeSet<&'a AbsPath>,
+    masked: BTreeSet<&'a AbsPath>,
+    /// The paths that are opened by themselves.
+    roots: BTreeSet<&'a AbsPath>,
+    view: SentEntries,
+    bytes: u64,
+}
+
+/// Why one name was not added.
+enum ViewFault {
+    Name(FileSystemError),
+    TooLarge,
+}
+
+impl From<FileSystemError> for ViewFault {
+    fn from(fault: FileSystemError) -> Self {
+        ViewFault::Name(fault)
+    }
+}
+
+impl ViewReader<'_> {
+    fn add_tree(&mut self, opening: &AccessiblePath, dir: &DirectoryHandle) -> Result<()> {
+        let root = &opening.path;
+        if self.reachable.hides(root) {
+            return Ok(());
+        }
+        let listing = TreeListing::list(dir, &mut |found| {
+            let path = root.join(found.rel.as_path());
+            if self.hidden.contains(&path) || self.roots.contains(&path) {
+                EntrySelection::Not
+            } else {
+                EntrySelection::Deep
+            }
+        });
+        if let Some(cut) = listing.cut {
+            return Err(read_error(root, FileSystemError::Limit(cut)));
+        }
+        // Directories that cannot be read are sent empty: commands here could not read them either.
+        let mut masked: Option<AbsPath> = None;
+        let names = std::iter::once(RelPath::default());
+        for rel in names.chain(listing.found.into_iter().map(|found| found.rel)) {
+            let path = root.join(rel.as_path());
+            if self.masked.contains(&path)
+                && !masked.as_ref().is_some_and(|top| path.is_within(top))
+            {
+                masked = Some(path.clone());
+            }
+            let is_masked = masked.as_ref().is_some_and(|top| path.is_within(top));
+            let permission = if is_masked {
+                Permission::Read
+            } else {
+                opening.permission
+            };
+            match self.add(&path, dir, &rel, permission) {
+                Ok(()) => {}
+                Err(ViewFault::TooLarge) => return Err(too_large(root)),
+                // It was removed meanwhile.
+                Err(ViewFault::Name(FileSystemError::Missing)) if !rel.is_root() => {}
+                Err(ViewFault::Name(fault)) => return Err(read_error(&path, fault)),
+            }
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        path: &AbsPath,
+        dir: &DirectoryHandle,
+        rel: &RelPath,
+        permission: Permission,
+    ) -> std::result::Result<(), ViewFault> {
+        let meta = dir.meta(rel)?;
+        let bits = meta.bits_without_setid().bits();
+        let is_read = permission == Permission::Read;
+        let mut local = None;
+        let what = match meta.kind {
+            FileKind::Directory if is_read => RemoteEntry::Directory {
+                bits: READ_DIRECTORY,
+            },
+            FileKind::Directory => RemoteEntry::Directory {
+                bits: bits | WRITE_DIRECTORY,
+            },
+            FileKind::Link => RemoteEntry::Link {
+                target: dir.link_target(rel)?,
+            },
+            FileKind::File => {
+                let known = self
+                    .earlier
+                    .get(path)
+                    .filter(|sent| sent.local == Some(meta.version));
+                let (digest, version) = match known.map(|sent| &sent.what) {
+                    Some(RemoteEntry::File { digest, .. }) => (*digest, meta.version),
+                    Some(
+                        RemoteEntry::Directory { .. }
+                        | RemoteEntry::Link { .. }
+                        | RemoteEntry::Unknown,
+                    )
+                    | None => match digest_of(dir, rel)? {
+                        Some(read) => read,
+                        None => return Ok(()),
+                    },
+                };
+                local = Some(version);
+                self.bytes = self.bytes.saturating_add(version.size_bytes);
+                let bits = if is_read {
+                    READ_FILE | (bits & RUN_FILE)
+                } else {
+                    bits
+                };
+                RemoteEntry::File { digest, bits }
+            }
+            FileKind::Fifo | FileKind::Socket | FileKind::Device => return Ok(()),
+        };
+        let entry = SentEntry {
+            what,
+            permission,
+            local,
+        };
+        self.view.insert(path.clone(), entry);
+        if self.view.len() > ENTRIES_MAX || self.bytes > BYTES_MAX {
+            return Err(ViewFault::TooLarge);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the digest of a file with its version; `None` if the user may not read it.
+fn digest_of(
+    dir: &DirectoryHandle,
+    rel: &RelPath,
+) -> std::result::Result<Option<([u8; 32], FileFingerprint)>, FileSystemError> {
+    let (content, meta) = match dir.open_file(rel) {
+        Err(FileSystemError::System(errno)) if errno == Errno::ACCESS => return Ok(None),
+        opened => opened?,
+    };
+    let mut digest = Sha256::new();
+    let mut content = content.take(meta.version.size_bytes);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let count = content.read(&mut chunk)?;
+        if count == 0 {
+            return Ok(Some((digest.finalize().into(), meta.version)));
+        }
+        digest.update(chunk.get(..count).unwrap_or_default());
+    }
+}
+
+fn read_error(path: &AbsPath, fault: FileSystemError) -> Error {
+    let message = format!("`{path}` cannot be read to be sent to the container: {fault}");
+    Error::new(ErrorKind::Environment, message)
+}
+
+fn too_large(path: &AbsPath) -> Error {
+    let message = format!(
+        "what the agent may read is too much to be sent to the container: with `{path}` it is more than \
+         {ENTRIES_MAX} names or 4 GiB"
+    );
+    Error::new(ErrorKind::Environment, message)
+        .with_hint("grant a smaller directory, or use an engine on this machine")
+}

@@ -1,0 +1,491 @@
+//! Files of an agent's container on another machine, where nothing of this machine can be mounted.
+//! Before a command runs, what its policy lets it read is sent there, and only what changed since the
+//! last time. Afterwards what it changed is fetched: all of that is a stranger's, and each change is
+//! decided about before it is written here.
+
+mod local_trees;
+mod local_view;
+mod outgoing;
+mod incoming;
+mod listing;
+mod apply;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bollard::errors::Error as EngineError;
+
+use crate::config::docker::{ContainerNetwork, DockerConfig, RootAccess};
+use crate::config::engine_host::SshEngineHost;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::permissions::grant::{GrantScope, Permission};
+use crate::permissions::history::FileFingerprint;
+use crate::text::{escape_name, join_with_commas};
+use crate::world::sandbox::ExitReason;
+use crate::world::sandbox::docker::client::{ContainerUser, command_error, is_missing};
+use crate::world::sandbox::docker::command::{ContainerCommand, exit_status};
+use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
+use crate::world::sandbox::docker::instance::REMOVED;
+use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::docker::sent_files::apply::apply_changes;
+use crate::world::sandbox::docker::sent_files::incoming::{EngineDownload, IncomingFiles};
+use crate::world::sandbox::docker::sent_files::listing::{ListedKind, RemoteListing, is_large};
+use crate::world::sandbox::docker::sent_files::local_view::read_view;
+use crate::world::sandbox::docker::sent_files::outgoing::{EntryOwners, pack, upload};
+use crate::world::sys::spool::SpoolFile;
+
+/// Timeout for removing files in a container.
+const REMOVAL_TIME_MAX: Duration = Duration::from_mins(2);
+/// Number of paths that one command removes or packs.
+const COMMAND_PATHS_MAX: usize = 200;
+/// The most changed files that are fetched one by one; more are fetched with everything around them.
+const PACKED_FILES_MAX: usize = 2000;
+/// The largest listing that is read, in bytes.
+const LISTING_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The most refused changes that are named.
+const REFUSED_NAMED_MAX: usize = 10;
+
+/// One name in a tree, as it is in a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum RemoteEntry {
+    /// A directory with these permission bits.
+    Directory { bits: u32 },
+    /// A file with the SHA-256 of its content.
+    File { digest: [u8; 32], bits: u32 },
+    /// A symlink.
+    Link { target: PathBuf },
+    /// Something that was refused here, and that is removed there before the next command.
+    Unknown,
+}
+
+/// One name that was sent to a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SentEntry {
+    what: RemoteEntry,
+    /// Whether commands may change it.
+    permission: Permission,
+    /// The version of the file here that it is a copy of.
+    local: Option<FileFingerprint>,
+}
+
+/// All names that were sent, by path.
+type SentEntries = BTreeMap<AbsPath, SentEntry>;
+
+/// What is in a container on another machine.
+#[derive(Debug, Default)]
+pub(super) struct SentFiles {
+    /// `None` if that is not known: then everything is removed there and sent again.
+    entries: Option<SentEntries>,
+    /// Whether so much is in the writable trees that they are listed before they are fetched.
+    is_large: bool,
+    /// The listing at the last time that changes were fetched.
+    listing: Option<RemoteListing>,
+    /// Pipes and devices that were reported already.
+    reported: BTreeSet<AbsPath>,
+}
+
+/// Why files were not sent or fetched.
+#[derive(Debug)]
+enum TransferFault {
+    /// The engine refused, or the connection was lost.
+    Engine(EngineError),
+    /// Something here cannot be read or written, or what was received is refused as a whole.
+    Files(Error),
+}
+
+impl From<EngineError> for TransferFault {
+    fn from(error: EngineError) -> Self {
+        TransferFault::Engine(error)
+    }
+}
+
+impl From<Error> for TransferFault {
+    fn from(error: Error) -> Self {
+        TransferFault::Files(error)
+    }
+}
+
+/// Refuses what an engine on another machine cannot provide without weakening a rule.
+pub(super) fn expect_available_over_ssh(config: &DockerConfig, host: &SshEngineHost) -> Result<()> {
+    let credentials = &config.credentials;
+    let refused = if config.root == RootAccess::BySudo {
+        (
+            "`command_line_docker_enable_sudo`",
+            "root could change the copies of read-only files",
+        )
+    } else if config.network == ContainerNetwork::Host {
+        (
+            "`command_line_docker_network_mode: host`",
+            "it would be the network of that machine, with its local services",
+        )
+    } else if !credentials.mount.is_empty() || !credentials.additional_mounts.is_empty() {
+        (
+            "a file in `command_line_docker_credentials`",
+            "files with secrets are mounted and never sent; variables are passed (`env_vars`)",
+        )
+    } else {
+        return Ok(());
+    };
+    let (what, why) = refused;
+    let message = format!("{what} is not available with an engine on `{host}`: {why}");
+    Err(Error::new(ErrorKind::Config, message)
+        .with_hint("remove it, or use an engine on this machine"))
+}
+
+impl AgentContainer {
+    /// Returns whether its engine is on another machine, so that files are sent and fetched.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.engine.client.tunnel.is_some()
+    }
+
+    /// Forgets what was sent, because there is another container now.
+    pub(super) fn forget_sent_files(&self) {
+        *self.lock_sent() = SentFiles::default();
+    }
+
+    fn lock_sent(&self) -> MutexGuard<'_, SentFiles> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends what commands may read, as far as it changed since the last time, and removes there what
+    /// they may no longer read. Blocks.
+    pub(super) fn send_files(&self, reachable: &ReachablePaths) -> Result<()> {
+        self.engine.ensure_connected()?;
+        let mut sent = self.lock_sent();
+        let guard = self.lock();
+        let Err(fault) = self.send_changes(&guard, reachable, &mut sent) else {
+            return Ok(());
+        };
+        *sent = SentFiles::default();
+        drop(sent);
+        match fault {
+            TransferFault::Engine(error) if is_missing(&error) && guard.is_open() => {
+                drop(guard);
+                self.recreate()?;
+                Err(Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again"))
+            }
+            fault => Err(self.transfer_error("the files cannot be sent", fault)),
+        }
+    }
+
+    fn send_changes(
+        &self,
+        guard: &ContainerGuard<'_>,
+        reachable: &ReachablePaths,
+        sent: &mut SentFiles,
+    ) -> std::result::Result<(), TransferFault> {
+        let nothing = SentEntries::new();
+        let earlier = sent.entries.as_ref().unwrap_or(&nothing);
+        let view = read_view(reachable, earlier)?;
+        let owners = EntryOwners::for_user(self.engine.client.container_user());
+        if sent.entries.is_none() {
+            let roots: Vec<&AbsPath> = reachable.open.iter().map(|opening| &opening.path).collect();
+            self.remove_there(
+                guard,
+                &roots,
+                &[owners.read, owners.write, ContainerUser::ROOT],
+            )?;
+        }
+        let changes = SendPlan::compare(earlier, &view);
+        self.remove_there(guard, &changes.removed, &[owners.read, owners.write])?;
+        if !changes.added.is_empty() {
+            upload(&self.engine, guard.id(), &mut |archive| {
+                pack(archive, reachable, &view, &changes.added, owners)
+            })?;
+        }
+        let sizes = view.values().filter_map(|entry| entry.local);
+        let bytes = sizes
+            .map(|version| version.size_bytes)
+            .fold(0, u64::saturating_add);
+        sent.is_large |= is_large(view.len(), bytes);
+        sent.entries = Some(view);
+        Ok(())
+    }
+
+    /// Removes files there. Each user removes what belongs to it; afterwards nothing may be left but
+    /// empty directories.
+    fn remove_there(
+        &self,
+        guard: &ContainerGuard<'_>,
+        paths: &[&AbsPath],
+        users: &[ContainerUser],
+    ) -> std::result::Result<(), TransferFault> {
+        for paths in paths.chunks(COMMAND_PATHS_MAX) {
+            let mut is_removed = true;
+            for user in users {
+                let names = paths.iter().map(ToString::to_string);
+                let exec = self.start(guard, ContainerCommand::removal(*user, names))?;
+                let id = exec.id().to_owned();
+                let client = &self.engine.client;
+                let ended = self.engine.block_on(async {
+                    exec.drain_output(REMOVAL_TIME_MAX).await;
+                    exit_status(client, &id).await
+                })?;
+                is_removed = ended == ExitReason::Exited(0);
+            }
+            if !is_removed {
+                let message = "earlier files cannot be removed in the container";
+                let error = Error::new(ErrorKind::Environment, message);
+                return Err(error.with_hint("the image needs `rm` and `ls`").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Fetches what commands have changed where they may write, and writes it here as far as the rules
+    /// allow it. Returns remarks about what was refused. Blocks.
+    pub fn fetch_changes(&self, reachable: &ReachablePaths) -> io::Result<Vec<String>> {
+        let mut sent = self.lock_sent();
+        let guard = self.lock();
+        let fetched = self.fetch(&guard, reachable, &mut sent);
+        drop(guard);
+        fetched.map_err(|fault| {
+            let what = "the command has ended, but what it changed cannot be fetched";
+            io::Error::other(self.transfer_error(what, fault))
+        })
+    }
+
+    fn fetch(
+        &self,
+        guard: &ContainerGuard<'_>,
+        reachable: &ReachablePaths,
+        sent: &mut SentFiles,
+    ) -> std::result::Result<Vec<String>, TransferFault> {
+        let Some(entries) = sent.entries.as_mut() else {
+            return Ok(Vec::new());
+        };
+        let roots = written_roots(reachable, entries);
+        let listing = if sent.is_large {
+            self.list_there(guard, &roots)?
+        } else {
+            None
+        };
+        let listed = match (&listing, &sent.listing) {
+            (Some(now), Some(earlier)) => {
+                self.fetch_listed(guard, &roots, entries, (earlier, now))?
+            }
+            (Some(_) | None, _) => None,
+        };
+        let incoming = match listed {
+            Some(incoming) => incoming,
+            None => self.fetch_all(guard, &roots, entries)?,
+        };
+        sent.is_large =
+            incoming.is_large() || listing.as_ref().is_some_and(RemoteListing::is_large);
+        sent.listing = listing;
+        let mut refused = apply_changes(reachable, &roots, entries, &incoming);
+        for (path, what) in incoming.special_files() {
+            if sent.reported.insert(path.clone()) {
+                refused.push((path.clone(), (*what).to_owned()));
+            }
+        }
+        Ok(remarks(&refused))
+    }
+
+    /// Fetches everything below `roots`.
+    fn fetch_all(
+        &self,
+        guard: &ContainerGuard<'_>,
+        roots: &[AbsPath],
+        sent: &SentEntries,
+    ) -> std::result::Result<IncomingFiles, TransferFault> {
+        let mut incoming = self.new_incoming()?;
+        for root in roots {
+            let mut download = EngineDownload::archive(&self.engine, guard.id(), root);
+            let read = incoming.read(root, &mut download, sent);
+            if let Some(error) = download.take_failure() {
+                return Err(error.into());
+            }
+            read.map_err(|error| refused_archive(root, &error))?;
+        }
+        Ok(incoming)
+    }
+
+    /// Lists everything below `roots`; `None` if the image lacks the programs, or a name cannot be
+    /// listed.
+    fn list_there(
+        &self,
+        guard: &ContainerGuard<'_>,
+        roots: &[AbsPath],
+    ) -> std::result::Result<Option<RemoteListing>, TransferFault> {
+        let user = self.engine.client.container_user();
+        let paths = roots.iter().map(ToString::to_string);
+        let exec = self.start(guard, ContainerCommand::listing(user, paths))?;
+        let id = exec.id().to_owned();
+        let mut output = Vec::new();
+        let download = EngineDownload::output(&self.engine, exec);
+        let read = download.take(LISTING_BYTES_MAX).read_to_end(&mut output);
+        let client = &self.engine.client;
+        if read.is_err() || u64::try_from(output.len()).is_ok_and(|size| size == LISTING_BYTES_MAX)
+        {
+            return Ok(None);
+        }
+        let ended = self.engine.block_on(exit_status(client, &id))?;
+        let listing = RemoteListing::parse(&output, roots);
+        Ok(listing.filter(|_| ended == ExitReason::Exited(0)))
+    }
+
+    /// Fetches what changed between two listings; `None` if that is too much, or cannot be packed there:
+    /// then everything is fetched.
+    fn fetch_listed(
+        &self,
+        guard: &ContainerGuard<'_>,
+        roots: &[AbsPath],
+        sent: &SentEntries,
+        (earlier, now): (&RemoteListing, &RemoteListing),
+    ) -> std::result::Result<Option<IncomingFiles>, TransferFault> {
+        let mut incoming = self.new_incoming()?;
+        let mut changed: Vec<&AbsPath> = Vec::new();
+        for (path, kind) in now.compare(earlier) {
+            match (kind, sent.get(path)) {
+                (ListedKind::Directory { bits }, _) => incoming.add_listed_directory(path, bits),
+                (ListedKind::Special, _) => incoming.add_special(path),
+                (ListedKind::Unchanged, Some(sent)) => incoming.add_as_sent(path, sent),
+                (ListedKind::Unchanged, None) | (ListedKind::Changed, _) => changed.push(path),
+            }
+        }
+        let is_text = |path: &&AbsPath| path.as_path().to_str().is_some();
+        if changed.len() > PACKED_FILES_MAX || !changed.iter().all(is_text) {
+            return Ok(None);
+        }
+        for root in roots {
+            let parent = root.parent().unwrap_or_else(AbsPath::top);
+            let below = changed.iter().filter(|path| path.is_within(root));
+            let names: Vec<_> = below.filter_map(|path| path.below(&parent)).collect();
+            for names in names.chunks(COMMAND_PATHS_MAX) {
+                let names = names.iter().map(ToString::to_string);
+                let user = self.engine.client.container_user();
+                let packing = ContainerCommand::packing(user, parent.to_string(), names);
+                let mut download =
+                    EngineDownload::output(&self.engine, self.start(guard, packing)?);
+                let read = incoming.read(root, &mut download, sent);
+                if let Some(error) = download.take_failure() {
+                    return Err(error.into());
+                }
+                read.map_err(|error| refused_archive(root, &error))?;
+            }
+        }
+        let has_all = changed
+            .iter()
+            .all(|path| incoming.entries().contains_key(*path));
+        Ok(has_all.then_some(incoming))
+    }
+
+    fn new_incoming(&self) -> std::result::Result<IncomingFiles, TransferFault> {
+        let spool = SpoolFile::new_in(&self.spool_place);
+        let spool = spool.map_err(|error| Error::io("cannot create a temporary file", error))?;
+        Ok(IncomingFiles::new(spool))
+    }
+
+    fn transfer_error(&self, what: &str, fault: TransferFault) -> Error {
+        match fault {
+            TransferFault::Files(error) => error,
+            TransferFault::Engine(error) => {
+                let why = self.engine.lost_reason();
+                let why = why.unwrap_or_else(|| command_error(error).to_string());
+                Error::new(ErrorKind::Environment, format!("{what}: {why}"))
+            }
+        }
+    }
+}
+
+fn refused_archive(root: &AbsPath, why: &io::Error) -> Error {
+    let message = format!("what the engine sent of `{root}` is refused: {why}");
+    Error::new(ErrorKind::Environment, message)
+}
+
+/// Returns the trees and files that commands may write to, without those inside others.
+fn written_roots(reachable: &ReachablePaths, sent: &SentEntries) -> Vec<AbsPath> {
+    let written = || {
+        let open = reachable.open.iter();
+        open.filter(|opening| opening.permission == Permission::Write)
+    };
+    let is_inside_another = |path: &AbsPath| {
+        let mut trees = written().filter(|opening| opening.scope == GrantScope::Tree);
+        trees.any(|opening| opening.path != *path && path.is_within(&opening.path))
+    };
+    let roots = written().map(|opening| &opening.path);
+    roots
+        .filter(|path| !is_inside_another(path) && sent.contains_key(path))
+        .cloned()
+        .collect()
+}
+
+/// Returns one remark that names refused changes.
+fn remarks(refused: &[(AbsPath, String)]) -> Vec<String> {
+    if refused.is_empty() {
+        return Vec::new();
+    }
+    let named = refused.iter().take(REFUSED_NAMED_MAX);
+    let named: Vec<String> = named
+        .map(|(path, why)| format!("`{}` ({why})", escape_name(&path.to_string())))
+        .collect();
+    let more = refused.len().saturating_sub(named.len());
+    let more = if more == 0 {
+        String::new()
+    } else {
+        format!(" and {more} more")
+    };
+    vec![format!(
+        "not fetched from the container's machine: {}{more}",
+        join_with_commas(&named)
+    )]
+}
+
+/// What must be removed and sent.
+#[derive(Debug, PartialEq, Eq)]
+struct SendPlan<'a> {
+    /// The topmost paths to remove.
+    removed: Vec<&'a AbsPath>,
+    /// The paths to send, directories before what is in them.
+    added: Vec<&'a AbsPath>,
+}
+
+impl<'a> SendPlan<'a> {
+    fn compare(earlier: &'a SentEntries, view: &'a SentEntries) -> Self {
+        let mut removed: Vec<&AbsPath> = Vec::new();
+        for (path, sent) in earlier {
+            let is_kept = view
+                .get(path)
+                .is_some_and(|now| now.what.has_kind_of(&sent.what));
+            // Parents come before what is in them.
+            if !is_kept && !removed.last().is_some_and(|last| path.is_within(last)) {
+                removed.push(path);
+            }
+        }
+        let is_removed = |path: &AbsPath| {
+            let next = removed.partition_point(|top| *top <= path);
+            let last = next.checked_sub(1).and_then(|last| removed.get(last));
+            last.is_some_and(|top| path.is_within(top))
+        };
+        let is_there = |path: &AbsPath, now: &SentEntry| {
+            let sent = earlier.get(path);
+            sent.is_some_and(|sent| sent.what == now.what && sent.permission == now.permission)
+        };
+        let added = view.iter();
+        let added = added.filter(|(path, now)| !is_there(path, now) || is_removed(path));
+        Self {
+            added: added.map(|(path, _)| path).collect(),
+            removed,
+        }
+    }
+}
+
+impl RemoteEntry {
+    /// Returns whether both are directories, files or symlinks.
+    fn has_kind_of(&self, other: &Self) -> bool {
+        match self {
+            RemoteEntry::Directory { .. } => matches!(other, RemoteEntry::Directory { .. }),
+            RemoteEntry::File { .. } => matches!(other, RemoteEntry::File { .. }),
+            RemoteEntry::Link { .. } => matches!(other, RemoteEntry::Link { .. }),
+            RemoteEntry::Unknown => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

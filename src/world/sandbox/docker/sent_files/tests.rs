@@ -1,0 +1,625 @@
+//! Hostile and ordinary archives against trees on the disk.
+#![expect(clippy::disallowed_methods, reason = "a test makes its own tree")]
+
+use std::fs::{self, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::result::Result;
+
+use proptest::prelude::*;
+use tar::{EntryType, Header};
+use tempfile::TempDir;
+
+use super::*;
+use crate::sandbox_policy::AccessiblePath;
+use crate::world::sandbox::docker::sent_files::outgoing::pack;
+
+/// A project to read, with a workspace to write. In the workspace one directory is read-only and one
+/// file is hidden.
+struct Trees {
+    disk: TempDir,
+    reachable: ReachablePaths,
+}
+
+impl Trees {
+    fn new() -> Self {
+        let disk = tempfile::tempdir().unwrap();
+        let root = disk.path().canonicalize().unwrap();
+        for (name, text) in [
+            ("outside", "outside"),
+            ("p/read.txt", "read"),
+            ("p/.massgen/config", "hidden"),
+            ("p/ws/kept", "kept"),
+            ("p/ws/old", "old"),
+            ("p/ws/dir/in", "in"),
+            ("p/ws/.git/config", "masked"),
+            ("p/ws/.env", "secret"),
+        ] {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+            let above = Permissions::from_mode(0o755);
+            fs::set_permissions(path.parent().unwrap(), above).unwrap();
+        }
+        symlink("../../outside", root.join("p/ws/link")).unwrap();
+        let abs = |name: &str| AbsPath::new(root.join(name)).unwrap();
+        let opening = |name: &str, permission| AccessiblePath {
+            path: abs(name),
+            permission,
+            scope: GrantScope::Tree,
+        };
+        let reachable = ReachablePaths {
+            open: vec![
+                opening("p", Permission::Read),
+                opening("p/ws", Permission::Write),
+            ],
+            masked: vec![abs("p/ws/.git")],
+            hidden: vec![abs("p/.massgen"), abs("p/ws/.env")],
+            copies: BTreeMap::new(),
+        };
+        Self { disk, reachable }
+    }
+
+    fn path(&self, name: &str) -> AbsPath {
+        AbsPath::new(self.disk.path().canonicalize().unwrap().join(name)).unwrap()
+    }
+
+    fn view(&self) -> SentEntries {
+        read_view(&self.reachable, &SentEntries::new()).unwrap()
+    }
+
+    /// Receives an archive of the workspace after everything was sent.
+    fn receive(&self, archive: &[u8]) -> Result<Vec<(AbsPath, String)>, String> {
+        self.receive_over(&mut self.view(), archive, (1000, 1 << 20))
+    }
+
+    fn receive_over(
+        &self,
+        sent: &mut SentEntries,
+        archive: &[u8],
+        (entries_max, bytes_max): (u64, u64),
+    ) -> Result<Vec<(AbsPath, String)>, String> {
+        let spool = SpoolFile::new_in(&self.path(".")).unwrap();
+        let mut incoming = IncomingFiles::with_limits(spool, entries_max, bytes_max);
+        let root = self.path("p/ws");
+        let read = incoming.read(&root, archive, sent);
+        read.map_err(|error| error.to_string())?;
+        let mut refused = apply_changes(&self.reachable, &[root], sent, &incoming);
+        let special = incoming.special_files().iter();
+        refused.extend(special.map(|(path, what)| (path.clone(), (*what).to_owned())));
+        Ok(refused)
+    }
+
+    /// Lists all names with their contents, without `except`.
+    fn listing(&self, except: &str) -> Vec<String> {
+        let mut names = Vec::new();
+        let root = self.disk.path().canonicalize().unwrap();
+        list(&root, &root, &mut names);
+        names.retain(|name| except.is_empty() || !name.starts_with(except));
+        names
+    }
+}
+
+fn list(root: &Path, dir: &Path, names: &mut Vec<String>) {
+    let mut entries: Vec<_> = fs::read_dir(dir).unwrap().map(Result::unwrap).collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        let kind = entry.file_type().unwrap();
+        if kind.is_symlink() {
+            names.push(format!(
+                "{name} -> {}",
+                fs::read_link(&path).unwrap().display()
+            ));
+        } else if kind.is_dir() {
+            names.push(format!("{name}/"));
+            list(root, &path, names);
+        } else {
+            names.push(format!("{name}={}", fs::read_to_string(&path).unwrap()));
+        }
+    }
+}
+
+/// Returns one entry of an archive, whatever its name is.
+fn entry(kind: EntryType, name: &[u8], content: &[u8], target: &[u8]) -> Vec<u8> {
+    let mut header = Header::new_gnu();
+    let old = header.as_old_mut();
+    old.name[..name.len()].copy_from_slice(name);
+    old.linkname[..target.len()].copy_from_slice(target);
+    header.set_entry_type(kind);
+    let is_directory = kind == EntryType::Directory;
+    header.set_mode(if is_directory { 0o6755 } else { 0o6644 });
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(1_700_000_000);
+    header.set_size(content.len().try_into().unwrap());
+    header.set_cksum();
+    let mut bytes = header.as_bytes().to_vec();
+    bytes.extend_from_slice(content);
+    bytes.resize(bytes.len().next_multiple_of(512), 0);
+    bytes
+}
+
+fn dir(name: &str) -> Vec<u8> {
+    entry(EntryType::Directory, name.as_bytes(), b"", b"")
+}
+
+fn file(name: &str, content: &str) -> Vec<u8> {
+    entry(EntryType::Regular, name.as_bytes(), content.as_bytes(), b"")
+}
+
+fn link(name: &str, target: &str) -> Vec<u8> {
+    entry(EntryType::Symlink, name.as_bytes(), b"", target.as_bytes())
+}
+
+fn hard_link(name: &str, target: &str) -> Vec<u8> {
+    entry(EntryType::Link, name.as_bytes(), b"", target.as_bytes())
+}
+
+/// The workspace as it was sent.
+fn unchanged() -> Vec<Vec<u8>> {
+    vec![
+        dir("ws/"),
+        dir("ws/.git/"),
+        file("ws/.git/config", "masked"),
+        dir("ws/dir/"),
+        file("ws/dir/in", "in"),
+        file("ws/kept", "kept"),
+        link("ws/link", "../../outside"),
+        file("ws/old", "old"),
+    ]
+}
+
+fn archive(entries: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = entries.concat();
+    bytes.resize(bytes.len() + 1024, 0);
+    bytes
+}
+
+#[test]
+fn what_commands_may_not_read_is_not_sent() {
+    let trees = Trees::new();
+    let view = trees.view();
+    let names: Vec<String> = view.keys().map(ToString::to_string).collect();
+    let expected = [
+        "p",
+        "p/read.txt",
+        "p/ws",
+        "p/ws/.git",
+        "p/ws/.git/config",
+        "p/ws/dir",
+        "p/ws/dir/in",
+        "p/ws/kept",
+        "p/ws/link",
+        "p/ws/old",
+    ];
+    let expected = expected.map(|name| trees.path(name).to_string());
+    let mut sorted: Vec<String> = expected.to_vec();
+    sorted.sort_by_key(|name| Path::new(name).to_owned());
+    assert_eq!(names, sorted);
+    let permission = |name: &str| view[&trees.path(name)].permission;
+    assert_eq!(permission("p/ws/kept"), Permission::Write);
+    for name in ["p", "p/read.txt", "p/ws/.git", "p/ws/.git/config"] {
+        assert_eq!(permission(name), Permission::Read, "{name}");
+    }
+    let owners = EntryOwners::for_user(ContainerUser {
+        uid: 1000,
+        gid: 1000,
+    });
+    let all: Vec<&AbsPath> = view.keys().collect();
+    let mut packed = Vec::new();
+    pack(&mut packed, &trees.reachable, &view, &all, owners).unwrap();
+    let text = String::from_utf8_lossy(&packed);
+    assert!(text.contains("masked") && text.contains("kept"));
+    assert!(
+        !text.contains("secret") && !text.contains("hidden"),
+        "{text}"
+    );
+    let mut packed = tar::Archive::new(packed.as_slice());
+    let owned = packed.entries().unwrap().map(|entry| {
+        let entry = entry.unwrap();
+        let name = entry.path().unwrap().display().to_string();
+        (
+            name,
+            entry.header().uid().unwrap(),
+            entry.header().mode().unwrap(),
+        )
+    });
+    for (name, owner, mode) in owned {
+        let is_written = name.contains("/ws") && !name.contains(".git");
+        assert_eq!(owner == 1000, is_written, "{name}");
+        assert!(is_written || mode & 0o022 == 0, "{name} {mode:o}");
+    }
+}
+
+#[test]
+fn only_what_changed_is_sent_again() {
+    let trees = Trees::new();
+    let first = trees.view();
+    let plan = SendPlan::compare(&first, &first);
+    assert_eq!(
+        plan,
+        SendPlan {
+            removed: vec![],
+            added: vec![]
+        }
+    );
+    fs::write(trees.path("p/ws/old").as_path(), "new").unwrap();
+    fs::remove_dir_all(trees.path("p/ws/dir").as_path()).unwrap();
+    fs::write(trees.path("p/ws/dir").as_path(), "a file now").unwrap();
+    fs::remove_file(trees.path("p/ws/link").as_path()).unwrap();
+    // The same content in a new file is not sent again.
+    fs::remove_file(trees.path("p/ws/kept").as_path()).unwrap();
+    fs::write(trees.path("p/ws/kept").as_path(), "kept").unwrap();
+    let second = read_view(&trees.reachable, &first).unwrap();
+    let plan = SendPlan::compare(&first, &second);
+    let paths =
+        |names: &[&str]| -> Vec<AbsPath> { names.iter().map(|name| trees.path(name)).collect() };
+    let owned = |paths: &[&AbsPath]| -> Vec<AbsPath> { paths.iter().copied().cloned().collect() };
+    assert_eq!(owned(&plan.removed), paths(&["p/ws/dir", "p/ws/link"]));
+    assert_eq!(owned(&plan.added), paths(&["p/ws/dir", "p/ws/old"]));
+    let mut removed_there = second.clone();
+    removed_there
+        .get_mut(&trees.path("p/ws/kept"))
+        .unwrap()
+        .what = RemoteEntry::Unknown;
+    let plan = SendPlan::compare(&removed_there, &second);
+    assert_eq!(owned(&plan.removed), paths(&["p/ws/kept"]));
+    assert_eq!(owned(&plan.added), paths(&["p/ws/kept"]));
+}
+
+#[test]
+fn ordinary_changes_are_written_here() {
+    let trees = Trees::new();
+    let mut sent = trees.view();
+    let mut changed = unchanged();
+    changed[4] = file("ws/dir/in", "changed");
+    changed[7] = dir("ws/new/");
+    changed.extend([
+        file("ws/new/a", "new"),
+        hard_link("ws/new/b", "ws/new/a"),
+        hard_link("ws/new/c", "ws/kept"),
+        link("ws/new/l", "/etc/passwd"),
+        entry(EntryType::Fifo, b"ws/pipe", b"", b""),
+    ]);
+    let changed = archive(&changed);
+    let refused = trees
+        .receive_over(&mut sent, &changed, (1000, 1 << 20))
+        .unwrap();
+    let pipe = (trees.path("p/ws/pipe"), "it is a named pipe".to_owned());
+    assert_eq!(refused, [pipe]);
+    let expected = [
+        "p/ws/.env=secret",
+        "p/ws/.git/",
+        "p/ws/.git/config=masked",
+        "p/ws/dir/",
+        "p/ws/dir/in=changed",
+        "p/ws/kept=kept",
+        "p/ws/link -> ../../outside",
+        "p/ws/new/",
+        "p/ws/new/a=new",
+        "p/ws/new/b=new",
+        "p/ws/new/c=kept",
+        "p/ws/new/l -> /etc/passwd",
+    ];
+    let listing = trees.listing("");
+    let names = listing.iter().map(String::as_str);
+    let of_workspace: Vec<&str> = names
+        .filter(|name| name.starts_with("p/ws/"))
+        .skip(1)
+        .collect();
+    assert_eq!(of_workspace, expected);
+    let mode = fs::metadata(trees.path("p/ws/new/a").as_path())
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o7777, 0o644, "setuid and setgid are dropped");
+    // What was fetched is not sent again, and receiving it again changes nothing.
+    let again = read_view(&trees.reachable, &sent).unwrap();
+    let plan = SendPlan::compare(&sent, &again);
+    assert_eq!((plan.added, plan.removed), (vec![], vec![]));
+    let refused = trees
+        .receive_over(&mut sent, &changed, (1000, 1 << 20))
+        .unwrap();
+    assert_eq!((refused.len(), trees.listing("")), (1, listing));
+}
+
+#[test]
+fn what_commands_may_not_change_stays_and_is_named() {
+    let trees = Trees::new();
+    let before = trees.listing("");
+    let mut sent = trees.view();
+    let mut hostile = unchanged();
+    hostile[2] = file("ws/.git/config", "[core] fsmonitor = evil");
+    hostile.extend([
+        file("ws/.env", "planted"),
+        dir("ws/.git/hooks/"),
+        file("ws/.git/hooks/pre-commit", "evil"),
+    ]);
+    let refused = trees
+        .receive_over(&mut sent, &archive(&hostile), (1000, 1 << 20))
+        .unwrap();
+    let named: Vec<String> = refused
+        .iter()
+        .map(|(path, why)| format!("{path}: {why}"))
+        .collect();
+    assert_eq!(refused.len(), 4, "{named:?}");
+    assert_eq!(trees.listing(""), before);
+    // Before the next command that is undone there.
+    let now = read_view(&trees.reachable, &sent).unwrap();
+    let plan = SendPlan::compare(&sent, &now);
+    let removed: Vec<String> = plan.removed.iter().map(ToString::to_string).collect();
+    let expected = ["p/ws/.env", "p/ws/.git/config", "p/ws/.git/hooks"];
+    assert_eq!(removed, expected.map(|name| trees.path(name).to_string()));
+    assert_eq!(plan.added, [&trees.path("p/ws/.git/config")]);
+    // A directory that was moved away leaves what was read-only in it.
+    let moved: Vec<Vec<u8>> = unchanged()
+        .into_iter()
+        .enumerate()
+        .filter(|(index, _)| ![1, 2].contains(index))
+        .map(|(_, entry)| entry)
+        .collect();
+    let refused = trees.receive(&archive(&moved)).unwrap();
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert_eq!(trees.listing(""), before);
+}
+
+#[test]
+fn what_was_changed_here_meanwhile_is_kept() {
+    let trees = Trees::new();
+    let mut sent = trees.view();
+    let ours = trees.path("p/ws/old");
+    fs::write(ours.as_path(), "ours, later").unwrap();
+    let mut changed = unchanged();
+    changed[7] = file("ws/old", "theirs");
+    let refused = trees
+        .receive_over(&mut sent, &archive(&changed), (1000, 1 << 20))
+        .unwrap();
+    assert_eq!(refused[0].0, ours);
+    assert_eq!(fs::read_to_string(ours.as_path()).unwrap(), "ours, later");
+    changed.truncate(7);
+    let mut sent = trees.view();
+    fs::write(ours.as_path(), "ours, last").unwrap();
+    let refused = trees
+        .receive_over(&mut sent, &archive(&changed), (1000, 1 << 20))
+        .unwrap();
+    assert!(refused[0].1.starts_with("not deleted"), "{refused:?}");
+    assert_eq!(fs::read_to_string(ours.as_path()).unwrap(), "ours, last");
+}
+
+#[test]
+fn a_link_here_is_never_followed() {
+    let trees = Trees::new();
+    let mut sent = trees.view();
+    // A directory is replaced by a link here, and a file below it comes back.
+    fs::rename(
+        trees.path("p/ws/dir").as_path(),
+        trees.path("p/ws/moved").as_path(),
+    )
+    .unwrap();
+    symlink(trees.path("p").as_path(), trees.path("p/ws/dir").as_path()).unwrap();
+    let mut changed = unchanged();
+    changed[4] = file("ws/dir/in", "changed");
+    changed.push(file("ws/dir/read.txt", "overwritten"));
+    let refused = trees
+        .receive_over(&mut sent, &archive(&changed), (1000, 1 << 20))
+        .unwrap();
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert_eq!(
+        fs::read_to_string(trees.path("p/read.txt").as_path()).unwrap(),
+        "read"
+    );
+}
+
+#[test]
+fn malformed_archives_are_refused_as_a_whole() {
+    let pax = |text: &str| {
+        let length = text.len() + 3;
+        entry(
+            EntryType::XHeader,
+            b"x",
+            format!("{length} {text}").as_bytes(),
+            b"",
+        )
+    };
+    let cases: Vec<(&str, Vec<Vec<u8>>)> = vec![
+        ("leads out", vec![file("/etc/passwd", "x")]),
+        ("leads out", vec![file("../ws/a", "x")]),
+        ("leads out", vec![file("other", "x")]),
+        ("leads out", vec![file("ws/../../outside", "x")]),
+        ("malformed", vec![file("ws//a", "x")]),
+        ("in no directory", vec![file("ws/none/a", "x")]),
+        (
+            "in no directory",
+            vec![link("ws/l", "dir"), file("ws/l/a", "x")],
+        ),
+        ("twice", vec![file("ws/kept", "x"), file("ws/kept", "y")]),
+        ("twice", vec![dir("ws/")]),
+        ("no earlier file", vec![hard_link("ws/h", "ws/none")]),
+        ("no earlier file", vec![hard_link("ws/h", "ws/dir")]),
+        ("no earlier file", vec![hard_link("ws/h", "ws/.env")]),
+        (
+            "target of a hard link",
+            vec![hard_link("ws/h", "/etc/shadow")],
+        ),
+        (
+            "target of a hard link",
+            vec![hard_link("ws/h", "ws/../../outside")],
+        ),
+        ("symlink is malformed", vec![link("ws/l", "")]),
+        (
+            "sparse",
+            vec![entry(EntryType::GNUSparse, b"ws/s", b"", b"")],
+        ),
+        ("sparse", vec![pax("GNU.sparse.size=99999\n")]),
+        ("too large", vec![pax("size=99999999999\n")]),
+        (
+            "leads out",
+            vec![pax("path=../../outside\n"), file("ws/a", "x")],
+        ),
+        (
+            "leads out",
+            vec![
+                entry(EntryType::GNULongName, b"l", b"/etc/passwd\0", b""),
+                file("ws/a", "x"),
+            ],
+        ),
+        (
+            "unknown kind",
+            vec![entry(EntryType::new(b'V'), b"ws/v", b"", b"")],
+        ),
+        (
+            "larger than 256 KiB",
+            vec![entry(EntryType::XHeader, b"x", &vec![b'x'; 300 << 10], b"")],
+        ),
+        (
+            "more than 1000 entries",
+            (0..1001).map(|n| file(&format!("ws/{n:04}"), "")).collect(),
+        ),
+        (
+            "more than 1048576 bytes",
+            vec![
+                file("ws/a", &"a".repeat(1 << 19)),
+                file("ws/b", &"b".repeat((1 << 19) + 1)),
+            ],
+        ),
+    ];
+    let trees = Trees::new();
+    let before = trees.listing("");
+    for (why, entries) in cases {
+        let mut all = vec![dir("ws/"), dir("ws/dir/")];
+        all.extend(entries);
+        let refused = trees.receive(&archive(&all)).unwrap_err();
+        assert!(refused.contains(why), "expected {why}: {refused}");
+    }
+    for (why, bytes) in [
+        ("not an archive", archive(&[])),
+        ("not an archive", Vec::new()),
+        ("replaced by something else", archive(&[link("ws", "/etc")])),
+        ("replaced by something else", archive(&[file("ws", "x")])),
+        ("", archive(&[file("ws/a", "long enough")])[..515].to_vec()),
+        ("", vec![b'x'; 2000]),
+    ] {
+        let refused = trees.receive(&bytes).unwrap_err();
+        assert!(refused.contains(why), "expected {why}: {refused}");
+    }
+    assert_eq!(trees.listing(""), before, "nothing was written");
+}
+
+#[test]
+fn a_copy_is_written_in_the_place_of_its_tree() {
+    let mut trees = Trees::new();
+    let copy = trees.path("copy");
+    fs::create_dir_all(copy.join("dir").as_path()).unwrap();
+    fs::write(copy.join("dir/in").as_path(), "in the copy").unwrap();
+    trees
+        .reachable
+        .copies
+        .insert(trees.path("p/ws"), copy.clone());
+    let mut sent = trees.view();
+    let entries = [dir("ws/"), dir("ws/dir/"), file("ws/dir/in", "changed")];
+    let refused = trees
+        .receive_over(&mut sent, &archive(&entries), (1000, 1 << 20))
+        .unwrap();
+    assert_eq!(refused, []);
+    let text = |path: &AbsPath| fs::read_to_string(path.as_path()).unwrap();
+    assert_eq!(text(&copy.join("dir/in")), "changed");
+    assert_eq!(text(&trees.path("p/ws/dir/in")), "in");
+}
+
+fn any_entry() -> impl Strategy<Value = Vec<u8>> {
+    let name = prop_oneof![
+        Just("ws/"),
+        Just("ws/dir/"),
+        Just("ws/dir"),
+        Just("ws/dir/in"),
+        Just("ws/kept"),
+        Just("ws/link"),
+        Just("ws/link/x"),
+        Just("ws/.git"),
+        Just("ws/.git/config"),
+        Just("ws/.env"),
+        Just("ws/new"),
+        Just("ws/new/x"),
+        Just("../outside"),
+        Just("/tmp/x"),
+        Just("ws/../read.txt"),
+        Just("p/read.txt"),
+        Just("ws"),
+    ];
+    let kind = prop_oneof![
+        Just(EntryType::Directory),
+        Just(EntryType::Regular),
+        Just(EntryType::Symlink),
+        Just(EntryType::Link),
+        Just(EntryType::Fifo),
+        Just(EntryType::Char),
+        Just(EntryType::XHeader),
+        Just(EntryType::GNULongName),
+        Just(EntryType::GNULongLink),
+        Just(EntryType::GNUSparse),
+    ];
+    let target = prop_oneof![
+        Just(".."),
+        Just("/"),
+        Just("../.."),
+        Just("ws/kept"),
+        Just("ws/dir/in"),
+        Just("../outside"),
+    ];
+    let content = prop_oneof![
+        Just("x"),
+        Just(""),
+        Just("ws/link/x"),
+        Just("../outside"),
+        Just("25 path=ws/../../outside\n"),
+    ];
+    (name, kind, target, content).prop_map(|(name, kind, target, content)| {
+        entry(kind, name.as_bytes(), content.as_bytes(), target.as_bytes())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn a_lying_engine_changes_nothing_but_the_workspace(
+        extra in prop::collection::vec(any_entry(), 0..6),
+        start in 0_usize..=8,
+    ) {
+        let trees = Trees::new();
+        let workspace = "p/ws/";
+        let before = trees.listing(workspace);
+        let mut entries: Vec<Vec<u8>> = unchanged().into_iter().take(start).collect();
+        entries.extend(extra);
+        let received = trees.receive(&archive(&entries));
+        prop_assert_eq!(trees.listing(workspace), before);
+        let now = trees.listing("");
+        prop_assert!(now.contains(&"p/ws/.git/config=masked".to_owned()));
+        prop_assert!(now.contains(&"p/ws/.env=secret".to_owned()), "{:?}", received);
+    }
+}
+
+#[test]
+fn files_may_be_larger_than_a_chunk() {
+    let trees = Trees::new();
+    let long = "0123456789".repeat(20_000);
+    let mut changed = unchanged();
+    changed[7] = file("ws/old", &long);
+    assert_eq!(trees.receive(&archive(&changed)), Ok(vec![]));
+    assert_eq!(
+        fs::read_to_string(trees.path("p/ws/old").as_path()).unwrap(),
+        long
+    );
+    let mut script = fs::File::create(trees.path("p/ws/run").as_path()).unwrap();
+    script.write_all(b"#!/bin/sh\n").unwrap();
+    let run = trees.path("p/ws/run");
+    fs::set_permissions(run.as_path(), Permissions::from_mode(0o751)).unwrap();
+    assert!(matches!(
+        trees.view()[&run].what,
+        RemoteEntry::File { bits: 0o751, .. }
+    ));
+}

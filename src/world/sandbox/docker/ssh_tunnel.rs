@@ -1,0 +1,437 @@
+//! Connection to the engine of another machine: one process of the user's own `ssh`, with its
+//! configuration, agent and jump hosts. It finds the engine's socket there and forwards a socket in a
+//! private directory here to it. It ends with massgen, however that ends: its standard input closes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, ChildStdin};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use crate::config::engine_host::SshEngineHost;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::text::single_line;
+use crate::world::sys::environment::ProcessEnvironment;
+use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
+use crate::world::sys::state_files::dir::StagingDirectory;
+
+/// Timeout for `ssh` to connect, through all jump hosts.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(30);
+/// Timeout of one connection attempt, as an option of `ssh`.
+const CONNECT_OPTION: &str = "ConnectTimeout=10";
+/// A host that answers nothing for 30 seconds is gone.
+const ALIVE_OPTIONS: [&str; 2] = ["ServerAliveInterval=10", "ServerAliveCountMax=3"];
+/// Timeout for `ssh` to open the socket here.
+const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
+/// Timeout for the rest of the messages of an `ssh` that ends.
+const MESSAGES_TIME_MAX: Duration = Duration::from_secs(1);
+/// Timeout for an `ssh` whose sockets have closed to be gone.
+const ENDING_TIME_MAX: Duration = Duration::from_millis(500);
+/// The most that is read of what the host prints while it logs in, in bytes.
+const GREETING_BYTES_MAX: usize = 64 * 1024;
+/// The most that is kept of the messages of `ssh`, in bytes.
+const MESSAGES_BYTES_MAX: usize = 4096;
+/// The longest reason that is shown, in characters.
+const REASON_CHARS_MAX: usize = 300;
+/// The variables that `ssh` gets.
+const VARIABLES: &[&str] = &[
+    "HOME",
+    "PATH",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LC_*",
+    "TERM",
+    "SSH_AUTH_SOCK",
+    "KRB5CCNAME",
+    "XDG_RUNTIME_DIR",
+    "SSH_ASKPASS",
+    "SSH_ASKPASS_REQUIRE",
+    "DISPLAY",
+];
+/// Where programs are if `PATH` is not set.
+const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Parent of the private directory; the paths of sockets must be short.
+const PARENT: &str = "/tmp";
+/// Beginning of the line with which the host reports its engine's socket.
+const FOUND: &str = "massgen-engine ";
+/// Beginning of the line about a socket that the user may not use.
+const DENIED: &str = "massgen-denied ";
+/// The line of a host without a socket.
+const NONE: &str = "massgen-none";
+
+/// A connection to a host. Its private directory and its process end on drop.
+#[derive(Debug)]
+pub(super) struct SshTunnel {
+    host: SshEngineHost,
+    program: AbsPath,
+    env: ProcessEnvironment,
+    dir: StagingDirectory,
+    process: Mutex<Option<SshProcess>>,
+}
+
+/// A running `ssh`.
+#[derive(Debug)]
+struct SshProcess {
+    child: Child,
+    /// Its standard input: when this closes, the connection ends. Waiting for a child closes its own.
+    _until: Option<ChildStdin>,
+    /// The end of what it has written to standard error.
+    messages: Arc<StdMutex<Vec<u8>>>,
+}
+
+impl SshTunnel {
+    /// Connects to a host with the user's `ssh`, which gets few variables of `env`.
+    pub(super) async fn open(host: SshEngineHost, env: &BTreeMap<String, String>) -> Result<Self> {
+        let env = ProcessEnvironment::inherit_listed(env, VARIABLES);
+        let path = env.get("PATH").unwrap_or(PATH_DEFAULT).to_owned();
+        let program = process::find("ssh", &path).ok_or_else(|| {
+            let message = format!("`{host}` is reached with `ssh`, which is not in your `PATH`");
+            Error::new(ErrorKind::Environment, message)
+                .with_hint("sudo apt-get install openssh-client")
+        })?;
+        let parent = AbsPath::new(PARENT).ok_or_else(|| Error::bug("no directory for sockets"))?;
+        let tunnel = Self {
+            host,
+            program,
+            env: env.with("PATH", &path),
+            dir: StagingDirectory::with_prefix(&parent, "massgen-ssh-")?,
+            process: Mutex::new(None),
+        };
+        tunnel.ensure_connected().await?;
+        Ok(tunnel)
+    }
+
+    /// Returns the host.
+    pub(super) fn host(&self) -> &SshEngineHost {
+        &self.host
+    }
+
+    /// Returns the path of the socket on this machine.
+    pub(super) fn socket(&self) -> AbsPath {
+        self.dir.path().join("engine")
+    }
+
+    /// Connects again if the connection was lost. A lost one is noticed when `ssh` has ended.
+    pub(super) async fn ensure_connected(&self) -> Result<()> {
+        let mut current = self.process.lock().await;
+        if let Some(running) = current.as_mut()
+            && matches!(running.child.try_wait(), Ok(None))
+        {
+            return Ok(());
+        }
+        *current = None;
+        *current = Some(self.connect().await?);
+        Ok(())
+    }
+
+    /// Returns why the connection was lost, if it was.
+    pub(super) async fn lost_reason(&self) -> Option<String> {
+        let mut current = self.process.lock().await;
+        let running = current.as_mut()?;
+        // Its sockets close a little before it has ended.
+        timeout(ENDING_TIME_MAX, running.child.wait())
+            .await
+            .ok()?
+            .ok()?;
+        let said = running.said();
+        let why = if said.is_empty() {
+            "`ssh` has ended"
+        } else {
+            &said
+        };
+        Some(format!("the connection to `{}` was lost: {why}", self.host))
+    }
+
+    async fn connect(&self) -> Result<SshProcess> {
+        let control = format!("ControlPath={}", self.control());
+        let port = self.host.port().map(|port| port.to_string());
+        let script = find_socket(self.host.socket());
+        let mut words = vec!["-T"];
+        let options = [
+            "BatchMode=yes",
+            CONNECT_OPTION,
+            "ControlMaster=yes",
+            &control,
+            "ControlPersist=no",
+            "ClearAllForwardings=yes",
+            "StreamLocalBindUnlink=yes",
+            "StreamLocalBindMask=0177",
+            "ForwardAgent=no",
+            "ForwardX11=no",
+            "RemoteCommand=none",
+        ];
+        for option in options.into_iter().chain(ALIVE_OPTIONS) {
+            words.extend(["-o", option]);
+        }
+        if let Some(port) = &port {
+            words.extend(["-p", port]);
+        }
+        words.extend(["--", self.host.destination(), &script]);
+        let started = process::start_connected(&self.program, &words, &self.env);
+        let mut child = started.map_err(|error| Error::io("cannot start `ssh`", error))?;
+        let messages = Arc::new(StdMutex::new(Vec::new()));
+        let reader = child.stderr.take();
+        let reading = tokio::spawn(keep_end(reader, Arc::clone(&messages)));
+        let mut running = SshProcess {
+            _until: child.stdin.take(),
+            child,
+            messages,
+        };
+        let stdout = running.child.stdout.take();
+        let answer = timeout(CONNECT_TIME_MAX, socket_line(stdout)).await;
+        let failed = match answer {
+            Ok(Some(line)) => match line.strip_prefix(FOUND) {
+                Some(socket) if is_socket_path(socket) => {
+                    return self.forward(socket).await.map(|()| running);
+                }
+                Some(_) => connection_error(&self.host, "it named no path of a socket"),
+                None => self.missing_socket(&line),
+            },
+            Ok(None) => {
+                let ended = async { (running.child.wait().await, reading.await) };
+                drop(timeout(MESSAGES_TIME_MAX, ended).await);
+                connection_error(&self.host, &running.said())
+            }
+            Err(_) => {
+                let seconds = CONNECT_TIME_MAX.as_secs();
+                connection_error(&self.host, &format!("no answer within {seconds} seconds"))
+            }
+        };
+        Err(failed)
+    }
+
+    /// Lets the running `ssh` forward the socket here to `remote`.
+    async fn forward(&self, remote: &str) -> Result<()> {
+        let forwarded = format!("{}:{remote}", self.socket());
+        let control = self.control().to_string();
+        // The user's settings are not read: this only talks to the running process.
+        let words = [
+            "-F",
+            "none",
+            "-S",
+            &control,
+            "-O",
+            "forward",
+            "-L",
+            &forwarded,
+            "--",
+            self.host.destination(),
+        ];
+        let ended = process::run(ProgramInvocation {
+            path: &self.program,
+            arguments: &words,
+            env: &self.env,
+            dir: self.dir.path(),
+            input: &[],
+            output_bytes_max: 0,
+            time_max: FORWARD_TIME_MAX,
+        });
+        let why = match ended.await {
+            Ok(ProgramExit::Exited { code: Some(0), .. }) => return Ok(()),
+            Ok(ProgramExit::Exited { errors, .. }) => errors,
+            Ok(ProgramExit::Killed) => "it did not answer in time".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let why = single_line(&why, REASON_CHARS_MAX);
+        let message = format!("`ssh` does not forward a socket to `{}`: {why}", self.host);
+        Err(Error::new(ErrorKind::Environment, message).with_hint(
+            "the server there must allow it: `AllowStreamLocalForwarding yes` in sshd_config",
+        ))
+    }
+
+    fn control(&self) -> AbsPath {
+        self.dir.path().join("control")
+    }
+
+    /// Returns the error for a host that has no engine, or none that the user may use.
+    fn missing_socket(&self, line: &str) -> Error {
+        let host = &self.host;
+        if let Some(socket) = line.strip_prefix(DENIED) {
+            let socket = single_line(socket, REASON_CHARS_MAX);
+            let message =
+                format!("the engine's socket `{socket}` on `{host}` is not accessible to you");
+            return Error::new(ErrorKind::Environment, message).with_hint(
+                "there: sudo usermod -aG docker \"$USER\"   # the group is as good as root",
+            );
+        }
+        let message = match host.socket() {
+            Some(socket) => format!("there is no socket `{socket}` on `{host}`"),
+            None => format!("no Docker or Podman daemon found on `{host}`"),
+        };
+        Error::new(ErrorKind::Environment, message)
+            .with_hint("there: sudo apt-get install docker.io")
+            .with_hint("or name its socket: `ssh://HOST/run/user/1000/podman/podman.sock`")
+    }
+}
+
+impl SshProcess {
+    /// Returns the end of its messages as one line.
+    fn said(&self) -> String {
+        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        single_line(&String::from_utf8_lossy(&messages), REASON_CHARS_MAX)
+    }
+}
+
+/// Returns the command line that finds the engine's socket on a host, prints it, and then waits until
+/// its standard input closes. Every login shell takes it: its only quotes are around the script.
+fn find_socket(named: Option<&AbsPath>) -> String {
+    let sockets = named.map_or_else(
+        || {
+            "/var/run/docker.sock $r/docker.sock /run/podman/podman.sock $r/podman/podman.sock"
+                .to_owned()
+        },
+        ToString::to_string,
+    );
+    format!(
+        "exec /bin/sh -c 'r=${{XDG_RUNTIME_DIR:-/run/user/$(id -u)}}; d=; for s in {sockets}; do \
+         if [ -S \"$s\" ]; then if [ -w \"$s\" ]; then echo \"{FOUND}$s\"; exec cat >/dev/null; fi; \
+         d=$s; fi; done; if [ -n \"$d\" ]; then echo \"{DENIED}$d\"; else echo {NONE}; fi'"
+    )
+}
+
+/// Returns whether what a host names can only mean a socket there.
+fn is_socket_path(socket: &str) -> bool {
+    let is_in_path = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+@".contains(&byte);
+    socket.starts_with('/') && socket.bytes().all(is_in_path)
+}
+
+/// Reads lines until the one that reports the socket; `None` if there is none. Hosts may print
+/// something else before it.
+async fn socket_line(stdout: Option<impl AsyncRead + Unpin>) -> Option<String> {
+    let mut stdout = stdout?;
+    let mut read = Vec::new();
+    let mut chunk = [0; 1024];
+    while read.len() < GREETING_BYTES_MAX {
+        let count = stdout
+            .read(&mut chunk)
+            .await
+            .ok()
+            .filter(|count| *count > 0)?;
+        read.extend_from_slice(chunk.get(..count).unwrap_or_default());
+        let text = String::from_utf8_lossy(&read);
+        let complete = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
+        let is_answer =
+            |line: &&str| line.starts_with(FOUND) || line.starts_with(DENIED) || *line == NONE;
+        if let Some(line) = complete.lines().find(is_answer) {
+            return Some(line.to_owned());
+        }
+    }
+    None
+}
+
+/// Reads messages to their end and keeps the last part of them.
+async fn keep_end(stream: Option<impl AsyncRead + Unpin>, messages: Arc<StdMutex<Vec<u8>>>) {
+    let Some(mut stream) = stream else { return };
+    let mut chunk = [0; 1024];
+    while let Ok(count) = stream.read(&mut chunk).await {
+        if count == 0 {
+            return;
+        }
+        let mut messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.extend_from_slice(chunk.get(..count).unwrap_or_default());
+        let surplus = messages.len().saturating_sub(MESSAGES_BYTES_MAX);
+        messages.drain(..surplus);
+    }
+}
+
+/// Returns the error for a host that `ssh` cannot connect to, for which it gave the reason `said`.
+fn connection_error(host: &SshEngineHost, said: &str) -> Error {
+    let to = host.destination();
+    let port = host.port().map(|port| format!(" -p {port}"));
+    let by_hand = format!("ssh{} {to}", port.unwrap_or_default());
+    let (what, hint) = if said.contains("IDENTIFICATION HAS CHANGED") {
+        (
+            "its host key has changed",
+            format!("find out why before you connect: {by_hand}"),
+        )
+    } else if said.contains("Host key verification failed") || said.contains("host key is known") {
+        (
+            "its host key is not known",
+            format!("compare the key and accept it: {by_hand}"),
+        )
+    } else if said.contains("Permission denied") {
+        (
+            "it accepts none of your keys",
+            format!("load your key with `ssh-add`, then try: {by_hand}"),
+        )
+    } else if said.contains("Could not resolve") {
+        (
+            "its name is not known",
+            format!("check the name, or add it to ~/.ssh/config: {by_hand}"),
+        )
+    } else {
+        ("cannot connect", format!("try it by hand: {by_hand}"))
+    };
+    let said = if said.is_empty() {
+        "`ssh` has ended"
+    } else {
+        said
+    };
+    let message = format!("`{host}`: {what}: {said}");
+    Error::new(ErrorKind::Environment, message).with_hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reasons_of_ssh_have_hints() {
+        let host: SshEngineHost = "ssh://me@build1:22".parse().unwrap();
+        for (said, what, hint) in [
+            (
+                "Host key verification failed.",
+                "not known",
+                "compare the key",
+            ),
+            (
+                "me@build1: Permission denied (publickey).",
+                "none of your keys",
+                "ssh-add",
+            ),
+            (
+                "ssh: Could not resolve hostname build1",
+                "name is not known",
+                "~/.ssh/config",
+            ),
+            (
+                "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @",
+                "has changed",
+                "find out why",
+            ),
+            (
+                "connect to host build1 port 22: Connection refused",
+                "refused",
+                "by hand",
+            ),
+            ("", "`ssh` has ended", "ssh -p 22 me@build1"),
+        ] {
+            let error = connection_error(&host, said);
+            assert!(error.to_string().contains(what), "{error}");
+            assert!(error.hints()[0].contains(hint), "{:?}", error.hints());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_host_may_print_something_before_the_socket() {
+        let check = async |text: &str| socket_line(Some(text.as_bytes())).await;
+        let found = "massgen-engine /var/run/docker.sock";
+        assert_eq!(
+            check(&format!("Welcome\n{found}\n")).await.as_deref(),
+            Some(found)
+        );
+        assert_eq!(
+            check("massgen-none\n").await.as_deref(),
+            Some("massgen-none")
+        );
+        assert_eq!(check(found).await, None, "the line is not complete");
+        assert_eq!(check("Welcome\n").await, None);
+        let noise = "x\n".repeat(GREETING_BYTES_MAX);
+        assert_eq!(check(&noise).await, None);
+    }
+}

@@ -1,0 +1,462 @@
+//! Containers of a real engine behind a real server of SSH: files are sent, commands run there, and
+//! what they change comes back under the same rules as on this machine.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use massgen::config::docker::{ContainerNetwork, HostCredential, RootAccess};
+use massgen::permissions::grant::Permission;
+use massgen::world::sandbox::docker::container::AgentContainer;
+use massgen::world::sandbox::docker::engine::ContainerEngine;
+use massgen::world::sandbox::docker::mounts::ReachablePaths;
+use massgen::world::sandbox::interrupt::CommandInterrupt;
+use massgen::world::sandbox::{CommandOutput, CommandWaitLimits};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::docker::{Daemon, IMAGE, Scene, TIME_MAX, daemon, is_podman};
+use crate::project::Project;
+use crate::slurm_cluster::{contains, processes, wait_until};
+use crate::ssh_server::{SshServer, start_ssh_server, write_ssh};
+
+/// An engine that is reached over SSH. Its machine is this one, but nothing is mounted.
+struct Elsewhere {
+    daemon: Arc<Daemon>,
+    server: SshServer,
+    dir: TempDir,
+}
+
+impl Elsewhere {
+    /// Starts it; `None` if this user cannot.
+    fn start() -> Option<Self> {
+        let daemon = daemon()?;
+        let dir = tempfile::tempdir().unwrap();
+        let server = start_ssh_server(dir.path(), "");
+        Some(Self {
+            daemon,
+            server,
+            dir,
+        })
+    }
+
+    fn host(&self) -> String {
+        format!("ssh://build1{}", self.daemon.socket().display())
+    }
+
+    fn open_with(&self, bin: &str, host: &str) -> massgen::error::Result<ContainerEngine> {
+        let path = self.dir.path().join(bin).display().to_string();
+        let env = BTreeMap::from([("PATH".to_owned(), format!("{path}:/usr/bin:/bin"))]);
+        ContainerEngine::open(Some(host), &env)
+    }
+
+    fn scene(&self) -> Scene {
+        Scene::on(self.open_with("bin", &self.host()).unwrap())
+    }
+
+    /// Kills the `ssh` that forwards to this server.
+    fn cut(&self) {
+        let port = format!("\0-p\0{}\0", self.server.port);
+        for pid in processes() {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            if contains(&words, port.as_bytes()) && contains(&words, b"ControlMaster=yes") {
+                let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+                kill_process(pid, Signal::KILL).unwrap_or_default();
+            }
+        }
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        let _ended = self.server.process.kill();
+        let _status = self.server.process.wait();
+    }
+}
+
+/// Runs a command as a run does: sends files before it, and fetches changes after it.
+fn run(
+    scene: &Scene,
+    container: &AgentContainer,
+    reachable: &ReachablePaths,
+    line: &str,
+) -> Result<CommandOutput, String> {
+    let interrupt = CommandInterrupt::new().unwrap();
+    let wait = CommandWaitLimits {
+        time_max: TIME_MAX,
+        output_bytes_max: 4096,
+        interrupt: &interrupt,
+        network: None,
+    };
+    container
+        .remount(reachable)
+        .map_err(|error| error.to_string())?;
+    let finished = container.run(line, &scene.workspace(), wait);
+    let mut finished = finished.map_err(|error| error.to_string())?;
+    let notes = container.fetch_changes(reachable);
+    finished
+        .notes
+        .extend(notes.map_err(|error| error.to_string())?);
+    Ok(finished)
+}
+
+#[track_caller]
+fn check(scene: &Scene, container: &AgentContainer, line: &str, expected: &str) -> Vec<String> {
+    let reachable = scene.reachable(Permission::Read);
+    let finished = run(scene, container, &reachable, line).unwrap();
+    let text = format!("{}{}", finished.stdout.text, finished.stderr.text);
+    assert_eq!(text, expected, "{line}: {:?}", finished.ended);
+    finished.notes
+}
+
+fn text(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn commands_on_another_machine_have_the_same_rules() {
+    let Some(elsewhere) = Elsewhere::start() else {
+        return;
+    };
+    let scene = elsewhere.scene();
+    let container = scene.open();
+    let project = |name: &str| scene.path("project").join(name);
+    let shown = |name: &str| project(name).display().to_string();
+    let does = |line: &str, expected: &str| check(&scene, &container, line, expected);
+    // What the grants let be read is there, and nothing else.
+    does("cat begin", "begin\n");
+    does(&format!("cat {}", shown("src/main.rs")), "fn main() {}\n");
+    does(&format!("cat {}", shown("lib/.git/config")), "[core]\n");
+    let hidden = format!("ls -A {}; ls -A {}", shown(".massgen"), shown(""));
+    does(&hidden, "ws\n.massgen\nlib\nsrc\n");
+    does(&format!("grep -rl secret {}", shown("")), "");
+    // Ordinary work comes back, with modes, links and deletions.
+    let work = "printf 'a\\n' >new; mkdir -p d/e; printf x >d/e/f; ln d/e/f hard; ln -s /etc/passwd link; \
+                chmod 750 new; rm begin";
+    assert_eq!(does(work, ""), Vec::<String>::new());
+    let workspace = |name: &str| scene.workspace().as_path().join(name);
+    assert_eq!(
+        (text(workspace("new")), text(workspace("hard"))),
+        ("a\n".to_owned(), "x".to_owned())
+    );
+    assert!(!workspace("begin").exists());
+    assert_eq!(
+        fs::read_link(workspace("link")).unwrap(),
+        Path::new("/etc/passwd")
+    );
+    // What changes here is there for the next command.
+    fs::write(workspace("new"), "changed here\n").unwrap();
+    fs::remove_dir_all(workspace("d")).unwrap();
+    does("cat new; ls", "changed here\nhard\nlink\nnew\n");
+    // Nothing that is read-only changes, there or here.
+    let attack = format!(
+        "cd {}; echo evil >src/main.rs; rm -rf src lib; echo x >planted; chmod 777 src; mv lib other; \
+         id -u >{}/begin",
+        shown(""),
+        scene.workspace()
+    );
+    let finished = run(
+        &scene,
+        &container,
+        &scene.reachable(Permission::Read),
+        &attack,
+    )
+    .unwrap();
+    assert!(
+        finished.stderr.text.contains("ermission denied"),
+        "{:?}",
+        finished.stderr
+    );
+    assert_eq!(text(project("src/main.rs")), "fn main() {}\n");
+    assert!(!project("planted").exists());
+    does(&format!("cat {}", shown("src/main.rs")), "fn main() {}\n");
+    // No network, no privileges, no devices; pipes stay there.
+    does("wc -l </proc/net/route", "1\n");
+    does(
+        "grep -c -e 'CapEff:.*[1-9a-f]' -e 'NoNewPrivs:.*0' /proc/self/status",
+        "0\n",
+    );
+    let notes = does("mkfifo pipe; ls", "begin\nhard\nlink\nnew\npipe\n");
+    assert!(notes[0].contains("it is a named pipe"), "{notes:?}");
+    assert!(!workspace("pipe").exists());
+    many_files(&does, &scene);
+    container.close().unwrap();
+    let left = elsewhere.daemon.says(&[
+        "ps",
+        "-aq",
+        "--filter",
+        &format!("name={}", container.name()),
+    ]);
+    assert_eq!(left, "");
+}
+
+/// With many files, only what may have changed is fetched, with the same result.
+fn many_files(does: &dyn Fn(&str, &str) -> Vec<String>, scene: &Scene) {
+    let many = |name: &str| scene.workspace().as_path().join("many").join(name);
+    does(
+        "mkdir many; i=0; while [ $i -lt 600 ]; do echo $i >many/$i; i=$((i+1)); done",
+        "",
+    );
+    assert_eq!(fs::read_dir(many("")).unwrap().count(), 600);
+    does("cat many/599", "599\n");
+    does("ls many | wc -l", "600\n");
+    let line =
+        "cd many; echo new >7; rm 8; ln 9 nine; ln -s 9 link; mkdir sub; mv 10 sub/; chmod 700 11";
+    does(line, "");
+    let expected = [
+        ("7", "new\n"),
+        ("nine", "9\n"),
+        ("link", "9\n"),
+        ("sub/10", "10\n"),
+        ("12", "12\n"),
+    ];
+    for (name, content) in expected {
+        assert_eq!(text(many(name)), content, "{name}");
+    }
+    assert!(!many("8").exists() && !many("10").exists());
+    assert!(fs::symlink_metadata(many("link")).unwrap().is_symlink());
+    fs::write(many("12"), "here\n").unwrap();
+    does(
+        "cat many/12; cat many/7; printf 'a\\nb' >'many/with\nbreak'",
+        "here\nnew\n",
+    );
+    assert_eq!(text(many("with\nbreak")), "a\nb");
+    does("rm -r many", "");
+    assert!(!many("").exists());
+}
+
+#[test]
+fn writable_trees_keep_protected_names_and_a_lost_connection_is_told() {
+    let Some(mut elsewhere) = Elsewhere::start() else {
+        return;
+    };
+    let scene = elsewhere.scene();
+    let container = scene.open();
+    let reachable = scene.reachable(Permission::Write);
+    let project = |name: &str| scene.path("project").join(name);
+    let line = format!(
+        "cd {}; echo 'fn changed() {{}}' >src/main.rs; echo evil >>lib/.git/config; rm -rf lib/.git; \
+         mv lib moved; echo x >notes.txt; mkdir .massgen/ws/sub; echo y >.massgen/ws/sub/z",
+        scene.path("project").display()
+    );
+    let finished = run(&scene, &container, &reachable, &line).unwrap();
+    assert_eq!(text(project("src/main.rs")), "fn changed() {}\n");
+    assert_eq!(text(project("lib/.git/config")), "[core]\n");
+    assert_eq!(text(project("notes.txt")), "secret\n");
+    assert_eq!(text(project(".massgen/ws/sub/z")), "y\n");
+    let notes = finished.notes.join("\n");
+    assert!(
+        notes.contains("read-only") && notes.contains("hidden"),
+        "{notes}"
+    );
+    // The link breaks while a command runs: that ends with the reason, and the next one connects again.
+    let began = Instant::now();
+    let lost = thread::scope(|scope| {
+        let running = scope.spawn(|| run(&scene, &container, &reachable, "touch begun; sleep 300"));
+        let begun = scene.workspace().join("begun");
+        let look = format!("test -e {begun} && echo yes || true");
+        wait_until("a running command", || {
+            elsewhere
+                .daemon
+                .says(&["exec", container.name(), "sh", "-c", &look])
+                == "yes"
+        });
+        elsewhere.cut();
+        running.join().unwrap().unwrap_err()
+    });
+    assert!(
+        lost.contains("the connection to `ssh://build1") && lost.contains("was lost"),
+        "{lost}"
+    );
+    assert!(began.elapsed() < TIME_MAX);
+    let finished = run(&scene, &container, &reachable, "cat begin; rm -f begun").unwrap();
+    assert_eq!(finished.stdout.text, "begin\n");
+    // Somebody removes the container: the next command says so, and the one after it has all files.
+    elsewhere.daemon.says(&["rm", "-f", container.name()]);
+    let gone = run(&scene, &container, &reachable, "true").unwrap_err();
+    assert!(gone.contains("removed the container"), "{gone}");
+    let finished = run(&scene, &container, &reachable, "cat begin sub/z").unwrap();
+    assert_eq!(finished.stdout.text, "begin\ny\n");
+    // The host is gone for good: commands fail with that reason.
+    elsewhere.server.process.kill().unwrap();
+    elsewhere.server.process.wait().unwrap();
+    elsewhere.cut();
+    let gone = run(&scene, &container, &reachable, "true").unwrap_err();
+    assert!(
+        gone.contains("ssh://build1") && gone.contains("refused"),
+        "{gone}"
+    );
+    elsewhere.daemon.says(&["rm", "-f", container.name()]);
+}
+
+#[test]
+fn what_cannot_be_reached_or_kept_is_refused_with_a_reason() {
+    let Some(elsewhere) = Elsewhere::start() else {
+        return;
+    };
+    let dir = elsewhere.dir.path();
+    let port = elsewhere.server.port;
+    let anyone = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null";
+    let key = format!("-i {}/user", dir.display());
+    write_ssh(
+        dir,
+        "no-key",
+        &format!("{anyone} -o IdentitiesOnly=yes -i /dev/null"),
+        port,
+    );
+    write_ssh(
+        dir,
+        "no-host-key",
+        &format!("{key} -o UserKnownHostsFile=/dev/null"),
+        port,
+    );
+    write_ssh(dir, "no-server", &format!("{key} {anyone}"), 1);
+    let host = elsewhere.host();
+    for (bin, host, expected) in [
+        ("no-key", host.as_str(), "accepts none of your keys"),
+        ("no-host-key", &host, "host key is not known"),
+        ("no-server", &host, "Connection refused"),
+        (
+            "bin",
+            "ssh://build1/nowhere.sock",
+            "there is no socket `/nowhere.sock`",
+        ),
+        (
+            "bin",
+            "ssh://-oProxyCommand=id",
+            "not the address of a machine",
+        ),
+    ] {
+        let error = elsewhere.open_with(bin, host).unwrap_err();
+        assert!(error.to_string().contains(expected), "{bin}: {error}");
+        assert!(!error.hints().is_empty(), "{bin}: {error}");
+    }
+    let mut scene = elsewhere.scene();
+    let refused = |scene: &Scene, expected: &str| {
+        let error = scene.try_open().unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    scene.config.image = "none:1".to_owned();
+    refused(&scene, "is not on `ssh://build1");
+    scene.config.image = IMAGE.to_owned();
+    scene.config.root = RootAccess::BySudo;
+    refused(&scene, "enable_sudo` is not available");
+    scene.config.root = RootAccess::Never;
+    scene.config.network = ContainerNetwork::Host;
+    refused(&scene, "network_mode: host` is not available");
+    scene.config.network = ContainerNetwork::None;
+    scene.config.credentials.mount = vec![HostCredential::SshKeys];
+    refused(&scene, "credentials` is not available");
+}
+
+#[test]
+fn a_single_call_on_another_machine_is_applied_through_the_gate() {
+    let Some(elsewhere) = Elsewhere::start() else {
+        return;
+    };
+    if is_podman() {
+        return;
+    }
+    let project = Project::new()
+        .file("rw/src/a.txt", "old\n")
+        .file("rw/.git/config", "[core]\n")
+        .file("rw/.env", "KEY=secret\n")
+        .file("ws/note", "note\n");
+    let grants = json!({
+        "workspace": project.path("ws"),
+        "context_paths": [{"path": project.path("rw"), "permission": "write"}],
+    });
+    let bin = elsewhere.dir.path().join("bin").display().to_string();
+    let line = "cd ../rw; echo new >src/a.txt; echo made >b.txt; mkdir -p .git/hooks; \
+                echo evil >.git/hooks/x; echo evil >>.git/config; echo evil >.env; echo w >../ws/w; true";
+    let arguments = json!({ "command": line }).to_string();
+    let project = project
+        .file("grants.json", grants.to_string())
+        .env("DOCKER_HOST", elsewhere.host())
+        .env("PATH", format!("{bin}:/usr/bin:/bin"));
+    let call = [
+        "tool",
+        "execute_command",
+        "--phase",
+        "final",
+        "--grants",
+        "grants.json",
+        "--docker",
+        IMAGE,
+        "--args",
+        &arguments,
+    ];
+    let finished = project.args(call).success();
+    let answer: Value = serde_json::from_str(finished.stdout()).unwrap();
+    let read = |name: &str| text(finished.project().path(name));
+    assert_eq!(
+        (read("rw/src/a.txt"), read("rw/b.txt")),
+        ("new\n".to_owned(), "made\n".to_owned()),
+        "{answer}"
+    );
+    assert_eq!(read("ws/w"), "w\n");
+    assert_eq!(
+        (read("rw/.git/config"), read("rw/.env")),
+        ("[core]\n".to_owned(), "KEY=secret\n".to_owned())
+    );
+    assert!(
+        !finished.project().path("rw/.git/hooks").exists(),
+        "{answer}"
+    );
+}
+
+/// Measures one command on another machine, compared with `ssh host docker exec`, for
+/// `docs/performance.md`: with an almost empty workspace, and with one of 2,000 files.
+#[test]
+fn commands_elsewhere_are_timed_when_asked_for() {
+    if std::env::var_os("MASSGEN_TEST_TIMES").is_none() {
+        eprintln!("skipped: MASSGEN_TEST_TIMES is not set");
+        return;
+    }
+    let Some(elsewhere) = Elsewhere::start() else {
+        return;
+    };
+    let scene = elsewhere.scene();
+    let container = scene.open();
+    let reachable = scene.reachable(Permission::Read);
+    let does = |line: &str| drop(run(&scene, &container, &reachable, line).unwrap());
+    let timed = |work: &dyn Fn()| {
+        let mut times: Vec<Duration> = (0..20)
+            .map(|_| {
+                let begin = Instant::now();
+                work();
+                begin.elapsed()
+            })
+            .collect();
+        times.sort();
+        times[10]
+    };
+    let client = format!(
+        "docker -H unix://{} exec {} true",
+        elsewhere.daemon.socket().display(),
+        container.name()
+    );
+    let by_hand = || {
+        let ssh = elsewhere.dir.path().join("bin/ssh");
+        let done = Command::new(ssh).args(["build1", &client]).status();
+        assert!(done.unwrap().success());
+    };
+    for files in [1, 2000] {
+        does(&format!(
+            "i=0; while [ $i -lt {files} ]; do echo $i >f$i; i=$((i+1)); done"
+        ));
+        does("true");
+        for _ in 0..2 {
+            let (own, client) = (timed(&|| does("true")), timed(&by_hand));
+            eprintln!(
+                "{files} files, own: {own:?}, ssh docker exec: {client:?}, {:.2}",
+                own.div_duration_f64(client)
+            );
+        }
+    }
+}
