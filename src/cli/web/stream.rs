@@ -16,9 +16,10 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use crate::cli::web::logged_run::find_logged;
 use crate::cli::web::reply::{ApiError, ApiResult, outward};
 use crate::cli::web::run_feed::{ChangedSection, FeedCursor, FeedProgress, FeedUpdate, RunFeed};
-use crate::cli::web::run_log::{find_feed, find_run};
+use crate::cli::web::run_log::find_feed;
 use crate::cli::web::server_state::WebServer;
 
 /// Header with the id of the last event that a reader has.
@@ -61,7 +62,7 @@ pub(super) async fn stream(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let run = find_run(&server, id).await?;
+    let run = find_logged(&server, id).await?;
     let last = headers.get(LAST_EVENT_ID);
     let last = last.and_then(|last| last.to_str().ok()?.trim().parse().ok());
     let slot = server.runs().stream_slot().ok_or_else(|| {
