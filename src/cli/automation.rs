@@ -105,6 +105,7 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
             PipelineEvent::Works {
                 iteration, role, ..
             } => self.write_value("STAGE", &format!("{role}, iteration {iteration}")),
+            PipelineEvent::StageRun { .. } => Ok(()),
             PipelineEvent::Merged { role, commit, .. } => {
                 self.write_value("MERGED", &format!("{role} {commit}"))
             }

@@ -22,6 +22,13 @@ pub enum PipelineEvent {
         /// The agents of the role.
         agents: Vec<AgentId>,
     },
+    /// A run in which a role works has started, or was resumed.
+    StageRun {
+        /// The role; instances of a replicated role have a number after its name.
+        role: String,
+        /// The name of the run, such as `log_20261102_140322_123456`.
+        run: String,
+    },
     /// The work of a role was merged into the shared branch.
     Merged {
         /// The iteration, from 1.

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 
 use crate::agent::deadline::RunDeadline;
-use crate::agent::emit;
 use crate::check_results::{CheckRequirement, CheckResult, CheckVerdict};
 use crate::error::{ExitStatus, Result};
 use crate::event::{PipelineEvent, RunEvent};
@@ -187,7 +186,7 @@ impl StageMerger<'_> {
             commit: merged.to_string(),
             files: names.len(),
         };
-        emit(&self.pipeline.events, step).await;
+        self.pipeline.events.emit(step).await;
         Ok(MergeAttempt::Merged)
     }
 
@@ -293,7 +292,7 @@ impl StageMerger<'_> {
         };
         let here = CheckTarget::Delivery;
         let evidence = examiner
-            .run_checks(&whole.agent, here, &patience, &pipeline.events)
+            .run_checks(&whole.agent, here, &patience, pipeline.events.display())
             .await;
         let has_failed = |finding: &&CheckResult| {
             finding.need == CheckRequirement::Required && finding.verdict != CheckVerdict::Passed
@@ -336,7 +335,7 @@ impl StageMerger<'_> {
             tried,
             tries_max,
         };
-        emit(&self.pipeline.events, step).await;
+        self.pipeline.events.emit(step).await;
     }
 
     fn stop_after_tries(&self, tried: u32, reason: &str) -> PipelineStop {
@@ -413,7 +412,7 @@ impl PipelineRun {
         checkout.show(&self.repository.tip().await?).await?;
         let (shells, ..) = self.check_environment(agent, checkout.dir())?;
         if let Some(message) = validate_checks(&shells, checks)? {
-            emit(&self.events, RunEvent::Warning { message }).await;
+            self.events.emit(RunEvent::Warning { message }).await;
         }
         Ok(())
     }

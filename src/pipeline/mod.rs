@@ -4,6 +4,7 @@
 
 pub mod delivery;
 pub mod repository;
+mod events;
 mod instructions;
 pub mod inspect;
 mod merge;
@@ -20,7 +21,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::join_all;
 use tokio::sync::mpsc::Sender;
 
-use crate::agent::emit;
 use crate::config::Config;
 use crate::config::workflow::WorkflowConfig;
 use crate::error::{Error, ExitStatus, Result};
@@ -33,6 +33,7 @@ use crate::orchestrator::execution::ShutdownSignal;
 use crate::orchestrator::record_context::RunInvocation;
 use crate::orchestrator::{FinalAnswer, ModelsByAgent};
 use crate::path::AbsPath;
+use crate::pipeline::events::PipelineEvents;
 use crate::pipeline::merge::StageMerger;
 use crate::pipeline::repository::PipelineRepository;
 use crate::pipeline::role_instance::{RoleInstance, reject_unsupported_agents};
@@ -68,6 +69,8 @@ pub struct PipelineContext {
     pub approvals: ApprovalConfig,
     /// The user's answers to questions about the task, if they were given in advance.
     pub answers: Option<String>,
+    /// What the user should know at the start and was not told yet, one sentence each.
+    pub notes: Vec<String>,
 }
 
 /// A pipeline that is ready to run.
@@ -78,7 +81,7 @@ pub struct PipelineRun {
     context: PipelineContext,
     repository: PipelineRepository,
     stop: ShutdownSignal,
-    events: Sender<Event>,
+    events: PipelineEvents,
     usage: Mutex<UsageTotals>,
     /// The sandbox reports that have been emitted.
     reported_sandboxes: Mutex<BTreeSet<String>>,
@@ -105,8 +108,8 @@ struct PipelineStop {
 }
 
 impl PipelineRun {
-    /// Creates the run of the pipeline in `config` on `repository`. Fails if the config has no
-    /// pipeline.
+    /// Creates the run of the pipeline in `config` on `repository`, with its log. Fails if the config
+    /// has no pipeline.
     pub fn new(
         config: Config,
         context: PipelineContext,
@@ -117,6 +120,8 @@ impl PipelineRun {
         let workflow = config.workflow.clone();
         let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
         reject_unsupported_agents(&config, &workflow.pipeline.stages)?;
+        let redactor = context.redactor.clone();
+        let events = PipelineEvents::open(&repository.dir, redactor, events)?;
         Ok(Self {
             config,
             workflow,
@@ -132,6 +137,14 @@ impl PipelineRun {
     /// Runs it to its end. A failure of a role is part of the result; an error means that it could
     /// not continue at all.
     pub async fn run(self) -> Result<PipelineResult> {
+        let ended = self.run_stages().await;
+        if let Err(error) = &ended {
+            self.events.record_failure(error);
+        }
+        ended
+    }
+
+    async fn run_stages(&self) -> Result<PipelineResult> {
         self.load_usage()?;
         self.emit_start().await;
         self.validate_checks().await?;
@@ -175,7 +188,10 @@ impl PipelineRun {
             agents,
             attempt: 1,
         });
-        emit(&self.events, begun).await;
+        self.events.emit(begun).await;
+        for message in self.context.notes.clone() {
+            self.events.emit(RunEvent::Warning { message }).await;
+        }
     }
 
     /// Records on the shared branch that an iteration begins, and before that, that the previous
@@ -270,7 +286,7 @@ impl PipelineRun {
                 stages,
                 agents: instance_agents(stage, &seat)?,
             };
-            emit(&self.events, works).await;
+            self.events.emit(works).await;
             let index = usize::try_from(copy).unwrap_or_default().saturating_sub(1);
             let of_plan = parts.get(index).filter(|_| copies > 1);
             let of_plan = of_plan.map(String::as_str);
@@ -367,7 +383,7 @@ impl PipelineRun {
     }
 
     /// Emits the end, and returns the result.
-    async fn conclude(self, halt: PipelineStop) -> Result<PipelineResult> {
+    async fn conclude(&self, halt: PipelineStop) -> Result<PipelineResult> {
         let name = self.repository.dir.name();
         let trail = self.repository.journal().await?;
         let last = trail
@@ -392,7 +408,7 @@ impl PipelineRun {
                 agent: answer.agent.clone(),
                 content: Arc::clone(&answer.text),
             });
-            emit(&self.events, final_answer).await;
+            self.events.emit(final_answer).await;
         }
         let way_on = if halt.status == ExitStatus::Delivered {
             if self.repository.has_deliverable_changes().await? {
@@ -413,7 +429,7 @@ impl PipelineRun {
             status: halt.status,
             summary: summary.clone(),
         });
-        emit(&self.events, ended).await;
+        self.events.emit(ended).await;
         Ok(PipelineResult {
             status: halt.status,
             summary,

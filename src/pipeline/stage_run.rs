@@ -7,11 +7,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::agent::emit;
 use crate::agent::user_messages::UserMessageReceiver;
 use crate::config::Config;
 use crate::error::{Error, ExitStatus, Result};
-use crate::event::{DeliveryEvent, Event, RunEvent};
+use crate::event::{DeliveryEvent, Event, PipelineEvent, RunEvent};
 use crate::id::AgentId;
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::execution::{RunExecution, RunRequest};
@@ -415,15 +414,20 @@ impl PipelineRun {
         order: RunRequest,
     ) -> Result<std::result::Result<(AgentId, Arc<str>), PipelineStop>> {
         let run = RunExecution::prepare(order, self.stop.clone())?;
-        self.repository
-            .dir
-            .record_run(&run.output_paths().log_dir)?;
+        let log_dir = run.output_paths().log_dir;
+        self.repository.dir.record_run(&log_dir)?;
+        if let Some(run) = runs::name_of(&log_dir) {
+            let role = role.to_owned();
+            self.events
+                .emit(PipelineEvent::StageRun { role, run })
+                .await;
+        }
         let (event_sender, mut events) = mpsc::channel::<Event>(EVENTS_WAITING_MAX);
         let passing = async {
             while let Some(event) = events.recv().await {
                 event.add_to_totals(&mut self.usage());
                 if is_pipeline_event(&event) && self.is_new(&event) {
-                    emit(&self.events, event).await;
+                    self.events.emit(event).await;
                 }
             }
         };

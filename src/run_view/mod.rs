@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::ExitStatus;
-use crate::event::{DeliveryEvent, Event, ModelEvent, RunEvent, ToolEvent};
+use crate::event::{DeliveryEvent, Event, ModelEvent, PipelineEvent, RunEvent, ToolEvent};
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;
 use crate::run_view::agent::AgentView;
@@ -129,10 +129,7 @@ impl RunView {
                 }
             }
             Event::Delivery(event) => self.apply_delivery_event(event, at),
-            Event::Pipeline(event) => {
-                self.pipeline.apply(event);
-                self.mark_changed(ViewSection::Pipeline, at);
-            }
+            Event::Pipeline(event) => self.apply_pipeline_event(event, at),
         }
         self.apply_to_agents(event, at);
         if self.timeline.apply(event, at) {
@@ -327,6 +324,18 @@ impl RunView {
                 agent.stop(at);
             }
             self.mark_changed(ViewSection::Agent(index), at);
+        }
+    }
+
+    fn apply_pipeline_event(&mut self, event: &PipelineEvent, at: EventPosition) {
+        self.pipeline.apply(event);
+        self.mark_changed(ViewSection::Pipeline, at);
+        if let PipelineEvent::StageRun { role, .. } = event {
+            // What an interrupted run of the stage asked is asked again, or not at all.
+            let agents = self.pipeline.agents_of(role);
+            self.approvals
+                .retain(|pending| !agents.contains(&pending.agent));
+            self.mark_changed(ViewSection::Approvals, at);
         }
     }
 

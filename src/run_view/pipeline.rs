@@ -7,6 +7,8 @@ use crate::id::AgentId;
 
 /// Maximum number of stages that are kept, over all iterations; the oldest go first.
 pub const STAGES_MAX: usize = 500;
+/// Maximum number of runs that a stage names; later ones are left out.
+const STAGE_RUNS_MAX: usize = 32;
 
 /// The stages that have begun, in order.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -28,6 +30,8 @@ pub struct StageView {
     pub role: String,
     /// The agents of the role.
     pub agents: Vec<AgentId>,
+    /// The names of the runs in which it worked, oldest first.
+    pub runs: Vec<String>,
     /// How far it is.
     #[serde(flatten)]
     pub progress: StageProgress,
@@ -69,16 +73,22 @@ impl PipelineStages {
                 agents,
             } => {
                 self.stage_count = *stages;
-                if self.stages.len() == STAGES_MAX {
-                    self.stages.remove(0);
-                }
-                self.stages.push(StageView {
+                self.begin_stage(StageView {
                     iteration: *iteration,
                     stage: *stage,
                     role: role.clone(),
                     agents: agents.clone(),
+                    runs: Vec::new(),
                     progress: StageProgress::Working,
                 });
+            }
+            PipelineEvent::StageRun { role, run } => {
+                if let Some(stage) = self.last_stage(role)
+                    && !stage.runs.contains(run)
+                    && stage.runs.len() < STAGE_RUNS_MAX
+                {
+                    stage.runs.push(run.clone());
+                }
             }
             PipelineEvent::Merged {
                 role,
@@ -108,10 +118,37 @@ impl PipelineStages {
         }
     }
 
+    /// Returns the agents of the last stage of a role.
+    pub(super) fn agents_of(&self, role: &str) -> &[AgentId] {
+        let mut stages = self.stages.iter().rev();
+        let stage = stages.find(|stage| stage.role == role);
+        stage.map_or(&[], |stage| stage.agents.as_slice())
+    }
+
+    /// Adds a stage. One that begins again, because the pipeline was resumed, keeps its runs.
+    fn begin_stage(&mut self, begun: StageView) {
+        let is_begun = |known: &&mut StageView| {
+            known.iteration == begun.iteration && known.stage == begun.stage
+        };
+        if let Some(known) = self.last_stage(&begun.role).filter(is_begun) {
+            known.progress = StageProgress::Working;
+            return;
+        }
+        if self.stages.len() == STAGES_MAX {
+            self.stages.remove(0);
+        }
+        self.stages.push(begun);
+    }
+
     fn set_progress(&mut self, role: &str, progress: StageProgress) {
-        let mut stages = self.stages.iter_mut().rev();
-        if let Some(stage) = stages.find(|stage| stage.role == role) {
+        if let Some(stage) = self.last_stage(role) {
             stage.progress = progress;
         }
+    }
+
+    /// Returns the last stage of a role.
+    fn last_stage(&mut self, role: &str) -> Option<&mut StageView> {
+        let mut stages = self.stages.iter_mut().rev();
+        stages.find(|stage| stage.role == role)
     }
 }

@@ -427,3 +427,25 @@ fn messages_of_the_user_are_kept_with_their_readers() {
     ]);
     assert_eq!(messages, expected);
 }
+
+#[test]
+fn a_stage_that_begins_again_keeps_its_runs_and_drops_what_they_asked() {
+    let works = json!({"type": "pipeline", "step": "works", "iteration": 1, "role": "r", "stage": 1,
+        "stages": 2, "agents": ["a"]});
+    let run = |name: &str| json!({"type": "pipeline", "step": "stage_run", "role": "r", "run": name});
+    let view = fold(&[
+        start_event(&["a", "b"]),
+        works.clone(),
+        run("log_1"),
+        approval("a", None),
+        approval("b", None),
+        works,
+        run("log_2"),
+    ]);
+    let stages = &view.pipeline().stages;
+    assert_eq!(stages.len(), 1, "{stages:?}");
+    assert_eq!(stages[0].runs, ["log_1", "log_2"]);
+    let pending = view.approvals().iter();
+    let pending: Vec<&str> = pending.map(|approval| approval.agent.as_str()).collect();
+    assert_eq!(pending, ["b"]);
+}

@@ -19,6 +19,9 @@ const CTRL_Z: &str = "\u{1a}";
 /// Enters and leaves the alternate screen.
 const COVERS: &str = "\u{1b}[?1049h";
 const UNCOVERS: &str = "\u{1b}[?1049l";
+/// Makes the mouse wheel send keys, and restores what it did.
+const WHEEL_SENDS_KEYS: &str = "\u{1b}[?1007s\u{1b}[?1007h";
+const WHEEL_IS_RESTORED: &str = "\u{1b}[?1007r";
 /// Longer than a question ignores keys.
 const ANSWER_DELAY: Duration = Duration::from_millis(600);
 
@@ -192,6 +195,19 @@ fn keys_open_views_and_lines() {
     terminal.displays("Everywhere");
     terminal.types(ESCAPE);
     terminal.displays("1 ann");
+    // The wheel sends these keys; the mouse stays with the terminal, which selects text with it.
+    terminal.types("\u{1b}[B");
+    terminal.displays(">2 ben");
+    terminal.types("\u{1b}[A");
+    terminal.displays(">1 ann");
+    let written = terminal.written();
+    assert!(written.contains(WHEEL_SENDS_KEYS), "{written:?}");
+    for mode in [9, 1000, 1001, 1002, 1003] {
+        assert!(
+            !written.contains(&format!("\u{1b}[?{mode}h")),
+            "{written:?}"
+        );
+    }
     terminal.types(TAB);
     terminal.displays(">2 ben");
     terminal.types(ENTER);
@@ -215,6 +231,7 @@ fn keys_open_views_and_lines() {
     terminal.types("l");
     terminal.says("agents: ann, ben");
     assert!(story(&terminal).contains("agents: ann, ben"));
+    assert!(terminal.written().contains(WHEEL_IS_RESTORED));
     terminal.says("waiting for ann, ben");
     terminal.says("I think of cats.");
     terminal.says("done: ");

@@ -166,6 +166,7 @@ mod web;
 mod web_config;
 mod web_data;
 mod web_page;
+mod web_pipelines;
 mod web_runs;
 mod web_server;
 mod web_streams;

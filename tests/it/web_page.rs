@@ -9,7 +9,7 @@ use crate::source_tree::repository;
 use crate::web_server::WebServer;
 
 /// The configs of the server, in `tests/web/project`.
-const CONFIGS: [&str; 5] = ["watch", "review", "ask", "hostile", "slow"];
+const CONFIGS: [&str; 6] = ["watch", "review", "ask", "hostile", "slow", "line"];
 
 /// Returns the directory of the tests that run in Node.
 ///
@@ -62,7 +62,7 @@ fn people_watch_review_and_start_runs_in_a_browser() {
     let link = format!("http://127.0.0.1:{}/#k={}", server.port, server.code);
     let printed = run_node(&["page.mjs", &link, directory.to_str().unwrap()]);
     assert!(
-        printed.contains("page tests: 12 passed; 0 failed"),
+        printed.contains("page tests: 14 passed; 0 failed"),
         "{printed}"
     );
     let check = Command::new(binary())

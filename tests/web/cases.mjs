@@ -99,6 +99,77 @@ export const cases = {
     await self.ended();
   },
 
+  /** Eight tabs that are looked at follow a run, and requests still have a connection. */
+  async tabs(self) {
+    const { page } = self;
+    const run = await self.start('slow.yaml', 'say all words in eight tabs');
+    const open = new Set();
+    const all = [page];
+    for (let count = 0; count < 7; count += 1) {
+      const tab = await self.tab();
+      tab.on('request', (request) => request.url().endsWith('/stream') && open.add(request));
+      for (const event of ['requestfinished', 'requestfailed']) tab.on(event, (request) => open.delete(request));
+      all.push(tab);
+    }
+    await Promise.all(all.slice(1).map((tab) => tab.goto(`${self.origin}/#/runs/${run}`)));
+    const words = async (tab) => (await tab.getByRole('log', { name: 'Reply of ann' }).innerText()).trim().split(/\s+/);
+    await Promise.all(all.map(async (tab) => {
+      assert.equal(await tab.evaluate(() => document.visibilityState), 'visible');
+      await tab.getByRole('log', { name: 'Reply of ann' }).getByText('w1 w2 w3').waitFor();
+      const known = (await words(tab)).length;
+      await tab.getByText(`w${known + 2} `).waitFor();
+      const found = await words(tab);
+      assert.deepEqual(found, found.map((_, index) => `w${index + 1}`));
+    }));
+    assert.ok(open.size <= 3, `${open.size} streams are open`);
+    await self.show('#/', all[7]);
+    await all[7].getByRole('link', { name: 'say all words in eight tabs' }).waitFor();
+    await Promise.all(all.slice(1).map((tab) => tab.close()));
+    await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+    await page.getByRole('button', { name: 'Really cancel?' }).click();
+    await self.ended();
+  },
+
+  /** A pipeline is answered, cancelled and continued on its board, which leads to the runs of its stages. */
+  async pipeline(self) {
+    const { page } = self;
+    const question = page.getByRole('alertdialog');
+    const stage = (role) => page.locator('.stage', { hasText: role });
+    const state = (word) => page.locator('.run-head > .row > .state', { hasText: word });
+    await self.show('#/new');
+    await page.getByLabel('Team', { exact: true }).selectOption('line.yaml');
+    await page.getByText('understand → implementer').waitFor();
+    await self.start('line.yaml', 'make a coloured file');
+    await question.getByText('Which colour?').waitFor();
+    await question.getByLabel('Your answer').fill('blue');
+    await page.keyboard.press('Enter');
+    await question.getByText('write_file').first().waitFor();
+    await stage('understand').getByText('merged').waitFor();
+    await stage('implementer').getByText('working').waitFor();
+    await page.getByText('iteration 1, stage 2 of 2').waitFor();
+    await self.axe('a pipeline');
+    await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+    await page.getByRole('button', { name: 'Really cancel?' }).click();
+    await state('interrupted').waitFor();
+    await stage('implementer').getByText('interrupted').waitFor();
+    await page.getByRole('button', { name: 'Continue', exact: true }).click();
+    await question.getByRole('button', { name: 'Allow once' }).click();
+    await state('finished').waitFor();
+    await stage('implementer').getByText('merged').waitFor();
+    await page.locator('.final-answer').getByText('wrote it').waitFor();
+    await page.getByRole('link', { name: 'Review the delivery' }).click();
+    await page.getByRole('button', { name: /^Apply \d+ files/ }).waitFor();
+    await self.axe('the delivery of a pipeline');
+    await page.goBack();
+    await stage('implementer').getByRole('link').last().click();
+    await page.getByRole('heading', { name: /^.implementer, iteration 1/ }).waitFor();
+    await page.getByRole('link', { name: 'stage of a pipeline' }).click();
+    await stage('implementer').getByText('merged').waitFor();
+    await self.show('#/');
+    await page.getByText('pipeline: understand, implementer').waitFor();
+    assert.equal(await page.getByText('implementer, iteration 1').count(), 0);
+  },
+
   /** One of three hunks is taken by keys, and the file on disk has that change and no other. */
   async hunks(self, directory) {
     const { page } = self;

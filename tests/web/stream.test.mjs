@@ -7,6 +7,10 @@ globalThis.BroadcastChannel = class { addEventListener() {} postMessage() {} };
 globalThis.sessionStorage = { getItem: () => null };
 globalThis.document = { addEventListener() {}, visibilityState: 'visible' };
 globalThis.fetch = () => new Promise(() => {});
+const locks = { request: (name, options, taken) => taken(lock) };
+/** What the next request for a lock gets: `null` if all streams are taken. */
+let lock = {};
+Object.defineProperty(globalThis, 'navigator', { value: { locks }, configurable: true });
 const { RunStream, parseEvents } = await import('../../src/cli/web/page/stream.js');
 
 const section = (text, length = text.length, kind = 'text') => ['section', {
@@ -67,4 +71,21 @@ test('a run that is resumed is read again from its beginning', () => {
   assert.equal(stream.state, 'ended');
   stream.restart();
   assert.deepEqual([stream.state, stream.sections.size, stream.lastId], ['connecting', 0, '']);
+});
+
+test('a tab asks without following if the other tabs have all streams', async () => {
+  const asked = [];
+  const { fetch } = globalThis;
+  globalThis.fetch = async (address) => {
+    asked.push(address);
+    return new Response('event: section\nid: 3\ndata: {"section":"run","value":{"phase":"ended"}}\n\nevent: end\ndata: {}\n\n');
+  };
+  for (const [given, address] of [[null, '/api/runs/log/stream?follow=false'], [{}, '/api/runs/log/stream']]) {
+    lock = given;
+    const stream = fold([]);
+    while (stream.state !== 'ended') await new Promise((done) => setTimeout(done, 1));
+    assert.equal(asked.pop(), address);
+    assert.equal(stream.lastId, '3');
+  }
+  globalThis.fetch = fetch;
 });

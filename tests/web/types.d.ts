@@ -41,7 +41,7 @@ type DeliveryRow = {path: string, outcome: string, reason?: string, kept?: strin
   after?: string, bytes?: number | null, hunks?: {taken: number, total: number}};
 type DeliverySection = {agent: string | null, answer: string | null, rows: DeliveryRow[] | null,
   checks: Check[]};
-type Stage = {iteration: number, stage: number, role: string, agents: string[],
+type Stage = {iteration: number, stage: number, role: string, agents: string[], runs: string[],
   state: 'working' | 'merged' | 'rejected', commit?: string, files?: number, reason?: string,
   attempt?: number, attempts_max?: number};
 type PipelineSection = {stages: Stage[], stage_count: number};
@@ -50,11 +50,11 @@ type TimelineSection = {lanes: {agent: string, spans: Span[], dropped: number}[]
 type Question = {id?: string, kind: string, text?: string, check?: string,
   detail?: string, choices?: string[]};
 
-type RunRow = {id: string, session: string | null, task: string, state: string, agents: string[],
+type RunRow = {id: string, session: string | null, pipeline: string | null, task: string, state: string, agents: string[],
   started: string | null, duration_ms: number | null, tokens: number, cost_usd: number | null,
   outcome: string | null, winner?: string | null, live: boolean, resumable: boolean};
 type Team = {id: string, name: string, agents: {id: string, model: string | null}[],
-  max_cost_usd?: string | null, is_pipeline?: boolean};
+  max_cost_usd?: string | null, stages?: string[] | null};
 type Info = {version: string, directory: string, read_only: boolean, teams: Team[],
   limits: Record<string, number>};
 
@@ -65,7 +65,7 @@ type DiffSide = {type: string, size?: number, sha256?: string, target?: string};
 type DiffFile = {path: string, change?: string, before?: DiffSide, after?: DiffSide, refused?: string | null,
   mode?: {before: string, after: string} | null, conflict?: string | null, too_long?: boolean,
   state?: string, binary?: boolean, protected?: boolean, hunks: Hunk[]};
-type DiffReply = {state: 'pending' | 'kept' | 'none' | 'answer', files: DiffFile[],
+type DiffReply = {state: 'pending' | 'offered' | 'kept' | 'none' | 'answer', files: DiffFile[],
   refused?: {path: string, refused: string}[], applied?: DiffFile[]};
 
 type FormQuestion = {name: string, key: string, label: string, doc: string, expected: string,

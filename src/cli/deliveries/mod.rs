@@ -15,7 +15,7 @@ use crate::world::delivery::store::{DeliveryUse, find};
 
 pub(crate) mod apply;
 pub(crate) mod diff;
-mod pipeline;
+pub(crate) mod pipeline;
 pub(crate) mod interactive_review;
 pub(crate) mod diff_text;
 pub(crate) mod undo;

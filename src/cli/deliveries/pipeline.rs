@@ -102,7 +102,8 @@ pub(crate) fn show_pending(
     shown.map(Some)
 }
 
-async fn open_delivery(
+/// Determines what the pipeline in `dir` delivers in this form.
+pub(crate) async fn open_delivery(
     dir: PipelineDir,
     shape: HistoryMode,
     host: &Host,
@@ -113,7 +114,7 @@ async fn open_delivery(
 }
 
 /// Writes the delivered files, and records them as a delivery source.
-async fn file_source(
+pub(crate) async fn file_source(
     delivering: &PipelineDelivery,
     delivery: &OpenDelivery,
     host: &Host,

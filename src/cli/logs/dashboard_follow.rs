@@ -38,7 +38,7 @@ pub(super) fn follow(run: &RunDir, host: &Host) -> Result<()> {
         )
         .with_hint("leave it out to follow the run as lines"));
     }
-    let tail = LogTail::open(run)?;
+    let tail = LogTail::open(&run.events_file())?;
     let runtime = call_runtime()?;
     let ended = runtime.block_on(follow_lines(tail, host));
     runtime.shutdown_timeout(CALLS_END_MAX);

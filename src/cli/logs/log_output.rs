@@ -22,7 +22,7 @@ pub(super) fn show(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()> 
 
 /// Prints `run`, and follows it until it ends.
 pub(super) fn follow(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()> {
-    let is_complete = print_lines(LogTail::open(run)?, form, host)?;
+    let is_complete = print_lines(LogTail::open(&run.events_file())?, form, host)?;
     if !is_complete {
         let mut output = CliOutput::from_host(host);
         output.warning(INTERRUPTED);

@@ -16,6 +16,7 @@ use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::prune::prune_after_run;
 use crate::cli::result_builder::RunStart;
+use crate::cli::resume::ResumedTeam;
 use crate::cli::run::{PreparedRun, apply_flags, telemetry_settings};
 use crate::cli::run_observer::RunObserver;
 use crate::cli::steering::SteeringInput;
@@ -38,7 +39,7 @@ use crate::world::diagnostics::probe::terminal::terminal_size;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::io::files::{expect_output_file, read_capped, write_output_file};
 use crate::world::store::approvals::ApprovalFile;
-use crate::world::store::pipelines::{PipelineDir, list, lookup};
+use crate::world::store::pipelines::{PipelineDir, PipelineRecord, list, lookup};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::prune::ProjectStore;
 use crate::world::store::redact::Redactor;
@@ -111,7 +112,7 @@ pub(crate) async fn begin(
     };
     let pipelines = pipelines_directory(&stage.host);
     prepare_state_dir(&stage.host.state_parent.join(STATE_DIR), [&pipelines])?;
-    let company = stage.pipeline_context()?;
+    let mut company = stage.pipeline_context()?;
     let workflow = stage.config.workflow.as_ref();
     let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
     let (ground, notes) = PipelineRepository::create(NewPipeline {
@@ -127,8 +128,10 @@ pub(crate) async fn begin(
         redactor: &company.redactor,
     })
     .await?;
-    for note in &notes {
-        output.warning(note);
+    if let OutputMode::Page(_) = reader {
+        company.notes = notes;
+    } else {
+        notes.iter().for_each(|note| output.warning(note));
     }
     Box::pin(stage.run(company, ground, stop, output, reader)).await
 }
@@ -160,7 +163,7 @@ pub(crate) async fn resume(
         }
         (None, Some(path)) => (TeamFile::from_session(path, &host)?, path.to_string()),
     };
-    let mut config = load_config(&file, &host, output)?;
+    let config = load_config(&file, &host, output)?;
     let redactor = Redactor::new(secret_values(&config, &host));
     let has_changed = record.config.as_ref() != Some(&redactor.text(&file.text()));
     if has_changed && now.config.is_none() {
@@ -168,31 +171,56 @@ pub(crate) async fn resume(
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("restore it, or name the config to use with `--config`"));
     }
-    let roles = config
-        .workflow
-        .as_ref()
-        .map(|workflow| &workflow.pipeline.stages);
-    let roles = roles.into_iter().flatten().map(|stage| &stage.role.name);
-    if !roles.eq(&record.roles) {
+    let models = model_list(&host, arguments.models.as_deref(), output)?;
+    let team = ResumedTeam {
+        host,
+        config,
+        file: Some(file),
+        models,
+        telemetry,
+    };
+    let resumed = resume_with_team(ground, team, &arguments, stop, output, reader);
+    Box::pin(resumed).await
+}
+
+/// Resumes the pipeline of `ground` with `team`, to which the flags in `arguments` are applied, and
+/// shows it.
+pub(crate) async fn resume_with_team(
+    ground: PipelineRepository,
+    mut team: ResumedTeam,
+    arguments: &RunArguments,
+    stop: ShutdownSignal,
+    output: &mut CliOutput<'_>,
+    reader: OutputMode<'_>,
+) -> Result<RunOutcome> {
+    let workflow = team.config.workflow.as_ref();
+    let stages = workflow.map(|workflow| &workflow.pipeline.stages);
+    let roles = stages.into_iter().flatten().map(|stage| &stage.role.name);
+    if !roles.eq(&ground.record.roles) {
+        let name = team.file.as_ref().map_or("", TeamFile::name);
         let message = format!("config `{name}` has other roles than the pipeline");
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("use a config with the same roles, or start the task again"));
     }
-    apply_flags(&mut config, &arguments, output);
-    let models = model_list(&host, arguments.models.as_deref(), output)?;
+    apply_flags(&mut team.config, arguments, output);
     output.note(&format!("resuming {}", ground.dir.name()));
     let stage = PipelineLaunch {
-        host,
-        config,
-        models,
-        opened: record.opened.clone(),
-        telemetry,
+        host: team.host,
+        config: team.config,
+        models: team.models,
+        opened: ground.record.opened.clone(),
+        telemetry: team.telemetry,
         consents: SessionApprovals::default(),
-        file: Some(file),
-        arguments: &arguments,
+        file: team.file,
+        arguments,
     };
     let company = stage.pipeline_context()?;
     Box::pin(stage.run(company, ground, stop, output, reader)).await
+}
+
+/// Returns the flags with which a pipeline was started, as far as they hold when it is resumed.
+pub(crate) fn recorded_flags(record: &PipelineRecord) -> RunArguments {
+    merge_arguments(&RunArguments::default(), &record.arguments)
 }
 
 /// Merges the current flags with the config, models, answers and limits that the pipeline was
@@ -228,6 +256,7 @@ impl PipelineLaunch<'_> {
             host: host_environment(host),
             approvals: ApprovalConfig::default(),
             answers: self.clarifications()?,
+            notes: Vec::new(),
         })
     }
 
@@ -297,10 +326,6 @@ impl PipelineLaunch<'_> {
             workspace: ground.dir.workspace(),
             inbox: None,
         };
-        let redacting = redactor.clone();
-        let view = RunObserver::begin(
-            reader, dashboard, run_start, redacting, arguments, places, output,
-        )?;
         let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let retention = config.retention;
         let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(0));
@@ -308,7 +333,12 @@ impl PipelineLaunch<'_> {
             state: layout.state,
             sessions: layout.sessions,
         };
+        // A page follows the log, which exists from now on.
         let pipeline = PipelineRun::new(config, company, ground, stop, shown)?;
+        let redacting = redactor.clone();
+        let view = RunObserver::begin(
+            reader, dashboard, run_start, redacting, arguments, places, output,
+        )?;
         let mut steering = SteeringInput::disabled();
         let (result, followed) = tokio::join!(
             pipeline.run(),

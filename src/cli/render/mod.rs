@@ -327,6 +327,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 let text = format!("{role}{played}, {stage} of {stages} in iteration {iteration}");
                 self.show_line("stage", TextStyle::Strong, &text);
             }
+            // The lines of the stage show the run; its name is for those who look for its log.
+            PipelineEvent::StageRun { .. } => {}
             PipelineEvent::Merged {
                 role,
                 commit,

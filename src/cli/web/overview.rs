@@ -1,5 +1,6 @@
 //! What the page shows first: the server with its teams, and the runs of its directory.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use axum::extract::rejection::QueryRejection;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use crate::cli::deliveries::deliveries_directory;
 use crate::cli::logs::run_summary::RecordedRunSummary;
 use crate::cli::web::browse::ENTRIES_MAX;
+use crate::cli::web::listed_pipelines::ListedPipelines;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonReply};
 use crate::cli::web::server_state::{NamedTeam, WebServer};
 use crate::error::{Error, Result};
@@ -21,8 +23,10 @@ use crate::world::store::runs::{self, RunDir, RunStatus};
 const RUNS_DEFAULT: usize = 100;
 /// Maximum number of runs that are listed.
 const RUNS_MAX: usize = 500;
+/// Number of digits in the name of a run that are its date and time.
+const MOMENT_DIGITS: usize = 14;
 /// Maximum length of a task in the list, in characters.
-const TASK_CHARS_MAX: usize = 500;
+pub(super) const TASK_CHARS_MAX: usize = 500;
 /// Milliseconds in a second.
 const SECOND_MS: f64 = 1000.0;
 
@@ -52,12 +56,15 @@ fn team_json(named: &NamedTeam) -> Value {
     let config = &named.team.config;
     let agents = config.agents.iter();
     let agents = agents.map(|agent| json!({"id": agent.id, "model": agent.backend.model}));
+    let workflow = config.workflow.as_ref();
+    let stages = workflow.map(|workflow| workflow.pipeline.stages.iter());
+    let stages = stages.map(|stages| stages.map(|stage| stage.role.name.as_str()));
     json!({
         "id": named.name,
         "name": named.name,
         "agents": agents.collect::<Vec<_>>(),
         "max_cost_usd": config.limits.cost.map(|cost| cost.to_string()),
-        "is_pipeline": config.workflow.is_some(),
+        "stages": stages.map(Iterator::collect::<Vec<_>>),
     })
 }
 
@@ -68,17 +75,42 @@ pub(super) async fn runs(
 ) -> ApiResult {
     let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
     let limit = query.limit.unwrap_or(RUNS_DEFAULT).min(RUNS_MAX);
-    let reading = move || {
-        let mut all = runs::list(&server.logs_directory())?;
-        all.retain(RunDir::has_log);
-        let deliveries = DeliveriesByRun::list(&deliveries_directory(server.host()))?;
-        let rows = all.iter().take(limit);
-        let mut sessions = BTreeSet::new();
-        let rows = rows.map(|run| run_json(&server, run, &deliveries, &mut sessions));
-        let rows: Vec<Value> = rows.collect();
-        Ok(json!({"runs": rows, "has_more": all.len() > limit}))
-    };
-    run_blocking(reading).await.map(JsonReply)
+    run_blocking(move || list_runs(&server, limit))
+        .await
+        .map(JsonReply)
+}
+
+/// Returns the newest runs and pipelines, at most `limit`.
+fn list_runs(server: &WebServer, limit: usize) -> Result<Value> {
+    let mut all = runs::list(&server.logs_directory())?;
+    all.retain(RunDir::has_log);
+    let pipelines = ListedPipelines::read(server, limit)?;
+    let deliveries = DeliveriesByRun::list(&deliveries_directory(server.host()))?;
+    let mut sessions = BTreeSet::new();
+    let mut rows = Vec::new();
+    for run in all.iter().take(limit) {
+        let mut row = run_json(server, run, &deliveries, &mut sessions);
+        if let Some(pipeline) = pipelines.of_run(&run.name())
+            && let Some(fields) = row.as_object_mut()
+        {
+            fields.insert("pipeline".to_owned(), pipeline.into());
+            // It is resumed with its pipeline.
+            fields.insert("resumable".to_owned(), false.into());
+        }
+        rows.push(row);
+    }
+    rows.extend(pipelines.rows(server, &rows));
+    rows.sort_by_key(|row| Reverse(moment(row)));
+    let has_more = all.len() > limit || rows.len() > limit;
+    rows.truncate(limit);
+    Ok(json!({"runs": rows, "has_more": has_more}))
+}
+
+/// Returns the date and time in the name of a run or pipeline.
+fn moment(row: &Value) -> String {
+    let name = row.get("id").and_then(Value::as_str).unwrap_or_default();
+    let digits = name.chars().filter(char::is_ascii_digit);
+    digits.take(MOMENT_DIGITS).collect()
 }
 
 /// Returns a row of the list. `sessions` are those of newer runs.
@@ -107,6 +139,7 @@ fn run_json(
     json!({
         "id": run.name(),
         "session": session,
+        "pipeline": null,
         "task": truncate(&summary.task, TASK_CHARS_MAX),
         "state": state_word(state),
         "agents": summary.agents,

@@ -11,6 +11,7 @@ use crate::cli::execution::RunOutcome;
 use crate::cli::json_report::event_warning;
 use crate::cli::output::CliOutput;
 use crate::cli::result_builder::RunStart;
+use crate::cli::web::logged_run::LoggedRun;
 use crate::cli::web::run_feed::RunFeed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
@@ -19,7 +20,6 @@ use crate::orchestrator::review::UserQuestion;
 use crate::path::AbsPath;
 use crate::world::io::event_sink::EventSink;
 use crate::world::store::redact::Redactor;
-use crate::world::store::runs::find_by_name;
 use crate::world::store::stream_redactor::AgentStreamRedactor;
 
 /// A run of the page.
@@ -86,12 +86,12 @@ impl PageRun {
                 begun.log_dir
             ))
         };
-        let (logs, name) = begun.log_dir.rsplit_once('/').ok_or_else(missing)?;
-        let logs = AbsPath::new(logs).ok_or_else(missing)?;
-        let run = find_by_name(name, &logs)?.ok_or_else(missing)?;
-        self.feed.follow(&run)?;
+        let (place, name) = begun.log_dir.rsplit_once('/').ok_or_else(missing)?;
+        let place = AbsPath::new(place).ok_or_else(missing)?;
+        let run = LoggedRun::find(name, &place)?.ok_or_else(missing)?;
+        self.feed.follow(run.events())?;
         let mut state = self.lock();
-        state.name = Some(run.name());
+        state.name = Some(run.name().to_owned());
         state.session = Some(begun.session_id);
         state.streams = AgentStreamRedactor::new(redactor);
         drop(state);

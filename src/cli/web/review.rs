@@ -18,10 +18,11 @@ use crate::cli::deliveries::{
 use crate::cli::output::CliOutput;
 use crate::cli::web::change_json::{change_json, refusals_json};
 use crate::cli::web::delivery_choice::{FileDecision, select};
+use crate::cli::web::logged_run::find_run;
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::page_run::PageRun;
+use crate::cli::web::pipeline_review;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
-use crate::cli::web::run_log::find_run;
 use crate::cli::web::server_state::WebServer;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::error::Result;
@@ -39,7 +40,8 @@ use crate::world::delivery::undo::{
     refuse_outside,
 };
 use crate::world::io::file_change::FileChange;
-use crate::world::store::delivery_names::names_of;
+use crate::world::store::delivery_names::{names_of, newest_of_pipeline};
+use crate::world::store::pipelines;
 use crate::world::store::runs::RunDir;
 
 /// Time for which an answered delivery is waited for; then its outcome follows in the stream.
@@ -62,7 +64,7 @@ pub(super) struct DiffQuery {
 pub(super) struct DeliveryRequest {
     files: Vec<FileDecision>,
     /// Apply the files of this answer instead of those of the run's result.
-    answer: Option<String>,
+    pub(super) answer: Option<String>,
 }
 
 /// Body of `POST /api/runs/{id}/undo`.
@@ -82,6 +84,12 @@ pub(super) async fn diff(
     query: std::result::Result<Query<DiffQuery>, QueryRejection>,
 ) -> ApiResult {
     let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
+    if pipelines::is_name(&id) {
+        if query.answer.is_some() || query.against.is_some() {
+            return Err(ApiError::invalid("a pipeline has no answers to compare"));
+        }
+        return pipeline_review::diff(&server, &id).await.map(JsonReply);
+    }
     let run = find_run(&server, id).await?;
     let pending = pending_delivery(&server, &run.name());
     let host = server.host().clone();
@@ -104,6 +112,10 @@ pub(super) async fn deliver(
     Path(id): Path<String>,
     JsonBody(request): JsonBody<DeliveryRequest>,
 ) -> ApiResult {
+    if pipelines::is_name(&id) {
+        let delivered = pipeline_review::deliver(&server, &id, &request).await;
+        return delivered.map(JsonReply);
+    }
     let run = find_run(&server, id).await?;
     let live = server.runs().find(&run.name());
     if let (Some(live), Some((delivery, plan)), None) = (
@@ -128,10 +140,12 @@ pub(super) async fn undo(
     Path(id): Path<String>,
     JsonBody(request): JsonBody<UndoRequest>,
 ) -> ApiResult {
-    let run = find_run(&server, id).await?;
+    if !pipelines::is_name(&id) {
+        find_run(&server, id.clone()).await?;
+    }
     let _alone = server.runs().lock_deliveries().await;
     let host = server.host().clone();
-    let undoing = move || Ok(undo_applied(&run, &request, &host));
+    let undoing = move || Ok(undo_applied(&id, &request, &host));
     run_blocking(undoing).await?.map(JsonReply)
 }
 
@@ -172,16 +186,20 @@ async fn answer_pending(run: &PageRun, selection: DeliverySelection) -> ApiResul
     Ok(JsonReply(json!({"answered": true, "rows": rows()})))
 }
 
-/// Returns the newest delivery of `run` that is kept, opened.
-fn open_newest(run: &RunDir, host: &Host) -> ApiResult<OpenDelivery> {
+/// Returns the newest delivery of the run or the pipeline `name` that is kept, opened.
+fn open_newest(name: &str, host: &Host) -> ApiResult<OpenDelivery> {
     let deliveries = deliveries_directory(host);
-    let names = names_of(&run.name(), &deliveries)?;
-    let newest = names.iter().max_by_key(|name| further_number(name));
+    let newest = if pipelines::is_name(name) {
+        newest_of_pipeline(pipelines::short_name(name), &deliveries)?
+    } else {
+        let names = names_of(name, &deliveries)?.into_iter();
+        names.max_by_key(|name| further_number(name))
+    };
     let newest = newest.ok_or_else(|| {
-        ApiError::not_found(format!("`{}` has no delivery", run.name()))
+        ApiError::not_found(format!("`{name}` has no delivery"))
             .with_hint("only runs with a write path have deliveries")
     })?;
-    Ok(OpenDelivery::open(&deliveries, newest)?)
+    Ok(OpenDelivery::open(&deliveries, &newest)?)
 }
 
 /// Returns the number of a further delivery of a run.
@@ -205,7 +223,7 @@ fn plan_of(
 }
 
 /// Returns all changes of `plan`.
-fn plan_json(
+pub(super) fn plan_json(
     state: &str,
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
@@ -231,11 +249,44 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     let Some(newest) = names.iter().max_by_key(|name| further_number(name)) else {
         return Ok(json!({"state": "none", "files": [], "applied": []}));
     };
-    let (mut applied, mut undone) = (Vec::new(), BTreeSet::new());
-    let mut partial = PartialFiles::default();
     let delivery = Arc::new(OpenDelivery::open(&deliveries, newest)?);
-    if let Some(mut delivered) = AppliedDelivery::open(Arc::clone(&delivery))? {
-        partial = delivered.partial_files();
+    let AppliedChanges {
+        files: applied,
+        undone,
+        partial,
+    } = AppliedChanges::read(&delivery, host)?;
+    let offer = delivery.read_source()?;
+    let planned = plan_of(&delivery, &offer, partial)?;
+    let mut kept = plan_json("kept", &delivery, &planned, host)?;
+    if let Some(kept) = kept.as_object_mut() {
+        if let Some(files) = kept.get_mut("files").and_then(Value::as_array_mut) {
+            for file in files {
+                explain_undone(file, &undone);
+            }
+        }
+        kept.insert("applied".to_owned(), applied.into());
+    }
+    Ok(kept)
+}
+
+/// What was applied of a delivery.
+#[derive(Debug, Default)]
+pub(super) struct AppliedChanges {
+    /// The files, each with its state now.
+    pub(super) files: Vec<Value>,
+    /// The paths of those that were reverted.
+    undone: BTreeSet<String>,
+    partial: PartialFiles,
+}
+
+impl AppliedChanges {
+    /// Reads what was applied of `delivery`.
+    pub(super) fn read(delivery: &Arc<OpenDelivery>, host: &Host) -> Result<Self> {
+        let Some(mut delivered) = AppliedDelivery::open(Arc::clone(delivery))? else {
+            return Ok(Self::default());
+        };
+        let (mut files, mut undone) = (Vec::new(), BTreeSet::new());
+        let partial = delivered.partial_files();
         let states: BTreeMap<AbsPath, DeliveredState> = delivered
             .names()
             .map(|(path, _, state)| (path, state))
@@ -249,22 +300,15 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
             let state = states.get(&found.path).copied().map(delivered_word);
             if let (Some(change), Some(state)) = (change.as_object_mut(), state) {
                 change.insert("state".to_owned(), state.into());
-                applied.push(Value::Object(change.clone()));
+                files.push(Value::Object(change.clone()));
             }
         }
+        Ok(Self {
+            files,
+            undone,
+            partial,
+        })
     }
-    let offer = delivery.read_source()?;
-    let planned = plan_of(&delivery, &offer, partial)?;
-    let mut kept = plan_json("kept", &delivery, &planned, host)?;
-    if let Some(kept) = kept.as_object_mut() {
-        if let Some(files) = kept.get_mut("files").and_then(Value::as_array_mut) {
-            for file in files {
-                explain_undone(file, &undone);
-            }
-        }
-        kept.insert("applied".to_owned(), applied.into());
-    }
-    Ok(kept)
 }
 
 /// Gives the reason of a conflict that is only an undo: the person changed nothing else.
@@ -289,7 +333,7 @@ fn delivered_word(state: DeliveredState) -> &'static str {
 /// Returns how the project with the files of an answer differs from the project, or from the project
 /// with the files of another answer.
 fn answer_json(run: &RunDir, answer: &str, against: Option<&str>, host: &Host) -> ApiResult<Value> {
-    let delivery = open_newest(run, host)?;
+    let delivery = open_newest(&run.name(), host)?;
     let offer = delivery.read_source()?;
     let read = |label: &str| -> Result<(DeliveryPlan, BTreeMap<AbsPath, DeliveryDifference>)> {
         let planned = answer_plan(run, label, &delivery, offer.clone())?;
@@ -366,11 +410,9 @@ fn changes_between(
 fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult<Value> {
     let mut output = CliOutput::with_writers(std::io::sink(), std::io::sink());
     recover(host, &mut output)?;
-    let taken = request.files.iter().filter(|file| file.take);
-    let taken: Vec<String> = taken.map(|file| file.path.clone()).collect();
-    let paths = resolve_paths(&taken, host);
+    let paths = taken_paths(request, host);
     if let Some(label) = &request.answer {
-        let delivery = open_newest(run, host)?;
+        let delivery = open_newest(&run.name(), host)?;
         let source = labelled_source(run, label, delivery.read_source()?)?;
         drop(delivery);
         let delivery = OpenDelivery::create(&deliveries_directory(host), &run.name())?;
@@ -378,7 +420,7 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
             .write_source(&source)
             .and_then(|()| plan_of(&delivery, &source, PartialFiles::default()))
             .map_err(ApiError::from)
-            .and_then(|mut planned| apply_selected(&delivery, &mut planned, request, &paths, host));
+            .and_then(|mut planned| apply_selected(&delivery, &mut planned, request, host));
         if !delivery.is_applied() {
             delivery.discard()?;
         }
@@ -387,21 +429,28 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
     if let Some(rows) = reapply(run, request, &paths, host)? {
         return Ok(json!({"answered": true, "rows": rows}));
     }
-    let delivery = Arc::new(open_newest(run, host)?);
+    let delivery = Arc::new(open_newest(&run.name(), host)?);
     let earlier = EarlierParts::read(&delivery)?;
     let source = delivery.read_source()?;
     let mut planned = plan_of(&delivery, &source, earlier.partial)?;
-    apply_selected(&delivery, &mut planned, request, &paths, host)
+    apply_selected(&delivery, &mut planned, request, host)
 }
 
-fn apply_selected(
+/// Returns the paths of the files that are taken.
+fn taken_paths(request: &DeliveryRequest, host: &Host) -> Vec<AbsPath> {
+    let taken = request.files.iter().filter(|file| file.take);
+    let taken: Vec<String> = taken.map(|file| file.path.clone()).collect();
+    resolve_paths(&taken, host)
+}
+
+/// Applies what the request takes of `planned`.
+pub(super) fn apply_selected(
     delivery: &OpenDelivery,
     planned: &mut DeliveryPlan,
     request: &DeliveryRequest,
-    paths: &[AbsPath],
     host: &Host,
 ) -> ApiResult<Value> {
-    refuse_outside(&planned.roots, &host.project, paths)?;
+    refuse_outside(&planned.roots, &host.project, &taken_paths(request, host))?;
     let selection = select(delivery, planned, &request.files, &host.cwd)?;
     let takes = select_hunks(delivery, planned, selection.takes, &selection.parts)?;
     let changes = apply(delivery, planned, &takes, None)?;
@@ -429,7 +478,7 @@ fn reapply(
     if paths.is_empty() || !taken.all(FileDecision::takes_whole_file) {
         return Ok(None);
     }
-    let Some(mut delivered) = AppliedDelivery::open(open_newest(run, host)?)? else {
+    let Some(mut delivered) = AppliedDelivery::open(open_newest(&run.name(), host)?)? else {
         return Ok(None);
     };
     let is_reverted = |path: &AbsPath| {
@@ -446,11 +495,11 @@ fn reapply(
 }
 
 /// Reverts the newest delivery of a run.
-fn undo_applied(run: &RunDir, request: &UndoRequest, host: &Host) -> ApiResult<Value> {
+fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Value> {
     let mut output = CliOutput::with_writers(std::io::sink(), std::io::sink());
     recover(host, &mut output)?;
     let Some(mut delivered) = AppliedDelivery::open(open_newest(run, host)?)? else {
-        let message = format!("nothing of `{}` was applied", run.name());
+        let message = format!("nothing of `{run}` was applied");
         return Err(ApiError::conflict(message));
     };
     let paths = resolve_paths(&request.paths, host);

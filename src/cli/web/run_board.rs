@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::cli::web::logged_run::LoggedRun;
 use crate::cli::web::page_run::PageRun;
 use crate::cli::web::run_feed::{FeedProgress, RunFeed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::text::count_noun;
-use crate::world::store::runs::{RunDir, RunStatus};
 
 /// Maximum number of runs of the page that are kept; the oldest ended one is forgotten first.
 const RUNS_MAX: usize = 64;
@@ -108,30 +108,27 @@ impl RunBoard {
 
     /// Returns the feed of `run`. It follows the log from now on if it did not before, or if the run
     /// was resumed since.
-    pub(super) fn feed(&self, run: &RunDir) -> Result<Arc<RunFeed>> {
-        let name = run.name();
-        if let Some(started) = self.find(&name) {
+    pub(super) fn feed(&self, run: &LoggedRun) -> Result<Arc<RunFeed>> {
+        if let Some(started) = self.find(run.name()) {
             return Ok(Arc::clone(started.feed()));
         }
         let mut feeds = lock(&self.feeds);
-        let known = feeds.iter().position(|(known, _)| *known == name);
+        let known = feeds.iter().position(|(known, _)| known == run.name());
         let known = known.and_then(|index| feeds.remove(index));
-        let is_outdated = |feed: &RunFeed| {
-            feed.progress() == FeedProgress::Ended
-                && run.state(run.status().as_ref()) == RunStatus::Running
-        };
+        let is_outdated =
+            |feed: &RunFeed| feed.progress() == FeedProgress::Ended && run.is_written();
         let feed = match known {
             Some((_, feed)) if !is_outdated(&feed) => feed,
             Some(_) | None => {
                 let feed = RunFeed::new();
-                feed.follow(run)?;
+                feed.follow(run.events())?;
                 feed
             }
         };
         if feeds.len() == FEEDS_MAX {
             feeds.pop_front();
         }
-        feeds.push_back((name, Arc::clone(&feed)));
+        feeds.push_back((run.name().to_owned(), Arc::clone(&feed)));
         Ok(feed)
     }
 

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::agent::user_messages::{MessageRecipient, MessageRejection, UserMessage};
+use crate::cli::web::logged_run::find_logged;
 use crate::cli::web::page_run::PageRun;
 use crate::cli::web::pending_questions::{parse_approval, parse_decision};
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
-use crate::cli::web::run_log::find_run;
 use crate::cli::web::server_state::WebServer;
 use crate::event::InputChannel;
 use crate::id::AgentId;
@@ -151,8 +151,8 @@ pub(super) async fn send_message(
 
 /// Returns a run that the page started and that goes on.
 async fn live_run(server: &WebServer, id: String) -> ApiResult<Arc<PageRun>> {
-    let run = find_run(server, id).await?;
-    let started = server.runs().find(&run.name());
+    let run = find_logged(server, id).await?;
+    let started = server.runs().find(run.name());
     started.filter(|run| !run.is_ended()).ok_or_else(|| {
         let message = format!("`{}` is no active run of this page", run.name());
         ApiError::conflict(message)

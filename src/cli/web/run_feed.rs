@@ -15,11 +15,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::markdown;
 use crate::orchestrator::review::UserQuestion;
+use crate::path::AbsPath;
 use crate::run_view::overview::RunPhase;
 use crate::run_view::{EventPosition, RunView, ViewSection};
 use crate::world::io::clock::milliseconds;
 use crate::world::store::event_log::{EventLogClock, LogEntry};
-use crate::world::store::runs::RunDir;
 use crate::world::store::tail::LogTail;
 
 /// Number of lines that are folded while the feed is locked.
@@ -111,9 +111,9 @@ impl RunFeed {
         })
     }
 
-    /// Follows the log of `run` in a thread of its own, until the run ends or its process is gone.
-    pub(super) fn follow(self: &Arc<Self>, run: &RunDir) -> Result<()> {
-        let tail = LogTail::open(run)?;
+    /// Follows the log at `events` in a thread of its own, until the run ends or its process is gone.
+    pub(super) fn follow(self: &Arc<Self>, events: &AbsPath) -> Result<()> {
+        let tail = LogTail::open(events)?;
         let feed = Arc::clone(self);
         let follower = thread::Builder::new().spawn(move || feed.fold(tail));
         follower.map(drop).map_err(|error| {

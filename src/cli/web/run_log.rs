@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::cli::web::logged_run::{LoggedRun, find_logged};
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonReply};
 use crate::cli::web::run_feed::{RunFeed, markdown_json};
 use crate::cli::web::server_state::WebServer;
 use crate::error::Result;
-use crate::world::store::runs::{self, RunDir};
 
 /// Number of events of a reply unless the page asks for another.
 const EVENTS_DEFAULT: usize = 200;
@@ -38,7 +37,7 @@ pub(super) async fn events(
     query: std::result::Result<Query<LogQuery>, QueryRejection>,
 ) -> ApiResult {
     let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
-    let run = find_run(&server, id).await?;
+    let run = find_logged(&server, id).await?;
     let reading = move || read_events(&run, &query);
     run_blocking(reading).await.map(JsonReply)
 }
@@ -48,7 +47,7 @@ pub(super) async fn answer(
     State(server): State<WebServer>,
     Path((id, label)): Path<(String, String)>,
 ) -> ApiResult {
-    let run = find_run(&server, id).await?;
+    let run = find_logged(&server, id).await?;
     let feed = find_feed(&server, run.clone()).await?;
     feed.wait_until_read().await;
     let found = feed.with_view(|view| {
@@ -65,35 +64,17 @@ pub(super) async fn answer(
     found.map(JsonReply).ok_or_else(none)
 }
 
-/// Finds the run with this name.
-pub(super) async fn find_run(server: &WebServer, id: String) -> ApiResult<RunDir> {
-    let logs = server.logs_directory();
-    let wanted = id.clone();
-    let finding = move || {
-        let found = runs::find_by_name(&wanted, &logs)?;
-        Ok(found.map(|run| (run.has_log(), run)))
-    };
-    match run_blocking(finding).await? {
-        Some((true, run)) => Ok(run),
-        Some((false, _)) => {
-            let message = format!("the run `{id}` has no log yet");
-            Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message))
-        }
-        None => Err(ApiError::not_found(format!("no run `{id}`"))),
-    }
-}
-
 /// Returns the feed of a run.
-pub(super) async fn find_feed(server: &WebServer, run: RunDir) -> ApiResult<Arc<RunFeed>> {
+pub(super) async fn find_feed(server: &WebServer, run: LoggedRun) -> ApiResult<Arc<RunFeed>> {
     let server = server.clone();
     run_blocking(move || server.runs().feed(&run)).await
 }
 
-fn read_events(run: &RunDir, query: &LogQuery) -> Result<Value> {
+fn read_events(run: &LoggedRun, query: &LogQuery) -> Result<Value> {
     let limit = query.limit.unwrap_or(EVENTS_DEFAULT).min(EVENTS_MAX);
     let (mut events, mut bytes, mut has_more) = (Vec::new(), 0_usize, false);
     for entry in run
-        .events()?
+        .open_log()?
         .flatten()
         .filter(|entry| entry.seq > query.after)
     {

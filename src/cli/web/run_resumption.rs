@@ -1,5 +1,6 @@
-//! Resumes interrupted runs for the page, as `massgen --continue` does without a task. A run is
-//! resumed only with a team that the server was started with: its config gives the run its rights.
+//! Resumes interrupted runs and pipelines for the page, as `massgen --continue` does without a task.
+//! They are resumed only with a team that the server was started with: its config gives them their
+//! rights.
 
 use std::io;
 use std::sync::Arc;
@@ -7,25 +8,49 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 
 use crate::cli::args::RunArguments;
-use crate::cli::command_line::usage_error;
 use crate::cli::continued_session::default_sessions;
 use crate::cli::deliveries::recover;
 use crate::cli::execution::{
     OutputMode, RunOutcome, UserPresence, execute_and_show, secret_values,
 };
 use crate::cli::output::CliOutput;
+use crate::cli::pipeline::run::{
+    pipelines_directory, recorded_flags as recorded_pipeline_flags,
+    resume_with_team as resume_pipeline,
+};
 use crate::cli::resume::{ResumedTeam, recorded_flags, resume_with_team};
+use crate::cli::web::logged_run::find_run;
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::page_run::PageRun;
 use crate::cli::web::reply::{ApiError, ApiResult};
-use crate::cli::web::run_log::find_run;
 use crate::cli::web::run_start::begin_run;
 use crate::cli::web::server_state::{NamedTeam, WebServer};
 use crate::error::Result;
+use crate::path::AbsPath;
+use crate::pipeline::repository::PipelineRepository;
 use crate::resume::{InterruptedRun, find_interrupted};
+use crate::world::store::pipelines::{self, PipelineDir};
 use crate::world::store::redact::Redactor;
 use crate::world::store::runs::RunDir;
 use crate::world::store::sessions::find;
+
+/// The config with which a run or pipeline was started.
+struct RecordedConfig<'r> {
+    path: Option<&'r AbsPath>,
+    /// Its text, without secrets.
+    text: Option<&'r str>,
+    /// Whether flags described the team instead.
+    is_described: bool,
+    /// The id by which a terminal resumes it.
+    id: &'r str,
+}
+
+/// An interrupted pipeline, and what it is resumed with.
+struct PipelineResumption {
+    dir: PipelineDir,
+    team: ResumedTeam,
+    flags: RunArguments,
+}
 
 /// An interrupted run, and what it is resumed with.
 struct Resumption {
@@ -36,6 +61,13 @@ struct Resumption {
 
 /// Answers `POST /api/runs/{id}/continue`.
 pub(super) async fn resume(State(server): State<WebServer>, Path(id): Path<String>) -> ApiResult {
+    if pipelines::is_name(&id) {
+        let resumption = {
+            let server = server.clone();
+            run_blocking(move || Ok(prepare_pipeline(&server, &id))).await??
+        };
+        return begin_run(&server, |run| execute_pipeline(resumption, run)).await;
+    }
     let run = find_run(&server, id).await?;
     let resumption = {
         let server = server.clone();
@@ -48,23 +80,39 @@ pub(super) async fn resume(State(server): State<WebServer>, Path(id): Path<Strin
 fn prepare(server: &WebServer, run: &RunDir) -> ApiResult<Resumption> {
     let unfinished = find_unfinished(server, run)?;
     let flags = recorded_flags(&unfinished.started)?;
-    let NamedTeam { team, .. } = team_of(server, &unfinished, &flags)?;
-    if team.config.workflow.is_some() {
-        return Err(usage_error("the page resumes no pipelines")
-            .with_hint("resume it in a terminal: massgen --continue")
-            .into());
-    }
-    let team = ResumedTeam {
-        host: server.host().clone(),
-        config: team.config.clone(),
-        file: team.file.clone(),
-        models: server.models().clone(),
-        telemetry: server.telemetry().cloned(),
+    let started = &unfinished.started;
+    // A team without a file is the one that the server has found, not one that flags describe.
+    let is_described =
+        !flags.model.is_empty() || flags.backend.is_some() || flags.system_message.is_some();
+    let config = RecordedConfig {
+        path: started.config_path.as_ref(),
+        text: started.config.as_deref(),
+        is_described,
+        id: &started.session_id,
     };
+    let team = team_of(server, &config)?;
     Ok(Resumption {
         unfinished,
         team,
         flags,
+    })
+}
+
+/// Finds what a pipeline is resumed with.
+fn prepare_pipeline(server: &WebServer, id: &str) -> ApiResult<PipelineResumption> {
+    let found = pipelines::find_by_name(id, &pipelines_directory(server.host()))?;
+    let dir = found.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
+    let record = dir.record()?;
+    let config = RecordedConfig {
+        path: record.config_path.as_ref(),
+        text: record.config.as_deref(),
+        is_described: false,
+        id,
+    };
+    Ok(PipelineResumption {
+        team: team_of(server, &config)?,
+        flags: recorded_pipeline_flags(&record),
+        dir,
     })
 }
 
@@ -84,39 +132,48 @@ fn find_unfinished(server: &WebServer, run: &RunDir) -> ApiResult<InterruptedRun
     found.filter(is_meant).ok_or_else(not_resumable)
 }
 
-/// Returns the team of the server that has the config of the run, unchanged since.
-fn team_of<'s>(
-    server: &'s WebServer,
-    unfinished: &InterruptedRun,
-    flags: &RunArguments,
-) -> ApiResult<&'s NamedTeam> {
-    let started = &unfinished.started;
-    // A team without a file is the one that the server has found, not one that flags describe.
-    let is_described =
-        !flags.model.is_empty() || flags.backend.is_some() || flags.system_message.is_some();
+/// Returns the team of the server that has this config, unchanged since.
+fn team_of(server: &WebServer, config: &RecordedConfig<'_>) -> ApiResult<ResumedTeam> {
     let has_config = |named: &&NamedTeam| match &named.team.file {
-        None => started.config.is_none() && !is_described,
+        None => config.text.is_none() && !config.is_described,
         Some(file) => {
             let secrets = secret_values(&named.team.config, server.host());
             let text = Redactor::new(secrets).text(&file.text());
-            file.place() == started.config_path.as_ref() && started.config == Some(text)
+            file.place() == config.path && config.text == Some(text.as_str())
         }
     };
-    server.teams().iter().find(has_config).ok_or_else(|| {
+    let found = server.teams().iter().find(has_config);
+    let NamedTeam { team, .. } = found.ok_or_else(|| {
         let message =
             "no team of this server has the config of the run, unchanged since the run started";
-        let terminal = format!(
-            "resume it in a terminal: massgen --continue --session-id {}",
-            started.session_id
-        );
+        let id = config.id;
+        let terminal = format!("resume it in a terminal: massgen --continue --session-id {id}");
         let error = ApiError::conflict(message);
-        match &started.config_path {
+        match config.path {
             Some(path) => error.with_hint(format!(
                 "start the server with it: massgen web --config {path}; or {terminal}"
             )),
             None => error.with_hint(terminal),
         }
+    })?;
+    Ok(ResumedTeam {
+        host: server.host().clone(),
+        config: team.config.clone(),
+        file: team.file.clone(),
+        models: server.models().clone(),
+        telemetry: server.telemetry().cloned(),
     })
+}
+
+async fn execute_pipeline(resumption: PipelineResumption, run: Arc<PageRun>) -> Result<RunOutcome> {
+    let PipelineResumption { dir, team, flags } = resumption;
+    let mut output = CliOutput::with_writers(io::sink(), io::stderr());
+    recover(&team.host, &mut output)?;
+    let ground = PipelineRepository::reopen(dir, &team.host.env).await?;
+    ground.require_start_directory(&team.host.cwd, "start the server there")?;
+    let (stop, reader) = (run.stop().clone(), OutputMode::Page(&run));
+    let resumed = resume_pipeline(ground, team, &flags, stop, &mut output, reader);
+    Box::pin(resumed).await
 }
 
 async fn execute_resumed(resumption: Resumption, run: Arc<PageRun>) -> Result<RunOutcome> {

@@ -83,17 +83,16 @@ where
 
 /// Prepares a run as the command line does.
 fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<PreparedRun> {
-    let NamedTeam { team, .. } = chosen_team(server, request.team.as_deref())?;
-    if team.config.workflow.is_some() {
-        return Err(usage_error("the page starts no pipelines")
-            .with_hint("start it in a terminal: massgen --config FILE \"…\"")
-            .into());
-    }
+    let NamedTeam { name, team } = chosen_team(server, request.team.as_deref())?;
     if request.task.trim().is_empty() {
         return Err(usage_error("there is no task").into());
     }
-    let host = server.host();
-    let prompt = mentions::parse(&TaskText::from_typed(&request.task), &host.cwd, host);
+    let mut host = server.host().clone();
+    if team.config.workflow.is_some() {
+        // A terminal that resumes the pipeline finds a built-in config by its name.
+        host.arguments = vec!["--config".to_owned(), name.clone()];
+    }
+    let prompt = mentions::parse(&TaskText::from_typed(&request.task), &host.cwd, &host);
     reject_broad_mention(&prompt)?;
     expect_agreement(server, &team.config, &prompt, request)?;
     let sessions = &team.config.orchestrator.session_storage;
@@ -102,7 +101,7 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<PreparedRun>
     let continued = continued.map(|wanted| ContinuedSession::find(wanted, &sessions));
     let continued = continued.transpose()?;
     let mut opened = match &continued {
-        Some(continued) => continued.opened_paths(host)?.0,
+        Some(continued) => continued.opened_paths(&host)?.0,
         None => Vec::new(),
     };
     let turn = continued
@@ -110,7 +109,7 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<PreparedRun>
         .map_or(1, |continued| continued.place.next_turn());
     open_mentions(&mut opened, &prompt, turn);
     Ok(PreparedRun {
-        host: host.clone(),
+        host,
         config: team.config.clone(),
         file: team.file.clone(),
         models: server.models().clone(),

@@ -7,18 +7,21 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::response::sse::{Event as StreamEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use hyper::StatusCode;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use crate::cli::web::logged_run::find_logged;
 use crate::cli::web::reply::{ApiError, ApiResult, outward};
 use crate::cli::web::run_feed::{ChangedSection, FeedCursor, FeedProgress, FeedUpdate, RunFeed};
-use crate::cli::web::run_log::{find_feed, find_run};
+use crate::cli::web::run_log::find_feed;
 use crate::cli::web::server_state::WebServer;
 
 /// Header with the id of the last event that a reader has.
@@ -32,6 +35,19 @@ const COLLECT_TIME: Duration = Duration::from_millis(50);
 /// The same while a long log is read.
 const CATCH_UP_TIME: Duration = Duration::from_millis(500);
 
+/// Query of `GET /api/runs/{id}/stream`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StreamQuery {
+    /// Whether the stream stays open until the run ends; otherwise it has what there is now.
+    #[serde(default = "follows")]
+    follow: bool,
+}
+
+fn follows() -> bool {
+    true
+}
+
 /// A reader of a run.
 struct StreamReader {
     server: WebServer,
@@ -40,6 +56,8 @@ struct StreamReader {
     cursor: FeedCursor,
     queue: VecDeque<StreamEvent>,
     state: ReaderState,
+    /// Whether it waits for changes once it has everything.
+    follows: bool,
     /// Its place among all readers.
     _slot: OwnedSemaphorePermit,
 }
@@ -59,9 +77,11 @@ enum ReaderState {
 pub(super) async fn stream(
     State(server): State<WebServer>,
     Path(id): Path<String>,
+    query: std::result::Result<Query<StreamQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let run = find_run(&server, id).await?;
+    let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
+    let run = find_logged(&server, id).await?;
     let last = headers.get(LAST_EVENT_ID);
     let last = last.and_then(|last| last.to_str().ok()?.trim().parse().ok());
     let slot = server.runs().stream_slot().ok_or_else(|| {
@@ -78,6 +98,7 @@ pub(super) async fn stream(
         cursor: FeedCursor::after(last.unwrap_or_default()),
         queue,
         state: ReaderState::Starting,
+        follows: query.follow,
         _slot: slot,
     };
     let events = stream::unfold(reader, async |mut reader| {
@@ -144,6 +165,9 @@ impl StreamReader {
             let event = StreamEvent::default().event("text");
             let event = self.with_data(event, json!(piece));
             self.queue.push_back(event);
+        }
+        if update.progress == FeedProgress::Following && !self.follows {
+            self.state = ReaderState::Ended;
         }
         if update.progress == FeedProgress::Ended {
             self.state = ReaderState::Ended;

@@ -52,6 +52,13 @@ pub fn pipeline_of(delivery: &str) -> Option<&str> {
     short.split(FURTHER).next()
 }
 
+/// Returns the name of the newest delivery below `deliveries` of the pipeline whose name ends in
+/// `short`.
+pub fn newest_of_pipeline(short: &str, deliveries: &AbsPath) -> Result<Option<String>> {
+    let mut names = names(deliveries)?.into_iter();
+    Ok(names.find(|name| pipeline_of(name) == Some(short)))
+}
+
 /// Returns the run of the delivery `name`: its further deliveries have a number after the name.
 pub fn run_of(name: &str) -> &str {
     name.split_once(FURTHER).map_or(name, |(run, _)| run)

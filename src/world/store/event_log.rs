@@ -265,6 +265,11 @@ pub struct LogReader<R> {
     ended: bool,
 }
 
+/// Returns whether a process writes the log at `path`.
+pub fn is_written(path: &AbsPath) -> bool {
+    file::is_locked(path)
+}
+
 /// Opens the log at `path`.
 pub fn open(path: &AbsPath) -> Result<LogReader<impl BufRead + use<>>> {
     file::open(path)

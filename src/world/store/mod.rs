@@ -21,6 +21,7 @@ pub mod naming;
 pub mod delivery_names;
 pub mod runs;
 pub mod pipelines;
+pub mod pipeline_log;
 pub mod sandboxes;
 pub mod scratch;
 pub mod tail;

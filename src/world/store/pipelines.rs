@@ -14,6 +14,7 @@ use crate::world::io::clock;
 use crate::world::io::files::read_found;
 use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
 use crate::world::store::naming::{LAST, NameScheme};
+use crate::world::store::records::record_paths::EVENTS;
 use crate::world::store::redact::Redactor;
 use crate::world::store::reject_symlinks_to;
 use crate::world::store::runs;
@@ -153,6 +154,29 @@ pub fn lookup(wanted: &str, pipelines: &AbsPath) -> Result<Option<PipelineDir>> 
     Ok(meant.cloned())
 }
 
+/// Returns whether `name` can be the name of a pipeline.
+pub fn is_name(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
+/// Returns the end of the name of a pipeline, which the names of its branches and deliveries contain.
+pub fn short_name(name: &str) -> &str {
+    name.rsplit_once('_').map_or(name, |(_, short)| short)
+}
+
+/// Returns the pipeline below `pipelines` with exactly this name, if there is one.
+pub fn find_by_name(name: &str, pipelines: &AbsPath) -> Result<Option<PipelineDir>> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !is_name(name) || !name.chars().all(is_plain) {
+        return Ok(None);
+    }
+    reject_symlinks_to(pipelines)?;
+    let pipeline = PipelineDir {
+        dir: pipelines.join(name),
+    };
+    Ok(Some(pipeline).filter(PipelineDir::exists))
+}
+
 /// Like [`lookup`], but it is an error if there is no such pipeline.
 pub fn find(wanted: &str, pipelines: &AbsPath) -> Result<PipelineDir> {
     lookup(wanted, pipelines)?.ok_or_else(|| {
@@ -188,9 +212,7 @@ impl PipelineDir {
 
     /// Returns the end of its name, which the names of its branches contain.
     pub fn short(&self) -> String {
-        let name = self.name();
-        let short = name.rsplit_once('_').map(|(_, short)| short.to_owned());
-        short.unwrap_or(name)
+        short_name(&self.name()).to_owned()
     }
 
     /// Returns whether it began after the run whose log directory has this name.
@@ -208,6 +230,16 @@ impl PipelineDir {
     /// Returns the file with the last role's answer.
     pub fn answer(&self) -> AbsPath {
         self.dir.join("answer.txt")
+    }
+
+    /// Returns the path of the log of its own events.
+    pub fn events_file(&self) -> AbsPath {
+        self.dir.join(EVENTS)
+    }
+
+    /// Returns whether it has that log. A symlink is none.
+    pub fn has_log(&self) -> bool {
+        file::kind(&self.events_file()).is_ok_and(|kind| kind.is_file())
     }
 
     /// Returns its repository.
@@ -232,12 +264,8 @@ impl PipelineDir {
 
     /// Records that the run with these logs works on a role of it, or resumes one.
     pub fn record_run(&self, log_dir: &AbsPath) -> Result<()> {
-        let name = log_dir.as_path().iter().find_map(|name| {
-            let name = name.to_str()?;
-            runs::is_name(name).then_some(name)
-        });
-        match name {
-            Some(name) if !self.runs()?.contains(name) => {
+        match runs::name_of(log_dir) {
+            Some(name) if !self.runs()?.contains(&name) => {
                 file::append(&self.dir.join(RUNS), format!("{name}\n").as_bytes())
             }
             Some(_) | None => Ok(()),

@@ -66,6 +66,12 @@ pub fn is_name(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
+/// Returns the name of the run whose records are in `dir` or in a directory above it.
+pub fn name_of(dir: &AbsPath) -> Option<String> {
+    let mut names = dir.as_path().iter().filter_map(|name| name.to_str());
+    names.find(|name| is_name(name)).map(str::to_owned)
+}
+
 /// Returns the run that `wanted` names: `last`, a name below `logs` or the only one with this
 /// prefix, or a log directory relative to `base`, the user's working directory.
 pub fn find(wanted: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> {

@@ -1,9 +1,9 @@
-//! Follows a run's event log while it is written, line by line, until the run has ended or its
+//! Follows an event log while it is written, line by line, until the run has ended or its
 //! process is gone.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
 use crate::world::store::event_log::{LiveLogReader, LogEntry, LogReadError};
-use crate::world::store::runs::RunDir;
 use crate::world::sys::state_files::watch::{FileWakeup, FileWatch};
 
 /// An event log that may still grow.
@@ -24,11 +24,10 @@ enum WriterState {
 }
 
 impl LogTail {
-    /// Opens the log of `run` at its beginning.
-    pub fn open(run: &RunDir) -> Result<Self> {
-        let path = run.events_file();
-        let reader = LiveLogReader::open(&path)?;
-        let watch = FileWatch::new(&path).map_err(|error| {
+    /// Opens the log at `path` at its beginning.
+    pub fn open(path: &AbsPath) -> Result<Self> {
+        let reader = LiveLogReader::open(path)?;
+        let watch = FileWatch::new(path).map_err(|error| {
             Error::new(ErrorKind::Environment, format!("cannot watch `{path}`"))
                 .with_source(error)
                 .with_hint("see `fs.inotify.max_user_instances`, or use `massgen logs show`")

@@ -25,6 +25,11 @@ use crate::world::io::terminal_mode::{TerminalModeGuard, suspend};
 /// xterm's `ctlseqs`.
 const SAVE_TITLE: &[u8] = b"\x1b[22;2t";
 const RESTORE_TITLE: &[u8] = b"\x1b[23;2t";
+/// Makes the mouse wheel send Up and Down on the alternate screen (mode 1007 of xterm), and restores
+/// what it did before. The mouse itself is not captured: a terminal that reports it to programs selects
+/// no text with it.
+const SET_WHEEL: &[u8] = b"\x1b[?1007s\x1b[?1007h";
+const RESTORE_WHEEL: &[u8] = b"\x1b[?1007r";
 /// Lets the terminal beep.
 const BELL: u8 = 7;
 
@@ -96,7 +101,7 @@ impl TerminalScreen {
 
     fn cover(&mut self, output: &mut CliOutput<'_>) {
         self.is_entered.store(true, Ordering::SeqCst);
-        self.enter_modes(SAVE_TITLE.to_vec(), output);
+        self.enter_modes([SAVE_TITLE, SET_WHEEL].concat(), output);
     }
 
     fn enter_modes(&mut self, mut bytes: Vec<u8>, output: &mut CliOutput<'_>) {
@@ -165,6 +170,7 @@ fn leaving_bytes() -> Vec<u8> {
         LeaveAlternateScreen
     )
     .unwrap_or_default();
+    bytes.extend_from_slice(RESTORE_WHEEL);
     bytes.extend_from_slice(RESTORE_TITLE);
     bytes
 }

@@ -1,4 +1,7 @@
-//! The ballot in one row: the answers with their votes, the void votes, and the winner. Pure.
+//! The ballot in one row: the answers with their votes, the leading one first, the void votes, and the
+//! winner. Pure.
+
+use std::cmp::Reverse;
 
 use crate::cli::dashboard::cell_text::clean_line;
 use crate::cli::dashboard::scene::Scene;
@@ -16,7 +19,9 @@ pub(in crate::cli::dashboard) fn strip(scene: &Scene<'_>) -> StyledRow {
     if let Some(winner) = &ballot.winner {
         line.extend(decision(scene, winner));
     } else {
-        for answer in ballot.current_answers() {
+        let mut answers: Vec<&BallotAnswer> = ballot.current_answers().collect();
+        answers.sort_by_key(|answer| Reverse(vote_count(ballot, answer)));
+        for answer in answers {
             let index = scene.run.agent_index(&answer.agent).unwrap_or_default();
             line.push((TextStyle::Plain, format!("  {} ", answer.label)));
             line.push((TextStyle::Agent(index), answer.agent.to_string()));
@@ -36,10 +41,11 @@ pub(in crate::cli::dashboard) fn strip(scene: &Scene<'_>) -> StyledRow {
     line
 }
 
-/// Returns the winner, the number of votes for each agent with the winner first, and what decided.
+/// Returns the winner, what decided, and the number of votes for each agent with the winner first.
 fn decision(scene: &Scene<'_>, winner: &BallotWinner) -> StyledRow {
     let text = format!("  + {} wins with {}", winner.agent, winner.label);
-    let mut line = vec![(TextStyle::Good, text)];
+    let reason = format!(": {}", winner.reason.text());
+    let mut line = vec![(TextStyle::Good, text), (TextStyle::Faint, reason)];
     let failing = scene.run.ballot().failing_agents();
     let is_first = |count: &&VotesForAgent| count.agent == winner.agent;
     let first = winner.votes.iter().filter(is_first);
@@ -52,14 +58,15 @@ fn decision(scene: &Scene<'_>, winner: &BallotWinner) -> StyledRow {
             line.push((TextStyle::Bad, " checks failed".to_owned()));
         }
     }
-    let reason = format!("  {}", winner.reason.text());
-    line.push((TextStyle::Faint, reason));
     line
 }
 
 /// Returns the number of votes that count for an answer, in words.
 pub(super) fn votes_text(ballot: &BallotView, answer: &BallotAnswer) -> String {
+    count_noun(vote_count(ballot, answer), "vote")
+}
+
+fn vote_count(ballot: &BallotView, answer: &BallotAnswer) -> usize {
     let votes = ballot.current_votes();
-    let votes = votes.filter(|vote| vote.label == answer.label).count();
-    count_noun(votes, "vote")
+    votes.filter(|vote| vote.label == answer.label).count()
 }

@@ -87,6 +87,7 @@ fn run_line(event: &Event) -> Option<(TextStyle, String)> {
         Event::Pipeline(PipelineEvent::Works { role, .. }) => {
             (TextStyle::Strong, format!("stage: {role}"))
         }
+        Event::Pipeline(PipelineEvent::StageRun { .. }) => return None,
         Event::Pipeline(PipelineEvent::Merged { role, .. }) => {
             (TextStyle::Good, format!("merged: {role}"))
         }

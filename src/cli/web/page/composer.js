@@ -104,7 +104,8 @@ export function composerView({ info, route }) {
     composer.filledFrom = run;
     setTask(taskOf(commentsOf(run)));
   }
-  const teams = info.teams.filter((team) => !team.is_pipeline);
+  // A pipeline is not part of a session.
+  const teams = info.teams.filter((team) => !session || !team.stages);
   const team = teams.find((one) => one.id === composer.team) ?? teams[0];
   const id = team?.id ?? '';
   const start = () => {
@@ -129,6 +130,7 @@ export function composerView({ info, route }) {
       <p id="task-help" class="muted"><kbd>@</kbd> names a file or directory that the agents may read; <code>:w</code> after it opens it for writing. <kbd>Ctrl</kbd> <kbd>Enter</kbd> starts.</p>
       ${composer.picker?.view() ?? nothing}</div>
     <div class="row"><label for="team">Team</label><select id="team" class="input" @change=${choose}>${teams.map((one) => html`<option value=${one.id} ?selected=${one.id === id}>${one.name}</option>`)}</select></div>
+    ${team?.stages ? html`<p>Pipeline: <bdi>${team.stages.join(' → ')}</bdi></p>` : nothing}
     ${team ? html`<ul class="team" aria-label="Its agents">${team.agents.map((agent) => html`<li><b><bdi>${agent.id}</bdi></b> <span class="muted"><bdi>${agent.model ?? ''}</bdi></span></li>`)}</ul>
       ${team.max_cost_usd ? html`<p class="muted">${counted(team.agents.length, 'agent')}, at most ${String(team.max_cost_usd).startsWith('$') ? '' : '$'}${team.max_cost_usd}.</p>` : nothing}`
       : failure(new Error('The server has no team that can start here.'))}

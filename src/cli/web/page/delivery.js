@@ -8,7 +8,7 @@ import { counted } from './format.js';
 import { markdown } from './markdown.js';
 import { forget, load, redraw } from './redraw.js';
 import { Review, diffToggles, filesOf, isTakeable, reviewBody, whenDiff } from './review.js';
-import { runHref } from './router.js';
+import { isPipeline, runHref } from './router.js';
 
 /** What the person has chosen of one delivery. */
 class DeliveryChoice {
@@ -138,8 +138,8 @@ function outcome(chosen, stream, { mayUndo, directory }) {
   const { rows, checks } = stream.sections.get('delivery') ?? { rows: null, checks: [] };
   const shown = chosen.rows ?? (chosen.answer ? null : rows);
   if (!shown && !checks.length) return nothing;
-  // Without hunks, a file that was undone is applied again as it was applied before.
-  const undone = chosen.wasUndone ? (shown ?? []).filter(({ outcome: word }) => word !== 'left').map(({ path }) => ({ path, take: true })) : [];
+  // Without hunks, a file that was undone is applied again as it was applied before; that of a pipeline is offered anew.
+  const undone = chosen.wasUndone && !isPipeline(stream.id) ? (shown ?? []).filter(({ outcome: word }) => word !== 'left').map(({ path }) => ({ path, take: true })) : [];
   return html`<section aria-labelledby="outcome"><div class="bar"><h3 id="outcome" tabindex="-1">${chosen.wasUndone ? 'Undone' : 'What was delivered'}</h3>
       ${mayUndo ? html`<button class="button" id="undo" ?disabled=${chosen.isSending} @click=${() => chosen.send('undo', {})}>${icon('undo')} Undo the delivery</button>` : nothing}
       ${undone.length ? html`<button class="button" id="again" ?disabled=${chosen.isSending} @click=${() => chosen.send('delivery', { files: undone })}>Apply it again</button>` : nothing}</div>
@@ -155,6 +155,7 @@ export function deliveryView(stream, { isReadOnly, directory, answer }) {
   const delivery = stream.sections.get('delivery');
   const isPending = stream.questions.some((question) => question.kind === 'delivery');
   if (!delivery?.agent && !isPending && !answer) {
+    if (isPipeline(stream.id)) return empty('The pipeline has nothing to deliver yet.', 'What its roles merge is delivered when its last role has ended.');
     return empty(stream.isLive ? 'Nothing is delivered yet.' : 'This run delivered nothing.', stream.isLive ? 'The winner delivers after the votes.'
       : html`The <a href=${runHref(stream.id, ['answers'])}>answers</a> are still there.`);
   }

@@ -1,14 +1,19 @@
-// The stages of a pipeline as a board: a row for each iteration, a card for each role's work.
+// A pipeline: the stages of each iteration as a board with a card for each role's work, which leads to
+// the runs in which the role worked, and the answer of the last role.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
-import { empty, state } from './elements.js';
+import { loading, state } from './elements.js';
 import { counted } from './format.js';
+import { runHref } from './router.js';
 
-/** @param {Stage} stage */
-function card(stage) {
-  const tone = { working: 'work', merged: 'done', rejected: 'bad' }[stage.state] ?? 'idle';
-  const word = stage.state === 'rejected' && stage.attempt ? `rejected, attempt ${stage.attempt} of ${stage.attempts_max}` : stage.state;
-  return html`<li class="card stage"><div class="row wrap"><b><bdi>${stage.role}</bdi></b>${state(tone, word)}</div>
+/** @param {Stage} stage @param {boolean} isLive */
+function card(stage, isLive) {
+  const tone = { working: isLive ? 'work' : 'wait', merged: 'done', rejected: 'bad' }[stage.state] ?? 'idle';
+  const word = stage.state === 'rejected' && stage.attempt ? `rejected, attempt ${stage.attempt} of ${stage.attempts_max}`
+    : stage.state === 'working' && !isLive ? 'interrupted' : stage.state;
+  const link = (/** @type {string} */ run, /** @type {number} */ index) => html`<a class="stage-link" href=${runHref(run)}>${index
+    ? `run ${index + 1}` : html`<bdi>${stage.role}</bdi>`}</a> `;
+  return html`<li class="card stage"><div class="row wrap"><b>${stage.runs.length ? stage.runs.map(link) : html`<bdi>${stage.role}</bdi>`}</b>${state(tone, word)}</div>
     <p class="muted">stage ${stage.stage} · <bdi>${stage.agents.join(', ')}</bdi></p>
     ${stage.commit ? html`<p><code>${stage.commit.slice(0, 10)}</code> · ${counted(stage.files ?? 0, 'file')}</p>` : nothing}
     ${stage.reason ? html`<p class="reason">${stage.reason}</p>` : nothing}</li>`;
@@ -18,12 +23,15 @@ function card(stage) {
 export function pipelineView(stream) {
   /** @type {PipelineSection} */
   const { stages, stage_count: count } = stream.sections.get('pipeline') ?? { stages: [], stage_count: 0 };
-  if (!stages.length) return empty('This run has no pipeline.');
+  if (!stages.length) return stream.isLive ? loading('No role works yet …') : html`<p class="muted">No role worked in this pipeline.</p>`;
   const iterations = [...new Set(stages.map((stage) => stage.iteration))];
-  return html`<div class="stack"><h2>Pipeline</h2>${iterations.map((iteration) => {
+  const review = stream.run?.status === 'delivered' ? html`<p><a class="button primary" href=${runHref(stream.id, ['delivery'])}>Review the delivery</a></p>` : nothing;
+  return html`<div class="stack">${review}${iterations.map((iteration) => {
     const own = stages.filter((stage) => stage.iteration === iteration);
     const merged = own.filter((stage) => stage.state === 'merged').length;
+    // The first role may work in the first iteration alone.
+    const all = Math.max(count - own[0].stage + 1, own.length);
     return html`<section aria-labelledby="iteration-${iteration}"><h3 id="iteration-${iteration}">Iteration ${iteration}
-      <span class="muted num">${merged} of ${Math.max(count, own.length)} merged</span></h3><ol class="board">${own.map(card)}</ol></section>`;
+      <span class="muted num">${merged} of ${all} merged</span></h3><ol class="board">${own.map((stage) => card(stage, stream.isLive))}</ol></section>`;
   })}</div>`;
 }

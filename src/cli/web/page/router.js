@@ -30,6 +30,9 @@ export function hrefTo(parts, params = {}) {
  * @param {Record<string, any>} [params] */
 export const runHref = (run, parts = [], params = {}) => hrefTo(['runs', run, ...parts], params);
 
+/** Whether a run is a pipeline, whose stages are runs. @param {string} run */
+export const isPipeline = (run) => run.startsWith('pipeline_');
+
 /** @param {string} href */
 export function go(href) {
   location.hash = href.slice(1);

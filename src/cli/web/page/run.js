@@ -11,8 +11,8 @@ import { empty, failure, icon, loading, state, whenLoaded } from './elements.js'
 import { clock, counted, money, tokens } from './format.js';
 import { moveFocus, onKey } from './keys.js';
 import { load, refresh } from './redraw.js';
-import { go, hrefTo, runHref } from './router.js';
-import { resumeFailure, resumeRun } from './runs.js';
+import { go, hrefTo, isPipeline, runHref } from './router.js';
+import { FINISHED, resumeFailure, resumeRun } from './runs.js';
 import { steeringLine } from './steering.js';
 
 /** @typedef {{stream: RunStream, info: Info, route: Route}} Context */
@@ -23,7 +23,9 @@ const TASK_CHARS = 180;
 
 /** The views of a run: path, name and the second key after `g`. @type {[string, string, string][]} */
 const VIEWS = [['', 'Overview', 'o'], ['answers', 'Answers', 'a'], ['diff', 'Diff', 'd'], ['delivery', 'Delivery', 'y'], ['votes', 'Votes', 'v'],
-  ['timeline', 'Timeline', 't'], ['cost', 'Cost', 'c'], ['pipeline', 'Pipeline', 'p'], ['log', 'Log', 'l']];
+  ['timeline', 'Timeline', 't'], ['cost', 'Cost', 'c'], ['log', 'Log', 'l']];
+/** The views of a pipeline; its stages have the others. */
+const PIPELINE_VIEWS = ['', 'delivery', 'cost', 'log'];
 
 /** Whether the delivery waits for the person; the agents have ended then. @param {RunStream} stream */
 const isReviewed = (stream) => pending(stream).some((question) => question.kind === 'delivery');
@@ -32,10 +34,10 @@ const isReviewed = (stream) => pending(stream).some((question) => question.kind 
 function runState(stream) {
   const { run } = stream;
   if (!run) return nothing;
-  if (run.phase === 'ended') return state(run.status === 'delivered' ? 'done' : 'bad', (run.status ?? 'ended').replaceAll('_', ' '));
+  if (run.phase === 'ended') return state(run.status === 'delivered' ? 'done' : 'bad', isPipeline(stream.id) && run.status === 'delivered' ? FINISHED : (run.status ?? 'ended').replaceAll('_', ' '));
   if (stream.state === 'ended') return state('wait', 'interrupted');
   if (pending(stream).length) return state('ask', 'waits for you');
-  return state('work', run.is_stopped ? 'stopping' : run.phase);
+  return state('work', run.is_stopped ? 'stopping' : isPipeline(stream.id) ? 'working' : run.phase);
 }
 
 /** @param {RunStream} stream */
@@ -44,8 +46,13 @@ function connection(stream) {
   return stream.state === 'paused' ? html`<span class="muted">paused while hidden</span>` : nothing;
 }
 
-/** @param {RunStream} stream */
+/** The phases of a run, or the stage of a pipeline. @param {RunStream} stream */
 function phases(stream) {
+  if (isPipeline(stream.id)) {
+    const { stages = [], stage_count: count } = stream.sections.get('pipeline') ?? {};
+    const stage = stages.at(-1);
+    return stage ? html`<span>iteration ${stage.iteration}, stage ${stage.stage} of ${count}: <bdi>${stage.role}</bdi></span>` : nothing;
+  }
   const at = PHASES.indexOf(isReviewed(stream) ? 'delivering' : stream.run?.phase ?? 'starting');
   return html`<ol class="phases" aria-label="Phases">${PHASES.map((phase, index) => html`<li class=${index < at ? 'past' : index === at ? 'here' : ''}
     aria-current=${index === at ? 'step' : nothing}>${phase}</li>`)}</ol>`;
@@ -54,8 +61,8 @@ function phases(stream) {
 /** @param {Context} context */
 function costMeter({ stream, info }) {
   const { usage } = /** @type {RunSection} */ (stream.run);
-  const names = [...(stream.run?.agents ?? [])].join(' ');
-  const team = info.teams.find((one) => one.agents.map(({ id }) => id).join(' ') === names);
+  const names = [...(stream.run?.agents ?? [])].sort().join(' ');
+  const team = info.teams.find((one) => one.agents.map(({ id }) => id).sort().join(' ') === names);
   const most = Number(String(team?.max_cost_usd ?? '').replace('$', '')) || 0;
   const text = money(usage.cost_usd, usage.cost_is_complete);
   if (!most || !stream.isLive) return html`<span class="num" title="Cost">${text}</span>`;
@@ -93,7 +100,8 @@ function header(context, row) {
       ${row?.session && !stream.isLive && !info.read_only ? html`<a class="button small" href=${hrefTo(['new'], { continue: row.session })}>Next turn</a>` : nothing}</div>
     <div class="row wrap meta">${phases(stream)}<span class="num" title="Elapsed">${clock(stream.now)}</span>
       <span class="num" title="Tokens">${tokens(run.usage.input_tokens)} in · ${tokens(run.usage.output_tokens)} out</span>${costMeter(context)}
-      <span class="num muted">${counted(run.tool_calls, 'tool call')}</span>
+      ${isPipeline(stream.id) ? nothing : html`<span class="num muted">${counted(run.tool_calls, 'tool call')}</span>`}
+      ${row?.pipeline ? html`<a href=${runHref(row.pipeline)}>stage of a pipeline</a>` : nothing}
       ${isLong ? html`<details class="note-box"><summary>whole task</summary><p class="plain" tabindex="0">${run.task}</p></details>` : nothing}
       ${run.attempt > 1 ? html`<span class="chip">attempt ${run.attempt}</span>` : nothing}${notes(stream)}</div>
     ${resumeFailure(stream.id)}
@@ -103,8 +111,7 @@ function header(context, row) {
 
 /** @param {RunStream} stream @param {string} here */
 function tabs(stream, here) {
-  const hasPipeline = stream.sections.get('pipeline')?.stages?.length > 0;
-  const shown = VIEWS.filter(([path]) => path !== 'pipeline' || hasPipeline || here === 'pipeline');
+  const shown = VIEWS.filter(([path]) => !isPipeline(stream.id) || PIPELINE_VIEWS.includes(path));
   for (const [path, name, key] of shown) onKey(`g ${key}`, name.toLowerCase(), () => go(runHref(stream.id, path ? [path] : [])), 'Run');
   const count = /** @type {Record<string, number>} */ ({ answers: stream.ballot.answers.length, votes: stream.ballot.votes.filter((vote) => !vote.is_void).length });
   return html`<nav class="run-tabs" aria-label="Views of the run">${shown.map(([path, name]) => html`<a href=${runHref(stream.id, path ? [path] : [])}
@@ -117,11 +124,13 @@ const lazily = (name, ask, draw) => whenLoaded(load(`module ${name}`, ask), 'the
 
 /** @param {RunStream} stream */
 function overview(stream) {
-  onKey('j', 'next agent', () => moveFocus('.column h3 a', 1));
-  onKey('k', 'previous agent', () => moveFocus('.column h3 a', -1));
+  const [one, links] = isPipeline(stream.id) ? ['stage', '.stage-link'] : ['agent', '.column h3 a'];
+  onKey('j', `next ${one}`, () => moveFocus(links, 1));
+  onKey('k', `previous ${one}`, () => moveFocus(links, -1));
   const delivery = stream.sections.get('delivery');
   const answer = delivery?.answer ? html`<details class="panel final-answer" open><summary>Final answer of <bdi>${delivery.agent}</bdi></summary>
     ${lazily('markdown', () => import('./markdown.js'), (module) => module.markdown(delivery.markdown, delivery.answer, 2))}</details>` : nothing;
+  if (isPipeline(stream.id)) return html`<h2 class="hidden">Overview</h2>${answer}${lazily('pipeline', () => import('./pipeline.js'), (module) => module.pipelineView(stream))}`;
   return html`<h2 class="hidden">Overview</h2>${ballotStrip(stream)}${answer}${agentColumns(stream)}`;
 }
 
@@ -137,7 +146,6 @@ function body({ stream, info, route }, view) {
     case 'delivery': return lazily(view, () => import('./delivery.js'), (module) => module.deliveryView(stream, { isReadOnly: info.read_only, directory: info.directory, answer }));
     case 'timeline': return lazily(view, () => import('./timeline.js'), (module) => module.timelineView(stream));
     case 'cost': return lazily(view, () => import('./cost.js'), (module) => module.costView(stream));
-    case 'pipeline': return lazily(view, () => import('./pipeline.js'), (module) => module.pipelineView(stream));
     case 'log': return lazily(view, () => import('./log.js'), (module) => module.logView(stream));
     default: return empty('There is no such view.', html`<a href=${runHref(stream.id)}>Overview of the run</a>`);
   }
@@ -173,7 +181,7 @@ export function runView(context) {
   const view = route.parts[2] ?? '';
   const row = rowOf(stream);
   if (stream.state === 'failed') return html`<div class="page"><h1 tabindex="-1">${stream.id}</h1>${failure(stream.error)}<p><a href="#/">All runs</a></p></div>`;
-  agentKeys(stream);
+  if (!isPipeline(stream.id)) agentKeys(stream);
   const isDriven = stream.isLive && !info.read_only && row?.live === true;
   const agent = view === 'agents' ? route.parts[3] ?? null : null;
   return html`<div class="run ${stream.isLive ? 'live' : ''}">${header(context, row)}${tabs(stream, view === 'agents' ? 'none' : view)}

@@ -4,14 +4,16 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get, post, runPath } from './api.js';
 import { empty, failure, icon, state, whenLoaded } from './elements.js';
-import { duration, money, moment, tokens } from './format.js';
+import { counted, duration, money, moment, tokens } from './format.js';
 import { leaveOnEscape, moveFocus, onKey, valueOf } from './keys.js';
 import { forget, load, redraw, refresh } from './redraw.js';
-import { go, runHref } from './router.js';
+import { go, isPipeline, runHref } from './router.js';
 
 const KEY = 'runs';
 /** How often the list is read again while it shows an active run, in milliseconds. */
 const REFRESH_MS = 5000;
+/** The outcome of a pipeline before the person has applied what it made. */
+export const FINISHED = 'finished';
 let filter = '';
 let timer = 0;
 
@@ -39,7 +41,7 @@ function followActive(runs) {
 function runState(run) {
   if (run.live || run.state === 'running') return state('work', run.live ? 'running here' : 'running');
   if (run.state === 'interrupted') return state('wait', 'interrupted');
-  const outcome = run.outcome ?? run.state;
+  const outcome = isPipeline(run.id) && run.outcome === 'delivered' ? FINISHED : run.outcome ?? run.state;
   if (outcome === 'nothing taken' || outcome === 'undone') return state('idle', outcome);
   return state(/^(delivered|answered|ended|finished|partly)/.test(outcome) ? 'done' : 'bad', outcome.replaceAll('_', ' '));
 }
@@ -65,7 +67,9 @@ export const resumeFailure = (id) => (refusal && (!id || refusal.id === id) ? fa
 
 /** @param {RunRow} run @param {string} wanted */
 function matches(run, wanted) {
-  const text = [run.task, run.id, run.state, run.outcome, ...run.agents].join(' ').toLowerCase();
+  // The stages of a pipeline are in its own row, unless they are looked for.
+  if (!wanted && run.pipeline) return false;
+  const text = [run.task, run.id, run.pipeline, run.state, run.outcome, ...run.agents].join(' ').toLowerCase();
   return wanted.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
@@ -82,7 +86,7 @@ function row(run, mayStart) {
   return html`<tr>
     <td class="cell-state">${runState(run)}</td>
     <td class="cell-task"><a class="run-link" href=${runHref(run.id)}><bdi>${run.task || run.id}</bdi></a>
-      <span class="muted sub"><bdi>${run.agents.join(', ')}</bdi>${run.winner && run.outcome !== 'interrupted' ? html` · ${icon('trophy')} <bdi>${run.winner}</bdi>` : nothing}</span></td>
+      <span class="muted sub">${isPipeline(run.id) ? 'pipeline: ' : nothing}<bdi>${run.agents.join(', ')}</bdi>${run.winner && run.outcome !== 'interrupted' ? html` · ${icon('trophy')} <bdi>${run.winner}</bdi>` : nothing}</span></td>
     <td class="num">${moment(run.started)}</td>
     <td class="num">${duration(time(run))}</td>
     <td class="num">${tokens(run.tokens)}</td>
@@ -104,7 +108,7 @@ function table(runs, info) {
       <th scope="col" class="num">Time</th><th scope="col" class="num">Tokens</th><th scope="col" class="num">Cost</th>
       <th scope="col"><span class="hidden">Actions</span></th></tr></thead>
     <tbody>${shown.map((run) => row(run, !info.read_only))}</tbody></table></div>
-    <p class="muted count">${shown.length === runs.length ? `${runs.length} runs` : `${shown.length} of ${runs.length} runs`}</p>`;
+    <p class="muted count">${filter ? `${shown.length} of ${runs.length} runs, stages of pipelines among them` : counted(shown.length, 'run')}</p>`;
 }
 
 /** @param {{info: Info}} context */

@@ -6,6 +6,7 @@ import { post, runPath } from './api.js';
 import { failure } from './elements.js';
 import { leaveOnEscape, onKey, valueOf } from './keys.js';
 import { redraw } from './redraw.js';
+import { isPipeline } from './router.js';
 
 /** Time in which the second step of a stop must follow, in milliseconds. */
 const CONFIRM_MS = 5000;
@@ -24,13 +25,19 @@ async function send(path, body, note) {
   redraw();
 }
 
+/** What follows from a stop. @param {string} run @param {'finish' | 'cancel'} mode */
+function outcome(run, mode) {
+  if (isPipeline(run)) return 'The pipeline stops; it can be continued.';
+  return mode === 'finish' ? 'The run ends with the best answer so far.' : 'The run is cancelled.';
+}
+
 /** The first press asks, the second one within some seconds does it.
  * @param {string} run @param {'finish' | 'cancel'} mode */
 function stop(run, mode) {
   clearTimeout(steering.timer);
   if (steering.asked === mode) {
     steering.asked = '';
-    send(runPath(run, 'stop'), { mode }, mode === 'finish' ? 'The run ends with the best answer so far.' : 'The run is cancelled.');
+    send(runPath(run, 'stop'), { mode }, outcome(run, mode));
   } else {
     steering.asked = mode;
     steering.timer = window.setTimeout(() => {
@@ -41,8 +48,8 @@ function stop(run, mode) {
   redraw();
 }
 
-/** @param {RunStream} stream @param {string | null} agent the agent in view, if it is one */
-export function steeringLine(stream, agent) {
+/** The message to one agent or to all. @param {RunStream} stream @param {string | null} agent the agent in view, if it is one */
+function messageForm(stream, agent) {
   onKey('s', 'message to the agents', () => document.getElementById('steer')?.focus(), 'Run');
   const to = agent ?? steering.agent;
   const submit = (/** @type {SubmitEvent} */ event) => {
@@ -53,17 +60,23 @@ export function steeringLine(stream, agent) {
     form.reset();
     send(runPath(stream.id, 'messages'), to ? { agent: to, text } : { text }, `Sent to ${to || 'all agents'}; it is read before the next request.`);
   };
+  return html`<form class="row grow" @submit=${submit}><label class="hidden" for="steer-to">To</label>
+    <select id="steer-to" class="input" .value=${to} ?disabled=${agent !== null} @change=${(/** @type {Event} */ event) => {
+      steering.agent = valueOf(event);
+      redraw();
+    }}><option value="" ?selected=${!to}>all agents</option>${stream.agents.map(({ id }) => html`<option value=${id} ?selected=${id === to}>${id}</option>`)}</select>
+    <input id="steer" class="input grow" name="text" autocomplete="off" placeholder="Message to ${to || 'all agents'}" aria-label="Message" @keydown=${leaveOnEscape}>
+    <button class="button">Send</button></form>`;
+}
+
+/** @param {RunStream} stream @param {string | null} agent the agent in view, if it is one */
+export function steeringLine(stream, agent) {
   const stopButton = (/** @type {'finish' | 'cancel'} */ mode, /** @type {string} */ text, /** @type {string} */ sure, look = '') =>
     html`<button class="button ${look}" id="stop-${mode}" type="button" @click=${() => stop(stream.id, mode)}>${steering.asked === mode ? sure : text}</button>`;
+  const hasStages = isPipeline(stream.id);
   return html`<div class="sticky-bar steering" role="region" aria-label="Steering">
-    <form class="row grow" @submit=${submit}><label class="hidden" for="steer-to">To</label>
-      <select id="steer-to" class="input" .value=${to} ?disabled=${agent !== null} @change=${(/** @type {Event} */ event) => {
-        steering.agent = valueOf(event);
-        redraw();
-      }}><option value="" ?selected=${!to}>all agents</option>${stream.agents.map(({ id }) => html`<option value=${id} ?selected=${id === to}>${id}</option>`)}</select>
-      <input id="steer" class="input grow" name="text" autocomplete="off" placeholder="Message to ${to || 'all agents'}" aria-label="Message" @keydown=${leaveOnEscape}>
-      <button class="button">Send</button></form>
-    ${stopButton('finish', 'End with the best', 'Really end now?')}${stopButton('cancel', 'Cancel', 'Really cancel?', 'danger')}
+    ${hasStages ? html`<span class="muted grow">The roles of a pipeline take no messages.</span>` : messageForm(stream, agent)}
+    ${hasStages ? nothing : stopButton('finish', 'End with the best', 'Really end now?')}${stopButton('cancel', 'Cancel', 'Really cancel?', 'danger')}
     ${steering.note ? html`<span class="muted" role="status">${steering.note}</span>` : nothing}
     ${steering.error ? failure(steering.error) : nothing}</div>`;
 }

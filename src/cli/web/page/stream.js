@@ -2,7 +2,7 @@
 // them. Read by `fetch`, because `EventSource` cannot send the token. After a break it resumes after the
 // last section by `Last-Event-ID`; a piece that does not fit is ignored until its section comes.
 
-import { errorOf, headers, runPath } from './api.js';
+import { errorOf, headers, query, runPath } from './api.js';
 
 /** Length at which the text of an agent is cut, and to which, in characters. */
 const TEXT_CHARS_MAX = 64 * 1024;
@@ -11,6 +11,9 @@ const TEXT_CHARS_KEPT = 48 * 1024;
 const RETRY_MS = [250, 500, 1000, 2000, 5000];
 /** A hidden tab closes its connection after this time: browsers open only six to a server. */
 const HIDDEN_MS = 30_000;
+/** Number of streams that all tabs of a browser have open; a tab without one asks again after a wait. */
+const STREAMS = 3;
+const ASK_MS = 1000;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
@@ -34,6 +37,25 @@ export function parseEvents(text, emit) {
     if (event.data || event.name === 'end') emit(event);
   }
   return rest;
+}
+
+/** Takes one of the streams of all tabs. Returns what gives it back; `null` if none is free.
+ * @returns {Promise<(() => void) | null>} */
+async function takeStream() {
+  // Only pages of this machine, or over TLS, have locks.
+  if (!navigator.locks) return () => {};
+  for (let number = 0; number < STREAMS; number += 1) {
+    /** @type {(() => void) | null} */
+    const release = await new Promise((taken) => {
+      navigator.locks.request(`massgen-stream-${number}`, { ifAvailable: true }, (lock) => {
+        if (lock) return new Promise((/** @type {(value: void) => void} */ done) => taken(done));
+        taken(null);
+        return undefined;
+      });
+    });
+    if (release) return release;
+  }
+  return null;
 }
 
 /** The state of one run, as far as the stream has told it. */
@@ -102,8 +124,11 @@ export class RunStream {
   async read() {
     const { signal } = this.controller;
     for (let attempt = 0; !signal.aborted && this.state !== 'ended'; attempt += 1) {
+      const release = await takeStream();
+      let isAsked = false;
       try {
-        if (await this.readOnce(signal)) attempt = 0;
+        if (await this.readOnce(signal, release !== null)) attempt = 0;
+        isAsked = release === null;
       } catch (error) {
         if (signal.aborted) return;
         const status = /** @type {any} */ (error).status;
@@ -113,19 +138,24 @@ export class RunStream {
           this.changed();
           return;
         }
+      } finally {
+        release?.();
       }
       if (signal.aborted || /** @type {string} */ (this.state) === 'ended') return;
-      this.state = 'broken';
-      this.changed();
-      const wait = RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)];
+      if (!isAsked) {
+        this.state = 'broken';
+        this.changed();
+      }
+      const wait = isAsked ? ASK_MS : RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)];
       await new Promise((resolve) => setTimeout(resolve, wait));
     }
   }
 
-  /** Reads one connection to its end; returns whether it brought anything. @param {AbortSignal} signal */
-  async readOnce(signal) {
+  /** Reads one connection to its end; returns whether it brought anything. @param {AbortSignal} signal
+   * @param {boolean} follows whether it stays open while the run goes on */
+  async readOnce(signal, follows) {
     const more = { Accept: 'text/event-stream', ...(this.lastId && { 'Last-Event-ID': this.lastId }) };
-    const address = runPath(this.id, 'stream');
+    const address = runPath(this.id, 'stream') + query(follows ? {} : { follow: false });
     const response = await fetch(address, { signal, headers: headers(more), cache: 'no-store' });
     if (!response.ok || !response.body) throw await errorOf(response);
     this.state = 'live';

@@ -1,0 +1,117 @@
+//! The pipelines of the directory, as the list of runs shows them: a pipeline is a row, which adds up
+//! what the runs of its stages used.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::cli::pipeline::run::pipelines_directory;
+use crate::cli::web::overview::{TASK_CHARS_MAX, state_word};
+use crate::cli::web::server_state::WebServer;
+use crate::error::{ExitStatus, Result};
+use crate::event::{Event, RunEvent};
+use crate::text::truncate;
+use crate::world::io::clock::{LocalDateTime, milliseconds};
+use crate::world::store::event_log;
+use crate::world::store::pipeline_log::{LastLine, last_line};
+use crate::world::store::pipelines::{self, PipelineDir, PipelineRecord};
+use crate::world::store::runs::RunStatus;
+
+/// The pipelines with a log, newest first.
+#[derive(Debug)]
+pub(super) struct ListedPipelines(Vec<ListedPipeline>);
+
+#[derive(Debug)]
+struct ListedPipeline {
+    dir: PipelineDir,
+    record: PipelineRecord,
+    runs: BTreeSet<String>,
+}
+
+impl ListedPipelines {
+    /// Reads the newest pipelines of the server's directory, at most `limit`. Those that came along
+    /// with the project are left out.
+    pub(super) fn read(server: &WebServer, limit: usize) -> Result<Self> {
+        let all = pipelines::list(&pipelines_directory(server.host()))?;
+        let logged = all.into_iter().filter(PipelineDir::has_log);
+        let read = |dir: PipelineDir| {
+            let record = dir.record().ok()?;
+            let runs = dir.runs().unwrap_or_default();
+            Some(ListedPipeline { dir, record, runs })
+        };
+        Ok(Self(logged.take(limit).filter_map(read).collect()))
+    }
+
+    /// Returns the name of the pipeline of which the run with this name is a stage.
+    pub(super) fn of_run(&self, run: &str) -> Option<String> {
+        let mut all = self.0.iter();
+        let found = all.find(|pipeline| pipeline.runs.contains(run))?;
+        Some(found.dir.name())
+    }
+
+    /// Returns the rows of the list; `runs` are those of the runs.
+    pub(super) fn rows(&self, server: &WebServer, runs: &[Value]) -> Vec<Value> {
+        let all = self.0.iter();
+        all.map(|pipeline| pipeline.row(server, runs)).collect()
+    }
+}
+
+impl ListedPipeline {
+    fn row(&self, server: &WebServer, runs: &[Value]) -> Value {
+        let Self { dir, record, .. } = self;
+        let last = last_line(dir);
+        let outcome = last.as_ref().and_then(ended_status);
+        let state = match outcome {
+            Some(_) => RunStatus::Ended,
+            None if event_log::is_written(&dir.events_file()) => RunStatus::Running,
+            None => RunStatus::Interrupted,
+        };
+        let began = LocalDateTime::parse(&record.began);
+        let ended = last
+            .map(|last| last.at)
+            .filter(|_| state == RunStatus::Ended);
+        let duration = began.zip(ended).map(|(began, ended)| ended.since(&began));
+        let name = Value::from(dir.name());
+        let tokens = used(runs, &name, "tokens").filter_map(Value::as_u64);
+        let costs = used(runs, &name, "cost_usd").filter_map(Value::as_f64);
+        let is_live = server.runs().is_live(&dir.name());
+        // One that met a limit is continued in a terminal, which gives it another one.
+        let is_over = matches!(outcome, Some(ExitStatus::Delivered | ExitStatus::Limit));
+        json!({
+            "id": name,
+            "session": null,
+            "pipeline": null,
+            "task": truncate(&record.task, TASK_CHARS_MAX),
+            "state": state_word(state),
+            "agents": record.roles,
+            "started": record.began,
+            "duration_ms": duration.map(milliseconds),
+            "tokens": tokens.sum::<u64>(),
+            "cost_usd": costs.reduce(|sum, cost| sum + cost),
+            "outcome": outcome,
+            "winner": null,
+            "live": is_live,
+            "resumable": state != RunStatus::Running && !is_live && !is_over,
+        })
+    }
+}
+
+/// Returns what the runs of the stages of a pipeline used.
+fn used<'r>(
+    runs: &'r [Value],
+    pipeline: &'r Value,
+    field: &'static str,
+) -> impl Iterator<Item = &'r Value> {
+    let own = runs
+        .iter()
+        .filter(move |run| run.get("pipeline") == Some(pipeline));
+    own.filter_map(move |run| run.get(field))
+}
+
+/// Returns how the pipeline ended, if that is its last line.
+fn ended_status(last: &LastLine) -> Option<ExitStatus> {
+    if let Event::Run(RunEvent::RunEnded { status, .. }) = &last.event {
+        return Some(*status);
+    }
+    None
+}

@@ -1,0 +1,91 @@
+//! What the page follows by an event log: a run, or a pipeline, whose stages are runs.
+
+use std::io::BufRead;
+
+use hyper::StatusCode;
+
+use crate::cli::pipeline::run::pipelines_directory;
+use crate::cli::web::overview::run_blocking;
+use crate::cli::web::reply::{ApiError, ApiResult};
+use crate::cli::web::server_state::WebServer;
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::store::event_log::{self, LogReader};
+use crate::world::store::pipelines::{self, PipelineDir};
+use crate::world::store::runs::{self, RunDir};
+
+/// A run or a pipeline with an event log.
+#[derive(Clone, Debug)]
+pub(super) struct LoggedRun {
+    name: String,
+    events: AbsPath,
+}
+
+impl LoggedRun {
+    /// Finds the run or the pipeline with this name in the directory of its kind.
+    pub(super) fn find(name: &str, place: &AbsPath) -> Result<Option<Self>> {
+        let events = if pipelines::is_name(name) {
+            let found = pipelines::find_by_name(name, place)?;
+            let found = found.filter(PipelineDir::has_log);
+            found.map(|pipeline| pipeline.events_file())
+        } else {
+            runs::find_by_name(name, place)?.map(|run| run.events_file())
+        };
+        Ok(events.map(|events| Self {
+            name: name.to_owned(),
+            events,
+        }))
+    }
+
+    /// Returns its name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the path of its log.
+    pub(super) fn events(&self) -> &AbsPath {
+        &self.events
+    }
+
+    /// Opens its log.
+    pub(super) fn open_log(&self) -> Result<LogReader<impl BufRead + use<>>> {
+        event_log::open(&self.events)
+    }
+
+    /// Returns whether a process writes its log.
+    pub(super) fn is_written(&self) -> bool {
+        event_log::is_written(&self.events)
+    }
+}
+
+/// Finds the run with this name.
+pub(super) async fn find_run(server: &WebServer, id: String) -> ApiResult<RunDir> {
+    let logs = server.logs_directory();
+    let wanted = id.clone();
+    let finding = move || {
+        let found = runs::find_by_name(&wanted, &logs)?;
+        Ok(found.map(|run| (run.has_log(), run)))
+    };
+    match run_blocking(finding).await? {
+        Some((true, run)) => Ok(run),
+        Some((false, _)) => {
+            let message = format!("the run `{id}` has no log yet");
+            Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message))
+        }
+        None => Err(ApiError::not_found(format!("no run `{id}`"))),
+    }
+}
+
+/// Finds the run or the pipeline with this name.
+pub(super) async fn find_logged(server: &WebServer, id: String) -> ApiResult<LoggedRun> {
+    if !pipelines::is_name(&id) {
+        let run = find_run(server, id).await?;
+        return Ok(LoggedRun {
+            name: run.name(),
+            events: run.events_file(),
+        });
+    }
+    let (pipelines, wanted) = (pipelines_directory(server.host()), id.clone());
+    let found = run_blocking(move || LoggedRun::find(&wanted, &pipelines)).await?;
+    found.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))
+}

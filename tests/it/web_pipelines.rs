@@ -1,0 +1,202 @@
+//! `massgen web`: pipelines that the page starts, answers, cancels and continues.
+
+use serde_json::{Value, json};
+
+use crate::pipeline::{does, pipeline, writes};
+use crate::project::Project;
+use crate::scripted_team::agent;
+use crate::web_server::{StreamClient, WebServer};
+
+/// What the first role answers, with a question to the person.
+const UNDERSTOOD: &str = "A file is wanted.\\n\\n## Open questions\\n\\n- Which colour?\\n  \
+                          assumption: red\\n";
+
+/// Returns a project with a pipeline of two roles: the first asks the person, and the second asks for
+/// approval before it writes.
+fn project() -> Project {
+    let agents = [
+        agent("understand", "", &does("", UNDERSTOOD)),
+        agent(
+            "implementer",
+            "",
+            &does(&writes("implementer/a.txt", "a\\n"), "wrote it"),
+        ),
+    ];
+    let keys = "stages: [understand, implementer]\nmax_iterations: 1\nproject: none";
+    let rest = "permissions: {ask: [write_file]}";
+    Project::new()
+        .file("line.yaml", pipeline(keys, &agents, rest))
+        .file("other.yaml", pipeline(keys, &agents, "delivery: review"))
+}
+
+/// Answers the question of this kind that waits.
+#[track_caller]
+fn answer(server: &WebServer, run: &str, page: &mut StreamClient, kind: &str, answer: &str) {
+    let question = page.question(kind);
+    let id = question["id"].as_str().unwrap();
+    let route = if kind == "approval" {
+        "approvals"
+    } else {
+        "questions"
+    };
+    let reply = server.post(
+        &format!("/api/runs/{run}/{route}/{id}"),
+        &json!({ "answer": answer }),
+    );
+    assert_eq!(reply.status, 200, "{reply:?}");
+}
+
+fn row(server: &WebServer, id: &str) -> Value {
+    let list = server.get("/api/runs").json();
+    let mut rows = list["runs"].as_array().unwrap().iter();
+    let found = rows.find(|row| row["id"] == id);
+    found.unwrap_or_else(|| panic!("{id}: {list}")).clone()
+}
+
+/// Takes one file of what a pipeline made, and undoes that.
+#[track_caller]
+fn check_delivery(server: &WebServer, run: &str) {
+    let diff = server.get(&format!("/api/runs/{run}/diff")).json();
+    assert_eq!(diff["state"], "offered", "{diff}");
+    let files = diff["files"].as_array().unwrap().iter();
+    let paths: Vec<&str> = files.map(|file| file["path"].as_str().unwrap()).collect();
+    assert!(
+        paths.contains(&"implementer/a.txt") && paths.contains(&"TASK.md"),
+        "{paths:?}"
+    );
+    let taken = json!({"files": [{"path": "implementer/a.txt", "take": true}]});
+    let target = format!("/api/runs/{run}/delivery");
+    let delivered = server.post(&target, &taken);
+    assert_eq!(delivered.status, 200, "{delivered:?}");
+    let file = server.project.path("implementer/a.txt");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "a\n");
+    assert!(!server.project.path("TASK.md").exists());
+    let diff = server.get(&format!("/api/runs/{run}/diff")).json();
+    assert_eq!(diff["applied"][0]["state"], "applied", "{diff}");
+    let undone = server.post(&format!("/api/runs/{run}/undo"), &json!({}));
+    assert_eq!(undone.status, 200, "{undone:?}");
+    assert!(!file.exists());
+}
+
+#[test]
+fn a_pipeline_is_started_cancelled_and_continued_at_the_page() {
+    let server = WebServer::start(project(), &["--config", "line.yaml"]);
+    let team = server.get("/api/info").json()["teams"][0].clone();
+    assert_eq!(
+        team["stages"],
+        json!(["understand", "implementer"]),
+        "{team}"
+    );
+    let dry = json!({"task": "make a", "dry_run": true});
+    let dry = server.post("/api/runs", &dry);
+    assert!(dry.body.contains("implementer"), "{dry:?}");
+    let run = server.start_run(&json!({"task": "make a"}));
+    assert!(run.starts_with("pipeline_"), "{run}");
+    let mut page = server.stream(&run, None);
+    answer(&server, &run, &mut page, "open", "blue");
+    page.question("approval");
+    let stages = page.sections["pipeline"]["stages"].clone();
+    assert_eq!(stages[0]["state"], "merged", "{stages}");
+    assert_eq!(stages[1]["role"], "implementer", "{stages}");
+    assert_eq!(stages[1]["state"], "working", "{stages}");
+    let of_stage = stages[1]["runs"][0].as_str().unwrap();
+    assert_eq!(row(&server, of_stage)["pipeline"], json!(run));
+    assert_eq!(row(&server, of_stage)["resumable"], false);
+    let live = row(&server, &run);
+    assert_eq!(
+        (&live["live"], &live["state"]),
+        (&json!(true), &json!("running")),
+        "{live}"
+    );
+    let message = server.post(&format!("/api/runs/{run}/messages"), &json!({"text": "hi"}));
+    assert_eq!(message.status, 409, "{message:?}");
+
+    let cancel = json!({"mode": "cancel"});
+    let stopped = server.post(&format!("/api/runs/{run}/stop"), &cancel);
+    assert_eq!(stopped.status, 200, "{stopped:?}");
+    page.read_to_end();
+    assert_eq!(
+        page.sections["run"]["status"], "interrupted",
+        "{:#?}",
+        page.sections["run"]
+    );
+    let ended = server.stream(&run, None).read_to_end();
+    assert_eq!(ended.last().unwrap().name, "end", "{ended:?}");
+
+    let resumed = loop {
+        // The pipeline has ended a moment later than its log.
+        let reply = server.post(&format!("/api/runs/{run}/continue"), &json!({}));
+        if reply.status == 200 || !reply.body.contains("another process") {
+            break reply;
+        }
+    };
+    assert_eq!(
+        (resumed.status, &resumed.json()["run"]),
+        (200, &json!(run)),
+        "{resumed:?}"
+    );
+    let mut page = server.stream(&run, None);
+    answer(&server, &run, &mut page, "approval", "once");
+    page.read_to_end();
+    assert_eq!(
+        page.sections["run"]["status"], "delivered",
+        "{:#?}",
+        page.sections["run"]
+    );
+    let stages = &page.sections["pipeline"]["stages"];
+    assert_eq!(stages.as_array().unwrap().len(), 2, "{stages}");
+    assert_eq!(stages[1]["state"], "merged", "{stages}");
+    assert_eq!(stages[1]["runs"][0], json!(of_stage), "{stages}");
+    assert_eq!(page.sections["approvals"], json!([]));
+    assert!(
+        page.sections["delivery"]["answer"]
+            .as_str()
+            .unwrap()
+            .contains("wrote it")
+    );
+    let done = row(&server, &run);
+    assert_eq!(
+        (&done["outcome"], &done["resumable"]),
+        (&json!("delivered"), &json!(false)),
+        "{done}"
+    );
+    check_delivery(&server, &run);
+    let branches = server
+        .project
+        .path(".massgen/pipelines")
+        .join(&run)
+        .join("hub.git");
+    let shared = crate::pipeline::git_in(&branches, &["show", "main:SHARED_UNDERSTANDING.md"]);
+    assert!(shared.contains("the user: blue"), "{shared}");
+}
+
+#[test]
+fn a_pipeline_of_a_terminal_is_shown_and_continued_only_with_its_own_config() {
+    let project = project()
+        .retyped(["--config", "line.yaml", "make a"])
+        .success()
+        .then(["web"]);
+    let server = WebServer::start(project, &["--config", "other.yaml"]);
+    let list = server.get("/api/runs").json();
+    let rows = list["runs"].as_array().unwrap().clone();
+    let run = rows
+        .iter()
+        .find(|row| row["id"].as_str().unwrap().starts_with("pipeline_"));
+    let run = run.unwrap_or_else(|| panic!("{list}"))["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut page = server.stream(&run, None);
+    page.read_to_end();
+    let stages = &page.sections["pipeline"]["stages"];
+    assert_eq!(stages[0]["state"], "merged", "{stages}");
+    let log = server.get(&format!("/api/runs/{run}/log")).json();
+    assert_eq!(log["events"][0]["type"], "run_started", "{log}");
+    let refused = server.post(&format!("/api/runs/{run}/continue"), &json!({}));
+    assert_eq!(refused.status, 409, "{refused:?}");
+    assert!(refused.body.contains("massgen web --config"), "{refused:?}");
+    for other in ["pipeline_1", "pipeline_..", "pipeline_1/../x"] {
+        let reply = server.get(&format!("/api/runs/{other}/stream"));
+        assert_eq!(reply.status, 404, "{other}: {reply:?}");
+    }
+}
