@@ -129,7 +129,7 @@ unprivileged() {
   )
   if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
     chosen=(
-      --skip tidy:: --skip docs:: --skip web_page:: --skip config::cases_give_the_findings
+      --skip tidy:: --skip docs:: --skip browser:: --skip config::cases_give_the_findings
       --skip config::every_file_below_configs --skip config::the_reference_is_what
     )
   fi
