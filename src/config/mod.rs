@@ -338,7 +338,10 @@ impl Config {
     /// Returns the machines whose engines run the agents' containers, without duplicates; `None` is
     /// the engine of the user's environment.
     pub fn engine_hosts(&self) -> BTreeSet<Option<&SshEngineHost>> {
-        let commands = self.agents.iter().filter_map(|agent| agent.commands.as_ref());
+        let commands = self
+            .agents
+            .iter()
+            .filter_map(|agent| agent.commands.as_ref());
         let containers = commands.filter_map(|commands| commands.mode.container());
         containers.map(|docker| docker.host.as_ref()).collect()
     }

@@ -432,7 +432,8 @@ fn messages_of_the_user_are_kept_with_their_readers() {
 fn a_stage_that_begins_again_keeps_its_runs_and_drops_what_they_asked() {
     let works = json!({"type": "pipeline", "step": "works", "iteration": 1, "role": "r", "stage": 1,
         "stages": 2, "agents": ["a"]});
-    let run = |name: &str| json!({"type": "pipeline", "step": "stage_run", "role": "r", "run": name});
+    let run =
+        |name: &str| json!({"type": "pipeline", "step": "stage_run", "role": "r", "run": name});
     let view = fold(&[
         start_event(&["a", "b"]),
         works.clone(),
