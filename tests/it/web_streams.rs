@@ -286,7 +286,15 @@ fn ctrl_c_stops_the_runs_of_the_page_and_ends_their_streams() {
 fn streams_are_limited_and_end_with_the_server() {
     let server = started();
     let run = server.start_run(&json!({"task": "speak"}));
-    let mut open: Vec<_> = (0..32).map(|_| server.stream(&run, None)).collect();
+    // At once: the run may not last until they were opened one after another.
+    let mut open: Vec<_> = thread::scope(|scope| {
+        let opening = (0..32).map(|_| scope.spawn(|| server.stream(&run, None)));
+        let opening: Vec<_> = opening.collect();
+        opening
+            .into_iter()
+            .map(|stream| stream.join().unwrap())
+            .collect()
+    });
     let target = format!("/api/runs/{run}/stream");
     let refused = server.get(&target);
     assert_eq!(refused.status, 503, "{refused:?}");

@@ -16,7 +16,9 @@ use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes
 use crate::world::exec::folding::expect_one_spelling;
 use crate::world::exec::masks::masks;
 use crate::world::exec::process_report::process_observation;
-use crate::world::exec::tool_result::{ToolError, ToolResult, cannot_run, display_path};
+use crate::world::exec::tool_result::{
+    ToolError, ToolResult, cannot_complete, cannot_run, display_path,
+};
 use crate::world::sandbox::exec_backend::ExecCommand;
 use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -74,7 +76,7 @@ pub(super) fn run_to_completion(
             overlay: gate.overlay(),
         };
         let finished = commands.backend().run(&command, wait);
-        finished.map_err(|error| cannot_run(&error))
+        finished.map_err(|error| cannot_complete(&error))
     })?;
     if let Some(proxy) = &network {
         aftermath.note_refused_hosts(&proxy.visits());

@@ -4,7 +4,7 @@ use crate::world::access::gate::Gate;
 use crate::world::exec::command::{
     LEFT_OUT_TOLD_MAX, ShellInvocation, command_context, commands, run_and_sync,
 };
-use crate::world::exec::tool_result::{ToolError, cannot_run};
+use crate::world::exec::tool_result::{ToolError, cannot_complete, cannot_run};
 use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{ExitReason, ProcessStreams};
@@ -40,7 +40,7 @@ pub(super) fn pass_through(
                 interrupt,
                 network.as_deref(),
             );
-            ended.map_err(|error| cannot_run(&error))
+            ended.map_err(|error| cannot_complete(&error))
         })?;
     if let Some(proxy) = &network {
         aftermath.note_refused_hosts(&proxy.visits());

@@ -197,6 +197,11 @@ pub(super) fn json_names<'r>(rels: impl IntoIterator<Item = &'r RelPath>) -> Val
     names.into()
 }
 
+/// Returns the error for a command that could not be started, or was lost while it ran.
+pub(super) fn cannot_complete(why: &dyn std::fmt::Display) -> ToolError {
+    ToolError::failed(format!("the command did not run to its end: {why}"))
+}
+
 /// Returns the error that a command could not be run because of `why`.
 pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> ToolError {
     ToolError::failed(format!("the command was not run: {why}"))
