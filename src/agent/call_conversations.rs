@@ -5,6 +5,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -108,6 +109,22 @@ impl CallConversations {
     fn recorded(&self, call_id: &str, subagent: &SubagentId) -> Option<&RecordedSubagent> {
         let mut recorded = self.recorded.iter();
         recorded.find(|recorded| recorded.call_id == call_id && recorded.subagent == *subagent)
+    }
+
+    /// Like [`Self::run`], until `cancelled` is complete.
+    pub(super) async fn run_until(
+        &self,
+        call_id: &str,
+        setup: ConversationSetup,
+        cancelled: BoxFuture<'_, ()>,
+    ) -> SubagentReport {
+        let token = CancellationToken::new();
+        let mut running = Box::pin(self.run(call_id, setup, &token));
+        tokio::select! {
+            report = &mut running => return report,
+            () = cancelled => token.cancel(),
+        }
+        running.await
     }
 
     /// Runs one conversation, and reports it. One that had ended before the run was interrupted is

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio_util::sync::CancellationToken;
 
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
@@ -78,15 +77,8 @@ impl MediaCall {
             seconds_max: MEDIA_SECONDS_MAX,
             limit: "the limit of a request for media",
         };
-        let token = CancellationToken::new();
-        let mut running = Box::pin(self.conversations.run(call_id, setup, &token));
-        let report = tokio::select! {
-            report = &mut running => report,
-            () = cancelled => {
-                token.cancel();
-                running.await
-            }
-        };
+        let running = self.conversations.run_until(call_id, setup, cancelled);
+        let report = running.await;
         match (report.status, request.take_content(), report.reason) {
             (SubagentStatus::Completed, Some(content), _) => Ok(content),
             (_, _, Some(reason)) => Err(reason),

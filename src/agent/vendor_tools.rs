@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio_util::sync::CancellationToken;
 
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
@@ -99,15 +98,8 @@ impl VendorToolCall {
             seconds_max: VENDOR_REQUEST_SECONDS_MAX,
             limit: "the limit of a request for a vendor's tool",
         };
-        let token = CancellationToken::new();
-        let mut running = Box::pin(self.conversations.run(call_id, setup, &token));
-        let report = tokio::select! {
-            report = &mut running => report,
-            () = cancelled => {
-                token.cancel();
-                running.await
-            }
-        };
+        let running = self.conversations.run_until(call_id, setup, cancelled);
+        let report = running.await;
         match (report.status, report.reason) {
             (SubagentStatus::Completed, _) => Ok(report.answer),
             (_, Some(reason)) => Err(reason),

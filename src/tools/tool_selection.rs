@@ -133,8 +133,8 @@ impl ToolSelection<'_> {
     }
 }
 
-/// Returns whether a tool of massgen's for agents has this name.
-pub fn is_own_tool(name: &str) -> bool {
+/// Returns the tools of massgen's for agents.
+pub fn own_tools() -> impl Iterator<Item = &'static ToolSpec> {
     let tables = [
         TOOLS,
         COMMANDS,
@@ -144,8 +144,12 @@ pub fn is_own_tool(name: &str) -> bool {
         MEDIA,
         SUBAGENTS,
     ];
-    let mut tools = tables.into_iter().flatten();
-    tools.any(|tool| names_tool(name, tool))
+    tables.into_iter().flatten()
+}
+
+/// Returns whether a tool of massgen's for agents has this name.
+pub fn is_own_tool(name: &str) -> bool {
+    own_tools().any(|tool| names_tool(name, tool))
 }
 
 /// Returns whether a list of tools names one of `tools`.

@@ -23,8 +23,8 @@ use crate::permissions::folded::FoldedPath;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::served::{CUSTOM_PREFIX, SERVED_PREFIX, is_served_name};
-use crate::tools::spec::{COMMANDS, MEDIA, PAGES, PLANNING, SUBAGENTS, TOOLS, VENDOR_TOOLS};
-use crate::tools::tool_selection::names_tool;
+use crate::tools::spec::TOOLS;
+use crate::tools::tool_selection::{is_own_tool, own_tools};
 
 /// The number of calls after which an agent pauses for a test, unless the config says otherwise.
 const DEBUG_DELAY_CALLS_DEFAULT: u32 = 3;
@@ -408,25 +408,12 @@ impl ConfigChecker<'_> {
                 .any(|tool| tool == name)
         };
         for text in &texts {
-            let own = || {
-                let tables = [
-                    TOOLS,
-                    COMMANDS,
-                    PLANNING,
-                    PAGES,
-                    VENDOR_TOOLS,
-                    MEDIA,
-                    SUBAGENTS,
-                ];
-                tables.into_iter().flatten()
-            };
-            let is_known =
-                is_custom(text.written) || own().any(|tool| names_tool(text.written, tool));
+            let is_known = is_custom(text.written) || is_own_tool(text.written);
             if is_known || is_own(text.written) || is_served_name(text.written) {
                 continue;
             }
             let message = format!("massgen has no file tool {}", quote(text.written));
-            let known = own().map(|tool| tool.name);
+            let known = own_tools().map(|tool| tool.name);
             let finding = match nearest(text.written, known) {
                 Some(near) => Diagnostic::error(&text.path, message)
                     .with_suggestion(format!("did you mean `{near}`?")),

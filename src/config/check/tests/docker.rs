@@ -121,7 +121,7 @@ fn what_cannot_be_meant_is_refused_at_its_place() {
     refuses(
         "command_line_docker_host: 'ssh://-oProxyCommand=id'",
         "host",
-        "is not the address of a machine",
+        "`ssh://-oProxyCommand=id` is not the address of a machine",
     );
     refuses("command_line_docker_cpu_limit: 0", "cpu_limit", "");
     refuses("command_line_docker_memory_limit: 1k", "memory_limit", "");
