@@ -117,10 +117,8 @@ fn nested_refusals(observation: &Observation) -> Vec<NestedRefusal> {
 fn has_lasting_outside_effects(call: &Result<ToolCall, String>) -> bool {
     match call {
         Ok(ToolCall::CallServer(call)) => call.outside == OutsideEffects::Some,
-        // What subagents have done is in the workspace, which is never reset.
-        Ok(ToolCall::SpawnSubagents { .. }) => true,
-        // The vendor was paid for it.
-        Ok(ToolCall::AskVendor { .. }) => true,
+        // What subagents have done is in the workspace, which is never reset; a vendor was paid.
+        Ok(ToolCall::SpawnSubagents { .. } | ToolCall::AskVendor { .. }) => true,
         Ok(_) | Err(_) => false,
     }
 }

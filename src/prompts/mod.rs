@@ -604,8 +604,8 @@ mod tests {
             [(true, 2, true), (true, 1, false), (false, 2, false)]
         {
             let input = SystemPromptInput {
-                merges_files,
                 agents,
+                merges_files,
                 ..standing(&places, &planning)
             };
             let text = final_system(&input, &[]);

@@ -696,9 +696,12 @@ fn the_next_run_removes_what_a_dead_one_has_left_and_no_other() {
     let alive = scene.open();
     let state = scene.path("project/.massgen").display().to_string();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap();
+    let template = "{{index .Config.Labels \"massgen.machine\"}}";
+    let machine = daemon.says(&["inspect", "--format", template, alive.name()]);
     let plant = |name: &str, state: &str, started: &str| {
         let labels = [
             format!("massgen.state={state}"),
+            format!("massgen.machine={machine}"),
             "massgen.pid=1".to_owned(),
             format!("massgen.pid.namespace={}", namespace.display()),
             format!("massgen.pid.started={started}"),

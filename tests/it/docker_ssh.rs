@@ -306,7 +306,7 @@ fn what_cannot_be_reached_or_kept_is_refused_with_a_reason() {
     write_ssh(
         dir,
         "no-key",
-        &format!("{anyone} -o IdentitiesOnly=yes -i /dev/null"),
+        &format!("{anyone} -o PubkeyAuthentication=no"),
         port,
     );
     write_ssh(

@@ -162,15 +162,13 @@ impl MediaClient {
 }
 
 fn image_body(model: &str, order: &MediaOrder) -> Value {
-    let mut body = json!({"model": model, "prompt": order.prompt, "n": 1});
     // The older models have another way to say that the image is part of the reply.
     let (name, value) = if model.starts_with("dall-e") {
         ("response_format", "b64_json")
     } else {
         ("output_format", order.format)
     };
-    body[name] = json!(value);
-    body
+    json!({"model": model, "prompt": order.prompt, "n": 1, name: value})
 }
 
 fn speech_body(model: &str, order: &MediaOrder) -> Value {

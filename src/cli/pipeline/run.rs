@@ -131,7 +131,9 @@ pub(crate) async fn begin(
     if let OutputMode::Page(_) = reader {
         company.notes = notes;
     } else {
-        notes.iter().for_each(|note| output.warning(note));
+        for note in &notes {
+            output.warning(note);
+        }
     }
     Box::pin(stage.run(company, ground, stop, output, reader)).await
 }

@@ -41,6 +41,23 @@ pub(super) struct CopyRoute<'a> {
     pub(super) existing: ExistingTarget,
 }
 
+impl<'a> CopyRoute<'a> {
+    /// Creates a route.
+    pub(super) fn new(
+        gate: &'a Gate,
+        source: &'a ResolvedPath,
+        destination: &'a ResolvedPath,
+        existing: ExistingTarget,
+    ) -> Self {
+        Self {
+            gate,
+            source,
+            destination,
+            existing,
+        }
+    }
+}
+
 /// Implements `copy_file`.
 pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
     let CopyRoute {

@@ -198,24 +198,14 @@ fn carry_out(
             source,
             destination,
             existing,
-        } => copy::copy_file(CopyRoute {
-            gate,
-            source: &source,
-            destination: &destination,
-            existing,
-        }),
+        } => copy::copy_file(CopyRoute::new(gate, &source, &destination, existing)),
         Action::CopyFilesBatch {
             source,
             destination,
             selection,
             existing,
         } => {
-            let route = CopyRoute {
-                gate,
-                source: &source,
-                destination: &destination,
-                existing,
-            };
+            let route = CopyRoute::new(gate, &source, &destination, existing);
             copy::copy_files_batch(route, &selection)
         }
         Action::DeleteFile { path, recursion } => delete::delete_file(gate, &path, recursion),

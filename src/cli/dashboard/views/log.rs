@@ -87,14 +87,14 @@ fn run_line(event: &Event) -> Option<(TextStyle, String)> {
         Event::Pipeline(PipelineEvent::Works { role, .. }) => {
             (TextStyle::Strong, format!("stage: {role}"))
         }
-        Event::Pipeline(PipelineEvent::StageRun { .. }) => return None,
         Event::Pipeline(PipelineEvent::Merged { role, .. }) => {
             (TextStyle::Good, format!("merged: {role}"))
         }
         Event::Pipeline(PipelineEvent::Refused { role, reason, .. }) => {
             (TextStyle::Warn, format!("not merged: {role}: {reason}"))
         }
-        Event::Run(_)
+        Event::Pipeline(PipelineEvent::StageRun { .. })
+        | Event::Run(_)
         | Event::Model(_)
         | Event::Tool(_)
         | Event::Subagent(_)

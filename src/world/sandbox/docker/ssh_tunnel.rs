@@ -17,6 +17,7 @@ use crate::path::AbsPath;
 use crate::text::single_line;
 use crate::world::sys::environment::ProcessEnvironment;
 use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
+use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::StagingDirectory;
 
 /// Timeout for `ssh` to connect, through all jump hosts.
@@ -148,6 +149,8 @@ impl SshTunnel {
     }
 
     async fn connect(&self) -> Result<SshProcess> {
+        // An `ssh` that was killed leaves its socket, and the next one would not take its place.
+        clear::remove(&self.control())?;
         let control = format!("ControlPath={}", self.control());
         let port = self.host.port().map(|port| port.to_string());
         let script = find_socket(self.host.socket());

@@ -162,14 +162,17 @@ impl AgentContainer {
         };
         *sent = SentFiles::default();
         drop(sent);
-        match fault {
-            TransferFault::Engine(error) if is_missing(&error) && guard.is_open() => {
-                drop(guard);
-                self.recreate()?;
-                Err(Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again"))
-            }
-            fault => Err(self.transfer_error("the files cannot be sent", fault)),
+        if let TransferFault::Engine(error) = &fault
+            && is_missing(error)
+            && guard.is_open()
+        {
+            drop(guard);
+            self.recreate()?;
+            return Err(
+                Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again")
+            );
         }
+        Err(self.transfer_error("the files cannot be sent", fault))
     }
 
     fn send_changes(

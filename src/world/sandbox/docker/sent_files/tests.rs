@@ -2,7 +2,6 @@
 #![expect(clippy::disallowed_methods, reason = "a test makes its own tree")]
 
 use std::fs::{self, Permissions};
-use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::result::Result;
@@ -414,8 +413,9 @@ fn a_link_here_is_never_followed() {
     );
 }
 
-#[test]
-fn malformed_archives_are_refused_as_a_whole() {
+/// Returns archives that are refused, with a part of the reason: what they hold after the directories
+/// `ws` and `ws/dir`.
+fn malformed_archives() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let pax = |text: &str| {
         let length = text.len() + 3;
         entry(
@@ -425,7 +425,7 @@ fn malformed_archives_are_refused_as_a_whole() {
             b"",
         )
     };
-    let cases: Vec<(&str, Vec<Vec<u8>>)> = vec![
+    vec![
         ("leads out", vec![file("/etc/passwd", "x")]),
         ("leads out", vec![file("../ws/a", "x")]),
         ("leads out", vec![file("other", "x")]),
@@ -486,10 +486,14 @@ fn malformed_archives_are_refused_as_a_whole() {
                 file("ws/b", &"b".repeat((1 << 19) + 1)),
             ],
         ),
-    ];
+    ]
+}
+
+#[test]
+fn malformed_archives_are_refused_as_a_whole() {
     let trees = Trees::new();
     let before = trees.listing("");
-    for (why, entries) in cases {
+    for (why, entries) in malformed_archives() {
         let mut all = vec![dir("ws/"), dir("ws/dir/")];
         all.extend(entries);
         let refused = trees.receive(&archive(&all)).unwrap_err();
@@ -614,9 +618,8 @@ fn files_may_be_larger_than_a_chunk() {
         fs::read_to_string(trees.path("p/ws/old").as_path()).unwrap(),
         long
     );
-    let mut script = fs::File::create(trees.path("p/ws/run").as_path()).unwrap();
-    script.write_all(b"#!/bin/sh\n").unwrap();
     let run = trees.path("p/ws/run");
+    fs::write(run.as_path(), "#!/bin/sh\n").unwrap();
     fs::set_permissions(run.as_path(), Permissions::from_mode(0o751)).unwrap();
     assert!(matches!(
         trees.view()[&run].what,
