@@ -258,8 +258,8 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_told() {
     let began = Instant::now();
     let lost = thread::scope(|scope| {
         let running = scope.spawn(|| run(&scene, &container, &reachable, "touch begun; sleep 300"));
-        let begun = scene.workspace().join("begun");
-        let look = format!("test -e {begun} && echo yes || true");
+        let mark = scene.workspace().join("begun");
+        let look = format!("test -e {mark} && echo yes || true");
         wait_until("a running command", || {
             elsewhere
                 .daemon

@@ -171,8 +171,8 @@ fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
             .iter()
             .filter(|request| request.line.contains(path));
         let read = read.map(|request| request.json().to_string());
-        let read = read.filter(|body| body.contains(said) && body.contains("<vendor_result>"));
-        let read = read.last().unwrap();
+        let mut read = read.filter(|body| body.contains(said) && body.contains("<vendor_result>"));
+        let read = read.next_back().unwrap();
         assert!(
             said.contains("42") || read.contains(&format!("A page: {PAGE}")),
             "{read}"
