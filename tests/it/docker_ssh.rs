@@ -286,6 +286,8 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_told() {
     elsewhere.server.process.kill().unwrap();
     elsewhere.server.process.wait().unwrap();
     elsewhere.cut();
+    let lost = run(&scene, &container, &reachable, "true").unwrap_err();
+    assert!(lost.contains("ssh://build1"), "{lost}");
     let gone = run(&scene, &container, &reachable, "true").unwrap_err();
     assert!(
         gone.contains("ssh://build1") && gone.contains("refused"),
