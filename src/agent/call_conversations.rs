@@ -2,6 +2,7 @@
 //! how they end, and how their events are forwarded. All that they use is charged to the agent, and
 //! they end with the agent's call.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -119,12 +120,8 @@ impl CallConversations {
         cancelled: BoxFuture<'_, ()>,
     ) -> SubagentReport {
         let token = CancellationToken::new();
-        let mut running = Box::pin(self.run(call_id, setup, &token));
-        tokio::select! {
-            report = &mut running => return report,
-            () = cancelled => token.cancel(),
-        }
-        running.await
+        let work = Box::pin(self.run(call_id, setup, &token));
+        cancel_when(cancelled, &token, work).await
     }
 
     /// Runs one conversation, and reports it. One that had ended before the run was interrupted is
@@ -280,6 +277,19 @@ impl CallConversations {
             emit(&self.events, event).await;
         }
     }
+}
+
+/// Awaits `work`, which ends soon after `token` is cancelled; `cancelled` cancels it.
+pub(super) async fn cancel_when<T>(
+    cancelled: BoxFuture<'_, ()>,
+    token: &CancellationToken,
+    mut work: Pin<Box<impl Future<Output = T>>>,
+) -> T {
+    tokio::select! {
+        done = &mut work => return done,
+        () = cancelled => token.cancel(),
+    }
+    work.await
 }
 
 /// Returns the end of a conversation whose time of `allowed` is over.

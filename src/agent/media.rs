@@ -10,7 +10,6 @@ use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
 use crate::backend::remote::media::{MediaClient, MediaRequest};
 use crate::backend::{AvailableModel, Backend};
-use crate::event::SubagentStatus;
 use crate::id::SubagentId;
 use crate::tools::call::SubagentTask;
 use crate::tools::media::MediaOrder;
@@ -79,11 +78,9 @@ impl MediaCall {
         };
         let running = self.conversations.run_until(call_id, setup, cancelled);
         let report = running.await;
-        match (report.status, request.take_content(), report.reason) {
-            (SubagentStatus::Completed, Some(content), _) => Ok(content),
-            (_, _, Some(reason)) => Err(reason),
-            (status, _, None) => Err(status.to_string()),
-        }
+        report.into_answer()?;
+        let nothing = || "the reply holds no content".to_owned();
+        request.take_content().ok_or_else(nothing)
     }
 }
 

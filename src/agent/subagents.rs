@@ -11,7 +11,7 @@ use futures_util::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::ModelSession;
-use crate::agent::call_conversations::{CallConversations, ConversationSetup};
+use crate::agent::call_conversations::{CallConversations, ConversationSetup, cancel_when};
 use crate::config::SubagentsConfig;
 use crate::id::SubagentId;
 use crate::prompts::subagents::{subagent_system, subagent_task};
@@ -158,16 +158,8 @@ impl SubagentRunner for SubagentCall {
                 let setup = self.conversation(order);
                 self.conversations.run(call_id, setup, &token)
             });
-            let mut running = Box::pin(
-                running
-                    .buffered(self.setup.limits.concurrent_max)
-                    .collect::<Vec<_>>(),
-            );
-            tokio::select! {
-                reports = &mut running => return reports,
-                () = cancelled => token.cancel(),
-            }
-            running.await
+            let running = running.buffered(self.setup.limits.concurrent_max);
+            cancel_when(cancelled, &token, Box::pin(running.collect())).await
         }
         .boxed()
     }

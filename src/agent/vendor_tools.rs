@@ -11,7 +11,6 @@ use futures_util::future::BoxFuture;
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
 use crate::backend::AvailableModel;
-use crate::event::SubagentStatus;
 use crate::id::SubagentId;
 use crate::prompts::vendor_tools::{vendor_tool_system, vendor_tool_task};
 use crate::tools::call::SubagentTask;
@@ -99,12 +98,7 @@ impl VendorToolCall {
             limit: "the limit of a request for a vendor's tool",
         };
         let running = self.conversations.run_until(call_id, setup, cancelled);
-        let report = running.await;
-        match (report.status, report.reason) {
-            (SubagentStatus::Completed, _) => Ok(report.answer),
-            (_, Some(reason)) => Err(reason),
-            (status, None) => Err(status.to_string()),
-        }
+        running.await.into_answer()
     }
 }
 

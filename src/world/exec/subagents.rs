@@ -77,6 +77,20 @@ pub struct SubagentReport {
     pub elapsed: Duration,
 }
 
+impl SubagentReport {
+    /// Returns the answer of one that completed its task.
+    ///
+    /// # Errors
+    /// It did not; the string says why.
+    pub fn into_answer(self) -> Result<String, String> {
+        match (self.status, self.reason) {
+            (SubagentStatus::Completed, _) => Ok(self.answer),
+            (_, Some(reason)) => Err(reason),
+            (status, None) => Err(status.to_string()),
+        }
+    }
+}
+
 /// Implements `spawn_subagents`.
 pub(super) fn spawn_subagents(
     gate: &Gate,
