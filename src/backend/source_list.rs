@@ -1,5 +1,8 @@
 //! The pages that a vendor's search names next to the text of a reply, as lines at the text's end.
 
+use serde_json::Value;
+
+use crate::backend::ModelRequest;
 use crate::text::single_line;
 
 /// Maximum number of pages that are listed.
@@ -14,6 +17,12 @@ const URL_CHARS_MAX: usize = 2000;
 pub(super) struct SourceList(Vec<String>);
 
 impl SourceList {
+    /// Returns an empty list for a request with tools of the vendor, `vendor_tools`, and no others;
+    /// the text of other replies stays as it is.
+    pub(super) fn for_request(request: &ModelRequest<'_>, vendor_tools: &[Value]) -> Option<Self> {
+        (request.tools.is_empty() && !vendor_tools.is_empty()).then(Self::default)
+    }
+
     /// Adds a page, unless it is there already or there are too many.
     pub(super) fn add(&mut self, title: &str, url: &str) {
         let url = url.trim();

@@ -85,11 +85,10 @@ impl<'a> GenerateContentDecoder<'a> {
         }
     }
 
-    /// Lists the pages that Google's search found at the end of the text.
+    /// Lists the pages that the vendor's search found in `sources`, and at the end of the text.
     #[must_use]
-    pub(super) fn listing_sources(mut self) -> Self {
-        self.sources = Some(SourceList::default());
-        self
+    pub(super) fn with_sources(self, sources: Option<SourceList>) -> Self {
+        Self { sources, ..self }
     }
 
     /// Adds the pages that a response names.

@@ -12,6 +12,7 @@ use crate::backend::gemini::decoder::GenerateContentDecoder;
 use crate::backend::gemini::parameters::GenerateContentParameters;
 use crate::backend::gemini::request::{encode_messages, request_body};
 use crate::backend::remote::wire::{ReplyDecoder, WireCodec};
+use crate::backend::source_list::SourceList;
 use crate::config::BackendConfig;
 use crate::config::vendors::{GeminiGeneration, gemini_generation};
 
@@ -51,12 +52,8 @@ impl WireCodec for GenerateContentCodec {
     }
 
     fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a> {
+        let sources = SourceList::for_request(&request, &self.parameters.tools);
         let decoder = GenerateContentDecoder::new(request.conversation, &self.odd_finish);
-        let searches_alone = request.tools.is_empty() && !self.parameters.tools.is_empty();
-        Box::new(if searches_alone {
-            decoder.listing_sources()
-        } else {
-            decoder
-        })
+        Box::new(decoder.with_sources(sources))
     }
 }

@@ -44,11 +44,10 @@ impl<'a> ResponsesDecoder<'a> {
         }
     }
 
-    /// Lists the pages that the vendor's search cites at the end of the text.
+    /// Lists the pages that the vendor's search found in `sources`, and at the end of the text.
     #[must_use]
-    pub(super) fn listing_sources(mut self) -> Self {
-        self.sources = Some(SourceList::default());
-        self
+    pub(super) fn with_sources(self, sources: Option<SourceList>) -> Self {
+        Self { sources, ..self }
     }
 
     /// Adds the pages that the text of an item cites.
@@ -56,14 +55,8 @@ impl<'a> ResponsesDecoder<'a> {
         let Some(sources) = &mut self.sources else {
             return;
         };
-        let list = |value: &Value, field: &str| -> Vec<Value> {
-            let list = value.get(field).and_then(Value::as_array);
-            list.cloned().unwrap_or_default()
-        };
-        for part in list(item, "content") {
-            for citation in list(&part, "annotations") {
-                sources.add(text_field(&citation, "title"), text_field(&citation, "url"));
-            }
+        for citation in items_of(item, "content").flat_map(|part| items_of(part, "annotations")) {
+            sources.add(text_field(citation, "title"), text_field(citation, "url"));
         }
     }
 
@@ -264,4 +257,10 @@ fn usage(response: &Value) -> Option<TokenUsage> {
         output_tokens: count("/output_tokens"),
         reasoning_tokens: count("/output_tokens_details/reasoning_tokens"),
     })
+}
+
+/// Returns the items of an array in `value`; none if there is no such array.
+fn items_of<'v>(value: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> + use<'v> {
+    let items = value.get(field).and_then(Value::as_array);
+    items.into_iter().flatten()
 }

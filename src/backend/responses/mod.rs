@@ -10,6 +10,7 @@ use crate::backend::remote::wire::{ReplyDecoder, WireCodec};
 use crate::backend::responses::decoder::ResponsesDecoder;
 use crate::backend::responses::parameters::{ResponsesParameters, SystemPlace};
 use crate::backend::responses::request::{encode_message, request_body};
+use crate::backend::source_list::SourceList;
 use crate::config::BackendConfig;
 use crate::config::vendors::GROK;
 
@@ -54,12 +55,8 @@ impl WireCodec for ResponsesCodec {
     }
 
     fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a> {
+        let sources = SourceList::for_request(&request, &self.parameters.tools);
         let decoder = ResponsesDecoder::new(&request, self.parameters.storage);
-        let searches_alone = request.tools.is_empty() && !self.parameters.tools.is_empty();
-        Box::new(if searches_alone {
-            decoder.listing_sources()
-        } else {
-            decoder
-        })
+        Box::new(decoder.with_sources(sources))
     }
 }
