@@ -10,9 +10,7 @@ use crate::tools::error::{CallParseError, excerpt};
 use crate::tools::media::{MediaKind, MediaOrder};
 use crate::tools::page_url::PageUrl;
 use crate::tools::served::ToolCatalogue;
-use crate::tools::spec::{
-    COMMANDS, MEDIA, PAGES, PLANNING, PROGRAMS, SUBAGENTS, TOOLS, ToolSpec, VENDOR_TOOLS,
-};
+use crate::tools::spec::{ToolSpec, WORK_TABLES};
 use crate::tools::vendor_tool::VendorTool;
 
 /// The default number of context lines around each difference.
@@ -52,17 +50,7 @@ pub fn parse(
     if let Some(tool) = served.find(name) {
         return tool.read(arguments);
     }
-    let tables = [
-        TOOLS,
-        COMMANDS,
-        PROGRAMS,
-        PLANNING,
-        PAGES,
-        VENDOR_TOOLS,
-        MEDIA,
-        SUBAGENTS,
-    ];
-    let tool = find_tool(name, &tables)?;
+    let tool = find_tool(name, &WORK_TABLES)?;
     let mut arguments = ToolCallArguments::read(tool, arguments)?;
     build_call(tool, &mut arguments)
 }
@@ -291,16 +279,25 @@ fn vendor_request(
     take: &mut ToolCallArguments,
     tool: VendorTool,
 ) -> Result<ToolCall, CallParseError> {
-    let name = tool.parameter();
-    let request = take.text(name)?;
-    if request.trim().is_empty() {
-        return Err(take.invalid_value(name, &request, "a text: this one is empty"));
-    }
-    if request.len() > VENDOR_REQUEST_BYTES_MAX {
-        let expected = format!("at most {VENDOR_REQUEST_BYTES_MAX} bytes");
-        return Err(take.invalid_value(name, &request, expected));
-    }
+    let request = bounded_text(take, tool.parameter(), VENDOR_REQUEST_BYTES_MAX)?;
     Ok(ToolCall::AskVendor { tool, request })
+}
+
+/// Reads a text that is not empty and has at most `bytes_max` bytes.
+fn bounded_text(
+    take: &mut ToolCallArguments,
+    name: &'static str,
+    bytes_max: usize,
+) -> Result<String, CallParseError> {
+    let text = take.text(name)?;
+    if text.trim().is_empty() {
+        return Err(take.invalid_value(name, &text, "a text: this one is empty"));
+    }
+    if text.len() > bytes_max {
+        let expected = format!("at most {bytes_max} bytes");
+        return Err(take.invalid_value(name, &text, expected));
+    }
+    Ok(text)
 }
 
 fn media(take: &mut ToolCallArguments) -> Result<ToolCall, CallParseError> {
@@ -308,14 +305,7 @@ fn media(take: &mut ToolCallArguments) -> Result<ToolCall, CallParseError> {
     let Some(kind) = MediaKind::ALL.into_iter().find(|kind| kind.name() == mode) else {
         return Err(take.invalid_value("mode", &mode, "`image` or `audio`"));
     };
-    let prompt = take.text("prompt")?;
-    if prompt.trim().is_empty() {
-        return Err(take.invalid_value("prompt", &prompt, "a text: this one is empty"));
-    }
-    if prompt.len() > MEDIA_PROMPT_BYTES_MAX {
-        let expected = format!("at most {MEDIA_PROMPT_BYTES_MAX} bytes");
-        return Err(take.invalid_value("prompt", &prompt, expected));
-    }
+    let prompt = bounded_text(take, "prompt", MEDIA_PROMPT_BYTES_MAX)?;
     let path = take.path("path")?;
     let Some(format) = kind.format(path.as_str()) else {
         let ends = kind.describe_formats();

@@ -574,3 +574,15 @@ pub const SUBAGENTS: &[ToolSpec] = &[ToolSpec {
     result: "JSON: `success`, and `results` with `id`, `status`, `answer`, `error`, `workspace`, \
              `files` and `execution_time` in seconds of each subagent",
 }];
+
+/// The tables of the tools with which agents work.
+pub const WORK_TABLES: [&[ToolSpec]; 8] = [
+    TOOLS,
+    COMMANDS,
+    PROGRAMS,
+    PLANNING,
+    PAGES,
+    VENDOR_TOOLS,
+    MEDIA,
+    SUBAGENTS,
+];

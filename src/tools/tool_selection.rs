@@ -5,8 +5,7 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, Permission};
 use crate::tools::parse;
 use crate::tools::spec::{
-    COMMANDS, MEDIA, PAGES, PLANNING, READ_MEDIA_FILE, SUBAGENTS, TOOLS, ToolOffer, ToolSpec,
-    VENDOR_TOOLS,
+    COMMANDS, PROGRAMS, READ_MEDIA_FILE, TOOLS, ToolOffer, ToolSpec, WORK_TABLES,
 };
 
 /// The maximum number of directories that a description names.
@@ -133,18 +132,11 @@ impl ToolSelection<'_> {
     }
 }
 
-/// Returns the tools of massgen's for agents.
+/// Returns the tools of massgen's that a list of tools can name.
 pub fn own_tools() -> impl Iterator<Item = &'static ToolSpec> {
-    let tables = [
-        TOOLS,
-        COMMANDS,
-        PLANNING,
-        PAGES,
-        VENDOR_TOOLS,
-        MEDIA,
-        SUBAGENTS,
-    ];
-    tables.into_iter().flatten()
+    let is_program = |tool: &&ToolSpec| PROGRAMS.iter().any(|program| program.name == tool.name);
+    let tools = WORK_TABLES.into_iter().flatten();
+    tools.filter(move |tool| !is_program(tool))
 }
 
 /// Returns whether a tool of massgen's for agents has this name.

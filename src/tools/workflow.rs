@@ -9,8 +9,7 @@ use crate::tools::error::CallParseError;
 use crate::tools::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{
-    COMMANDS, MEDIA, PAGES, PLANNING, PROGRAMS, ParameterNeed, ParameterType, SUBAGENTS, TOOLS,
-    ToolOffer, ToolParameter, ToolSpec, VENDOR_TOOLS,
+    ParameterNeed, ParameterType, ToolOffer, ToolParameter, ToolSpec, WORK_TABLES,
 };
 
 /// Any call that a model can make.
@@ -144,19 +143,10 @@ pub const EVALUATION: &[ToolSpec] = &[
     },
 ];
 
-/// The tables of all tools that models can be offered, apart from those of servers.
-pub const TOOL_TABLES: [&[ToolSpec]; 10] = [
-    TOOLS,
-    COMMANDS,
-    PROGRAMS,
-    PLANNING,
-    PAGES,
-    VENDOR_TOOLS,
-    MEDIA,
-    SUBAGENTS,
-    COORDINATION,
-    EVALUATION,
-];
+/// Returns the tables of all tools that models can be offered, apart from those of servers.
+pub fn tool_tables() -> Vec<&'static [ToolSpec]> {
+    [&WORK_TABLES[..], &[COORDINATION, EVALUATION]].concat()
+}
 
 /// Returns the coordination tools offered to each of `agents` agents: a single agent has no one to
 /// vote for.
@@ -185,7 +175,7 @@ pub fn parse_model_call(
     if let Some(tool) = served.find(name) {
         return tool.read(arguments).map(ModelCall::File);
     }
-    let tool = parse::find_tool(name, &TOOL_TABLES)?;
+    let tool = parse::find_tool(name, &tool_tables())?;
     let mut arguments = ToolCallArguments::read(tool, arguments)?;
     let workflow = |call| Ok(ModelCall::Workflow(call));
     match tool.name {

@@ -6,7 +6,7 @@ use massgen::tools::arguments::{ARGUMENTS_BYTES_MAX, LIST_ITEMS_MAX, PATTERN_BYT
 use massgen::tools::call::USER_PATH_BYTES_MAX;
 use massgen::tools::parse::{CONTEXT_LINES_MAX, GREP_RESULTS_DEFAULT, GREP_RESULTS_MAX};
 use massgen::tools::spec::{ParameterNeed, ToolParameter, ToolSpec};
-use massgen::tools::workflow::TOOL_TABLES;
+use massgen::tools::workflow::tool_tables;
 
 const DOC: &str = include_str!("../../docs/tools.md");
 
@@ -78,7 +78,7 @@ fn limits_are_as_in_the_code() {
 
 #[test]
 fn every_tool_is_listed_in_its_table() {
-    for tools in TOOL_TABLES {
+    for tools in tool_tables() {
         let table = table(tools);
         assert!(
             DOC.contains(&table),

@@ -85,7 +85,7 @@ fn enum_values(values: &[Value]) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::workflow::TOOL_TABLES;
+    use crate::tools::workflow::tool_tables;
 
     /// Asserts recursively that every keyword of a schema is one of the dialect's.
     fn holds_only_the_dialect(schema: &Value) {
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn every_tool_of_ours_is_told_whole() {
-        for tool in TOOL_TABLES.into_iter().flatten() {
+        for tool in tool_tables().into_iter().flatten() {
             let schema = tool.offer().parameters;
             check(&schema, (!tool.parameters.is_empty()).then_some(&schema));
         }

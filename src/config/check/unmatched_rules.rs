@@ -11,7 +11,7 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::{nearest, permissions};
 use crate::config::servers::ServerConfig;
 use crate::tools::served::{CUSTOM_PREFIX, SERVED_PREFIX};
-use crate::tools::workflow::TOOL_TABLES;
+use crate::tools::workflow::tool_tables;
 
 impl ConfigChecker<'_> {
     /// Warns about each rule in the `permissions` of `holders` that matches no call of an agent
@@ -89,7 +89,7 @@ fn unknown_server(server: &str, servers: &[Arc<ServerConfig>]) -> Option<Unmatch
 }
 
 fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRule> {
-    let own = || TOOL_TABLES.into_iter().flatten().map(|spec| spec.name);
+    let own = || tool_tables().into_iter().flatten().map(|spec| spec.name);
     // Tools of other programs, whose calls `massgen hook` judges, start with a capital letter.
     let is_foreign = tool.starts_with(|first: char| first.is_ascii_uppercase());
     if is_foreign || own().any(|name| matches_wildcard(tool, name)) {

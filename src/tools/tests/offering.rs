@@ -11,7 +11,7 @@ use crate::tools::spec::{COMMANDS, ParameterNeed, ParameterType, TOOLS, ToolOffe
 use crate::tools::tool_selection::{
     CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
 };
-use crate::tools::workflow::{COORDINATION, ModelCall, TOOL_TABLES, parse_model_call};
+use crate::tools::workflow::{COORDINATION, ModelCall, parse_model_call, tool_tables};
 
 /// The maximum size of all file tools and the two coordination tools in a request, in bytes.
 const ALL_OFFERS_BYTES_MAX: usize = 7680;
@@ -23,7 +23,7 @@ const COORDINATION_OFFERS_BYTES_MAX: usize = 700;
 const COMMANDS_OFFERS_BYTES_MAX: usize = 1700;
 
 fn every_tool() -> impl Iterator<Item = &'static ToolSpec> {
-    TOOL_TABLES.into_iter().flatten()
+    tool_tables().into_iter().flatten()
 }
 
 /// Returns the size of `tools` in a Chat Completions request.
