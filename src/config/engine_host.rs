@@ -7,6 +7,8 @@ use crate::path::AbsPath;
 
 /// The scheme of these addresses.
 pub const SSH_SCHEME: &str = "ssh://";
+/// What to do about an address that is none.
+pub const ADDRESS_HINT: &str = "write it like `ssh://build1`, a name that `ssh build1` reaches";
 /// The longest address, in bytes.
 const BYTES_MAX: usize = 512;
 /// What an address looks like.

@@ -9,7 +9,7 @@ use crate::config::docker::{
     ContainerNetwork, CredentialsConfig, DependencyInstall, DockerConfig, HostCredential, IMAGE,
     PackagesConfig, PassedEnvironment, RootAccess, SUDO_IMAGE,
 };
-use crate::config::engine_host::SshEngineHost;
+use crate::config::engine_host::{ADDRESS_HINT, SshEngineHost};
 use crate::config::keys::shape::TextList;
 use crate::config::keys::{ServedKey, docker, docker_credentials, docker_packages};
 use crate::config::yaml::YamlValue;
@@ -57,8 +57,7 @@ impl ConfigChecker<'_> {
                     quote(text.written)
                 );
                 let error = Diagnostic::error(&text.path, message).with_span(text.span);
-                let example = "write it like `ssh://build1`, a name that `ssh build1` reaches";
-                self.findings.push(error.with_suggestion(example));
+                self.findings.push(error.with_suggestion(ADDRESS_HINT));
                 None
             }
         }

@@ -92,6 +92,11 @@ impl<'a> MappingView<'a> {
         }
     }
 
+    /// Returns the number of a key, rounded to the nearest that a machine has.
+    pub(super) fn float(&self, key: &ServedKey<Decimal>) -> Option<f64> {
+        self.decimal(key)?.parse().ok()
+    }
+
     /// Returns the number of bytes of a key.
     pub(super) fn size(&self, key: &ServedKey<ByteSize>) -> Option<u64> {
         size::bytes(&self.scalar(key)?.text)

@@ -3,7 +3,7 @@
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::keys::shape::{Decimal, Integer, Text};
+use crate::config::keys::shape::{Integer, Text};
 use crate::config::keys::{
     ServedKey, coordination, criteria, memory, orchestrator, root, timeout_settings,
 };
@@ -90,8 +90,7 @@ impl ConfigChecker<'_> {
                 .map(|text| text.written.to_owned()),
             compression_target_ratio: view
                 .section(&orchestrator::COORDINATION)
-                .and_then(|view| view.decimal(&coordination::COMPRESSION_TARGET_RATIO))
-                .and_then(|share| share.parse().ok()),
+                .and_then(|view| view.float(&coordination::COMPRESSION_TARGET_RATIO)),
             reads_project_instructions: view
                 .flag(&orchestrator::PROJECT_INSTRUCTIONS)
                 .unwrap_or(default.reads_project_instructions),
@@ -120,14 +119,10 @@ impl ConfigChecker<'_> {
                 .push(warning.with_span(view.key_span(&memory::PERSISTENT)));
         }
         if let Some(compression) = view.section(&memory::COMPRESSION) {
-            let share = |key: &ServedKey<Decimal>| {
-                let written = compression.decimal(key)?;
-                written.parse::<f64>().ok()
-            };
-            rules.compaction_threshold = share(&memory::TRIGGER_THRESHOLD);
+            rules.compaction_threshold = compression.float(&memory::TRIGGER_THRESHOLD);
             rules.compression_target_ratio = rules
                 .compression_target_ratio
-                .or_else(|| share(&memory::TARGET_RATIO));
+                .or_else(|| compression.float(&memory::TARGET_RATIO));
         }
     }
 

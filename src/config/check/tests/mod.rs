@@ -1,5 +1,6 @@
 //! The config that a YAML gives and the findings about it. This module has the shared helpers.
 
+mod agent_features;
 mod commands;
 mod custom_tools;
 mod docker;

@@ -11,7 +11,7 @@ use bollard::{API_DEFAULT_VERSION, Docker};
 use rustix::process::{getgid, getuid};
 
 use crate::config::docker::{IMAGE, SUDO_IMAGE};
-use crate::config::engine_host::{SSH_SCHEME, SshEngineHost};
+use crate::config::engine_host::{ADDRESS_HINT, SSH_SCHEME, SshEngineHost};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::sandbox::docker::socket::{
@@ -68,8 +68,7 @@ impl EngineClient {
         };
         let host = address.parse::<SshEngineHost>().map_err(|why| {
             let message = format!("`{address}` is not the address of a machine: {why}");
-            Error::new(ErrorKind::Environment, message)
-                .with_hint("write it like `ssh://build1`, a name that `ssh build1` reaches")
+            Error::new(ErrorKind::Environment, message).with_hint(ADDRESS_HINT)
         })?;
         let tunnel = SshTunnel::open(host, env).await?;
         let socket = format!("unix://{}", tunnel.socket());

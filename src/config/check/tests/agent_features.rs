@@ -1,0 +1,121 @@
+//! What agents have besides their models: uploaded images, media that vendors make, memory, and pauses
+//! for tests.
+
+use super::*;
+
+#[test]
+fn uploaded_images_are_files_to_read() {
+    let backend = |files: &str| {
+        format!("agent: {{id: a, backend: {{type: openai, model: m, upload_files: {files}}}}}")
+    };
+    let opened = |text: &str| {
+        let loaded = try_load(text).unwrap();
+        let paths = loaded.config.agents[0].context_paths.iter();
+        let paths: Vec<String> = paths
+            .map(|entry| format!("{} {}", entry.path, entry.permission))
+            .collect();
+        paths.join(", ")
+    };
+    let image = backend("[{image_path: pictures/a.png}, {image_path: pictures/a.png}]");
+    check(&image, &[]);
+    assert!(
+        opened(&image).ends_with("/pictures/a.png read"),
+        "{}",
+        opened(&image)
+    );
+    for (entry, finding) in [
+        (
+            "{image_path: 'https://example.org/a.png'}",
+            "upload_files[0].image_path: `https://example.org/a.png` is not shown",
+        ),
+        (
+            "{image_path: /}",
+            "upload_files[0].image_path: `/` is not shown",
+        ),
+        (
+            "{audio_path: a.wav}",
+            "upload_files[0].audio_path: `audio_path` is not supported",
+        ),
+    ] {
+        check(&backend(&format!("[{entry}]")), &[finding]);
+        assert_eq!(opened(&backend(&format!("[{entry}]"))), "");
+    }
+}
+
+#[test]
+fn a_pause_for_a_test_has_a_length_and_a_place() {
+    let delay = |keys: &str| {
+        let loaded = try_load(&with_backend(keys)).unwrap();
+        let delay = loaded.config.agents[0].debug_delay;
+        delay.map(|delay| (delay.calls, delay.seconds.to_string()))
+    };
+    assert_eq!(delay("debug_delay_after_n_tools: 2"), None);
+    assert_eq!(delay("debug_delay_seconds: 0"), None);
+    assert_eq!(
+        delay("debug_delay_seconds: 0.5"),
+        Some((3, "0.5".to_owned()))
+    );
+    let both = "debug_delay_seconds: 30\ndebug_delay_after_n_tools: 2";
+    assert_eq!(delay(both), Some((2, "30".to_owned())));
+}
+
+#[test]
+fn memory_says_when_conversations_are_compacted_and_what_outlives_them() {
+    let with = |memory: &str| format!("{}memory: {memory}\n", with_backend("cwd: w"));
+    let read = |memory: &str| {
+        let rules = try_load(&with(memory)).unwrap().config.orchestrator;
+        (
+            rules.keeps_memory,
+            rules.compaction_threshold,
+            rules.compression_target_ratio,
+        )
+    };
+    let compression = "compression: {trigger_threshold: 0.25, target_ratio: 0.1}";
+    let persistent = "persistent_memory: {enabled: true, qdrant: {mode: server}}";
+    let off = format!("{{enabled: false, {compression}, {persistent}}}");
+    check(&with(&off), &[]);
+    assert_eq!(read(&off), (false, None, None));
+    let short = format!("{{enabled: true, retrieval: {{limit: 5}}, {compression}}}");
+    check(&with(&short), &[]);
+    assert_eq!(read(&short), (false, Some(0.25), Some(0.1)));
+    let long = format!("{{enabled: true, {persistent}}}");
+    check(
+        &with(&long),
+        &["warning memory.persistent_memory: long-term memory is notes in files"],
+    );
+    assert_eq!(read(&long), (true, None, None));
+}
+
+#[test]
+fn media_is_made_by_vendors_that_make_it() {
+    let media = |text: &str| {
+        let loaded = try_load(text).unwrap();
+        let media = loaded.config.agents[0].backend.media.clone();
+        (media.image, media.audio)
+    };
+    let backend = |keys: &str| format!("agent: {{id: a, backend: {{type: openai, {keys}}}}}");
+    let named = |name: &str| Some(name.to_owned());
+    for (keys, expected) in [
+        ("enable_image_generation: false", (None, None)),
+        ("image_generation_model: m", (None, None)),
+        (
+            "enable_image_generation: true",
+            (named("gpt-image-1"), None),
+        ),
+        (
+            "enable_image_generation: true, image_generation_model: m, enable_audio_generation: true",
+            (named("m"), named("gpt-4o-mini-tts")),
+        ),
+    ] {
+        check(&backend(keys), &[]);
+        assert_eq!(media(&backend(keys)), expected, "{keys}");
+    }
+    let of_another = backend("enable_audio_generation: true").replace("openai", "gemini");
+    check(
+        &of_another,
+        &[
+            "warning agent.backend.enable_audio_generation: `enable_audio_generation` has no effect for `gemini`",
+        ],
+    );
+    assert_eq!(media(&of_another), (None, None));
+}
