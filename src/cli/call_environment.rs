@@ -173,7 +173,7 @@ pub(crate) fn build_call_container(
     };
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let engine = ConnectedEngines::default().connect(&docker, machine)?;
-    build_container(&engine, runner, &docker, (run, state), machine)
+    build_container(&engine, runner, &docker, run, state, machine)
 }
 
 /// Returns the error for a machine on which no command can be sandboxed.

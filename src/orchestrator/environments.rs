@@ -391,11 +391,7 @@ impl EnvironmentBuilder<'_> {
                 let RunLayout { run, state, .. } = self.layout;
                 let engine = self.engines.connect(docker, self.host)?;
                 Arc::new(build_container(
-                    &engine,
-                    runner,
-                    docker,
-                    (*run, state),
-                    self.host,
+                    &engine, runner, docker, *run, state, self.host,
                 )?)
             }
             ExecutionMode::Local => Arc::new(self.build_sandbox(runner, &room)?),
@@ -501,10 +497,10 @@ pub fn build_container(
     engine: &ContainerEngine,
     runner: EnvironmentSpec<'_>,
     docker: &DockerConfig,
-    origin: (RunName, &AbsPath),
+    run: RunName,
+    state: &AbsPath,
     machine: &HostEnvironment,
 ) -> Result<AgentContainer> {
-    let (run, state) = origin;
     let manager = grants::permission_manager(runner.grants, Phase::Coordination);
     let (open, hidden) = reachable_paths(&manager, SandboxLevel::Namespaces);
     let reachable = ReachablePaths {

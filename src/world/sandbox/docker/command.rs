@@ -79,22 +79,13 @@ impl ContainerCommand {
 
     /// Creates a command that kills everything but the commands with these ids.
     pub(super) fn sweep(user: ContainerUser, spared: &[ContainerCommandId]) -> Self {
-        Self {
-            program: script(SWEEP, spared.iter().map(ContainerCommandId::text)),
-            env: BTreeMap::new(),
-            dir: None,
-            user,
-        }
+        let spared = spared.iter().map(ContainerCommandId::text);
+        Self::of_program(user, script(SWEEP, spared))
     }
 
     /// Creates a command that lists everything below these paths.
     pub(super) fn listing(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
-        Self {
-            program: script(LISTING, paths),
-            env: BTreeMap::new(),
-            dir: None,
-            user,
-        }
+        Self::of_program(user, script(LISTING, paths))
     }
 
     /// Creates a command that writes an archive of `names`, which are relative to `dir`.
@@ -103,19 +94,18 @@ impl ContainerCommand {
         dir: String,
         names: impl Iterator<Item = String>,
     ) -> Self {
-        Self {
-            program: script(PACKING, std::iter::once(dir).chain(names)),
-            env: BTreeMap::new(),
-            dir: None,
-            user,
-        }
+        Self::of_program(user, script(PACKING, std::iter::once(dir).chain(names)))
     }
 
     /// Creates a command that removes what these paths name; it fails if anything but an empty
     /// directory is left.
     pub(super) fn removal(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
+        Self::of_program(user, script(REMOVAL, paths))
+    }
+
+    fn of_program(user: ContainerUser, program: Vec<String>) -> Self {
         Self {
-            program: script(REMOVAL, paths),
+            program,
             env: BTreeMap::new(),
             dir: None,
             user,

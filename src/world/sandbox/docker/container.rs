@@ -163,7 +163,7 @@ impl AgentContainer {
     /// Changes made in the container are kept, except in memory and in mounted directories. Waits
     /// for running commands. If the engine is on another machine, the files are sent there instead.
     pub fn remount(&self, reachable: &ReachablePaths) -> Result<()> {
-        if self.is_elsewhere() {
+        if self.engine.is_elsewhere() {
             return self.send_files(reachable);
         }
         let mounts = self.recipe.plan_mounts(&self.engine.client, reachable)?;

@@ -52,9 +52,7 @@ impl ExecBackend for AgentContainer {
         let reachable = reachable_paths(command);
         self.remount(&reachable).map_err(io::Error::other)?;
         let mut finished = AgentContainer::run(self, command.line, &command.policy.dir, wait)?;
-        if self.host().is_some() {
-            finished.notes.extend(self.fetch_changes(&reachable)?);
-        }
+        finished.notes.extend(self.fetch_changes(&reachable)?);
         Ok(finished)
     }
 
@@ -69,11 +67,7 @@ impl ExecBackend for AgentContainer {
         Ok(Box::new(
             move |interrupt: &CommandInterrupt, on_output: &mut (dyn FnMut(&[u8]) + Send)| {
                 let ended = self.follow(&line, &dir, &reachable, interrupt, on_output)?;
-                let notes = match self.host() {
-                    Some(_) => self.fetch_changes(&reachable)?,
-                    None => Vec::new(),
-                };
-                Ok((ended, notes))
+                Ok((ended, self.fetch_changes(&reachable)?))
             },
         ))
     }

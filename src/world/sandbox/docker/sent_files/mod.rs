@@ -137,11 +137,6 @@ pub(super) fn expect_available_over_ssh(config: &DockerConfig, host: &SshEngineH
 }
 
 impl AgentContainer {
-    /// Returns whether its engine is on another machine, so that files are sent and fetched.
-    pub(super) fn is_elsewhere(&self) -> bool {
-        self.engine.client.tunnel.is_some()
-    }
-
     /// Forgets what was sent, because there is another container now.
     pub(super) fn forget_sent_files(&self) {
         *self.lock_sent() = SentFiles::default();
@@ -240,8 +235,12 @@ impl AgentContainer {
     }
 
     /// Fetches what commands have changed where they may write, and writes it here as far as the rules
-    /// allow it. Returns remarks about what was refused. Blocks.
+    /// allow it. Returns remarks about what was refused. Blocks. On this machine, where paths are
+    /// mounted, nothing is fetched.
     pub fn fetch_changes(&self, reachable: &ReachablePaths) -> io::Result<Vec<String>> {
+        if !self.engine.is_elsewhere() {
+            return Ok(Vec::new());
+        }
         let mut sent = self.lock_sent();
         let guard = self.lock();
         let fetched = self.fetch(&guard, reachable, &mut sent);
@@ -269,7 +268,7 @@ impl AgentContainer {
         };
         let listed = match (&listing, &sent.listing) {
             (Some(now), Some(earlier)) => {
-                self.fetch_listed(guard, &roots, entries, (earlier, now))?
+                self.fetch_listed(guard, &roots, entries, earlier, now)?
             }
             (Some(_) | None, _) => None,
         };
@@ -339,7 +338,8 @@ impl AgentContainer {
         guard: &ContainerGuard<'_>,
         roots: &[AbsPath],
         sent: &SentEntries,
-        (earlier, now): (&RemoteListing, &RemoteListing),
+        earlier: &RemoteListing,
+        now: &RemoteListing,
     ) -> std::result::Result<Option<IncomingFiles>, TransferFault> {
         let mut incoming = self.new_incoming()?;
         let mut changed: Vec<&AbsPath> = Vec::new();
