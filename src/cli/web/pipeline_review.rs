@@ -12,6 +12,7 @@ use crate::cli::pipeline::run::pipelines_directory;
 use crate::cli::web::reply::{ApiError, ApiResult};
 use crate::cli::web::review::{AppliedChanges, DeliveryRequest, apply_selected, plan_json};
 use crate::cli::web::server_state::WebServer;
+use crate::delivery::plan::DeliveryPlan;
 use crate::error::Result;
 use crate::host::Host;
 use crate::pipeline::delivery::{HistoryMode, PipelineDelivery};
@@ -35,8 +36,7 @@ pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
     let mut found = json!({"state": state, "files": []});
     if !delivering.is_empty() {
         let delivery = create(&delivering, host)?;
-        let planned = file_source(&delivering, &delivery, host).await;
-        let planned = planned.and_then(|offer| plan(&delivery, &offer, None));
+        let planned = plan_files(&delivering, &delivery, host).await;
         let shown = planned.and_then(|planned| plan_json(state, &delivery, &planned, host));
         delivery.discard()?;
         found = shown?;
@@ -65,9 +65,8 @@ pub(super) async fn deliver(
     let delivering = open(id, host).await?;
     delivering.require_unchanged(HistoryMode::Files).await?;
     let delivery = create(&delivering, host)?;
-    let planned = file_source(&delivering, &delivery, host).await;
-    let applied = planned
-        .and_then(|offer| plan(&delivery, &offer, None))
+    let applied = plan_files(&delivering, &delivery, host)
+        .await
         .map_err(ApiError::from)
         .and_then(|mut planned| apply_selected(&delivery, &mut planned, request, host));
     if !delivery.is_applied() {
@@ -85,6 +84,16 @@ async fn open(id: &str, host: &Host) -> ApiResult<PipelineDelivery> {
 
 fn create(delivering: &PipelineDelivery, host: &Host) -> Result<OpenDelivery> {
     OpenDelivery::create(&deliveries_directory(host), &delivering.delivery_name())
+}
+
+/// Plans all files of `delivery`.
+async fn plan_files(
+    delivering: &PipelineDelivery,
+    delivery: &OpenDelivery,
+    host: &Host,
+) -> Result<DeliveryPlan> {
+    let offer = file_source(delivering, delivery, host).await?;
+    plan(delivery, &offer, None)
 }
 
 /// Returns what was applied of the newest delivery of the pipeline `id`.
