@@ -929,6 +929,18 @@ fn doctor_says_what_a_team_in_containers_lacks() {
     );
 }
 
+/// Returns the median duration of `work`.
+pub(crate) fn median_time(repetitions: usize, work: impl Fn()) -> Duration {
+    let time = |_| {
+        let began = Instant::now();
+        work();
+        began.elapsed()
+    };
+    let mut times: Vec<Duration> = (0..repetitions).map(time).collect();
+    times.sort();
+    times[repetitions / 2]
+}
+
 /// Measures one command in a container, compared with Docker's own client, for
 /// `docs/performance.md`.
 #[test]
@@ -943,20 +955,11 @@ fn commands_are_timed_when_asked_for() {
     let container = scene.open();
     eprintln!("open: {:?}", opening.elapsed());
     let inside = Inside(&scene, &container);
-    let timed = |work: &dyn Fn()| {
-        let mut times: Vec<Duration> = (0..40)
-            .map(|_| {
-                let begin = Instant::now();
-                work();
-                begin.elapsed()
-            })
-            .collect();
-        times.sort();
-        times[20]
-    };
     for _ in 0..2 {
-        let own = timed(&|| inside.check("true", ""));
-        let client = timed(&|| drop(daemon.says(&["exec", container.name(), "sh", "-c", "true"])));
+        let own = median_time(40, || inside.check("true", ""));
+        let client = median_time(40, || {
+            daemon.says(&["exec", container.name(), "sh", "-c", "true"]);
+        });
         eprintln!(
             "own: {own:?}, docker exec: {client:?}, {:.2}",
             own.div_duration_f64(client)

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use massgen::config::docker::{ContainerNetwork, HostCredential, RootAccess};
 use massgen::permissions::grant::Permission;
@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::docker::{Daemon, IMAGE, Scene, TIME_MAX, daemon, is_podman};
+use crate::docker::{Daemon, IMAGE, Scene, TIME_MAX, daemon, is_podman, median_time};
 use crate::project::Project;
 use crate::slurm_cluster::{contains, processes, wait_until};
 use crate::ssh_server::{SshServer, start_ssh_server, write_ssh};
@@ -427,17 +427,6 @@ fn commands_elsewhere_are_timed_when_asked_for() {
     let container = scene.open();
     let reachable = scene.reachable(Permission::Read);
     let does = |line: &str| drop(run(&scene, &container, &reachable, line).unwrap());
-    let timed = |work: &dyn Fn()| {
-        let mut times: Vec<Duration> = (0..20)
-            .map(|_| {
-                let begin = Instant::now();
-                work();
-                begin.elapsed()
-            })
-            .collect();
-        times.sort();
-        times[10]
-    };
     let client = format!(
         "docker -H unix://{} exec {} true",
         elsewhere.daemon.socket().display(),
@@ -454,7 +443,7 @@ fn commands_elsewhere_are_timed_when_asked_for() {
         ));
         does("true");
         for _ in 0..2 {
-            let (own, client) = (timed(&|| does("true")), timed(&by_hand));
+            let (own, client) = (median_time(20, || does("true")), median_time(20, by_hand));
             eprintln!(
                 "{files} files, own: {own:?}, ssh docker exec: {client:?}, {:.2}",
                 own.div_duration_f64(client)

@@ -10,12 +10,12 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
+use crate::patience;
 use crate::ssh_server::start_ssh_server;
 
 /// Timeout of anything that the cluster is waited for.
@@ -29,14 +29,10 @@ pub(crate) struct SlurmCluster {
     daemons: Vec<(String, Child)>,
 }
 
-/// Waits until `is_so` is true.
+/// Waits until `is_so` is true, at most [`TIME_MAX`].
 #[track_caller]
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < TIME_MAX, "timed out: {what}");
-        sleep(Duration::from_millis(20));
-    }
+pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
+    patience::wait_until(what, TIME_MAX, is_so);
 }
 
 impl SlurmCluster {
