@@ -12,7 +12,9 @@ threads=$(($(nproc) * 2))
 passed=0
 failed=0
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+# Commands see a private `/tmp`, so some tests need files elsewhere.
+place=$(mktemp -d /var/tmp/massgen-tests.XXXXXX)
+trap 'rm -rf "$scratch" "$place"' EXIT
 
 # need COMMAND PACKAGE…: notes the packages that COMMAND comes from if it cannot be run.
 packages=()
@@ -81,32 +83,62 @@ fuzz() {
 }
 
 # in_memory COMMAND…: runs a command whose temporary files are in memory if root may mount that: tests
-# create and remove many small files. The mount ends with the command.
+# create and remove many small files. The mounts end with the command.
 in_memory() {
   mkdir -p -m 1777 "$scratch/tmp"
+  chmod 1777 "$place"
   if [ "$(id -u)" = 0 ] && unshare -m true 2> /dev/null; then
     # shellcheck disable=SC2016
-    set -- unshare -m bash -c 'mount -t tmpfs -o mode=1777,size=50% massgen-tests "$0" && exec "$@"' \
-      "$scratch/tmp" "$@"
+    set -- unshare -m bash -c '
+      for directory in "$0" "$1"; do
+        mount -t tmpfs -o mode=1777,size=50% massgen-tests "$directory" || exit
+      done
+      exec "${@:2}"' "$scratch/tmp" "$place" "$@"
   fi
-  TMPDIR=$scratch/tmp "$@"
+  TMPDIR=$scratch/tmp MASSGEN_TEST_PLACE=$place "$@"
+}
+
+# build: compiles massgen and its tests, and lints them on the way: the driver of clippy compiles as rustc
+# does, so nothing is compiled twice. A warning fails the check.
+build() {
+  RUSTC_WORKSPACE_WRAPPER=clippy-driver cargo test --locked --no-run --all-targets 2>&1 |
+    tee "$scratch/build" && ! grep -q '^warning' "$scratch/build"
+}
+
+# documentation: makes the documentation from what `build` compiled, and runs its examples.
+documentation() {
+  RUSTC_WORKSPACE_WRAPPER=clippy-driver RUSTDOC="$PWD/tests/rustdoc.sh" \
+    RUSTDOC_OUT="$scratch/documentation" cargo test --locked --doc
+}
+
+# test_binaries: prints the paths of the unit tests and of the integration tests.
+test_binaries() {
+  local found
+  found=$(sed -nE 's#.*Executable .*(src/lib\.rs|tests/it/main\.rs) \((.*)\)$#\2#p' "$scratch/build")
+  if [ "$(wc -w <<< "$found")" != 2 ]; then
+    echo "expected two test binaries, found: $found" >&2
+    return 1
+  fi
+  echo "$found"
 }
 
 # tests: runs the tests with a copy of massgen that every user can start, wherever the repository lies.
 # For root, the self-test checks level A here, and levels B and C as a user without rights.
 tests() {
-  local skipped=()
+  local binaries binary status=0 skipped=()
   if [ "${MASSGEN_TEST_LONG:-0}" != 1 ]; then
     skipped=(--skip guest_packages::)
     if [ "$(id -u)" = 0 ]; then
       skipped+=(--skip selftest::tier_b --skip selftest::tier_c)
     fi
   fi
-  cargo test --locked --no-run &&
-    cp "${CARGO_TARGET_DIR:-target}/debug/massgen" "$scratch/massgen" &&
-    chmod 755 "$scratch" &&
-    MASSGEN_TEST_BINARY="$scratch/massgen" in_memory cargo test --locked --no-fail-fast -- \
-      --test-threads="$threads" "${skipped[@]}"
+  binaries=$(test_binaries) || return 1
+  cp "${CARGO_TARGET_DIR:-target}/debug/massgen" "$scratch/massgen" && chmod 755 "$scratch" || return 1
+  for binary in $binaries; do
+    MASSGEN_TEST_BINARY="$scratch/massgen" in_memory "$binary" --test-threads="$threads" "${skipped[@]}" ||
+      status=1
+  done
+  return "$status"
 }
 
 # unprivileged: runs, as `nobody`, the tests of what depends on the user's rights: file permissions,
@@ -114,12 +146,7 @@ tests() {
 # at the repository, which `nobody` may be unable to read.
 unprivileged() {
   local binaries binary status=0
-  binaries=$(cargo test --locked --no-run 2>&1 \
-    | sed -nE 's#.*Executable .*(src/lib\.rs|tests/it/main\.rs) \((.*)\)$#\2#p')
-  if [ "$(wc -w <<< "$binaries")" != 2 ]; then
-    echo "expected two test binaries, found: $binaries" >&2
-    return 1
-  fi
+  binaries=$(test_binaries) || return 1
   # Unit tests and integration tests are named alike: by the module that they belong to.
   local chosen=(
     world:: sandbox_policy:: chaos:: code_attacks::the_gate command_runs:: delivery:: disk:: doctor::
@@ -139,6 +166,7 @@ unprivileged() {
     in_memory setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups \
       env -i PATH=/usr/bin:/bin HOME="$scratch/tmp" TMPDIR="$scratch/tmp" INSTA_UPDATE=no \
       INSTA_WORKSPACE_ROOT="$scratch" MASSGEN_TEST_BINARY="$scratch/massgen" \
+      MASSGEN_TEST_PLACE="$place" \
       MASSGEN_TEST_SERVERS="$MASSGEN_TEST_SERVERS" \
       "$scratch/tests" --test-threads="$threads" "${chosen[@]}" || status=1
   done
@@ -203,13 +231,13 @@ export MASSGEN_TEST_SERVERS=${MASSGEN_TEST_SERVERS:-/var/tmp/massgen-test-server
 installing=$!
 
 check "format" cargo fmt --check
-check "lints" cargo clippy --all-targets --locked -- -D warnings
+check "build and lints" build
+count "documentation" documentation
 wait "$installing" || {
   echo "could not install the servers and libraries that tests need; see above" >&2
   exit 1
 }
 check "vendored library" node tests/web/vendor.mjs
-check "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked
 count "tests" tests
 # The same rules as in tests/it/encodings.rs, for longer and led by coverage. This builds everything
 # once more.

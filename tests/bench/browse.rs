@@ -33,12 +33,10 @@ const TYPED: &[&str] = &[
 ];
 const ROUNDS: usize = 5;
 
-fn main() {
-    // `cargo test --benches` only wants all of it to run.
-    let is_measured = std::env::args().any(|argument| argument == "--bench");
-    let directories = if is_measured { DIRECTORIES } else { 10 };
+/// Takes the figures and prints them.
+pub(crate) fn measure() {
     let dir = tempfile::tempdir().unwrap();
-    for directory in 0..directories {
+    for directory in 0..DIRECTORIES {
         let directory = dir.path().join(format!("directory_{directory}"));
         fs::create_dir(&directory).unwrap();
         for file in 0..FILES_PER_DIRECTORY {

@@ -4,8 +4,7 @@
 //! timed in turns, so that other work of the machine slows all of it alike. Prints tables; asserts
 //! no time.
 //!
-//! Run with `cargo bench --bench commands`. Containers are measured if `MASSGEN_BENCH_IMAGE` names
-//! an image of a running engine.
+//! Containers are measured if `MASSGEN_BENCH_IMAGE` names an image of a running engine.
 
 #![expect(
     clippy::as_conversions,
@@ -51,9 +50,7 @@ use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironment
 use massgen::world::sandbox::interrupt::CommandInterrupt;
 use massgen::world::sandbox::{ENFORCING, ExitReason, Sandbox};
 
-mod room;
-
-use room::{Room, has_bwrap, run, wait};
+use crate::room::{Room, has_bwrap, run, wait};
 
 const ROUNDS: usize = 300;
 /// How much the big parent holds, in bytes.
@@ -80,7 +77,8 @@ const IMAGE: &str = "MASSGEN_BENCH_IMAGE";
 /// Something that is timed. The number says which of several at once it is.
 type Timed<'a> = (String, Box<dyn Fn(usize) + Sync + 'a>);
 
-fn main() {
+/// Takes the figures and prints them.
+pub(crate) fn measure() {
     let room = Room::new();
     let sandboxes: Vec<Sandbox> = ENFORCING
         .iter()

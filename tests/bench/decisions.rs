@@ -1,7 +1,5 @@
 //! Measures one decision of the permission rules, and one whole check at the gate with its system
 //! calls.
-//!
-//! Run with `cargo bench --bench decisions`.
 
 #![expect(
     clippy::disallowed_methods,
@@ -16,10 +14,6 @@ use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::call::{LineRange, ToolCall, UserPath};
 use massgen::world::access::gate::Gate;
 use massgen::world::access::policy::GatePolicy;
-
-fn main() {
-    divan::main();
-}
 
 /// A workspace, the snapshots, and six context paths.
 fn manager(root: &str) -> PathPermissionManager {

@@ -29,15 +29,12 @@ const FILES_PER_DIRECTORY: u32 = 100;
 const FILE_BYTES: usize = 2048;
 const ROUNDS: u32 = 5;
 
-fn main() {
+/// Takes the figures and prints them.
+pub(crate) fn measure() {
     let files = std::env::var("MASSGEN_BENCH_FILES")
         .ok()
         .and_then(|files| files.parse().ok());
-    let files = files.unwrap_or(if std::env::args().any(|argument| argument == "--bench") {
-        FILES
-    } else {
-        FILES_PER_DIRECTORY
-    });
+    let files = files.unwrap_or(FILES);
     let (mut copied, mut delivered) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         copied.push(copy(files));

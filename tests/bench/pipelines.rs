@@ -19,25 +19,17 @@ use std::time::{Duration, Instant};
 
 use crate::measured::run;
 
-mod measured;
-
 /// The size of the project that the figures are about.
 const FILES: u32 = 50_000;
 const COMMITS: u32 = 10_000;
 const FILES_PER_DIRECTORY: u32 = 500;
 
-fn main() {
-    // `cargo test --benches` only wants all of it to run.
-    let is_measured = std::env::args().any(|argument| argument == "--bench");
-    let (files, commits) = if is_measured {
-        (FILES, COMMITS)
-    } else {
-        (10, 3)
-    };
+/// Takes the figures and prints them.
+pub(crate) fn measure() {
     let dir = tempfile::tempdir().unwrap();
     let project = dir.path().join("project");
-    make(&project, files, commits);
-    println!("{files} files, {commits} commits");
+    make(&project);
+    println!("{FILES} files, {COMMITS} commits");
     let copy = timed(
         Command::new("cp")
             .arg("-a")
@@ -98,7 +90,7 @@ fn config(roles: u32) -> String {
     )
 }
 
-fn make(project: &Path, files: u32, commits: u32) {
+fn make(project: &Path) {
     fs::create_dir(project).unwrap();
     let git = || {
         let mut git = Command::new("git");
@@ -121,7 +113,7 @@ fn make(project: &Path, files: u32, commits: u32) {
         .unwrap();
     };
     begin(&mut stream, 1);
-    for file in 0..files {
+    for file in 0..FILES {
         let content = format!("file {file}\n").repeat(6);
         let directory = file / FILES_PER_DIRECTORY;
         writeln!(
@@ -131,7 +123,7 @@ fn make(project: &Path, files: u32, commits: u32) {
         )
         .unwrap();
     }
-    for number in 2..=commits {
+    for number in 2..=COMMITS {
         begin(&mut stream, number);
         let content = format!("v{number}\n");
         writeln!(

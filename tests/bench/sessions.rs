@@ -21,10 +21,6 @@ use tempfile::TempDir;
 const TURNS: u32 = 16;
 const FILES: u32 = 16;
 
-fn main() {
-    divan::main();
-}
-
 /// A directory of sessions that holds one, with so many bytes in each file of its workspaces.
 fn sessions(file_bytes: usize) -> (TempDir, AbsPath) {
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,5 @@
 //! Measures the program as its users meet it: start-up, a hook, `explain calls`, and whole runs of scripted
 //! teams, with time, CPU time and peak memory. Prints one table; asserts nothing.
-//!
-//! Run with `cargo bench --bench whole_runs`.
 
 #![expect(
     clippy::disallowed_methods,
@@ -20,15 +18,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-mod measured;
-
-use measured::{Measured, run};
+use crate::measured::{Measured, run};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_massgen");
 const STARTS: usize = 40;
 const CALLS: usize = 100_000;
 
-fn main() {
+/// Takes the figures and prints them.
+pub(crate) fn measure() {
     let dir = tempfile::tempdir().unwrap();
     println!("| what | result | compared with |");
     println!("|---|---|---|");

@@ -1,8 +1,6 @@
 //! Measures what massgen itself costs beside its models: a loop of tool calls against an endpoint
 //! that answers at once, and many agents that stream at the same time. Prints a table; asserts
 //! nothing but that the runs ended well.
-//!
-//! Run with `cargo bench --bench wires`.
 
 #![expect(
     clippy::disallowed_methods,
@@ -21,9 +19,7 @@ use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-mod measured;
-
-use measured::run;
+use crate::measured::run;
 
 /// Requests of a short and of a long loop; what a step costs is what lies between them.
 const STEPS: [usize; 2] = [100, 1000];
@@ -31,7 +27,8 @@ const AGENTS: usize = 256;
 /// Pieces of each reply of the agents that stream.
 const PIECES: usize = 500;
 
-fn main() {
+/// Takes the figures and prints them.
+pub(crate) fn measure() {
     let dir = tempfile::tempdir().unwrap();
     println!("| what | result | of which ours |");
     println!("|---|---|---|");

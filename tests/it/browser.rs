@@ -1,8 +1,9 @@
 //! The page of `massgen web` in a real browser, and the modules of it that need none.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::project::{Project, binary};
 use crate::source_tree::repository;
@@ -58,9 +59,25 @@ fn people_watch_review_and_start_runs_in_a_browser() {
         .flat_map(|name| ["--config".to_owned(), format!("{name}.yaml")])
         .collect();
     let words: Vec<&str> = configs.iter().map(String::as_str).collect();
+    let mut node = Command::new("node");
+    node.args(["page.mjs", directory.to_str().unwrap()])
+        .current_dir(page_tests());
+    let mut node = node
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(node.stdout.take().unwrap());
+    let mut printed = String::new();
+    lines.read_line(&mut printed).unwrap();
+    assert_eq!(printed, "the browser is ready: link?\n");
+    // The link is valid for a minute, and a browser may take longer to start.
     let server = WebServer::start_without_session(project, &words);
-    let link = format!("http://127.0.0.1:{}/#k={}", server.port, server.code);
-    let printed = run_node(&["page.mjs", &link, directory.to_str().unwrap()]);
+    let mut input = node.stdin.take().unwrap();
+    let link = format!("http://127.0.0.1:{}/#k={}\n", server.port, server.code);
+    input.write_all(link.as_bytes()).unwrap();
+    lines.read_to_string(&mut printed).unwrap();
+    assert!(node.wait().unwrap().success(), "{printed}");
     assert!(
         printed.contains("page tests: 14 passed; 0 failed"),
         "{printed}"

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use crate::docker::{Daemon, daemon, is_podman};
-use crate::project::binary;
+use crate::project::{binary, directory_outside_tmp};
 use crate::repetition::{is_long, repetitions};
 use crate::selftest::check_report;
 
@@ -66,7 +66,7 @@ fn containers_hold_attacks_and_let_work_through() {
         return;
     }
     make_image(&daemon);
-    let place = tempfile::tempdir_in("/var/tmp").unwrap();
+    let place = directory_outside_tmp();
     let mut selftest = Command::new(binary());
     selftest
         .args(["selftest", "--json", "--jobs", "4", "--docker", IMAGE])

@@ -326,6 +326,14 @@ pub(crate) fn binary() -> PathBuf {
     )
 }
 
+/// Creates a directory that is not below `/tmp`, which is private for commands. `tests/all.sh` names a
+/// place in memory.
+pub(crate) fn directory_outside_tmp() -> TempDir {
+    let place = std::env::var_os("MASSGEN_TEST_PLACE");
+    let place = place.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+    tempfile::tempdir_in(place).unwrap()
+}
+
 /// Copies a program that will be started, in a separate process. If this process had the copy open
 /// for writing, a process that another test starts at the same moment could inherit it, and the
 /// kernel does not start a program that is open for writing (`ETXTBSY`).

@@ -17,7 +17,7 @@ use massgen::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::project::binary;
+use crate::project::{binary, directory_outside_tmp};
 use crate::repetition::is_long;
 
 /// With fewer cases, a list is damaged.
@@ -29,9 +29,6 @@ const OF_THE_KERNEL: &str = "^(environment|handles|kernel|limits|metadata|networ
                              ^work-(files|git|processes|temporary)";
 /// With fewer of them, a list is damaged.
 const OF_THE_KERNEL_MIN: usize = 60;
-/// Parent of the cases' directories. Below `/tmp`, which is private for commands, Landlock could
-/// not protect the pipes and sockets of open paths.
-const PLACE: &str = "/var/tmp";
 /// Number of parallel cases: most of them wait for processes.
 const JOBS: usize = 4;
 /// Number of attempts alone for an attack that failed in parallel with others.
@@ -44,7 +41,8 @@ const GIVEN: &[&str] = &["files", "commands"];
 /// Runs the cases whose class or name matches `only`, of which there are at least `tried_min`.
 #[track_caller]
 fn check(level: SandboxLevel, only: &str, tried_min: usize) {
-    let place = tempfile::tempdir_in(PLACE).unwrap();
+    // Below `/tmp`, Landlock could not protect the pipes and sockets of open paths.
+    let place = directory_outside_tmp();
     let output = Command::new(binary())
         .args(["selftest", "--json", "--sandbox", &level.to_string()])
         .args(["--jobs", &JOBS.to_string(), "--only", only])
@@ -136,7 +134,7 @@ async fn does_harm_alone(trials: &CaseRunner, case: &SelftestCase) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_attack_does_harm_where_nothing_holds_it() {
-    let place = tempfile::tempdir_in(PLACE).unwrap();
+    let place = directory_outside_tmp();
     let program = place.path().join("unprotected.py");
     fs::write(&program, UNPROTECTED).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();

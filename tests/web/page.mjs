@@ -1,22 +1,28 @@
 // Tests the page of a running `massgen web` in a browser.
 //
-//   node page.mjs LINK DIRECTORY [CASE...]
+//   node page.mjs DIRECTORY [CASE...]
 //
-// LINK is what the server printed; it was started in DIRECTORY, a copy of `project`, with all configs
-// in it. Prints one line for each case, and the number of cases that passed and failed.
+// Prints a line when the browser is ready, and then reads a line: the link that the server printed, which
+// is valid for a minute. The server was started in DIRECTORY, a copy of `project`, with all configs in it.
+// Prints one line for each case, and the number of cases that passed and failed.
 
+import { createInterface } from 'node:readline/promises';
 import { PageTester } from './browser.mjs';
 import { cases } from './cases.mjs';
 
-const [link, directory, ...wanted] = process.argv.slice(2);
-if (!link || !directory) {
-  console.error('usage: node page.mjs LINK DIRECTORY [CASE...]');
+const [directory, ...wanted] = process.argv.slice(2);
+if (!directory) {
+  console.error('usage: node page.mjs DIRECTORY [CASE...]');
   process.exit(2);
 }
-const tester = new PageTester(link);
+const tester = new PageTester();
 let [passed, failed] = [0, 0];
 try {
-  await tester.open();
+  await tester.startBrowser();
+  const input = createInterface({ input: process.stdin });
+  const link = await input.question('the browser is ready: link?\n');
+  input.close();
+  await tester.open(link);
   for (const [name, run] of Object.entries(cases)) {
     if (wanted.length && !wanted.includes(name)) continue;
     const began = performance.now();

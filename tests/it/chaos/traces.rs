@@ -18,12 +18,25 @@ pub(super) struct Process {
     words: String,
 }
 
-/// Returns the processes of a scene.
+/// Returns the processes of a scene: those that its mark shows, and their descendants. A user without
+/// rights cannot read the environment and the working directory of a process in a sandbox.
 pub(super) fn processes(scene: &Scene) -> Vec<Process> {
     let mark = scene.mark();
-    each_process()
-        .filter_map(|dir| process(&dir, &mark))
-        .collect()
+    let (mut found, mut others): (Vec<Process>, Vec<Process>) = each_process()
+        .filter_map(|dir| process(&dir))
+        .partition(|process| process.has_mark(&mark));
+    loop {
+        let is_child = |process: &mut Process| {
+            let mut all = found.iter();
+            all.any(|parent| parent.number == process.parent)
+        };
+        let children: Vec<Process> = others.extract_if(.., is_child).collect();
+        if children.is_empty() {
+            found.sort_by_key(|process| process.number);
+            return found;
+        }
+        found.extend(children);
+    }
 }
 
 fn each_process() -> impl Iterator<Item = PathBuf> {
@@ -35,32 +48,37 @@ fn each_process() -> impl Iterator<Item = PathBuf> {
     entries.map(|entry| entry.path()).filter(is_number)
 }
 
-/// Returns the process if `mark` is in its arguments, environment or working directory.
-fn process(dir: &Path, mark: &str) -> Option<Process> {
-    // These files are empty for a process that has ended meanwhile.
-    let text = |name: &str| {
-        let bytes = fs::read(dir.join(name)).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).replace('\0', " ")
-    };
-    let words = text("cmdline");
-    let is_in_scene = || {
-        let place = fs::read_link(dir.join("cwd")).unwrap_or_default();
-        format!("{}/", place.display()).contains(mark)
-    };
-    if !words.contains(mark) && !text("environ").contains(mark) && !is_in_scene() {
-        return None;
-    }
-    let stat = text("stat");
+/// Returns the process unless it has ended.
+fn process(dir: &Path) -> Option<Process> {
+    let stat = fs::read_to_string(dir.join("stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
     let number = dir.file_name()?.to_str()?.parse().ok()?;
-    (state != "Z").then_some(Process {
+    (state != "Z").then(|| Process {
         number,
         parent,
-        words,
+        words: text(&dir.join("cmdline")),
     })
+}
+
+/// Returns words that the kernel separates by zero bytes; empty for a process that has ended meanwhile.
+fn text(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ")
+}
+
+impl Process {
+    /// Returns whether `mark` is in its arguments, environment or working directory.
+    fn has_mark(&self, mark: &str) -> bool {
+        let dir = PathBuf::from(format!("/proc/{}", self.number));
+        let is_in_scene = || {
+            let place = fs::read_link(dir.join("cwd")).unwrap_or_default();
+            format!("{}/", place.display()).contains(mark)
+        };
+        self.words.contains(mark) || text(&dir.join("environ")).contains(mark) || is_in_scene()
+    }
 }
 
 /// Returns the mounts in any namespace of the machine that belong to a scene.
