@@ -54,7 +54,7 @@ check() {
 }
 
 # count NAME COMMAND…: runs a command that reports its tests itself. One that reports no failed
-# test and fails all the same counts as one failure.
+# test and fails all the same counts as one failure. What it says of failures is repeated at the end.
 count() {
   local name=$1 log=$scratch/log status=0 good bad
   shift
@@ -67,6 +67,10 @@ count() {
   fi
   passed=$((passed + good))
   failed=$((failed + bad))
+  if [ "$bad" != 0 ]; then
+    echo "== failures in: $name" >> "$scratch/failures"
+    sed -n '/^failures:$/,$p' "$log" >> "$scratch/failures"
+  fi
 }
 
 # sum WORD LOG: adds up "N WORD" over the result lines of the test binaries.
@@ -82,20 +86,28 @@ fuzz() {
     -max_total_time=60 -max_len=8192 -verbosity=0
 }
 
-# in_memory COMMAND…: runs a command whose temporary files are in memory if root may mount that: tests
-# create and remove many small files. The mounts end with the command.
+# in_memory USER COMMAND…: runs a command whose temporary files are in memory if root may mount that: tests
+# create and remove many small files. A copy of massgen is among them and belongs to the user, so that
+# tests can link it. The mounts end with the command.
 in_memory() {
+  local enter=() mounted=0
   mkdir -p -m 1777 "$scratch/tmp"
+  chmod 755 "$scratch"
   chmod 1777 "$place"
   if [ "$(id -u)" = 0 ] && unshare -m true 2> /dev/null; then
-    # shellcheck disable=SC2016
-    set -- unshare -m bash -c '
-      for directory in "$0" "$1"; do
-        mount -t tmpfs -o mode=1777,size=50% massgen-tests "$directory" || exit
-      done
-      exec "${@:2}"' "$scratch/tmp" "$place" "$@"
+    enter=(unshare -m)
+    mounted=1
   fi
-  TMPDIR=$scratch/tmp MASSGEN_TEST_PLACE=$place "$@"
+  # shellcheck disable=SC2016
+  TMPDIR="$scratch/tmp" MASSGEN_TEST_PLACE="$place" MASSGEN_TEST_BINARY="$scratch/tmp/massgen" \
+    "${enter[@]}" bash -c '
+      if [ "$0" = 1 ]; then
+        for directory in "$TMPDIR" "$MASSGEN_TEST_PLACE"; do
+          mount -t tmpfs -o mode=1777,size=50% massgen-tests "$directory" || exit
+        done
+      fi
+      install -m 755 -o "$1" "$2" "$MASSGEN_TEST_BINARY" && exec "${@:3}"' \
+    "$mounted" "$1" "${CARGO_TARGET_DIR:-target}/debug/massgen" "${@:2}"
 }
 
 # build: compiles massgen and its tests, and lints them on the way: the driver of clippy compiles as rustc
@@ -122,8 +134,7 @@ test_binaries() {
   echo "$found"
 }
 
-# tests: runs the tests with a copy of massgen that every user can start, wherever the repository lies.
-# For root, the self-test checks level A here, and levels B and C as a user without rights.
+# tests: runs the tests. For root, the self-test checks level A here, and levels B and C as a user without rights.
 tests() {
   local binaries binary status=0 skipped=()
   if [ "${MASSGEN_TEST_LONG:-0}" != 1 ]; then
@@ -133,10 +144,8 @@ tests() {
     fi
   fi
   binaries=$(test_binaries) || return 1
-  cp "${CARGO_TARGET_DIR:-target}/debug/massgen" "$scratch/massgen" && chmod 755 "$scratch" || return 1
   for binary in $binaries; do
-    MASSGEN_TEST_BINARY="$scratch/massgen" in_memory "$binary" --test-threads="$threads" "${skipped[@]}" ||
-      status=1
+    INSTA_WORKSPACE_ROOT=$PWD in_memory "$(id -un)" "$binary" --test-threads="$threads" "${skipped[@]}" || status=1
   done
   return "$status"
 }
@@ -160,14 +169,12 @@ unprivileged() {
       --skip config::every_file_below_configs --skip config::the_reference_is_what
     )
   fi
-  cd "$scratch"
   for binary in $binaries; do
-    cp "$OLDPWD/$binary" "$scratch/tests" 2> /dev/null || cp "$binary" "$scratch/tests"
-    in_memory setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups \
-      env -i PATH=/usr/bin:/bin HOME="$scratch/tmp" TMPDIR="$scratch/tmp" INSTA_UPDATE=no \
-      INSTA_WORKSPACE_ROOT="$scratch" MASSGEN_TEST_BINARY="$scratch/massgen" \
-      MASSGEN_TEST_PLACE="$place" \
-      MASSGEN_TEST_SERVERS="$MASSGEN_TEST_SERVERS" \
+    cp "$binary" "$scratch/tests"
+    in_memory nobody setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups \
+      env -i -C "$scratch" PATH=/usr/bin:/bin HOME="$scratch/tmp" TMPDIR="$scratch/tmp" INSTA_UPDATE=no \
+      INSTA_WORKSPACE_ROOT="$scratch" MASSGEN_TEST_BINARY="$scratch/tmp/massgen" \
+      MASSGEN_TEST_PLACE="$place" MASSGEN_TEST_SERVERS="$MASSGEN_TEST_SERVERS" \
       "$scratch/tests" --test-threads="$threads" "${chosen[@]}" || status=1
   done
   return "$status"
@@ -252,5 +259,6 @@ if [ "$(id -u)" = 0 ]; then
   count "tests without rights" unprivileged
 fi
 
+[ ! -e "$scratch/failures" ] || cat "$scratch/failures"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
