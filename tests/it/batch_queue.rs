@@ -6,6 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use massgen::batch::queue_commands::QueueCommands;
+use massgen::batch::worker_script::WorkerScript;
+use massgen::path::AbsPath;
+use massgen::world::batch_scheduler::JobQueue;
+use massgen::world::batch_scheduler::command_queue::CommandQueue;
+use massgen::world::batch_scheduler::site_command::SiteCommands;
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 
@@ -384,6 +390,33 @@ fn another_queue_is_used_by_the_commands_of_the_user() {
         "{}",
         foreign.stderr()
     );
+}
+
+#[tokio::test]
+async fn a_job_that_has_the_id_of_one_that_began_is_not_cancelled() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = AbsPath::new(root.path()).unwrap();
+    // Job 1 has begun, so the queue has its id for something else now; job 2 waits.
+    for (name, content) in [("1.id", "7"), ("1.txt", ""), ("2.id", "8")] {
+        fs::write(root.path().join(name), content).unwrap();
+    }
+    let commands = "submit: 'true {script}'\nlook: printf '7 waiting\\n8 waiting\\n9 waiting\\n'\n\
+                    cancel: echo {id} >> cancelled\n";
+    let commands = QueueCommands::parse(commands, "queue.yaml").unwrap();
+    let env = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
+    let script = WorkerScript {
+        executable: dir.clone(),
+        dir: dir.clone(),
+        batch: "batch_1".to_owned(),
+        engine: "commands",
+        arguments: Vec::new(),
+        variables: BTreeMap::new(),
+    };
+    let site = SiteCommands::new(dir.clone(), &env, None);
+    let mut queue = CommandQueue::new(site, commands, script, dir);
+    queue.cancel_waiting().await.unwrap();
+    let cancelled = fs::read_to_string(root.path().join("cancelled")).unwrap();
+    assert_eq!(cancelled, "8\n");
 }
 
 #[test]

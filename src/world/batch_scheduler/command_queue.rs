@@ -76,7 +76,7 @@ impl CommandQueue {
         loop {
             number = number.saturating_add(1);
             let name = number.to_string();
-            let output = quote_word(&self.dir.join(format!("{name}.txt")).to_string());
+            let output = quote_word(&self.output_file(&name).to_string());
             let text = self.script.text(&name, NODE);
             // Before its id is recorded, the job would not be known as one of the batch.
             let id = quote_word(&self.dir.join(format!("{name}{ID_SUFFIX}")).to_string());
@@ -90,6 +90,11 @@ impl CommandQueue {
                 return Ok(CreatedScript { name, path });
             }
         }
+    }
+
+    /// Returns the file of what a job prints. It exists as soon as the job begins.
+    fn output_file(&self, name: &str) -> AbsPath {
+        self.dir.join(format!("{name}.txt"))
     }
 
     /// Returns the names of the jobs by their ids.
@@ -174,7 +179,12 @@ impl JobQueue for CommandQueue {
         let line = self.commands.look_line(&self.script.batch);
         let listed = parse_job_list(&self.shell(&line).await?);
         let names = self.names()?;
-        let is_ours = |id: &String| names.contains_key(id);
+        // A queue that was restarted may have given the id of a job that has begun to another one.
+        let is_ours = |id: &String| {
+            names
+                .get(id)
+                .is_some_and(|name| !file::exists(&self.output_file(name)))
+        };
         for job in listed
             .iter()
             .filter(|job| job.is_waiting && is_ours(&job.id))
