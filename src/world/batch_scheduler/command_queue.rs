@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::text::shell_words::quote_word;
 use crate::world::batch_scheduler::site_command::SiteCommands;
-use crate::world::batch_scheduler::{JobQueue, QueueJob};
+use crate::world::batch_scheduler::{JobListing, JobQueue, QueueJob};
 use crate::world::sys::state_files::create_once::create_once;
 use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::file::{self, FileDurability};
@@ -162,7 +162,7 @@ impl JobQueue for CommandQueue {
         Ok(())
     }
 
-    async fn list(&mut self) -> Result<Vec<QueueJob>> {
+    async fn list(&mut self) -> Result<JobListing> {
         let line = self.commands.look_line(&self.script.batch);
         let listed = parse_job_list(&self.shell(&line).await?);
         let names = self.names()?;
@@ -172,7 +172,7 @@ impl JobQueue for CommandQueue {
                 is_waiting: job.is_waiting,
             })
         });
-        Ok(jobs.collect())
+        Ok(jobs.collect::<Vec<QueueJob>>().into())
     }
 
     async fn cancel_waiting(&mut self) -> Result<()> {
