@@ -221,9 +221,11 @@ need npm npm
 need chromium chromium
 need zsh zsh
 need fish fish
-# Queues for batches: a cluster of four nodes, and a queue that massgen knows by its commands only.
+# Queues for batches: a cluster of four nodes, a queue that massgen knows by its commands only, and
+# the client of clusters whose API is that of the tests.
 need /usr/sbin/slurmctld slurm-wlm munge task-spooler openssh-server
 need tsp task-spooler
+need kubectl kubernetes-client
 need /usr/sbin/munged munge
 need /usr/sbin/sshd openssh-server
 need /usr/bin/pip3 python3-pip

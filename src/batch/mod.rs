@@ -6,5 +6,6 @@ pub mod result;
 pub mod next_step;
 pub mod queue_commands;
 pub mod worker_script;
+pub mod kubernetes;
 pub mod table;
 pub mod comparison;

@@ -27,6 +27,15 @@ pub struct WorkerScript {
 }
 
 impl WorkerScript {
+    /// Returns the words of the command, without the names of the job and of the node.
+    pub fn words(&self) -> Vec<String> {
+        let words = ["batch", "worker", &self.batch, "--engine", self.engine];
+        std::iter::once(self.executable.to_string())
+            .chain(words.map(str::to_owned))
+            .chain(self.arguments.clone())
+            .collect()
+    }
+
     /// Returns the script. `job` and `node` are words of the shell that become the name of the job
     /// and of the node in the files of the batch.
     pub fn text(&self, job: &str, node: &str) -> String {
@@ -35,13 +44,8 @@ impl WorkerScript {
             format!("export {name}={value}\n")
         });
         let variables: String = set.collect();
-        let words = ["batch", "worker", &self.batch, "--engine", self.engine];
-        let words: Vec<String> = std::iter::once(self.executable.to_string())
-            .chain(words.map(str::to_owned))
-            .chain(self.arguments.clone())
-            .collect();
         let dir = quote_word(&self.dir.to_string());
-        let line = shell_line(&words);
+        let line = shell_line(&self.words());
         format!("#!/bin/sh\n{variables}cd {dir} || exit 3\nexec {line} --job {job} --node {node}\n")
     }
 }

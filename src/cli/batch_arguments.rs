@@ -59,13 +59,15 @@ pub(crate) enum BatchEngine {
     Slurm,
     /// As jobs of another queue, by the commands of `--queue-commands`.
     Commands,
+    /// As Jobs of Kubernetes, by `kubectl`.
+    Kubernetes,
 }
 
 /// How the cells of a batch are started. What is not given is as at the last start of the batch.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BatchStartSettingsArguments {
     /// Where the cells run: `local`, as processes of this machine; `slurm`, as jobs of Slurm;
-    /// `commands`, as jobs of another queue. Default: `local`.
+    /// `kubernetes`, as pods of Kubernetes; `commands`, as jobs of another queue. Default: `local`.
     #[arg(long, value_name = "ENGINE")]
     pub on: Option<BatchEngine>,
     /// Number of jobs at the same time. Default: 4.
@@ -103,6 +105,9 @@ pub(crate) struct QueueArguments {
     /// File with the commands `submit`, `look` and `cancel` for `--on commands`.
     #[arg(long, value_name = "FILE")]
     pub queue_commands: Option<String>,
+    /// File with the image, the storage and the secrets of the pods for `--on kubernetes`.
+    #[arg(long, value_name = "FILE")]
+    pub kubernetes: Option<String>,
     /// The weakest sandbox that nodes may have: `overlay`, `namespaces` or `landlock`. A node with a
     /// weaker one runs no cell. Default: what the config says.
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
@@ -310,4 +315,7 @@ pub(crate) struct BatchWorkerArguments {
     /// The weakest sandbox that the node may have. Default: any.
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     pub require_sandbox: Option<SandboxLevel>,
+    /// End with 0 unless a signal ends the job or massgen fails: the scheduler replaces jobs that fail.
+    #[arg(long)]
+    pub fail_only_on_signals: bool,
 }

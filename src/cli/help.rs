@@ -342,6 +342,7 @@ Examples:
   massgen batch run tasks.jsonl --config team.yaml --parallel 8
   massgen batch run tasks.jsonl --config team.yaml --max-cost-usd 50
   massgen batch run tasks.jsonl --config team.yaml --on slurm --parallel 200 --time 2:00:00
+  massgen batch run tasks.jsonl --config team.yaml --on kubernetes --kubernetes pods.yaml
   massgen batch resume                        (after Ctrl-C, a crash or a spent limit)
 
 Each cell works on a copy: your files change only by `massgen batch apply BATCH CELL`.

@@ -524,21 +524,28 @@ fn a_cell_writes_through_no_symlink_and_keeps_no_key() {
             json!({"id": "c0", "text": text, "project": {"path": "app"}})
         )
     };
+    let victim = format!("victim-{KEY}");
     let project = project(1)
-        .file("victim/a.txt", "as it was")
+        .file(&format!("{victim}/a.txt"), "as it was")
         .file(
             "team.yaml",
             WORKS.replace("\"an answer\"", &format!("\"the key {KEY}\"")),
         )
         .file("tasks.jsonl", task("Fix @docs:w"))
         .env("OPENAI_API_KEY", KEY);
-    std::os::unix::fs::symlink(project.path("victim"), project.path("app/docs")).unwrap();
+    std::os::unix::fs::symlink(project.path(&victim), project.path("app/docs")).unwrap();
     let refused = project.args(RUN).run();
     let project = refused.then::<&str>([]);
     let output = fs::read_to_string(batch_dir(&project).join("cells/c0/output.txt")).unwrap();
-    assert!(output.contains("may not write to"), "{output}");
+    let result = fs::read_to_string(batch_dir(&project).join("results/c0.jsonl")).unwrap();
+    // The error names the directory that the link leads to.
+    for shown in [output, result] {
+        assert!(shown.contains("may not write to"), "{shown}");
+        assert!(shown.contains("victim-[redacted]"), "{shown}");
+        assert!(!shown.contains(KEY), "{shown}");
+    }
     assert_eq!(
-        fs::read_to_string(project.path("victim/a.txt")).unwrap(),
+        fs::read_to_string(project.path(format!("{victim}/a.txt"))).unwrap(),
         "as it was"
     );
 

@@ -6,6 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use massgen::batch::queue_commands::QueueCommands;
+use massgen::batch::worker_script::WorkerScript;
+use massgen::path::AbsPath;
+use massgen::world::batch_scheduler::JobQueue;
+use massgen::world::batch_scheduler::command_queue::CommandQueue;
+use massgen::world::batch_scheduler::site_command::SiteCommands;
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 
@@ -14,7 +20,7 @@ use crate::project::{Finished, Project, binary};
 use crate::slurm_cluster::{SlurmCluster, contains, processes, wait_until};
 
 /// A value that must not be seen anywhere.
-const SECRET: &str = "sk-never-to-be-seen-4711";
+pub(crate) const SECRET: &str = "sk-never-to-be-seen-4711";
 
 /// The first reply is paid and quick, the second takes its time.
 const TEAM: &str = r#"
@@ -37,7 +43,7 @@ agents:
 const PRICES: &str =
     "models:\n  - name: scripted\n    usd_per_million_tokens: {input: 0, output: 1000}\n";
 
-const RUN: [&str; 7] = [
+pub(crate) const RUN: [&str; 7] = [
     "batch",
     "run",
     "tasks.jsonl",
@@ -48,7 +54,7 @@ const RUN: [&str; 7] = [
 ];
 
 /// Returns a project with so many tasks.
-fn project(count: usize) -> Project {
+pub(crate) fn project(count: usize) -> Project {
     let task = |number| {
         let id = format!("c{number}");
         json!({"id": id, "text": "x", "project": {"path": "app"}}).to_string()
@@ -70,7 +76,7 @@ fn on_slurm(count: usize, cluster: &SlurmCluster) -> Project {
 }
 
 /// Returns the directory of the only batch, once it exists.
-fn batch_dir(project: &Project) -> Option<PathBuf> {
+pub(crate) fn batch_dir(project: &Project) -> Option<PathBuf> {
     let mut batches = fs::read_dir(project.path(".massgen/batches")).ok()?;
     let dir = batches.next()?.unwrap().path();
     dir.join("batch.json").exists().then_some(dir)
@@ -83,12 +89,12 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 /// Returns the files of a part of the only batch.
-fn batch_files(project: &Project, part: &str) -> Vec<String> {
+pub(crate) fn batch_files(project: &Project, part: &str) -> Vec<String> {
     batch_dir(project).map_or_else(Vec::new, |dir| names(&dir.join(part)))
 }
 
 /// Returns the claims whose attempt has no end yet, by the job that has them.
-fn claims(project: &Project) -> BTreeMap<String, Value> {
+pub(crate) fn claims(project: &Project) -> BTreeMap<String, Value> {
     let Some(dir) = batch_dir(project) else {
         return BTreeMap::new();
     };
@@ -106,7 +112,11 @@ fn claims(project: &Project) -> BTreeMap<String, Value> {
 
 /// Checks that each of `count` cells has one result, one run and one bill.
 #[track_caller]
-fn check_results(finished: Finished, count: usize, engine: &str) -> (BTreeSet<String>, Project) {
+pub(crate) fn check_results(
+    finished: Finished,
+    count: usize,
+    engine: &str,
+) -> (BTreeSet<String>, Project) {
     let finished = finished.then(["batch", "results", "--json"]).success();
     let results: Vec<Value> = finished
         .stdout()
@@ -153,7 +163,7 @@ fn check_results(finished: Finished, count: usize, engine: &str) -> (BTreeSet<St
 
 /// Checks that `SECRET` is in no file below `dir`.
 #[track_caller]
-fn check_no_secret_below(dir: &Path) {
+pub(crate) fn check_no_secret_below(dir: &Path) {
     for entry in fs::read_dir(dir).unwrap().flatten() {
         let path = entry.path();
         let kind = entry.file_type().unwrap();
@@ -384,6 +394,33 @@ fn another_queue_is_used_by_the_commands_of_the_user() {
         "{}",
         foreign.stderr()
     );
+}
+
+#[tokio::test]
+async fn a_job_that_has_the_id_of_one_that_began_is_not_cancelled() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = AbsPath::new(root.path()).unwrap();
+    // Job 1 has begun, so the queue has its id for something else now; job 2 waits.
+    for (name, content) in [("1.id", "7"), ("1.txt", ""), ("2.id", "8")] {
+        fs::write(root.path().join(name), content).unwrap();
+    }
+    let commands = "submit: 'true {script}'\nlook: printf '7 waiting\\n8 waiting\\n9 waiting\\n'\n\
+                    cancel: echo {id} >> cancelled\n";
+    let commands = QueueCommands::parse(commands, "queue.yaml").unwrap();
+    let env = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
+    let script = WorkerScript {
+        executable: dir.clone(),
+        dir: dir.clone(),
+        batch: "batch_1".to_owned(),
+        engine: "commands",
+        arguments: Vec::new(),
+        variables: BTreeMap::new(),
+    };
+    let site = SiteCommands::new(dir.clone(), &env, None);
+    let mut queue = CommandQueue::new(site, commands, script, dir);
+    queue.cancel_waiting().await.unwrap();
+    let cancelled = fs::read_to_string(root.path().join("cancelled")).unwrap();
+    assert_eq!(cancelled, "8\n");
 }
 
 #[test]

@@ -43,15 +43,16 @@ pub(super) struct CellRunReport {
 impl CellRunReport {
     /// Returns the report of a cell whose run cannot begin because of `error`.
     pub(super) fn of_error(error: &Error) -> Result<Self> {
-        RunRecords::default().report(Some(error))
+        RunRecords::default().report(Some(error), &Redactor::default())
     }
 
     /// Reads the report of the last run in the directory of `host`, which ended with `error` if
-    /// there is one; attempts at the cell began at `starts`.
+    /// there is one; attempts at the cell began at `starts`. `redactor` knows the secrets of the run.
     pub(super) fn from_records(
         host: &Host,
         starts: &[LocalDateTime],
         error: Option<&Error>,
+        redactor: &Redactor,
     ) -> Result<Self> {
         let last = runs::list(&logs(host))?.into_iter().find(RunDir::is_own);
         let mut records = RunRecords::default();
@@ -67,7 +68,7 @@ impl CellRunReport {
                 records.add(&entry, starts);
             }
         }
-        records.report(error)
+        records.report(error, redactor)
     }
 
     /// Returns the agent that won, if any did.
@@ -152,7 +153,7 @@ impl RunRecords {
         }
     }
 
-    fn report(self, error: Option<&Error>) -> Result<CellRunReport> {
+    fn report(self, error: Option<&Error>, redactor: &Redactor) -> Result<CellRunReport> {
         let status = match (error, self.recorded_status) {
             (Some(error), _) => error.kind().exit_status(),
             (None, Some(status)) => status,
@@ -187,7 +188,7 @@ impl RunRecords {
             checks_outcome(self.delivery_checks.values())
         };
         let duration_ms = result.duration_ms;
-        let line = JsonLine::new(1, &clock::now(), &result, &Redactor::default())?;
+        let line = JsonLine::new(1, &clock::now(), &result, redactor)?;
         let run = serde_json::from_str(&line.text()?)
             .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
         let totals = self.usage.run();

@@ -86,7 +86,7 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
     let host = cell_host(run.host, cell.work());
     if goes_on && has_ended_run(&host)? {
         // Its process was killed after the end of the run and before the result was published.
-        return CellRunReport::from_records(&host, &run.starts(), None);
+        return CellRunReport::from_records(&host, &run.starts(), None, &Redactor::default());
     }
     if !goes_on {
         cell.begin_anew()?;
@@ -96,37 +96,37 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
         .batch
         .cell_budget(&run.task.id, run.before.spent, park)?;
     let budget = budget.map(Arc::new);
-    let ended = {
-        let mut output =
-            CliOutput::with_writers(cell.open_output()?, cell.open_output()?).without_transients();
-        let conducted = conduct(&run, &cell, &host, goes_on, budget.clone(), &mut output);
-        let ended = Box::pin(conducted).await;
-        if let Err(error) = &ended {
-            output.error(error);
-        }
-        ended
-    };
-    let mut report = CellRunReport::from_records(&host, &run.starts(), ended.err().as_ref())?;
+    // Knows the secrets of the config as soon as that is loaded.
+    let mut redactor = Redactor::default();
+    let conducted = conduct(&run, &cell, &host, goes_on, budget.clone(), &mut redactor);
+    let error = Box::pin(conducted).await.err();
+    if let Some(error) = &error {
+        redacted_output(&cell, redactor.clone())?.error(error);
+    }
+    let ended = error.as_ref();
+    let mut report = CellRunReport::from_records(&host, &run.starts(), ended, &redactor)?;
     report.end.is_out_of_money = budget.is_some_and(|budget| budget.is_exhausted());
     Ok(report)
 }
 
-/// Prepares the work and executes the run.
+/// Prepares the work and executes the run. `redactor` gets the secrets of its config.
 async fn conduct(
     run: &CellRun<'_>,
     cell: &CellDir,
     host: &Host,
     goes_on: bool,
     budget: Option<Arc<CellBudget>>,
-    output: &mut CliOutput<'_>,
+    redactor: &mut Redactor,
 ) -> Result<()> {
+    let output = &mut redacted_output(cell, redactor.clone())?;
     if !goes_on {
         prepare_work(run, cell, output).await?;
     }
     recover(host, output)?;
     let arguments = run_arguments(run);
     let (file, config) = load_team(run, host, &arguments, output)?;
-    let output = &mut redacted_output(cell, Redactor::new(secret_values(&config, host)))?;
+    *redactor = Redactor::new(secret_values(&config, host));
+    let output = &mut redacted_output(cell, redactor.clone())?;
     let team = ResumedTeam {
         // The file of the prices is relative to the user's directory.
         models: model_list(run.host, arguments.models.as_deref(), output)?,

@@ -16,6 +16,7 @@ mod cell_report;
 mod cell_delivery;
 mod cell;
 mod worker;
+mod pod_environment;
 mod start_settings;
 mod start;
 mod control;

@@ -14,7 +14,7 @@ use crate::cli::output::CliOutput;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::text::count_noun;
-use crate::world::batch_scheduler::{JobQueue, QueueJob};
+use crate::world::batch_scheduler::{JobListing, JobQueue, QueueJob};
 use crate::world::store::batches::claims::ClaimOwner;
 use crate::world::store::batches::queue::OpenCell;
 use crate::world::store::batches::{BatchDir, BatchRecord};
@@ -51,6 +51,10 @@ pub(super) struct QueueControl {
     lost: BTreeMap<u32, u32>,
     /// How often a cell is tried again.
     retries: u32,
+    /// What jobs wait for, as it was shown last.
+    shown_wait: Option<String>,
+    /// Whether the jobs of a cancelled batch were cancelled.
+    has_cancelled: bool,
     stop: Option<BatchStop>,
 }
 
@@ -99,15 +103,70 @@ impl QueueControl {
             missing: BTreeMap::new(),
             lost: BTreeMap::new(),
             retries: record.retries,
+            shown_wait: None,
+            has_cancelled: false,
             stop: None,
         })
     }
 
     /// Lists the jobs; `None` if the queue does not answer now.
+    ///
+    /// # Errors
+    /// The queue has not answered for too long, or no job can ever work. Then the jobs are cancelled.
     async fn jobs(&mut self, output: &mut CliOutput<'_>) -> Result<Option<Vec<QueueJob>>> {
-        match self.queue.list().await {
-            Ok(jobs) => Ok(Some(jobs)),
-            Err(error) => self.tolerate(error, output).map(|()| None),
+        let listing = match self.queue.list().await {
+            Ok(listing) => listing,
+            Err(error) => return self.tolerate(error, output).map(|()| None),
+        };
+        let JobListing {
+            jobs,
+            wait,
+            news,
+            fault,
+        } = listing;
+        for line in &news {
+            output.note(line);
+        }
+        if let Some(fault) = fault {
+            if let Err(error) = self.queue.cancel_all().await {
+                output.warning(&format!("jobs may be left in the queue: {error:#}"));
+            }
+            let resume = format!("then: massgen batch resume {}", self.batch.name());
+            return Err(fault.with_hint(resume));
+        }
+        if let Some(wait) = wait.as_ref().filter(|_| wait != self.shown_wait) {
+            output.note(&format!("jobs wait in the queue: {wait}"));
+        }
+        self.shown_wait = wait;
+        Ok(Some(jobs))
+    }
+
+    /// Cancels what need not begin, of `jobs`: all of a cancelled batch, or those that wait.
+    async fn cancel(&mut self, jobs: &[QueueJob], output: &mut CliOutput<'_>) -> Result<()> {
+        let has_waiting = jobs.iter().any(|job| job.is_waiting);
+        let is_cancelled = match self.stop {
+            Some(BatchStop::Cancelled | BatchStop::Interrupted) => true,
+            Some(
+                BatchStop::Parked
+                | BatchStop::WrongConfig
+                | BatchStop::OutOfMoney
+                | BatchStop::EndpointsFail,
+            )
+            | None => false,
+        };
+        let cancelled = if is_cancelled && (has_waiting || !self.has_cancelled) {
+            self.queue.cancel_all().await
+        } else if has_waiting {
+            self.queue.cancel_waiting().await
+        } else {
+            Ok(())
+        };
+        match cancelled {
+            Ok(()) => {
+                self.has_cancelled |= is_cancelled;
+                Ok(())
+            }
+            Err(error) => self.tolerate(error, output),
         }
     }
 
@@ -134,7 +193,8 @@ impl QueueControl {
     /// # Errors
     /// A cell loses its process again and again without a result: none can be written.
     fn record_lost(&mut self, cells: &mut [OpenCell], jobs: &[QueueJob]) -> Result<()> {
-        let running = jobs.iter().filter(|job| !job.is_waiting);
+        let restarts = self.queue.restarts_jobs();
+        let running = jobs.iter().filter(|job| !restarts || !job.is_waiting);
         let running: BTreeSet<&str> = running.map(|job| job.name.as_str()).collect();
         self.missing
             .retain(|name, _| !running.contains(name.as_str()));
@@ -284,10 +344,8 @@ pub(super) async fn run_queue_jobs(
                 control.submit(&cells, jobs, output).await?;
             } else if jobs.is_empty() {
                 break;
-            } else if jobs.iter().any(|job| job.is_waiting)
-                && let Err(error) = control.queue.cancel_waiting().await
-            {
-                control.tolerate(error, output)?;
+            } else {
+                control.cancel(jobs, output).await?;
             }
         }
         if control.faults == faults {
@@ -314,7 +372,7 @@ pub(super) async fn run_queue_jobs(
         }
     }
     // Jobs that still wait would find no cell.
-    if let Err(error) = control.queue.cancel_waiting().await {
+    if let Err(error) = control.queue.cancel_all().await {
         output.warning(&format!("jobs may be left in the queue: {error:#}"));
     }
     finish(&control.batch, control.ids.len(), control.stop, output)

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use crate::batch::next_step::AttemptEnd;
 use crate::batch::result::{CellOutcome, CellResult};
 use crate::batch::task::{BatchTask, TASK_FILE_BYTES_MAX, TaskProject, parse_tasks};
-use crate::batch::worker_script::job_variables;
 use crate::cli::batch::cell_scope::require_own_directory;
 use crate::cli::batch::control::{BatchControl, conduct};
 use crate::cli::batch::queue_control::{QueueControl, run_queue_jobs};
@@ -88,7 +87,7 @@ pub(super) fn run(
             .with_hint("convert it, for example with `iconv -t UTF-8`")
     })?;
     let settings = BatchStartSettings::new(&arguments.settings, None, host)?;
-    let job_host = host_of_jobs(host, &settings);
+    let job_host = settings.host_of_jobs(host);
     let mut tasks = parse_tasks(&text, &arguments.tasks)?;
     let mut configs = BatchConfigs::default();
     let models = arguments.models.as_deref();
@@ -103,6 +102,7 @@ pub(super) fn run(
             task.config = Some(number.to_string());
         }
         check_project(task, host)?;
+        settings.require_project(task, host)?;
     }
     let batches = batches_directory(host);
     prepare_state_dir(&host.state_parent.join(STATE_DIR), [&batches])?;
@@ -254,7 +254,7 @@ fn with_key_hint(error: Error, settings: &BatchStartSettings) -> Error {
     if settings.on == BatchEngine::Local || error.kind() != ErrorKind::Environment {
         return error;
     }
-    error.with_hint("jobs do not have the keys of this shell: put them into `~/.massgen/.env`")
+    error.with_hint(settings.key_hint())
 }
 
 /// Checks that the jobs of a batch that is started again can use its configs.
@@ -268,7 +268,7 @@ fn check_configs_of_jobs(
     if settings.on == BatchEngine::Local {
         return Ok(());
     }
-    let job_host = host_of_jobs(host, settings);
+    let job_host = settings.host_of_jobs(&environment::load(host).host);
     for (number, config) in record.configs.iter().enumerate() {
         let text = batch.config_text(record, number)?;
         let file = TeamFile::from_text(config.name.clone(), config.path.clone(), text);
@@ -311,13 +311,4 @@ fn start(
     };
     runtime.shutdown_timeout(CALLS_END_MAX);
     ended
-}
-
-/// Returns the process as jobs see it: those of a queue get few variables of the user's shell.
-fn host_of_jobs(host: &Host, settings: &BatchStartSettings) -> Host {
-    let mut seen = host.clone();
-    if settings.on != BatchEngine::Local {
-        seen.env = job_variables(&host.env);
-    }
-    seen
 }

@@ -3,14 +3,23 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::batch::kubernetes::settings::KubernetesSettings;
 use crate::batch::queue_commands::{QUEUE_COMMANDS_BYTES_MAX, QueueCommands};
+use crate::batch::task::BatchTask;
 use crate::batch::worker_script::{WorkerScript, job_variables};
+use crate::cli::batch::pod_environment::{
+    WORKERS_MAX, host_of_pods, pod_executable, pod_variables, read_settings, require_project,
+    require_storage,
+};
 use crate::cli::batch_arguments::{BatchEngine, BatchStartSettingsArguments, QueueArguments};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::batch_scheduler::JobQueue;
 use crate::world::batch_scheduler::command_queue::{COMMANDS, CommandQueue};
+use crate::world::batch_scheduler::kubernetes::{
+    KUBECTL_MISSING_HINT, KUBERNETES, KubernetesQueue,
+};
 use crate::world::batch_scheduler::site_command::SiteCommands;
 use crate::world::batch_scheduler::slurm::{SLURM, SlurmQueue, SlurmSettings};
 use crate::world::io::files::{read_capped, real_path};
@@ -34,6 +43,8 @@ pub(super) struct BatchStartSettings {
     slurm: SlurmSettings,
     /// The commands of another queue, as they were when the user named their file.
     commands: Option<QueueCommands>,
+    /// The pods of Kubernetes, as their file was when the user named it.
+    kubernetes: Option<KubernetesSettings>,
     /// The weakest sandbox that nodes may have.
     require_sandbox: Option<SandboxLevel>,
 }
@@ -60,12 +71,15 @@ impl BatchStartSettings {
             login: None,
             slurm: SlurmSettings::default(),
             commands: None,
+            kubernetes: None,
             require_sandbox: None,
         });
         let queue = &arguments.queue;
         reject_foreign_flags(on, queue)?;
         let named = queue.queue_commands.as_deref();
         let commands = named.map(|name| read_commands(name, host)).transpose()?;
+        let named = queue.kubernetes.as_deref();
+        let kubernetes = named.map(|name| read_settings(name, host)).transpose()?;
         let settings = Self {
             on,
             parallel: arguments.parallel.unwrap_or(kept.parallel),
@@ -82,14 +96,76 @@ impl BatchStartSettings {
                 },
             },
             commands: commands.or(kept.commands),
+            kubernetes: kubernetes.or(kept.kubernetes),
             require_sandbox: queue.require_sandbox.or(kept.require_sandbox),
         };
-        if settings.on == BatchEngine::Commands && settings.commands.is_none() {
-            let message = "`--on commands` needs the commands of the queue";
-            return Err(Error::new(ErrorKind::Usage, message)
-                .with_hint("name their file: `--queue-commands FILE`"));
-        }
+        settings.require_complete(host)?;
         Ok(settings)
+    }
+
+    /// Checks that what starts the cells has what it needs.
+    fn require_complete(&self, host: &Host) -> Result<()> {
+        let missing = |message: &str, hint: &str| {
+            Err(Error::new(ErrorKind::Usage, message.to_owned()).with_hint(hint))
+        };
+        match (self.on, &self.kubernetes) {
+            (BatchEngine::Commands, _) if self.commands.is_none() => missing(
+                "`--on commands` needs the commands of the queue",
+                "name their file: `--queue-commands FILE`",
+            ),
+            (BatchEngine::Kubernetes, None) => missing(
+                "`--on kubernetes` needs the image and the storage of the pods",
+                "name a file with them: `--kubernetes FILE`; docs/batch.md has an example",
+            ),
+            (BatchEngine::Kubernetes, Some(_)) if self.parallel > WORKERS_MAX => missing(
+                &format!("`--parallel` can be at most {WORKERS_MAX} with `--on kubernetes`"),
+                "each pod runs cells until none is left: fewer pods finish them too",
+            ),
+            (BatchEngine::Kubernetes, Some(settings)) => {
+                require_storage(settings, host)?;
+                pod_executable(settings, host).map(drop)
+            }
+            (BatchEngine::Local | BatchEngine::Slurm | BatchEngine::Commands, _) => Ok(()),
+        }
+    }
+
+    /// Checks that jobs have the project of `task`, as far as that can be known.
+    pub(super) fn require_project(&self, task: &BatchTask, host: &Host) -> Result<()> {
+        match self.pods() {
+            Some(settings) => require_project(settings, task, host),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the process as jobs see it: those of a queue get few variables of the user's shell.
+    pub(super) fn host_of_jobs(&self, host: &Host) -> Host {
+        if let Some(settings) = self.pods() {
+            return host_of_pods(settings, host);
+        }
+        let mut seen = host.clone();
+        if self.on != BatchEngine::Local {
+            seen.env = job_variables(&host.env);
+        }
+        seen
+    }
+
+    /// Returns where jobs find the keys that the user's shell has.
+    pub(super) fn key_hint(&self) -> &'static str {
+        match self.on {
+            BatchEngine::Local | BatchEngine::Slurm | BatchEngine::Commands => {
+                "jobs do not have the keys of this shell: put them into `~/.massgen/.env`"
+            }
+            BatchEngine::Kubernetes => {
+                "pods do not have the keys of this shell: name a secret of the cluster in the file \
+                 of `--kubernetes`: `secrets: [{name: NAME, env: [VARIABLE]}]`"
+            }
+        }
+    }
+
+    /// Returns the pods of Kubernetes, if they run the cells.
+    fn pods(&self) -> Option<&KubernetesSettings> {
+        let settings = self.kubernetes.as_ref();
+        settings.filter(|_| self.on == BatchEngine::Kubernetes)
     }
 
     /// Returns the settings with which `batch` was started last, if it was.
@@ -119,9 +195,26 @@ impl BatchStartSettings {
             BatchEngine::Local => return Ok(None),
             BatchEngine::Slurm => SLURM,
             BatchEngine::Commands => COMMANDS,
+            BatchEngine::Kubernetes => KUBERNETES,
         };
         let required = self.require_sandbox.map(|level| level.to_string());
         let required = required.map(|level| ["--require-sandbox".to_owned(), level]);
+        let mut arguments: Vec<String> = required.into_iter().flatten().collect();
+        if let Some(settings) = self.pods() {
+            // Kubernetes replaces pods that fail.
+            arguments.push("--fail-only-on-signals".to_owned());
+            let script = WorkerScript {
+                executable: pod_executable(settings, host)?,
+                dir: host.cwd.clone(),
+                batch: batch.name(),
+                engine,
+                arguments,
+                variables: pod_variables(settings, host),
+            };
+            let site = SiteCommands::of_client(host.cwd.clone(), &host.env, KUBECTL_MISSING_HINT);
+            let queue = KubernetesQueue::new(site, settings.clone(), script);
+            return Ok(Some(Box::new(queue)));
+        }
         let mut variables = job_variables(&host.env);
         if self.login.is_some() {
             // The user's shell on the other host has its own variables.
@@ -132,7 +225,7 @@ impl BatchStartSettings {
             dir: host.cwd.clone(),
             batch: batch.name(),
             engine,
-            arguments: required.into_iter().flatten().collect(),
+            arguments,
             variables,
         };
         let site = SiteCommands::new(host.cwd.clone(), &host.env, self.login.clone());
@@ -156,21 +249,36 @@ fn reject_foreign_flags(on: BatchEngine, queue: &QueueArguments) -> Result<()> {
         (!queue.slurm_option.is_empty(), "--slurm-option"),
     ];
     let of_commands = [(queue.queue_commands.is_some(), "--queue-commands")];
-    let of_queues = [
-        (queue.login.is_some(), "--login"),
-        (queue.require_sandbox.is_some(), "--require-sandbox"),
-    ];
+    let of_kubernetes = [(queue.kubernetes.is_some(), "--kubernetes")];
+    let of_login = [(queue.login.is_some(), "--login")];
+    let of_queues = [(queue.require_sandbox.is_some(), "--require-sandbox")];
     let (foreign, way_out): (Vec<_>, &str) = match on {
         BatchEngine::Local => (
             of_slurm
                 .into_iter()
                 .chain(of_commands)
+                .chain(of_kubernetes)
+                .chain(of_login)
                 .chain(of_queues)
                 .collect(),
-            "add `--on slurm` or `--on commands`",
+            "add `--on slurm`, `--on kubernetes` or `--on commands`",
         ),
-        BatchEngine::Slurm => (of_commands.into(), "add `--on commands` instead"),
-        BatchEngine::Commands => (of_slurm.into(), "write it into the commands of the queue"),
+        BatchEngine::Slurm => (
+            of_commands.into_iter().chain(of_kubernetes).collect(),
+            "add `--on commands` or `--on kubernetes` instead",
+        ),
+        BatchEngine::Commands => (
+            of_slurm.into_iter().chain(of_kubernetes).collect(),
+            "write it into the commands of the queue",
+        ),
+        BatchEngine::Kubernetes => (
+            of_slurm
+                .into_iter()
+                .chain(of_commands)
+                .chain(of_login)
+                .collect(),
+            "write what pods need into the file of `--kubernetes`",
+        ),
     };
     match foreign.into_iter().find(|(is_given, _)| *is_given) {
         None => Ok(()),

@@ -196,7 +196,7 @@ pub(super) fn cancel(
     let batch = open_batch(&arguments.batch, &batches_directory(host))?;
     batch.record()?;
     batch.cancel()?;
-    cancel_waiting_jobs(&batch, host, output)?;
+    cancel_jobs(&batch, host, output)?;
     output.note(&format!(
         "no cell begins, and those in progress are parked; go on with: massgen batch resume {}",
         batch.name()
@@ -204,8 +204,8 @@ pub(super) fn cancel(
     Ok(ExitStatus::Delivered)
 }
 
-/// Cancels the jobs of `batch` that wait in a queue, if it has one.
-fn cancel_waiting_jobs(batch: &BatchDir, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
+/// Cancels the jobs of `batch` in its queue, if it has one.
+fn cancel_jobs(batch: &BatchDir, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     let Some(settings) = BatchStartSettings::kept(batch)? else {
         return Ok(());
     };
@@ -213,8 +213,8 @@ fn cancel_waiting_jobs(batch: &BatchDir, host: &Host, output: &mut CliOutput<'_>
         return Ok(());
     };
     let runtime = runtime()?;
-    if let Err(error) = runtime.block_on(queue.cancel_waiting()) {
-        output.warning(&format!("jobs that wait are left in the queue: {error:#}"));
+    if let Err(error) = runtime.block_on(queue.cancel_all()) {
+        output.warning(&format!("jobs may be left in the queue: {error:#}"));
     }
     Ok(())
 }

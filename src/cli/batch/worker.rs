@@ -8,6 +8,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::run::{CALLS_END_MAX, runtime};
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
+use crate::orchestrator::execution::ShutdownSignal;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::world::diagnostics::probe::sandbox::select_sandbox;
 use crate::world::store::batches::claims::ClaimOwner;
@@ -23,7 +24,11 @@ pub(super) fn run(
     let worker = CellWorker::new(host, &arguments.batch, owner)?;
     if let Some(why) = worker.batch.refusal(&arguments.node) {
         output.note(&format!("starting no cell on `{}`: {why}", arguments.node));
-        return Ok(ExitStatus::Environment);
+        return Ok(status_for_scheduler(
+            arguments,
+            ExitStatus::Environment,
+            false,
+        ));
     }
     if let Some(why) = arguments
         .require_sandbox
@@ -31,12 +36,35 @@ pub(super) fn run(
     {
         output.note(&format!("starting no cell on `{}`: {why}", arguments.node));
         worker.batch.refuse_node(&arguments.node, &why)?;
-        return Ok(ExitStatus::Environment);
+        return Ok(status_for_scheduler(
+            arguments,
+            ExitStatus::Environment,
+            false,
+        ));
     }
     let runtime = runtime()?;
-    let ended = runtime.block_on(run_until_none_is_left(&worker, arguments, output));
+    let ended = runtime.block_on(async {
+        let stop = worker.listen()?;
+        let running = run_until_none_is_left(&worker, arguments, &stop, output);
+        let status = Box::pin(running).await?;
+        let is_signalled = stop.park.is_cancelled() && !worker.batch.is_cancelled();
+        Ok(status_for_scheduler(arguments, status, is_signalled))
+    });
     runtime.shutdown_timeout(CALLS_END_MAX);
     ended
+}
+
+/// Returns the exit status of a job that ended with `status` after a signal, or without one.
+fn status_for_scheduler(
+    arguments: &BatchWorkerArguments,
+    status: ExitStatus,
+    is_signalled: bool,
+) -> ExitStatus {
+    if arguments.fail_only_on_signals && !is_signalled {
+        ExitStatus::Delivered
+    } else {
+        status
+    }
 }
 
 /// Returns why the sandbox of this node is weaker than `required`, if it is.
@@ -60,9 +88,9 @@ fn sandbox_shortfall(host: &Host, worker: &CellWorker, required: SandboxLevel) -
 async fn run_until_none_is_left(
     worker: &CellWorker,
     arguments: &BatchWorkerArguments,
+    stop: &ShutdownSignal,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let stop = worker.listen()?;
     let ids = worker.batch.cell_ids(&worker.record)?;
     let mut is_first = true;
     loop {
@@ -77,10 +105,10 @@ async fn run_until_none_is_left(
         open.rotate_left(start);
         let mut has_run = false;
         for cell in &open {
-            if let Some(status) = worker.obstacle(&stop, output) {
+            if let Some(status) = worker.obstacle(stop, output) {
                 return Ok(status);
             }
-            match Box::pin(worker.run_cell(cell.number, &stop)).await? {
+            match Box::pin(worker.run_cell(cell.number, stop)).await? {
                 CellExit::Taken | CellExit::Finished => {}
                 CellExit::Published | CellExit::Unfinished(AttemptEnd::Bug) => has_run = true,
                 CellExit::Unfinished(AttemptEnd::NodeFault) => {

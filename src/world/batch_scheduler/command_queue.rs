@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::text::shell_words::quote_word;
 use crate::world::batch_scheduler::site_command::SiteCommands;
-use crate::world::batch_scheduler::{JobQueue, QueueJob};
+use crate::world::batch_scheduler::{JobListing, JobQueue, QueueJob};
 use crate::world::sys::state_files::create_once::create_once;
 use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::file::{self, FileDurability};
@@ -76,7 +76,7 @@ impl CommandQueue {
         loop {
             number = number.saturating_add(1);
             let name = number.to_string();
-            let output = quote_word(&self.dir.join(format!("{name}.txt")).to_string());
+            let output = quote_word(&self.output_file(&name).to_string());
             let text = self.script.text(&name, NODE);
             // Before its id is recorded, the job would not be known as one of the batch.
             let id = quote_word(&self.dir.join(format!("{name}{ID_SUFFIX}")).to_string());
@@ -90,6 +90,11 @@ impl CommandQueue {
                 return Ok(CreatedScript { name, path });
             }
         }
+    }
+
+    /// Returns the file of what a job prints. It exists as soon as the job begins.
+    fn output_file(&self, name: &str) -> AbsPath {
+        self.dir.join(format!("{name}.txt"))
     }
 
     /// Returns the names of the jobs by their ids.
@@ -157,7 +162,7 @@ impl JobQueue for CommandQueue {
         Ok(())
     }
 
-    async fn list(&mut self) -> Result<Vec<QueueJob>> {
+    async fn list(&mut self) -> Result<JobListing> {
         let line = self.commands.look_line(&self.script.batch);
         let listed = parse_job_list(&self.shell(&line).await?);
         let names = self.names()?;
@@ -167,14 +172,19 @@ impl JobQueue for CommandQueue {
                 is_waiting: job.is_waiting,
             })
         });
-        Ok(jobs.collect())
+        Ok(jobs.collect::<Vec<QueueJob>>().into())
     }
 
     async fn cancel_waiting(&mut self) -> Result<()> {
         let line = self.commands.look_line(&self.script.batch);
         let listed = parse_job_list(&self.shell(&line).await?);
         let names = self.names()?;
-        let is_ours = |id: &String| names.contains_key(id);
+        // A queue that was restarted may have given the id of a job that has begun to another one.
+        let is_ours = |id: &String| {
+            names
+                .get(id)
+                .is_some_and(|name| !file::exists(&self.output_file(name)))
+        };
         for job in listed
             .iter()
             .filter(|job| job.is_waiting && is_ours(&job.id))

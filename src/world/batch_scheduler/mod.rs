@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub mod local;
 pub mod site_command;
 pub mod slurm;
 pub mod command_queue;
+pub mod kubernetes;
 
 /// A job that has ended, for whatever reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +54,28 @@ pub struct QueueJob {
     pub is_waiting: bool,
 }
 
+/// What a queue knows about the jobs of a batch.
+#[derive(Debug, Default)]
+pub struct JobListing {
+    /// Those that have not ended.
+    pub jobs: Vec<QueueJob>,
+    /// What they wait for, if the queue says so.
+    pub wait: Option<String>,
+    /// What the user should know and has not been told yet: how jobs ended that the queue ended.
+    pub news: Vec<String>,
+    /// Why no job can ever work.
+    pub fault: Option<Error>,
+}
+
+impl From<Vec<QueueJob>> for JobListing {
+    fn from(jobs: Vec<QueueJob>) -> Self {
+        Self {
+            jobs,
+            ..Self::default()
+        }
+    }
+}
+
 /// A queue of jobs on other hosts. Its jobs name no cells: each claims cells until none is left. They
 /// outlive the process that submitted them, and a queue finds those of its batch again.
 #[async_trait]
@@ -65,6 +88,11 @@ pub trait JobQueue: Debug + Send {
         Duration::ZERO
     }
 
+    /// Returns whether a job that waits may have been running before, so that it has lost its cell.
+    fn restarts_jobs(&self) -> bool {
+        true
+    }
+
     /// Checks that jobs can be submitted at all.
     async fn preflight(&mut self) -> Result<()>;
 
@@ -72,8 +100,13 @@ pub trait JobQueue: Debug + Send {
     async fn submit(&mut self, jobs: usize, without: &[String]) -> Result<()>;
 
     /// Lists the jobs of the batch that have not ended.
-    async fn list(&mut self) -> Result<Vec<QueueJob>>;
+    async fn list(&mut self) -> Result<JobListing>;
 
     /// Cancels the jobs that wait; running ones see the files of the batch.
     async fn cancel_waiting(&mut self) -> Result<()>;
+
+    /// Cancels the jobs of a batch that is cancelled or has ended; running ones are parked.
+    async fn cancel_all(&mut self) -> Result<()> {
+        self.cancel_waiting().await
+    }
 }

@@ -48,6 +48,17 @@ pub struct SiteCommands {
     env: ProcessEnvironment,
     /// The login node, if they run there.
     login: Option<String>,
+    /// What to do if a command does not exist.
+    missing_hint: &'static str,
+}
+
+/// How a command of a site ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SiteCommandEnd {
+    /// It succeeded, and printed this.
+    Output(String),
+    /// It failed: its error output, or another reason.
+    Failure(String),
 }
 
 impl SiteCommands {
@@ -59,11 +70,48 @@ impl SiteCommands {
             dir,
             env: env.with("PATH", &path),
             login,
+            missing_hint: "run this where jobs are submitted, or name that host: `--login HOST`",
+        }
+    }
+
+    /// Creates the commands of a client of a cluster: it runs here, as the user would start it, with all
+    /// variables of `env`, because the programs that log it in may need any of them.
+    pub fn of_client(
+        dir: AbsPath,
+        env: &BTreeMap<String, String>,
+        missing_hint: &'static str,
+    ) -> Self {
+        let env = ProcessEnvironment::inherit_except(env, &[]);
+        Self {
+            dir,
+            env,
+            login: None,
+            missing_hint,
         }
     }
 
     /// Runs `program` with `input` and returns its output.
     pub async fn run(&self, program: &str, arguments: &[String], input: &[u8]) -> Result<String> {
+        match self.end(program, arguments, input).await? {
+            SiteCommandEnd::Output(output) => Ok(output),
+            SiteCommandEnd::Failure(why) => {
+                let why = single_line(&why, FAULT_CHARS_MAX);
+                let message = format!("`{program}` failed: {why}");
+                Err(Error::new(ErrorKind::Environment, message))
+            }
+        }
+    }
+
+    /// Runs `program` with `input` and returns how it ended.
+    ///
+    /// # Errors
+    /// It does not exist.
+    pub async fn end(
+        &self,
+        program: &str,
+        arguments: &[String],
+        input: &[u8],
+    ) -> Result<SiteCommandEnd> {
         let mut words = vec![program.to_owned()];
         words.extend(arguments.iter().cloned());
         if let Some(login) = &self.login {
@@ -78,7 +126,7 @@ impl SiteCommands {
         let path = self.env.get("PATH").unwrap_or(PATH_DEFAULT);
         let found = process::find(name, path).ok_or_else(|| {
             Error::new(ErrorKind::Environment, format!("cannot find `{name}`"))
-                .with_hint("run this where jobs are submitted, or name that host: `--login HOST`")
+                .with_hint(self.missing_hint)
         })?;
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let ended = process::run(ProgramInvocation {
@@ -90,24 +138,26 @@ impl SiteCommands {
             output_bytes_max: OUTPUT_BYTES_MAX,
             time_max: COMMAND_TIME_MAX,
         });
-        let failed = |why: &str| {
-            let message = format!("`{program}` failed: {}", single_line(why, FAULT_CHARS_MAX));
-            Error::new(ErrorKind::Environment, message)
+        let ended = match ended.await {
+            Ok(ended) => ended,
+            Err(error) => return Ok(SiteCommandEnd::Failure(error.to_string())),
         };
-        match ended.await.map_err(|error| failed(&error.to_string()))? {
+        Ok(match ended {
             ProgramExit::Exited {
                 code: Some(0),
                 output,
                 ..
-            } => Ok(String::from_utf8_lossy(&output).into_owned()),
+            } => SiteCommandEnd::Output(String::from_utf8_lossy(&output).into_owned()),
             ProgramExit::Exited { errors, .. } if !errors.trim().is_empty() => {
-                Err(failed(errors.trim()))
+                SiteCommandEnd::Failure(errors.trim().to_owned())
             }
-            ProgramExit::Exited { code, .. } => Err(failed(&code.map_or_else(
+            ProgramExit::Exited { code, .. } => SiteCommandEnd::Failure(code.map_or_else(
                 || "a signal ended it".to_owned(),
                 |code| format!("exit status {code}"),
-            ))),
-            ProgramExit::Killed => Err(failed("it took longer than a minute")),
-        }
+            )),
+            ProgramExit::Killed => {
+                SiteCommandEnd::Failure("it took longer than a minute".to_owned())
+            }
+        })
     }
 }

@@ -8,7 +8,7 @@ use crate::batch::worker_script::WorkerScript;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::batch_scheduler::site_command::SiteCommands;
-use crate::world::batch_scheduler::{JobQueue, QueueJob};
+use crate::world::batch_scheduler::{JobListing, JobQueue, QueueJob};
 
 /// The name for `--on`.
 pub const SLURM: &str = "slurm";
@@ -158,7 +158,7 @@ impl JobQueue for SlurmQueue {
         Ok(())
     }
 
-    async fn list(&mut self) -> Result<Vec<QueueJob>> {
+    async fn list(&mut self) -> Result<JobListing> {
         let words = ["--noheader", "--array", FIELDS].map(str::to_owned);
         let words: Vec<String> = words.into_iter().chain(self.name_filter()).collect();
         let listed = self.site.run("squeue", &words, b"").await?;
@@ -171,7 +171,8 @@ impl JobQueue for SlurmQueue {
         });
         let parsed = parsed.collect::<Result<Vec<ListedSlurmJob>>>()?;
         let soon = parsed.into_iter().filter(|listed| !listed.is_held_back);
-        Ok(soon.map(|listed| listed.job).collect())
+        let jobs: Vec<QueueJob> = soon.map(|listed| listed.job).collect();
+        Ok(jobs.into())
     }
 
     async fn cancel_waiting(&mut self) -> Result<()> {

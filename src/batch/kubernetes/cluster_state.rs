@@ -1,0 +1,470 @@
+//! The Jobs and pods of a batch, as `kubectl get jobs.batch,pods -o json` shows them, and what follows
+//! for the batch: which workers there are, what they wait for, and whether none of them can work.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::batch::kubernetes::pods::{PodCondition, PodObject, shown};
+
+/// Maximum number of pods of a Job that are counted.
+const PARALLELISM_MAX: usize = 10_000;
+
+/// The state of a batch in a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterState {
+    /// The workers that have not ended, also those whose pod does not exist yet.
+    pub workers: Vec<ListedWorker>,
+    /// What workers wait for, if the pods say so.
+    pub wait: Option<String>,
+    /// Why no worker can work; `None` if one runs, has run or may still begin.
+    pub fault: Option<String>,
+    /// How pods ended that the cluster ended, by their names.
+    pub ends: BTreeMap<String, String>,
+    /// Jobs without a running pod.
+    pub idle_jobs: Vec<String>,
+    /// Jobs that have ended, and those of whose pods none can work.
+    pub useless_jobs: Vec<String>,
+    /// Jobs of which a pod does not exist yet.
+    pub unfilled_jobs: BTreeSet<String>,
+}
+
+/// A worker that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedWorker {
+    /// The name of its pod; of one that does not exist yet, another name.
+    pub name: String,
+    /// Whether it does not run yet.
+    pub is_waiting: bool,
+    /// Whether its pod is being deleted.
+    pub is_terminating: bool,
+}
+
+/// The list of objects.
+#[derive(Debug, Deserialize)]
+struct ListedObjects {
+    items: Vec<Value>,
+}
+
+/// What each object has.
+#[derive(Debug, Deserialize)]
+struct ObjectHead {
+    kind: String,
+    metadata: ObjectMetadata,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ObjectMetadata {
+    name: String,
+    deletion_timestamp: Option<String>,
+    owner_references: Vec<OwnerFields>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct OwnerFields {
+    kind: String,
+    name: String,
+}
+
+/// A Job, as far as it matters here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct JobObject {
+    spec: JobSpecFields,
+    status: JobStatusFields,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct JobSpecFields {
+    parallelism: usize,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct JobStatusFields {
+    succeeded: usize,
+    conditions: Vec<JobConditionFields>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct JobConditionFields {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+/// A pod with its name and its Job.
+#[derive(Debug)]
+struct ListedPod {
+    name: String,
+    job: String,
+    is_terminating: bool,
+    has_ended: bool,
+    condition: PodCondition,
+}
+
+/// A Job with its name.
+#[derive(Debug)]
+struct ListedBatchJob {
+    name: String,
+    /// Whether it creates no further pods, and none of it is missing.
+    is_over: bool,
+    /// Whether it replaces pods that fail.
+    replaces: bool,
+    parallelism: usize,
+}
+
+impl ClusterState {
+    /// Parses the output of `kubectl get jobs.batch,pods -o json`; an error says what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let list: ListedObjects = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let (mut jobs, mut pods) = (Vec::new(), Vec::new());
+        for item in list.items {
+            let head = ObjectHead::deserialize(&item).map_err(|error| error.to_string())?;
+            match head.kind.as_str() {
+                "Job" => jobs.push(listed_job(head.metadata, &item)?),
+                "Pod" => pods.push(listed_pod(head.metadata, &item)?),
+                _ => {}
+            }
+        }
+        Ok(Self::of(&jobs, &pods))
+    }
+
+    fn of(jobs: &[ListedBatchJob], pods: &[ListedPod]) -> Self {
+        let mut state = Self::default();
+        for pod in pods {
+            state.add_pod(pod);
+        }
+        for job in jobs {
+            state.add_job(job, pods);
+        }
+        // Pods of Jobs that were deleted are on their way out.
+        let is_listed = |pod: &&ListedPod| jobs.iter().any(|job| job.name == pod.job);
+        let known: Vec<&ListedPod> = pods.iter().filter(is_listed).collect();
+        // What cannot work matters more than what has no place yet.
+        if let Some(why) = known.iter().find_map(|pod| pod.condition.fault()) {
+            let has_pod = |job: &ListedBatchJob| known.iter().any(|pod| pod.job == job.name);
+            let is_hopeless = known.iter().all(|pod| pod.condition.fault().is_some())
+                && jobs.iter().all(|job| job.is_over || has_pod(job));
+            state.fault = is_hopeless.then(|| why.to_owned());
+            state.wait = Some(why.to_owned());
+        }
+        state
+    }
+
+    fn add_pod(&mut self, pod: &ListedPod) {
+        match &pod.condition {
+            PodCondition::Succeeded => return,
+            PodCondition::Failed(how) => {
+                self.ends.insert(pod.name.clone(), how.clone());
+                return;
+            }
+            PodCondition::Unusable(_) if pod.has_ended => return,
+            PodCondition::Waiting(Some(why)) => self.wait = Some(why.clone()),
+            PodCondition::Waiting(None) | PodCondition::Unusable(_) | PodCondition::Running => {}
+        }
+        self.workers.push(ListedWorker {
+            name: pod.name.clone(),
+            is_waiting: pod.condition != PodCondition::Running,
+            is_terminating: pod.is_terminating,
+        });
+    }
+
+    fn add_job(&mut self, job: &ListedBatchJob, pods: &[ListedPod]) {
+        let own = || pods.iter().filter(|pod| pod.job == job.name);
+        let is_running = |pod: &ListedPod| pod.condition == PodCondition::Running;
+        let is_unusable = |pod: &ListedPod| pod.condition.fault().is_some();
+        if !own().any(is_running) {
+            self.idle_jobs.push(job.name.clone());
+        }
+        if job.is_over || (own().next().is_some() && own().all(is_unusable)) {
+            self.useless_jobs.push(job.name.clone());
+        }
+        if job.is_over || !job.replaces {
+            return;
+        }
+        let live = own().filter(|pod| !pod.has_ended && !pod.is_terminating);
+        for number in live.count()..job.parallelism {
+            self.unfilled_jobs.insert(job.name.clone());
+            self.workers.push(ListedWorker {
+                // No pod has such a name.
+                name: format!("{}/{number}", job.name),
+                is_waiting: true,
+                is_terminating: false,
+            });
+        }
+    }
+}
+
+fn listed_job(metadata: ObjectMetadata, item: &Value) -> Result<ListedBatchJob, String> {
+    let job = JobObject::deserialize(item).map_err(|error| error.to_string())?;
+    let is_end = |found: &JobConditionFields| {
+        matches!(found.kind.as_str(), "Complete" | "Failed" | "FailureTarget")
+            && found.status == "True"
+    };
+    Ok(ListedBatchJob {
+        name: metadata.name,
+        is_over: metadata.deletion_timestamp.is_some() || job.status.conditions.iter().any(is_end),
+        // A Job without a number of completions creates no pod after one has succeeded.
+        replaces: job.status.succeeded == 0,
+        parallelism: job.spec.parallelism.min(PARALLELISM_MAX),
+    })
+}
+
+fn listed_pod(metadata: ObjectMetadata, item: &Value) -> Result<ListedPod, String> {
+    let pod = PodObject::deserialize(item).map_err(|error| error.to_string())?;
+    let mut owners = metadata.owner_references.into_iter();
+    let job = owners.find(|owner| owner.kind == "Job");
+    Ok(ListedPod {
+        condition: pod.condition(&metadata.name),
+        has_ended: pod.has_ended(),
+        is_terminating: metadata.deletion_timestamp.is_some(),
+        job: job.map_or_else(String::new, |owner| owner.name),
+        name: metadata.name,
+    })
+}
+
+/// Returns why Kubernetes creates no pods for a Job, from the output of `kubectl get events -o json`.
+pub fn creation_fault(text: &str) -> Option<String> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct EventFields {
+        reason: String,
+        message: String,
+    }
+    let list: ListedObjects = serde_json::from_str(text).ok()?;
+    let events = list.items.iter().rev();
+    let found = events
+        .filter_map(|item| EventFields::deserialize(item).ok())
+        .find(|event| event.reason == "FailedCreate")?;
+    Some(shown(&found.message))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn job(name: &str, parallelism: usize, status: Value) -> Value {
+        let mut job = json!({
+            "kind": "Job",
+            "metadata": {"name": name, "labels": {"massgen.dev/batch": "b"}},
+            "spec": {"parallelism": parallelism, "backoffLimit": 6},
+        });
+        job["status"] = status;
+        job
+    }
+
+    fn pod(name: &str, status: Value) -> Value {
+        let owner =
+            json!({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "controller": true});
+        let mut pod = json!({
+            "kind": "Pod",
+            "metadata": {"name": name, "ownerReferences": [owner]},
+            "spec": {"containers": [{"name": "massgen", "image": "m:1"}]},
+        });
+        pod["status"] = status;
+        pod
+    }
+
+    fn waiting(reason: &str, message: &str) -> Value {
+        let state = json!({"waiting": {"reason": reason, "message": message}});
+        json!({
+            "phase": "Pending",
+            "conditions": [{"type": "PodScheduled", "status": "True"}],
+            "containerStatuses": [{"name": "massgen", "ready": false, "state": state}],
+        })
+    }
+
+    fn ended(code: i64, reason: &str, message: &str) -> Value {
+        let state = json!({"terminated": {"exitCode": code, "reason": reason, "message": message}});
+        json!({"phase": "Failed", "containerStatuses": [{"name": "massgen", "state": state}]})
+    }
+
+    fn unschedulable() -> Value {
+        let message = "0/3 nodes are available: 3 Insufficient cpu.";
+        json!({"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+             "message": message},
+        ]})
+    }
+
+    fn state(items: &[Value]) -> ClusterState {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        ClusterState::parse(&list.to_string()).unwrap()
+    }
+
+    /// Returns the workers as one text: `+` runs, `-` waits.
+    fn workers(state: &ClusterState) -> String {
+        let sign = |worker: &ListedWorker| if worker.is_waiting { '-' } else { '+' };
+        let shown = state
+            .workers
+            .iter()
+            .map(|worker| format!("{}{}", sign(worker), worker.name));
+        shown.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn workers_are_pods_and_those_that_jobs_will_create() {
+        let running = || json!({"phase": "Running"});
+        let succeeded = || json!({"phase": "Succeeded"});
+        let complete = || {
+            json!({"succeeded": 1, "conditions": [
+            {"type": "Complete", "status": "True"}]})
+        };
+        let failed = || {
+            json!({"failed": 7, "conditions": [
+            {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]})
+        };
+        for (items, expected) in [
+            (vec![], ""),
+            (vec![job("j", 2, json!({}))], "-j/0 -j/1"),
+            (
+                vec![job("j", 2, json!({"active": 1})), pod("p", running())],
+                "+p -j/1",
+            ),
+            // A pod that failed is replaced, until one has succeeded.
+            (
+                vec![
+                    job("j", 2, json!({"active": 1, "failed": 1})),
+                    pod("p", running()),
+                    pod("q", ended(137, "Error", "")),
+                ],
+                "+p -j/1",
+            ),
+            (
+                vec![
+                    job("j", 2, json!({"active": 1, "succeeded": 1})),
+                    pod("p", running()),
+                    pod("q", succeeded()),
+                ],
+                "+p",
+            ),
+            (vec![job("j", 2, complete()), pod("p", succeeded())], ""),
+            (vec![job("j", 2, failed())], ""),
+            // The node of a pod does not answer.
+            (
+                vec![
+                    job("j", 1, json!({})),
+                    pod("p", json!({"phase": "Unknown"})),
+                ],
+                "+p",
+            ),
+            // Its Job was deleted, and the pod is still parking its run.
+            (vec![pod("p", running())], "+p"),
+            (vec![json!({"kind": "Other", "metadata": {}})], ""),
+        ] {
+            assert_eq!(workers(&state(&items)), expected, "{items:?}");
+        }
+        let mut ending = pod("p", running());
+        ending["metadata"]["deletionTimestamp"] = json!("2026-11-26T10:00:00Z");
+        let shown = state(&[job("j", 1, json!({})), ending]);
+        assert_eq!(workers(&shown), "+p -j/0");
+        assert!(shown.workers[0].is_terminating);
+        assert!(ClusterState::parse("{}").is_err());
+        assert!(ClusterState::parse("{\"items\": [{}]}").is_err());
+    }
+
+    #[test]
+    fn a_full_cluster_is_a_wait_and_a_wrong_image_a_fault() {
+        let one = |status: Value| state(&[job("j", 1, json!({"active": 1})), pod("p", status)]);
+        let full = one(unschedulable());
+        let why = "0/3 nodes are available: 3 Insufficient cpu.";
+        assert_eq!(full.wait.as_deref(), Some(why));
+        assert_eq!(full.fault, None);
+        assert_eq!(full.idle_jobs, ["j"]);
+        assert!(full.useless_jobs.is_empty());
+        for (status, expected) in [
+            (
+                waiting("ImagePullBackOff", "Back-off pulling image \"m:1\""),
+                "the image `m:1` cannot be used: ImagePullBackOff: Back-off pulling image \"m:1\"",
+            ),
+            (
+                waiting("InvalidImageName", "couldn't parse"),
+                "the image `m:1` cannot be used: InvalidImageName",
+            ),
+            (
+                waiting("CreateContainerConfigError", "secret \"keys\" not found"),
+                "cannot be created: CreateContainerConfigError: secret \"keys\" not found",
+            ),
+            (
+                ended(128, "StartError", "exec: \"/m\": no such file or directory"),
+                "exit status 128, StartError: exec: \"/m\": no such file",
+            ),
+            (
+                ended(2, "Error", "error: no batch `b`\n  hint: \u{1b}[1m"),
+                "exit status 2, Error: error: no batch `b` hint: \\u{1b}[1m",
+            ),
+        ] {
+            let shown = one(status);
+            let fault = shown.fault.unwrap();
+            assert!(fault.contains(expected), "{fault}");
+            assert_eq!(shown.useless_jobs, ["j"]);
+        }
+        // A Job that was deleted says nothing about the next one.
+        let wrong = || pod("p", waiting("ImagePullBackOff", "x"));
+        assert_eq!(state(&[wrong()]).fault, None);
+        assert_eq!(state(&[wrong(), job("k", 1, json!({}))]).fault, None);
+        assert_eq!(
+            state(&[job("j", 1, json!({})), wrong(), job("k", 1, json!({}))]).fault,
+            None
+        );
+        // Kubernetes pulls again by itself, and as long as one pod works or may work, there is hope.
+        assert_eq!(one(waiting("ErrImagePull", "x")).fault, None);
+        assert_eq!(one(waiting("ContainerCreating", "")).fault, None);
+        for other in [
+            json!({"phase": "Running"}),
+            json!({"phase": "Succeeded"}),
+            unschedulable(),
+        ] {
+            let shown = state(&[job("j", 2, json!({})), wrong(), pod("q", other)]);
+            assert_eq!(shown.fault, None);
+            assert!(shown.wait.unwrap().contains("ImagePullBackOff"));
+        }
+    }
+
+    #[test]
+    fn what_the_cluster_ended_is_named() {
+        let evicted = json!({
+            "phase": "Failed", "reason": "Evicted",
+            "message": "The node was low on resource: memory. ",
+        });
+        for (status, expected) in [
+            (
+                evicted,
+                "pod `p`: Evicted: The node was low on resource: memory.",
+            ),
+            (
+                ended(137, "OOMKilled", ""),
+                "pod `p` ended with exit status 137, OOMKilled",
+            ),
+            (
+                ended(75, "Error", "parked"),
+                "pod `p` ended with exit status 75, Error: parked",
+            ),
+            (json!({"phase": "Failed"}), "pod `p` has failed"),
+        ] {
+            let shown = state(&[job("j", 1, json!({"failed": 1})), pod("p", status)]);
+            assert_eq!(shown.ends.get("p").map(String::as_str), Some(expected));
+            assert_eq!(shown.fault, None);
+            assert_eq!(workers(&shown), "-j/0");
+        }
+        let message = "Error creating: pods \"j-x\" is forbidden: exceeded quota: q";
+        let events = json!({"items": [
+            {"reason": "FailedCreate", "message": "older"},
+            {"reason": "FailedCreate", "message": message},
+            {"reason": "SuccessfulCreate", "message": "x"},
+        ]});
+        assert_eq!(
+            creation_fault(&events.to_string()).as_deref(),
+            Some(message)
+        );
+        assert_eq!(creation_fault("{\"items\": []}"), None);
+    }
+}

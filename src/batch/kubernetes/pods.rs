@@ -1,0 +1,196 @@
+//! The state of one pod, as the API shows it: whether it waits, runs or has ended, and what is wrong.
+
+use serde::Deserialize;
+
+use crate::text::{escape_line, single_line};
+
+/// Maximum length of a message of the cluster that is shown, in characters.
+const MESSAGE_CHARS_MAX: usize = 500;
+/// Why the image of a container that waits cannot be used. The first attempt to pull it is not among
+/// them: Kubernetes tries again.
+const IMAGE_FAULTS: &[&str] = &[
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+];
+/// Why a container that waits cannot be created: a secret is missing, or a path cannot be mounted.
+const CONTAINER_FAULTS: &[&str] = &[
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+    "CrashLoopBackOff",
+];
+/// Why a container ended that never began.
+const START_FAULTS: &[&str] = &["StartError", "ContainerCannotRun"];
+/// Exit statuses of massgen, or of what is started instead of it, that are the same on the next start.
+const LASTING_EXIT_CODES: &[i64] = &[2, 3, 126, 127, 128];
+
+/// A pod, as far as it matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodObject {
+    pub(super) spec: PodSpecFields,
+    pub(super) status: PodStatusFields,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct PodSpecFields {
+    containers: Vec<ContainerFields>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerFields {
+    image: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct PodStatusFields {
+    phase: String,
+    reason: String,
+    message: String,
+    conditions: Vec<PodConditionFields>,
+    container_statuses: Vec<ContainerStatusFields>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodConditionFields {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    message: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerStatusFields {
+    state: ContainerStateFields,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerStateFields {
+    waiting: Option<ContainerEndFields>,
+    terminated: Option<ContainerEndFields>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerEndFields {
+    exit_code: Option<i64>,
+    reason: String,
+    message: String,
+}
+
+/// What a pod does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodCondition {
+    /// It is not running yet; why, if that is worth knowing.
+    Waiting(Option<String>),
+    /// It will not run: its image or its container is wrong.
+    Unusable(String),
+    /// It runs.
+    Running,
+    /// Its worker has ended by itself.
+    Succeeded,
+    /// The cluster ended it, or its worker crashed; another one takes its cells. How, for the user.
+    Failed(String),
+}
+
+impl PodCondition {
+    /// Returns why it will not run, if that is so.
+    pub fn fault(&self) -> Option<&str> {
+        match self {
+            PodCondition::Unusable(why) => Some(why),
+            PodCondition::Waiting(_)
+            | PodCondition::Running
+            | PodCondition::Succeeded
+            | PodCondition::Failed(_) => None,
+        }
+    }
+}
+
+impl PodObject {
+    /// Returns what the pod `name` does.
+    pub fn condition(&self, name: &str) -> PodCondition {
+        let status = &self.status;
+        match status.phase.as_str() {
+            "Succeeded" => PodCondition::Succeeded,
+            "Failed" => self.end(name),
+            "Pending" | "" => self.obstacle(name),
+            // `Unknown`: its node does not answer, and may still work.
+            _ => PodCondition::Running,
+        }
+    }
+
+    /// Returns whether it has ended, in whatever way.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// Returns why it waits.
+    fn obstacle(&self, name: &str) -> PodCondition {
+        let mut states = self.status.container_statuses.iter();
+        if let Some(waiting) = states.find_map(|status| status.state.waiting.as_ref()) {
+            let why = shown(&waiting.message);
+            let reason = waiting.reason.as_str();
+            if IMAGE_FAULTS.contains(&reason) {
+                let image = self.image();
+                return PodCondition::Unusable(format!(
+                    "the image `{image}` cannot be used: {reason}: {why}"
+                ));
+            }
+            if CONTAINER_FAULTS.contains(&reason) {
+                return PodCondition::Unusable(format!(
+                    "the container of pod `{name}` cannot be created: {reason}: {why}"
+                ));
+            }
+        }
+        let mut conditions = self.status.conditions.iter();
+        let unscheduled =
+            conditions.find(|found| found.kind == "PodScheduled" && found.status == "False");
+        PodCondition::Waiting(unscheduled.map(|found| shown(&found.message)))
+    }
+
+    /// Returns how it ended.
+    fn end(&self, name: &str) -> PodCondition {
+        let status = &self.status;
+        let mut states = status.container_statuses.iter();
+        let ended = states.find_map(|status| status.state.terminated.as_ref());
+        if !status.reason.is_empty() {
+            let why = shown(&status.message);
+            let reason = escape_line(&status.reason);
+            return PodCondition::Failed(format!("pod `{name}`: {reason}: {why}"));
+        }
+        let Some(ended) = ended else {
+            return PodCondition::Failed(format!("pod `{name}` has failed"));
+        };
+        let code = ended.exit_code.unwrap_or(-1);
+        let reason = escape_line(&ended.reason);
+        let why = match shown(&ended.message) {
+            why if why.is_empty() => String::new(),
+            why => format!(": {why}"),
+        };
+        let text = format!("pod `{name}` ended with exit status {code}, {reason}{why}");
+        if START_FAULTS.contains(&ended.reason.as_str()) || LASTING_EXIT_CODES.contains(&code) {
+            PodCondition::Unusable(text)
+        } else {
+            PodCondition::Failed(text)
+        }
+    }
+
+    fn image(&self) -> String {
+        let image = self.spec.containers.first();
+        image.map_or_else(String::new, |container| escape_line(&container.image))
+    }
+}
+
+/// Returns a message of the cluster as it is shown.
+pub(super) fn shown(message: &str) -> String {
+    escape_line(&single_line(message, MESSAGE_CHARS_MAX))
+}

@@ -1,0 +1,270 @@
+//! Jobs of Kubernetes, by the user's own `kubectl`: it knows the kubeconfig, its contexts and the
+//! programs that log in. Each Job has pods that claim cells; the Jobs of a batch are found by a label.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+
+use crate::batch::kubernetes::cluster_state::{ClusterState, ListedWorker, creation_fault};
+use crate::batch::kubernetes::manifest::{batch_selector, job_manifest};
+use crate::batch::kubernetes::refusal::{KubectlRefusal, shown_error};
+use crate::batch::kubernetes::settings::KubernetesSettings;
+use crate::batch::worker_script::WorkerScript;
+use crate::error::{Error, ErrorKind, Result};
+use crate::world::batch_scheduler::site_command::{SiteCommandEnd, SiteCommands};
+use crate::world::batch_scheduler::{JobListing, JobQueue, QueueJob};
+
+/// The name for `--on`.
+pub const KUBERNETES: &str = "kubernetes";
+/// The client of Kubernetes.
+const KUBECTL: &str = "kubectl";
+/// What to do without it.
+pub const KUBECTL_MISSING_HINT: &str =
+    "install kubectl, and check that `kubectl get jobs` works here";
+/// Timeout of one request to the API server.
+const REQUEST_TIMEOUT: &str = "--request-timeout=20s";
+/// The objects of a batch.
+const OBJECTS: &str = "jobs.batch,pods";
+/// How long after the time for parking a pod counts as gone that is still being deleted: its node does
+/// not answer.
+const DELETION_DELAY: Duration = Duration::from_secs(30);
+/// Every how many lists the events of a Job without pods are asked for.
+const EVENTS_EVERY: u32 = 4;
+
+/// Submits Jobs to Kubernetes.
+#[derive(Debug)]
+pub struct KubernetesQueue {
+    site: SiteCommands,
+    settings: KubernetesSettings,
+    script: WorkerScript,
+    /// Whether a worker of the batch runs or has run since this process began.
+    has_run: bool,
+    /// Since when pods are being deleted.
+    terminating: BTreeMap<String, Instant>,
+    /// The pods whose end was reported.
+    reported: BTreeSet<String>,
+    /// In how many lists in a row each Job lacked pods.
+    unfilled: BTreeMap<String, u32>,
+    /// Why Kubernetes does not create pods.
+    creation_fault: Option<String>,
+}
+
+impl KubernetesQueue {
+    /// Creates the queue of the Jobs whose pods run this script.
+    pub fn new(site: SiteCommands, settings: KubernetesSettings, script: WorkerScript) -> Self {
+        Self {
+            site,
+            settings,
+            script,
+            has_run: false,
+            terminating: BTreeMap::new(),
+            reported: BTreeSet::new(),
+            unfilled: BTreeMap::new(),
+            creation_fault: None,
+        }
+    }
+
+    /// Runs `kubectl` with these words in the user's context and namespace.
+    async fn kubectl(&self, words: &[&str], input: &[u8]) -> Result<String> {
+        let settings = &self.settings;
+        let place = [
+            ("context", &settings.context),
+            ("namespace", &settings.namespace),
+        ];
+        let place = place
+            .into_iter()
+            .filter_map(|(flag, value)| Some(format!("--{flag}={}", value.as_ref()?)));
+        let arguments = words.iter().map(|&word| word.to_owned()).chain(place);
+        let arguments: Vec<String> = arguments.chain([REQUEST_TIMEOUT.to_owned()]).collect();
+        match self.site.end(KUBECTL, &arguments, input).await? {
+            SiteCommandEnd::Output(output) => Ok(output),
+            SiteCommandEnd::Failure(errors) => {
+                let refusal = KubectlRefusal::of(&errors);
+                let message = format!("{}: {}", refusal.cause(), shown_error(&errors));
+                Err(Error::new(ErrorKind::Environment, message).with_hint(refusal.hint()))
+            }
+        }
+    }
+
+    fn selector(&self) -> String {
+        format!("--selector={}", batch_selector(&self.script.batch))
+    }
+
+    async fn state(&self) -> Result<ClusterState> {
+        let selector = self.selector();
+        let words = ["get", OBJECTS, selector.as_str(), "--output=json"];
+        let shown = self.kubectl(&words, b"").await?;
+        ClusterState::parse(&shown).map_err(|why| {
+            let message = format!("`kubectl get {OBJECTS}` printed something unexpected: {why}");
+            Error::new(ErrorKind::Environment, message)
+                .with_hint("lower `--parallel` if there are thousands of pods")
+        })
+    }
+
+    async fn delete(&self, jobs: &[String]) -> Result<()> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let mut words = vec!["delete", "jobs.batch", "--wait=false", "--ignore-not-found"];
+        words.extend(jobs.iter().map(String::as_str));
+        self.kubectl(&words, b"").await.map(drop)
+    }
+
+    /// Returns the workers whose pods have not been under deletion for too long.
+    fn remaining(&mut self, workers: Vec<ListedWorker>) -> Vec<QueueJob> {
+        let is_listed = |name: &String| {
+            let listed = workers.iter().find(|worker| worker.name == *name);
+            listed.is_some_and(|worker| worker.is_terminating)
+        };
+        self.terminating.retain(|name, _| is_listed(name));
+        let grace = Duration::from_secs(u64::from(self.settings.grace_seconds()));
+        let time_max = grace.saturating_add(DELETION_DELAY);
+        let mut jobs = Vec::new();
+        for worker in workers {
+            if worker.is_terminating {
+                let since = self.terminating.entry(worker.name.clone());
+                if since.or_insert_with(Instant::now).elapsed() > time_max {
+                    continue;
+                }
+            }
+            jobs.push(QueueJob {
+                name: worker.name,
+                is_waiting: worker.is_waiting,
+            });
+        }
+        jobs
+    }
+
+    /// Asks why Kubernetes creates no pods for a Job, if it has had the time to create them.
+    async fn look_for_creation_fault(&mut self, unfilled: &BTreeSet<String>) {
+        self.unfilled.retain(|name, _| unfilled.contains(name));
+        let mut asked = None;
+        for name in unfilled {
+            let count = self.unfilled.entry(name.clone()).or_default();
+            if count.checked_rem(EVENTS_EVERY) == Some(1) {
+                asked = Some(name);
+            }
+            *count = count.saturating_add(1);
+        }
+        let Some(name) = asked else {
+            if unfilled.is_empty() {
+                self.creation_fault = None;
+            }
+            return;
+        };
+        let fields = format!("--field-selector=involvedObject.kind=Job,involvedObject.name={name}");
+        let words = ["get", "events", fields.as_str(), "--output=json"];
+        // Without permission to read events, the reason stays unknown.
+        let shown = self.kubectl(&words, b"").await;
+        self.creation_fault = shown.ok().and_then(|shown| creation_fault(&shown));
+    }
+}
+
+#[async_trait]
+impl JobQueue for KubernetesQueue {
+    fn name(&self) -> &'static str {
+        KUBERNETES
+    }
+
+    fn restarts_jobs(&self) -> bool {
+        // Another pod has another name. One that runs may be listed as waiting for a moment.
+        false
+    }
+
+    async fn preflight(&mut self) -> Result<()> {
+        // What an earlier start with other settings has left would be taken for this one's.
+        let state = self.state().await?;
+        self.delete(&state.useless_jobs).await
+    }
+
+    async fn submit(&mut self, jobs: usize, without: &[String]) -> Result<()> {
+        let manifest = job_manifest(&self.settings, &self.script, jobs, without).to_string();
+        // Without `--validate=false`, `kubectl` downloads the schemas of all kinds of objects.
+        let words = [
+            "create",
+            "--validate=false",
+            "--filename=-",
+            "--output=name",
+        ];
+        self.kubectl(&words, manifest.as_bytes()).await.map(drop)
+    }
+
+    async fn list(&mut self) -> Result<JobListing> {
+        let state = self.state().await?;
+        self.look_for_creation_fault(&state.unfilled_jobs).await;
+        self.has_run |= state.workers.iter().any(|worker| !worker.is_waiting);
+        let fault = state.fault.filter(|_| !self.has_run).map(|why| {
+            Error::new(ErrorKind::Environment, format!("no pod can work: {why}"))
+                .with_hint("change the file of `--kubernetes`, and name it again")
+        });
+        let ends = state.ends.into_iter();
+        let news = ends.filter(|(name, _)| self.reported.insert(name.clone()));
+        let news = news.map(|(_, how)| how).collect();
+        let creation_fault = self.creation_fault.clone();
+        Ok(JobListing {
+            jobs: self.remaining(state.workers),
+            wait: state.wait.or(creation_fault),
+            news,
+            fault,
+        })
+    }
+
+    async fn cancel_waiting(&mut self) -> Result<()> {
+        // Deleting a Job would end its running pods too; their workers find out from the files.
+        let state = self.state().await?;
+        self.delete(&state.idle_jobs).await
+    }
+
+    async fn cancel_all(&mut self) -> Result<()> {
+        let selector = self.selector();
+        let words = [
+            "delete",
+            "jobs.batch",
+            selector.as_str(),
+            "--wait=false",
+            "--ignore-not-found",
+        ];
+        self.kubectl(&words, b"").await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::AbsPath;
+
+    #[test]
+    fn a_pod_whose_deletion_takes_too_long_is_lost() {
+        let settings = "image: m:1\ntermination_grace_period_seconds: 10\n";
+        let dir = AbsPath::top();
+        let script = WorkerScript {
+            executable: dir.clone(),
+            dir: dir.clone(),
+            batch: "batch_1".to_owned(),
+            engine: KUBERNETES,
+            arguments: Vec::new(),
+            variables: BTreeMap::new(),
+        };
+        let site = SiteCommands::of_client(dir, &BTreeMap::new(), KUBECTL_MISSING_HINT);
+        let settings = KubernetesSettings::parse(settings, "pods.yaml").unwrap();
+        let mut queue = KubernetesQueue::new(site, settings, script);
+        let worker = |name: &str, is_terminating: bool| ListedWorker {
+            name: name.to_owned(),
+            is_waiting: false,
+            is_terminating,
+        };
+        let workers = || vec![worker("runs", false), worker("a", true), worker("b", true)];
+        let names =
+            |jobs: Vec<QueueJob>| -> Vec<String> { jobs.into_iter().map(|job| job.name).collect() };
+        assert_eq!(names(queue.remaining(workers())), ["runs", "a", "b"]);
+        let earlier = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds));
+        for (name, seconds) in [("a", 20), ("b", 41)] {
+            let since = earlier(seconds).unwrap();
+            queue.terminating.insert(name.to_owned(), since);
+        }
+        assert_eq!(names(queue.remaining(workers())), ["runs", "a"]);
+        assert_eq!(names(queue.remaining(Vec::new())), [""; 0]);
+        assert!(queue.terminating.is_empty());
+    }
+}

@@ -1,0 +1,223 @@
+//! Batches on Kubernetes, with the real `kubectl` and a cluster whose API is that of the tests: whatever
+//! the cluster does to pods and Jobs, each cell has one result and is paid once.
+#![expect(
+    clippy::disallowed_types,
+    reason = "the output of a process goes to a file"
+)]
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use crate::batch::start;
+use crate::batch_queue::{
+    RUN, SECRET, batch_dir, batch_files, check_no_secret_below, check_results, claims, project,
+};
+use crate::kubernetes_cluster::{ClusterFault, KubernetesCluster, NAMESPACE, SECRET_VALUE};
+use crate::project::{Project, binary};
+use crate::slurm_cluster::{contains, wait_until};
+
+const ON: [&str; 4] = ["--on", "kubernetes", "--kubernetes", "pods.yaml"];
+
+/// Returns the file of the pods: a line for the context, the path of massgen and that of the volume.
+fn pods_file(context: &str, massgen: &Path, mount_path: &Path) -> String {
+    format!(
+        "context: {context}\nnamespace: {NAMESPACE}\nimage: example.org/massgen:1\n\
+         massgen: {}\nvolumes: [{{persistent_volume_claim: home, mount_path: {}}}]\n\
+         secrets: [{{name: model-keys, env: [OPENAI_API_KEY]}}]\n",
+        massgen.display(),
+        mount_path.display()
+    )
+}
+
+/// Returns a project with so many tasks and the settings for `cluster`.
+fn on_kubernetes(count: usize, cluster: &KubernetesCluster) -> Project {
+    let project = project(count);
+    let root = project.path("");
+    let file = pods_file("lab", &binary(), root.parent().unwrap());
+    project
+        .file("pods.yaml", file)
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("PATH", std::env::var_os("PATH").unwrap())
+}
+
+/// Starts a command whose error output is the file `said`.
+fn start_heard(project: &Project, words: &[&str]) -> Child {
+    let said = File::create(project.path("said")).unwrap();
+    let mut command = project.command();
+    command.args(words).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(said);
+    command.spawn().unwrap()
+}
+
+fn has_said(project: &Project, text: &str) -> bool {
+    fs::read_to_string(project.path("said")).is_ok_and(|said| said.contains(text))
+}
+
+fn ends_with(project: &Project, text: &str) -> bool {
+    let ends = batch_dir(project).unwrap().join("ends");
+    batch_files(project, "ends")
+        .iter()
+        .any(|name| fs::read_to_string(ends.join(name)).is_ok_and(|end| end.contains(text)))
+}
+
+#[test]
+fn a_pod_is_evicted_and_a_job_deleted_and_each_cell_has_one_result_and_one_bill() {
+    const CELLS: usize = 9;
+    let cluster = KubernetesCluster::start();
+    let project = on_kubernetes(CELLS, &cluster);
+    let money = ["--parallel", "3", "--max-cost-usd", "100"];
+    let mut control = start(&project, &[&RUN[..], &ON, &money].concat());
+    wait_until("three pods, which have claimed", || {
+        cluster.running().len() == 3 && claims(&project).len() == 3
+    });
+    // The key of the cluster is in pods alone, and that of the shell nowhere.
+    for process in cluster.running().values() {
+        let environ = fs::read(format!("/proc/{process}/environ")).unwrap();
+        assert!(contains(&environ, SECRET_VALUE.as_bytes()));
+        assert!(!contains(&environ, SECRET.as_bytes()));
+    }
+    let manifests = serde_json::to_string(&cluster.manifests()).unwrap();
+    assert!(!manifests.contains(SECRET) && !manifests.contains(SECRET_VALUE));
+    check_no_secret_below(&batch_dir(&project).unwrap());
+    let pod = claims(&project).into_keys().next().unwrap();
+    assert!(cluster.running().contains_key(&pod), "{pod}");
+    cluster.evict(&pod);
+    wait_until("its cell is free", || ends_with(&project, "is gone"));
+    wait_until("another pod", || cluster.running().len() == 3);
+    assert_eq!(cluster.manifests().len(), 1, "the Job replaces the pod");
+    control.kill().unwrap();
+    control.wait().unwrap();
+    cluster.set_fault(ClusterFault::Down);
+    let refused = project.retyped(["batch", "resume"]).failure(3);
+    let said = refused.stderr();
+    assert!(
+        said.contains("does not answer: Error from server"),
+        "{said}"
+    );
+    cluster.set_fault(ClusterFault::None);
+    let project = refused.then::<&str>([]);
+    let mut control = start(&project, &["batch", "resume"]);
+    cluster.delete_jobs();
+    wait_until("another Job", || cluster.manifests().len() >= 2);
+    cluster.set_fault(ClusterFault::Down);
+    wait_until("two polls in vain", || cluster.refused() >= 2);
+    cluster.set_fault(ClusterFault::None);
+    assert_eq!(control.wait().unwrap().code(), Some(0));
+    let finished = project.retyped(["batch", "status"]).success();
+    let _checked = check_results(finished, CELLS, "kubernetes");
+    assert!(cluster.jobs().is_empty(), "{:?}", cluster.jobs());
+    assert!(cluster.running().is_empty());
+}
+
+#[test]
+fn a_full_cluster_is_a_state_and_a_cancelled_batch_leaves_no_jobs() {
+    let cluster = KubernetesCluster::start();
+    let project = on_kubernetes(2, &cluster);
+    cluster.set_fault(ClusterFault::PodQuota);
+    let mut control = start_heard(&project, &[&RUN[..], &ON].concat());
+    wait_until("a quota", || has_said(&project, "exceeded quota: small"));
+    cluster.set_fault(ClusterFault::Full);
+    wait_until("a full cluster", || {
+        has_said(&project, "wait in the queue: 0/2 nodes are available")
+    });
+    cluster.set_fault(ClusterFault::None);
+    wait_until("claims", || claims(&project).len() == 2);
+    let cancelled = project.retyped(["batch", "cancel"]).success();
+    let project = cancelled.then::<&str>([]);
+    assert_eq!(control.wait().unwrap().code(), Some(130));
+    assert!(cluster.jobs().is_empty() && cluster.running().is_empty());
+    assert!(ends_with(&project, "\"parked\""));
+    let finished = project.retyped(["batch", "resume"]).success();
+    let _checked = check_results(finished, 2, "kubernetes");
+}
+
+#[test]
+fn what_a_cluster_refuses_is_named_and_nothing_is_left() {
+    let cluster = KubernetesCluster::start();
+    let mut project = on_kubernetes(1, &cluster);
+    let root = project.path("").parent().unwrap().to_owned();
+    let usual = pods_file("lab", &binary(), &root);
+    let of = |context: &str| pods_file(context, &binary(), &root);
+    let cases = [
+        (
+            of("nowhere"),
+            ClusterFault::None,
+            3,
+            "the kubeconfig has no such context",
+        ),
+        (
+            of("away"),
+            ClusterFault::None,
+            3,
+            "the API server of the cluster does not answer",
+        ),
+        (
+            usual.clone(),
+            ClusterFault::NoPermission,
+            3,
+            "cannot list resource \"jobs\"",
+        ),
+        (
+            usual.clone(),
+            ClusterFault::JobQuota,
+            3,
+            "the quota of the namespace is used up",
+        ),
+        (
+            usual.clone(),
+            ClusterFault::NoImage,
+            3,
+            "`example.org/massgen:1` cannot be used",
+        ),
+        (
+            pods_file("lab", Path::new("/nowhere/massgen"), &root),
+            ClusterFault::None,
+            3,
+            "StartError: failed to create",
+        ),
+        (
+            usual.replace("model-keys", "other"),
+            ClusterFault::None,
+            3,
+            "CreateContainerConfigError: secret \"other\" not found",
+        ),
+        (
+            usual.replace(NAMESPACE, "elsewhere"),
+            ClusterFault::None,
+            3,
+            "the namespace does not exist",
+        ),
+        (
+            pods_file("lab", &binary(), &root.join("home")),
+            ClusterFault::None,
+            2,
+            "no volume is mounted there",
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (file, fault, code, expected) in cases {
+        cluster.set_fault(fault);
+        let words = [&RUN[..], &ON].concat();
+        let finished = project.file("pods.yaml", file).retyped(words).failure(code);
+        let said = finished.stderr();
+        let is_clean = cluster.jobs().is_empty();
+        if !(said.contains(expected) && said.contains("hint:") && is_clean) {
+            wrong.push(format!("{expected}: {is_clean}: {said}"));
+        }
+        cluster.set_fault(ClusterFault::None);
+        project = finished.then::<&str>([]);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let words = [&RUN[..], &ON].concat();
+    let project = project.file("pods.yaml", usual).env("PATH", "/nowhere");
+    let missing = project.retyped(words).failure(3);
+    let said = missing.stderr();
+    assert!(said.contains("cannot find `kubectl`"), "{said}");
+    let bare = missing.then([&RUN[..], &ON[..2]].concat()).failure(2);
+    assert!(
+        bare.stderr().contains("`--kubernetes FILE`"),
+        "{}",
+        bare.stderr()
+    );
+}
