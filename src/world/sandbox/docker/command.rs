@@ -25,6 +25,8 @@ const COMMAND: &str = include_str!("command.sh");
 const SWEEP: &str = include_str!("sweep.sh");
 /// Script that removes files.
 const REMOVAL: &str = include_str!("removal.sh");
+/// Script that checks which files exist.
+const PRESENCE: &str = include_str!("presence.sh");
 /// Script that lists trees.
 const LISTING: &str = include_str!("listing.sh");
 /// Script that packs files.
@@ -101,6 +103,11 @@ impl ContainerCommand {
     /// directory is left.
     pub(super) fn removal(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
         Self::of_program(user, script(REMOVAL, paths))
+    }
+
+    /// Creates a command that prints for each of these paths whether it exists.
+    pub(super) fn presence(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
+        Self::of_program(user, script(PRESENCE, paths))
     }
 
     fn of_program(user: ContainerUser, program: Vec<String>) -> Self {

@@ -63,6 +63,29 @@ pub(super) fn apply_changes(
     applier.refused
 }
 
+/// Returns the topmost paths below `roots` that were sent and not received, although the directory that
+/// they were in was.
+pub(super) fn missing_paths<'s>(
+    roots: &[AbsPath],
+    sent: &'s SentEntries,
+    incoming: &IncomingFiles,
+) -> Vec<&'s AbsPath> {
+    let mut missing: Vec<&AbsPath> = Vec::new();
+    for path in sent.keys() {
+        let is_below = roots
+            .iter()
+            .any(|root| path.is_within(root) && path != root);
+        // Parents come before what is in them.
+        let is_missing = is_below
+            && !incoming.entries().contains_key(path)
+            && !missing.last().is_some_and(|top| path.is_within(top));
+        if is_missing && incoming.is_directory(path.parent().as_ref()) {
+            missing.push(path);
+        }
+    }
+    missing
+}
+
 /// Returns the paths that are gone or have become something else, what is in a directory first.
 fn removed_paths(roots: &[AbsPath], sent: &SentEntries, incoming: &IncomingFiles) -> Vec<AbsPath> {
     let is_gone = |path: &AbsPath, sent: &SentEntry| {

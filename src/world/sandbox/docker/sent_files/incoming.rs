@@ -158,8 +158,12 @@ impl IncomingFiles {
         sent: &SentEntries,
     ) -> io::Result<()> {
         let mut next = NextNames::default();
+        let mut archive = EndWatch {
+            inner: archive,
+            has_ended: false,
+        };
         // Entries are read raw: the extensions that give later entries longer names are limited here.
-        for entry in Archive::new(archive).entries()?.raw(true) {
+        for entry in Archive::new(&mut archive).entries()?.raw(true) {
             let mut entry = entry?;
             self.count = self.count.saturating_add(1);
             if self.count > self.entries_max {
@@ -175,11 +179,14 @@ impl IncomingFiles {
             let names = std::mem::take(&mut next);
             self.add(root, kind, &mut entry, names, sent)?;
         }
-        if self.entries.contains_key(root) {
-            Ok(())
-        } else {
-            Err(refused("it is not an archive of that path"))
+        if !self.entries.contains_key(root) {
+            return Err(refused("it is not an archive of that path"));
         }
+        // Reading stops at the mark; only without one the stream itself has ended.
+        if archive.has_ended {
+            return Err(refused("it has no mark of its end"));
+        }
+        Ok(())
     }
 
     /// Reads an entry that only describes later ones; returns whether it was one.
@@ -287,7 +294,8 @@ impl IncomingFiles {
         }
     }
 
-    fn is_directory(&self, path: Option<&AbsPath>) -> bool {
+    /// Returns whether a directory was received there.
+    pub(super) fn is_directory(&self, path: Option<&AbsPath>) -> bool {
         let entry = path.and_then(|path| self.entries.get(path));
         entry.is_some_and(|entry| matches!(entry.what, RemoteEntry::Directory { .. }))
     }
@@ -389,6 +397,20 @@ fn sparse() -> io::Error {
 
 fn refused(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
+}
+
+/// Notices whether a stream was read to its end.
+struct EndWatch<R> {
+    inner: R,
+    has_ended: bool,
+}
+
+impl<R: Read> Read for EndWatch<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(room)?;
+        self.has_ended |= count == 0 && !room.is_empty();
+        Ok(count)
+    }
 }
 
 /// What an engine sends, while it is downloaded.

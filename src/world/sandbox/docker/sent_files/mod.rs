@@ -11,7 +11,9 @@ mod listing;
 mod apply;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,7 +33,7 @@ use crate::world::sandbox::docker::command::{ContainerCommand, exit_status};
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::sandbox::docker::instance::REMOVED;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
-use crate::world::sandbox::docker::sent_files::apply::apply_changes;
+use crate::world::sandbox::docker::sent_files::apply::{apply_changes, missing_paths};
 use crate::world::sandbox::docker::sent_files::incoming::{EngineDownload, IncomingFiles};
 use crate::world::sandbox::docker::sent_files::listing::{ListedKind, RemoteListing, is_large};
 use crate::world::sandbox::docker::sent_files::local_view::read_view;
@@ -44,6 +46,8 @@ const REMOVAL_TIME_MAX: Duration = Duration::from_mins(2);
 const COMMAND_PATHS_MAX: usize = 200;
 /// The most changed files that are fetched one by one; more are fetched with everything around them.
 const PACKED_FILES_MAX: usize = 2000;
+/// The longest answer about whether paths exist, in bytes.
+const PRESENCE_BYTES_MAX: u64 = 64 * 1024;
 /// The largest listing that is read, in bytes.
 const LISTING_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The most refused changes that are named.
@@ -276,6 +280,7 @@ impl AgentContainer {
             Some(incoming) => incoming,
             None => self.fetch_all(guard, &roots, entries)?,
         };
+        self.expect_gone(guard, &missing_paths(&roots, entries, &incoming))?;
         sent.is_large =
             incoming.is_large() || listing.as_ref().is_some_and(RemoteListing::is_large);
         sent.listing = listing;
@@ -305,6 +310,30 @@ impl AgentContainer {
             read.map_err(|error| refused_archive(root, &error))?;
         }
         Ok(incoming)
+    }
+
+    /// Refuses what was received if a path that is not in it may still exist there: an engine leaves out
+    /// what it cannot pack, and ends an archive early if a file changes meanwhile.
+    fn expect_gone(
+        &self,
+        guard: &ContainerGuard<'_>,
+        paths: &[&AbsPath],
+    ) -> std::result::Result<(), TransferFault> {
+        let user = self.engine.client.container_user();
+        for paths in paths.chunks(COMMAND_PATHS_MAX) {
+            let names = paths.iter().map(|path| path_argument(path));
+            let exec = self.start(guard, ContainerCommand::presence(user, names))?;
+            let mut output = Vec::new();
+            let mut download = EngineDownload::output(&self.engine, exec);
+            let mut answer = download.by_ref().take(PRESENCE_BYTES_MAX);
+            let read = answer.read_to_end(&mut output);
+            if let Some(error) = download.take_failure() {
+                return Err(error.into());
+            }
+            read.map_err(|error| Error::io("cannot read from the container engine", error))?;
+            check_gone(paths, &output)?;
+        }
+        Ok(())
     }
 
     /// Lists everything below `roots`; `None` if the image lacks the programs, or a name cannot be
@@ -399,6 +428,45 @@ impl AgentContainer {
 fn refused_archive(root: &AbsPath, why: &io::Error) -> Error {
     let message = format!("what the engine sent of `{root}` is refused: {why}");
     Error::new(ErrorKind::Environment, message)
+}
+
+/// Returns a path as the scripts that remove and look for files read it: with `\0OOO` for a byte if it is
+/// not UTF-8 or contains a backslash.
+fn path_argument(path: &AbsPath) -> String {
+    let path = path.as_path().as_os_str();
+    if let Some(text) = path.to_str().filter(|text| !text.contains('\\')) {
+        return text.to_owned();
+    }
+    let mut text = String::new();
+    for byte in path.as_bytes() {
+        if byte.is_ascii_graphic() && *byte != b'\\' {
+            text.push(char::from(*byte));
+        } else {
+            // Writing to a string cannot fail.
+            write!(text, "\\0{byte:03o}").unwrap_or_default();
+        }
+    }
+    text
+}
+
+/// Checks that nothing exists at `paths`, by a line of `output` about each of them.
+fn check_gone(paths: &[&AbsPath], output: &[u8]) -> Result<()> {
+    let mut lines = output.split(|byte| *byte == b'\n');
+    for path in paths {
+        let why = match lines.next() {
+            Some(b"gone") => continue,
+            Some(b"there") => "still exists there",
+            Some(_) | None => "may still exist there",
+        };
+        let message = format!(
+            "the command has ended, but nothing that it changed was fetched: `{}` is not in what the \
+             engine sent, and {why}",
+            escape_name(&path.to_string())
+        );
+        return Err(Error::new(ErrorKind::Environment, message)
+            .with_hint("run another command, such as `true`: then all changes are fetched again"));
+    }
+    Ok(())
 }
 
 /// Returns the trees and files that commands may write to, without those inside others.

@@ -1,6 +1,7 @@
 //! Hostile and ordinary archives against trees on the disk.
 #![expect(clippy::disallowed_methods, reason = "a test makes its own tree")]
 
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -532,6 +533,58 @@ fn a_copy_is_written_in_the_place_of_its_tree() {
     let text = |path: &AbsPath| fs::read_to_string(path.as_path()).unwrap();
     assert_eq!(text(&copy.join("dir/in")), "changed");
     assert_eq!(text(&trees.path("p/ws/dir/in")), "in");
+}
+
+#[test]
+fn what_an_archive_leaves_out_must_be_gone_there() {
+    let trees = Trees::new();
+    let sent = trees.view();
+    // A file became a directory, and a directory a file: that is in the archive.
+    let entries = [
+        dir("ws/"),
+        file("ws/dir", "a file now"),
+        dir("ws/old/"),
+        link("ws/link", "../../outside"),
+    ];
+    let spool = SpoolFile::new_in(&trees.path(".")).unwrap();
+    let mut incoming = IncomingFiles::with_limits(spool, 1000, 1 << 20);
+    let root = trees.path("p/ws");
+    let read = incoming.read(&root, archive(&entries).as_slice(), &sent);
+    read.unwrap();
+    let missing = missing_paths(&[root], &sent, &incoming);
+    assert_eq!(
+        missing,
+        [&trees.path("p/ws/.git"), &trees.path("p/ws/kept")]
+    );
+    assert!(check_gone(&missing, b"gone\ngone\n").is_ok());
+    for (output, why) in [
+        ("gone\nthere\n", "and still exists there"),
+        ("there\nthere\n", "and still exists there"),
+        ("gone\nunknown\n", "and may still exist there"),
+        ("gone\n", "and may still exist there"),
+        ("", "and may still exist there"),
+        ("sh: not found\n", "and may still exist there"),
+    ] {
+        let error = check_gone(&missing, output.as_bytes()).unwrap_err();
+        assert!(error.to_string().contains(why), "{output}: {error}");
+    }
+    // Without the mark of its end, an archive may have been cut between two entries.
+    let before = trees.listing("");
+    let refused = trees.receive(&[dir("ws/"), file("ws/kept", "kept")].concat());
+    assert!(refused.unwrap_err().contains("no mark of its end"));
+    assert_eq!(trees.listing(""), before);
+}
+
+#[test]
+fn paths_are_passed_to_scripts_byte_by_byte() {
+    for (path, expected) in [
+        (b"/ws/a b\n\xc3\xa4".as_slice(), "/ws/a b\n\u{e4}"),
+        (b"/ws/\xff 1".as_slice(), "/ws/\\0377\\00401"),
+        (b"/ws/a\\n".as_slice(), "/ws/a\\0134n"),
+    ] {
+        let path = AbsPath::new(OsStr::from_bytes(path)).unwrap();
+        assert_eq!(path_argument(&path), expected);
+    }
 }
 
 fn any_entry() -> impl Strategy<Value = Vec<u8>> {
