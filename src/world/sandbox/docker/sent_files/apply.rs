@@ -2,6 +2,7 @@
 //! about by the policy of the command, names are opened without following symlinks, and a file that was
 //! changed here meanwhile is kept.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use rustix::fs::Mode;
@@ -15,7 +16,9 @@ use crate::world::sandbox::docker::sent_files::incoming::{
     IncomingContent, IncomingEntry, IncomingFiles,
 };
 use crate::world::sandbox::docker::sent_files::local_trees::LocalTrees;
-use crate::world::sandbox::docker::sent_files::{RemoteEntry, SentEntries, SentEntry};
+use crate::world::sandbox::docker::sent_files::{
+    RemoteEntry, SentEntries, SentEntry, is_within_any,
+};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::slot::set_dir_mode;
 use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
@@ -24,6 +27,9 @@ use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedF
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Permission bits that a directory always has here.
 const OWNER_BITS: u32 = 0o700;
+
+/// Why what is where an interrupted transfer ended is not fetched.
+const UNSENT: &str = "sending it was interrupted; it is sent again before the next command";
 
 /// Applies what differs from `sent` below `roots`, and brings `sent` up to date. Returns what was
 /// refused, and why.
@@ -47,7 +53,17 @@ pub(super) fn apply_changes(
     for path in removed_paths(roots, sent, incoming) {
         applier.remove(&path, sent);
     }
+    let unsent = sent
+        .iter()
+        .filter(|(_, sent)| sent.what == RemoteEntry::Unsent);
+    let unsent: BTreeSet<AbsPath> = unsent.map(|(path, _)| path.clone()).collect();
     for (path, found) in incoming.entries() {
+        if is_within_any(path, &unsent) {
+            if unsent.contains(path) {
+                applier.refused.push((path.clone(), UNSENT.to_owned()));
+            }
+            continue;
+        }
         let is_unchanged = sent.get(path).is_some_and(|sent| is_same(sent, found));
         let is_directory = matches!(found.what, RemoteEntry::Directory { .. });
         // The engine creates the directories above what is sent.
@@ -71,12 +87,13 @@ pub(super) fn missing_paths<'s>(
     incoming: &IncomingFiles,
 ) -> Vec<&'s AbsPath> {
     let mut missing: Vec<&AbsPath> = Vec::new();
-    for path in sent.keys() {
+    for (path, entry) in sent {
         let is_below = roots
             .iter()
             .any(|root| path.is_within(root) && path != root);
         // Parents come before what is in them.
         let is_missing = is_below
+            && entry.what != RemoteEntry::Unsent
             && !incoming.entries().contains_key(path)
             && !missing.last().is_some_and(|top| path.is_within(top));
         if is_missing && incoming.is_directory(path.parent().as_ref()) {
@@ -96,7 +113,7 @@ fn removed_paths(roots: &[AbsPath], sent: &SentEntries, incoming: &IncomingFiles
         let is_below = roots
             .iter()
             .any(|root| path.is_within(root) && *path != root);
-        is_below && is_gone(path, sent)
+        is_below && sent.what != RemoteEntry::Unsent && is_gone(path, sent)
     });
     gone.map(|(path, _)| path.clone()).collect()
 }
@@ -157,7 +174,7 @@ impl ChangeApplier<'_> {
                 Err(FileSystemError::Changed)
             }
             RemoteEntry::File { .. } | RemoteEntry::Link { .. } => parent.unlink(name),
-            RemoteEntry::Unknown => Err(FileSystemError::Exists),
+            RemoteEntry::Unknown | RemoteEntry::Unsent => Err(FileSystemError::Exists),
         }
     }
 
@@ -212,7 +229,7 @@ impl ChangeApplier<'_> {
                 };
                 self.write_file(&file, &found.content, sent).map(Some)
             }
-            RemoteEntry::Unknown => Err(FileSystemError::Missing),
+            RemoteEntry::Unknown | RemoteEntry::Unsent => Err(FileSystemError::Missing),
         }
     }
 

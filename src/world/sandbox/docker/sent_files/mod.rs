@@ -13,6 +13,7 @@ mod apply;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, Read};
+use std::iter::successors;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{MutexGuard, PoisonError};
@@ -64,6 +65,9 @@ enum RemoteEntry {
     Link { target: PathBuf },
     /// Something that was refused here, and that is removed there before the next command.
     Unknown,
+    /// Its transfer or removal was interrupted: anything may be there. It is removed there and sent
+    /// again before the next command, and never fetched.
+    Unsent,
 }
 
 /// One name that was sent to a container.
@@ -82,7 +86,8 @@ type SentEntries = BTreeMap<AbsPath, SentEntry>;
 /// What is in a container on another machine.
 #[derive(Debug, Default)]
 pub(super) struct SentFiles {
-    /// `None` if that is not known: then everything is removed there and sent again.
+    /// `None` if nothing was ever sent completely, so that no command has run with it: then everything is
+    /// removed there first.
     entries: Option<SentEntries>,
     /// Whether so much is in the writable trees that they are listed before they are fetched.
     is_large: bool,
@@ -159,7 +164,6 @@ impl AgentContainer {
         let Err(fault) = self.send_changes(&guard, reachable, &mut sent) else {
             return Ok(());
         };
-        *sent = SentFiles::default();
         drop(sent);
         if let TransferFault::Engine(error) = &fault
             && is_missing(error)
@@ -184,6 +188,7 @@ impl AgentContainer {
         let earlier = sent.entries.as_ref().unwrap_or(&nothing);
         let view = read_view(reachable, earlier)?;
         let owners = EntryOwners::for_user(self.engine.client.container_user());
+        let plan = SendPlan::compare(earlier, &view);
         if sent.entries.is_none() {
             let roots: Vec<&AbsPath> = reachable.open.iter().map(|opening| &opening.path).collect();
             self.remove_there(
@@ -192,12 +197,12 @@ impl AgentContainer {
                 &[owners.read, owners.write, ContainerUser::ROOT],
             )?;
         }
-        let changes = SendPlan::compare(earlier, &view);
-        self.remove_there(guard, &changes.removed, &[owners.read, owners.write])?;
-        if !changes.added.is_empty() {
-            upload(&self.engine, guard.id(), &mut |archive| {
-                pack(archive, reachable, &view, &changes.added, owners)
-            })?;
+        if let Err(fault) = self.transfer(guard, reachable, &view, &plan) {
+            let affected = plan.affected_paths(&view);
+            if let Some(entries) = sent.entries.as_mut() {
+                mark_unsent(entries, &affected);
+            }
+            return Err(fault);
         }
         let sizes = view.values().filter_map(|entry| entry.local);
         let bytes = sizes
@@ -206,6 +211,24 @@ impl AgentContainer {
         sent.is_large |= is_large(view.len(), bytes);
         sent.entries = Some(view);
         Ok(())
+    }
+
+    /// Removes and sends what is planned.
+    fn transfer(
+        &self,
+        guard: &ContainerGuard<'_>,
+        reachable: &ReachablePaths,
+        view: &SentEntries,
+        plan: &SendPlan<'_>,
+    ) -> std::result::Result<(), TransferFault> {
+        let owners = EntryOwners::for_user(self.engine.client.container_user());
+        self.remove_there(guard, &plan.removed, &[owners.read, owners.write])?;
+        if plan.added.is_empty() {
+            return Ok(());
+        }
+        upload(&self.engine, guard.id(), &mut |archive| {
+            pack(archive, reachable, view, &plan.added, owners)
+        })
     }
 
     /// Removes files there. Each user removes what belongs to it; afterwards nothing may be left but
@@ -262,7 +285,9 @@ impl AgentContainer {
         sent: &mut SentFiles,
     ) -> std::result::Result<Vec<String>, TransferFault> {
         let Some(entries) = sent.entries.as_mut() else {
-            return Ok(Vec::new());
+            let message = "the command has ended, but what it changed cannot be fetched: its container \
+                           was replaced meanwhile";
+            return Err(Error::new(ErrorKind::Environment, message).into());
         };
         let roots = written_roots(reachable, entries);
         let listing = if sent.is_large {
@@ -479,9 +504,13 @@ fn written_roots(reachable: &ReachablePaths, sent: &SentEntries) -> Vec<AbsPath>
         let mut trees = written().filter(|opening| opening.scope == GrantScope::Tree);
         trees.any(|opening| opening.path != *path && path.is_within(&opening.path))
     };
+    let is_sent = |path: &AbsPath| {
+        let entry = sent.get(path);
+        entry.is_some_and(|entry| entry.what != RemoteEntry::Unsent)
+    };
     let roots = written().map(|opening| &opening.path);
     roots
-        .filter(|path| !is_inside_another(path) && sent.contains_key(path))
+        .filter(|path| !is_inside_another(path) && is_sent(path))
         .cloned()
         .collect()
 }
@@ -544,6 +573,49 @@ impl<'a> SendPlan<'a> {
             removed,
         }
     }
+
+    /// Returns the paths at which anything may be after an interrupted transfer: also below the first
+    /// ones, which are removed. A directory that is only sent loses nothing of what is in it.
+    fn affected_paths(&self, view: &SentEntries) -> AffectedPaths {
+        let is_directory = |path: &AbsPath| {
+            let entry = view.get(path).map(|entry| &entry.what);
+            matches!(entry, Some(RemoteEntry::Directory { .. }))
+        };
+        let owned = |path: &&AbsPath| AbsPath::clone(path);
+        let added = self.added.iter().filter(|path| !is_directory(path));
+        AffectedPaths {
+            removed: self.removed.iter().map(owned).collect(),
+            added: added.map(owned).collect(),
+        }
+    }
+}
+
+/// The paths that an interrupted transfer may have changed.
+#[derive(Debug)]
+struct AffectedPaths {
+    removed: BTreeSet<AbsPath>,
+    added: Vec<AbsPath>,
+}
+
+/// Records an interrupted transfer. What else is there stays known, so that changes of commands there
+/// are not lost.
+fn mark_unsent(entries: &mut SentEntries, affected: &AffectedPaths) {
+    let removed = &affected.removed;
+    entries.retain(|path, _| !is_within_any(path, removed));
+    for path in removed.iter().chain(&affected.added) {
+        let entry = SentEntry {
+            what: RemoteEntry::Unsent,
+            permission: Permission::Write,
+            local: None,
+        };
+        entries.insert(path.clone(), entry);
+    }
+}
+
+/// Returns whether a path or a directory above it is one of `tops`.
+fn is_within_any(path: &AbsPath, tops: &BTreeSet<AbsPath>) -> bool {
+    !tops.is_empty()
+        && successors(Some(path.clone()), AbsPath::parent).any(|above| tops.contains(&above))
 }
 
 impl RemoteEntry {
@@ -553,7 +625,7 @@ impl RemoteEntry {
             RemoteEntry::Directory { .. } => matches!(other, RemoteEntry::Directory { .. }),
             RemoteEntry::File { .. } => matches!(other, RemoteEntry::File { .. }),
             RemoteEntry::Link { .. } => matches!(other, RemoteEntry::Link { .. }),
-            RemoteEntry::Unknown => false,
+            RemoteEntry::Unknown | RemoteEntry::Unsent => false,
         }
     }
 }
