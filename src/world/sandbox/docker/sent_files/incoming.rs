@@ -262,7 +262,7 @@ impl IncomingFiles {
         } else if kind == EntryType::Symlink {
             (link(&target())?, IncomingContent::Nothing)
         } else if kind == EntryType::Link {
-            self.hard_link(root, &target())?
+            self.hard_link(root, &target(), sent)?
         } else if kind == EntryType::Regular || kind == EntryType::Continuous {
             self.file(&path, bits, entry, sent)?
         } else if let Some(what) = special_kind(kind) {
@@ -339,24 +339,32 @@ impl IncomingFiles {
     }
 
     /// Returns the file that a hard link names: it must have come before in the same archive. It becomes
-    /// a file of its own here.
+    /// a file of its own here, so its content counts each time.
     fn hard_link(
-        &self,
+        &mut self,
         root: &AbsPath,
         target: &[u8],
+        sent: &SentEntries,
     ) -> io::Result<(RemoteEntry, IncomingContent)> {
         let path = returned_path(root, target)
             .map_err(|why| refused(format!("the target of a hard link: {why}")))?;
-        match self.entries.get(&path) {
-            Some(IncomingEntry { what, content, .. })
-                if matches!(what, RemoteEntry::File { .. }) =>
-            {
-                Ok((what.clone(), content.clone()))
-            }
-            Some(_) | None => Err(refused(
+        let earlier = self.entries.get(&path);
+        let file = earlier.filter(|entry| matches!(entry.what, RemoteEntry::File { .. }));
+        let Some(IncomingEntry { what, content, .. }) = file.cloned() else {
+            return Err(refused(
                 "the target of a hard link is no earlier file in it",
-            )),
-        }
+            ));
+        };
+        let size_bytes = match &content {
+            IncomingContent::Nothing => 0,
+            IncomingContent::Spooled { size_bytes, .. } => *size_bytes,
+            IncomingContent::AsSent(original) => {
+                let version = sent.get(original).and_then(|sent| sent.local);
+                version.map_or(0, |version| version.size_bytes)
+            }
+        };
+        self.take_bytes(size_bytes)?;
+        Ok((what, content))
     }
 
     fn take_bytes(&mut self, count: u64) -> io::Result<()> {

@@ -487,6 +487,14 @@ fn malformed_archives() -> Vec<(&'static str, Vec<Vec<u8>>)> {
                 file("ws/b", &"b".repeat((1 << 19) + 1)),
             ],
         ),
+        (
+            "more than 1048576 bytes",
+            vec![
+                file("ws/a", &"a".repeat(1 << 19)),
+                hard_link("ws/b", "ws/a"),
+                hard_link("ws/c", "ws/a"),
+            ],
+        ),
     ]
 }
 
