@@ -144,15 +144,19 @@ struct ChangeApplier<'a> {
 }
 
 impl ChangeApplier<'_> {
-    /// Removes what is gone there. What is kept here is sent again before the next command.
+    /// Removes what is gone there. What is kept here is sent again before the next command, unless the
+    /// system failed: then it is tried again.
     fn remove(&mut self, path: &AbsPath, sent: &mut SentEntries) {
         let Some(entry) = sent.remove(path) else {
             return;
         };
         let removed = match self.rules.check_change(path) {
-            Ok(()) => self
-                .remove_here(path, &entry)
-                .map_err(|fault| fault.to_string()),
+            Ok(()) => self.remove_here(path, &entry).map_err(|fault| {
+                if matches!(fault, FileSystemError::System(_)) {
+                    sent.insert(path.clone(), entry);
+                }
+                fault.to_string()
+            }),
             Err(why) => Err(why.to_string()),
         };
         if let Err(why) = removed {
@@ -178,20 +182,19 @@ impl ChangeApplier<'_> {
         }
     }
 
-    /// Writes what was created or changed there. What is refused is removed there before the next
-    /// command.
+    /// Writes what was created or changed there. What the rules refuse is removed there before the next
+    /// command. What cannot be written stays there, and the next fetch tries it again.
     fn write(&mut self, path: &AbsPath, found: &IncomingEntry, sent: &mut SentEntries) {
-        let written = match self.rules.check_change(path) {
-            Ok(()) => {
-                let written = self.write_here(path, found, sent);
-                written.map_err(|fault| fault.to_string())
-            }
-            Err(why) => Err(why.to_string()),
-        };
-        let (what, local) = match written {
-            Ok(local) => (found.what.clone(), local),
+        let (what, local) = match self.rules.check_change(path) {
+            Ok(()) => match self.write_here(path, found, sent) {
+                Ok(local) => (found.what.clone(), local),
+                Err(fault) => {
+                    self.refused.push((path.clone(), write_failure(fault)));
+                    return;
+                }
+            },
             Err(why) => {
-                self.refused.push((path.clone(), why));
+                self.refused.push((path.clone(), why.to_string()));
                 (RemoteEntry::Unknown, None)
             }
         };
@@ -294,6 +297,15 @@ impl ChangeApplier<'_> {
             .map_or(ReplacePolicy::Nothing, ReplacePolicy::Only);
         let placed = staged.place_at(name, policy, PlacementDurability::Lazy)?;
         Ok(placed.version)
+    }
+}
+
+/// Describes why something was not written here.
+fn write_failure(fault: FileSystemError) -> String {
+    if matches!(fault, FileSystemError::System(_)) {
+        format!("{fault}; it is kept there, and fetched again after the next command")
+    } else {
+        fault.to_string()
     }
 }
 

@@ -308,8 +308,9 @@ impl AgentContainer {
         self.expect_gone(guard, &missing_paths(&roots, entries, &incoming))?;
         sent.is_large =
             incoming.is_large() || listing.as_ref().is_some_and(RemoteListing::is_large);
-        sent.listing = listing;
         let mut refused = apply_changes(reachable, &roots, entries, &incoming);
+        // What was not written here is fetched again, although it does not change there.
+        sent.listing = listing.filter(|_| refused.is_empty());
         for (path, what) in incoming.special_files() {
             if sent.reported.insert(path.clone()) {
                 refused.push((path.clone(), (*what).to_owned()));

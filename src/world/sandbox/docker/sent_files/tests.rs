@@ -391,6 +391,32 @@ fn what_was_changed_here_meanwhile_is_kept() {
 }
 
 #[test]
+fn what_could_not_be_written_is_kept_there_and_fetched_again() {
+    let trees = Trees::new();
+    let mut sent = trees.view();
+    let before = sent.clone();
+    let (place, away) = (trees.path("p/ws/dir"), trees.path("away"));
+    fs::rename(place.as_path(), away.as_path()).unwrap();
+    let mut changed = unchanged();
+    changed[4] = file("ws/dir/in", "changed");
+    changed.insert(5, file("ws/dir/made", "made"));
+    let changed = archive(&changed);
+    let refused = trees
+        .receive_over(&mut sent, &changed, (1000, 1 << 20))
+        .unwrap();
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert_eq!(sent, before, "nothing is removed there");
+    fs::rename(away.as_path(), place.as_path()).unwrap();
+    let refused = trees
+        .receive_over(&mut sent, &changed, (1000, 1 << 20))
+        .unwrap();
+    assert_eq!(refused, []);
+    let text = |name: &str| fs::read_to_string(place.join(name).as_path()).unwrap();
+    assert_eq!(text("in"), "changed");
+    assert_eq!(text("made"), "made");
+}
+
+#[test]
 fn a_link_here_is_never_followed() {
     let trees = Trees::new();
     let mut sent = trees.view();
