@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::Mode;
 
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::history::FileFingerprint;
 use crate::sandbox_policy::returned_entry::ReturnRules;
@@ -19,6 +19,8 @@ use crate::world::sandbox::docker::sent_files::local_trees::LocalTrees;
 use crate::world::sandbox::docker::sent_files::{
     RemoteEntry, SentEntries, SentEntry, is_within_any,
 };
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::slot::set_dir_mode;
 use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
@@ -177,7 +179,11 @@ impl ChangeApplier<'_> {
             RemoteEntry::File { .. } if entry.local != Some(found.version) => {
                 Err(FileSystemError::Changed)
             }
-            RemoteEntry::File { .. } | RemoteEntry::Link { .. } => parent.unlink(name),
+            RemoteEntry::File { .. } => parent.unlink(name),
+            RemoteEntry::Link { target } => {
+                expect_link(dir, &rel, target)?;
+                parent.unlink(name)
+            }
             RemoteEntry::Unknown | RemoteEntry::Unsent => Err(FileSystemError::Exists),
         }
     }
@@ -244,9 +250,9 @@ impl ChangeApplier<'_> {
     ) -> Result<(), FileSystemError> {
         let (dir, rel) = self.trees.locate(path)?;
         let (parent, name) = dir.parent_of(&rel)?;
-        if earlier.is_some_and(|earlier| matches!(earlier.what, RemoteEntry::Link { .. })) {
+        if let Some(RemoteEntry::Link { target: known }) = earlier.map(|earlier| &earlier.what) {
             // What replaced the link here meanwhile is kept.
-            drop(dir.link_target(&rel)?);
+            expect_link(dir, &rel, known)?;
             parent.unlink(name)?;
         }
         parent.symlink(name, target)
@@ -297,6 +303,16 @@ impl ChangeApplier<'_> {
             .map_or(ReplacePolicy::Nothing, ReplacePolicy::Only);
         let placed = staged.place_at(name, policy, PlacementDurability::Lazy)?;
         Ok(placed.version)
+    }
+}
+
+/// Refuses to replace or remove anything but a symlink to `target`.
+fn expect_link(dir: &DirectoryHandle, rel: &RelPath, target: &Path) -> Result<(), FileSystemError> {
+    let is_link = dir.meta(rel)?.kind == FileKind::Link;
+    if is_link && dir.link_target(rel)? == target {
+        Ok(())
+    } else {
+        Err(FileSystemError::Changed)
     }
 }
 

@@ -391,6 +391,31 @@ fn what_was_changed_here_meanwhile_is_kept() {
 }
 
 #[test]
+fn what_replaced_a_link_here_is_kept() {
+    for (is_file, target) in [(true, None), (true, Some("/there")), (false, None)] {
+        let trees = Trees::new();
+        let mut sent = trees.view();
+        let ours = trees.path("p/ws/link");
+        fs::remove_file(ours.as_path()).unwrap();
+        if is_file {
+            fs::write(ours.as_path(), "ours").unwrap();
+        } else {
+            symlink("/ours", ours.as_path()).unwrap();
+        }
+        let before = trees.listing("");
+        let mut changed = unchanged();
+        changed.remove(6);
+        changed.extend(target.map(|target| link("ws/link", target)));
+        let refused = trees
+            .receive_over(&mut sent, &archive(&changed), (1000, 1 << 20))
+            .unwrap();
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        assert!(refused[0].1.contains("it was changed"), "{refused:?}");
+        assert_eq!(trees.listing(""), before);
+    }
+}
+
+#[test]
 fn what_could_not_be_written_is_kept_there_and_fetched_again() {
     let trees = Trees::new();
     let mut sent = trees.view();
