@@ -338,6 +338,13 @@ fn what_cannot_be_reached_or_kept_is_refused_with_a_reason() {
         assert!(error.to_string().contains(expected), "{bin}: {error}");
         assert!(!error.hints().is_empty(), "{bin}: {error}");
     }
+    // The user's own settings for sessions do not matter, nor unknown ones that the user ignores.
+    let settings = "IgnoreUnknown UseKeychain\nUseKeychain yes\nStdinNull yes\n\
+                    ForkAfterAuthentication yes\nSessionType none\n";
+    fs::write(dir.join("ssh_config"), settings).unwrap();
+    let config = format!("{key} {anyone} -F {}/ssh_config", dir.display());
+    write_ssh(dir, "settings", &config, port);
+    drop(elsewhere.open_with("settings", &host).unwrap());
     let mut scene = elsewhere.scene();
     let refused = |scene: &Scene, expected: &str| {
         let error = scene.try_open().unwrap_err();
