@@ -2,7 +2,9 @@
 //! what they change comes back under the same rules as on this machine.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -226,6 +228,14 @@ fn many_files(does: &dyn Fn(&str, &str) -> Vec<String>, scene: &Scene) {
         "here\nnew\n",
     );
     assert_eq!(text(many("with\nbreak")), "a\nb");
+    // A name that is not UTF-8 is removed there like any other, and deleted here when it is gone there.
+    let odd = many("").join(OsStr::from_bytes(b"b\xe9d"));
+    does("touch \"many/$(printf 'b\\351d')\"", "");
+    fs::remove_file(&odd).unwrap();
+    does("ls many/b*d 2>/dev/null || echo none", "none\n");
+    does("touch \"many/$(printf 'b\\351d')\"", "");
+    does("rm many/b*d", "");
+    assert!(!odd.exists());
     does("rm -r many", "");
     assert!(!many("").exists());
 }

@@ -242,7 +242,7 @@ impl AgentContainer {
         for paths in paths.chunks(COMMAND_PATHS_MAX) {
             let mut is_removed = true;
             for user in users {
-                let names = paths.iter().map(ToString::to_string);
+                let names = paths.iter().map(|path| path_argument(path));
                 let exec = self.start(guard, ContainerCommand::removal(*user, names))?;
                 let id = exec.id().to_owned();
                 let client = &self.engine.client;
