@@ -13,7 +13,7 @@ use futures_util::{Stream, StreamExt};
 use rustix::fd::OwnedFd;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe::Sender;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
@@ -207,15 +207,18 @@ pub(super) async fn exit_status(
     client: &EngineClient,
     exec: &str,
 ) -> Result<ExitReason, EngineError> {
-    let until = Instant::now() + STATUS_TIME_MAX;
+    let status = timeout(STATUS_TIME_MAX, poll_exit_status(client, exec)).await;
+    status.unwrap_or(Err(EngineError::RequestTimeoutError))
+}
+
+async fn poll_exit_status(client: &EngineClient, exec: &str) -> Result<ExitReason, EngineError> {
     loop {
         let found = client.api.inspect_exec(exec).await?;
         let code = found.exit_code.filter(|_| found.running != Some(true));
-        match code.and_then(|code| i32::try_from(code).ok()) {
-            Some(code) => return Ok(ExitReason::Exited(code)),
-            None if Instant::now() < until => sleep(STATUS_WAIT).await,
-            None => return Err(EngineError::RequestTimeoutError),
+        if let Some(code) = code.and_then(|code| i32::try_from(code).ok()) {
+            return Ok(ExitReason::Exited(code));
         }
+        sleep(STATUS_WAIT).await;
     }
 }
 

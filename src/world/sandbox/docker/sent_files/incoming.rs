@@ -15,7 +15,7 @@ use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
 use futures_util::{Stream, StreamExt};
 use sha2::{Digest, Sha256};
 use tar::{Archive, Entry, EntryType, PaxExtensions};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::path::AbsPath;
 use crate::sandbox_policy::returned_entry::returned_path;
@@ -41,6 +41,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const BITS: u32 = 0o777;
 /// Timeout for the next part of an archive.
 const PART_TIME_MAX: Duration = Duration::from_mins(2);
+/// Timeout for a whole archive: the largest one needs 0.6 MB per second.
+const DOWNLOAD_TIME_MAX: Duration = Duration::from_hours(2);
 
 /// What was received of the trees that commands may write to.
 #[derive(Debug)]
@@ -426,6 +428,7 @@ pub(super) struct EngineDownload<'e> {
     engine: &'e ContainerEngine,
     parts: Pin<Box<dyn Stream<Item = Result<Vec<u8>, EngineError>> + 'e>>,
     part: io::Cursor<Vec<u8>>,
+    until: Instant,
     failure: Option<EngineError>,
 }
 
@@ -451,6 +454,7 @@ impl<'e> EngineDownload<'e> {
             engine,
             parts: Box::pin(parts),
             part: io::Cursor::default(),
+            until: Instant::now() + DOWNLOAD_TIME_MAX,
             failure: None,
         }
     }
@@ -468,10 +472,11 @@ impl Read for EngineDownload<'_> {
             if count > 0 || room.is_empty() {
                 return Ok(count);
             }
+            let until = self.until.min(Instant::now() + PART_TIME_MAX);
             let next = self.parts.next();
             let next = self
                 .engine
-                .block_on(async { timeout(PART_TIME_MAX, next).await });
+                .block_on(async { timeout_at(until, next).await });
             match next.unwrap_or(Some(Err(EngineError::RequestTimeoutError))) {
                 None => return Ok(0),
                 Some(Ok(part)) => self.part = io::Cursor::new(part),
