@@ -2,7 +2,9 @@
 //! what they change comes back under the same rules as on this machine.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -226,6 +228,14 @@ fn many_files(does: &dyn Fn(&str, &str) -> Vec<String>, scene: &Scene) {
         "here\nnew\n",
     );
     assert_eq!(text(many("with\nbreak")), "a\nb");
+    // A name that is not UTF-8 is removed there like any other, and deleted here when it is gone there.
+    let odd = many("").join(OsStr::from_bytes(b"b\xe9d"));
+    does("touch \"many/$(printf 'b\\351d')\"", "");
+    fs::remove_file(&odd).unwrap();
+    does("ls many/b*d 2>/dev/null || echo none", "none\n");
+    does("touch \"many/$(printf 'b\\351d')\"", "");
+    does("rm many/b*d", "");
+    assert!(!odd.exists());
     does("rm -r many", "");
     assert!(!many("").exists());
 }
@@ -338,6 +348,13 @@ fn what_cannot_be_reached_or_kept_is_refused_with_a_reason() {
         assert!(error.to_string().contains(expected), "{bin}: {error}");
         assert!(!error.hints().is_empty(), "{bin}: {error}");
     }
+    // The user's own settings for sessions do not matter, nor unknown ones that the user ignores.
+    let settings = "IgnoreUnknown UseKeychain\nUseKeychain yes\nStdinNull yes\n\
+                    ForkAfterAuthentication yes\nSessionType none\n";
+    fs::write(dir.join("ssh_config"), settings).unwrap();
+    let config = format!("{key} {anyone} -F {}/ssh_config", dir.display());
+    write_ssh(dir, "settings", &config, port);
+    drop(elsewhere.open_with("settings", &host).unwrap());
     let mut scene = elsewhere.scene();
     let refused = |scene: &Scene, expected: &str| {
         let error = scene.try_open().unwrap_err();

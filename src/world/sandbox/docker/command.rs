@@ -13,7 +13,7 @@ use futures_util::{Stream, StreamExt};
 use rustix::fd::OwnedFd;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe::Sender;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
@@ -25,6 +25,8 @@ const COMMAND: &str = include_str!("command.sh");
 const SWEEP: &str = include_str!("sweep.sh");
 /// Script that removes files.
 const REMOVAL: &str = include_str!("removal.sh");
+/// Script that checks which files exist.
+const PRESENCE: &str = include_str!("presence.sh");
 /// Script that lists trees.
 const LISTING: &str = include_str!("listing.sh");
 /// Script that packs files.
@@ -101,6 +103,11 @@ impl ContainerCommand {
     /// directory is left.
     pub(super) fn removal(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
         Self::of_program(user, script(REMOVAL, paths))
+    }
+
+    /// Creates a command that prints for each of these paths whether it exists.
+    pub(super) fn presence(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
+        Self::of_program(user, script(PRESENCE, paths))
     }
 
     fn of_program(user: ContainerUser, program: Vec<String>) -> Self {
@@ -200,15 +207,18 @@ pub(super) async fn exit_status(
     client: &EngineClient,
     exec: &str,
 ) -> Result<ExitReason, EngineError> {
-    let until = Instant::now() + STATUS_TIME_MAX;
+    let status = timeout(STATUS_TIME_MAX, poll_exit_status(client, exec)).await;
+    status.unwrap_or(Err(EngineError::RequestTimeoutError))
+}
+
+async fn poll_exit_status(client: &EngineClient, exec: &str) -> Result<ExitReason, EngineError> {
     loop {
         let found = client.api.inspect_exec(exec).await?;
         let code = found.exit_code.filter(|_| found.running != Some(true));
-        match code.and_then(|code| i32::try_from(code).ok()) {
-            Some(code) => return Ok(ExitReason::Exited(code)),
-            None if Instant::now() < until => sleep(STATUS_WAIT).await,
-            None => return Err(EngineError::RequestTimeoutError),
+        if let Some(code) = code.and_then(|code| i32::try_from(code).ok()) {
+            return Ok(ExitReason::Exited(code));
         }
+        sleep(STATUS_WAIT).await;
     }
 }
 

@@ -26,6 +26,15 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(30);
 const CONNECT_OPTION: &str = "ConnectTimeout=10";
 /// A host that answers nothing for 30 seconds is gone.
 const ALIVE_OPTIONS: [&str; 2] = ["ServerAliveInterval=10", "ServerAliveCountMax=3"];
+/// The process stays, keeps its standard input, and runs the command, whatever the user has configured.
+/// `ssh` before 8.7 does not know these options. The first `IgnoreUnknown` counts, so it must cover what
+/// the user's own one covers.
+const SESSION_OPTIONS: [&str; 4] = [
+    "IgnoreUnknown=*",
+    "StdinNull=no",
+    "ForkAfterAuthentication=no",
+    "SessionType=default",
+];
 /// Timeout for `ssh` to open the socket here.
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
 /// Timeout for the rest of the messages of an `ssh` that ends.
@@ -168,7 +177,8 @@ impl SshTunnel {
             "ForwardX11=no",
             "RemoteCommand=none",
         ];
-        for option in options.into_iter().chain(ALIVE_OPTIONS) {
+        let options = SESSION_OPTIONS.into_iter().chain(options);
+        for option in options.chain(ALIVE_OPTIONS) {
             words.extend(["-o", option]);
         }
         if let Some(port) = &port {

@@ -2,11 +2,12 @@
 //! about by the policy of the command, names are opened without following symlinks, and a file that was
 //! changed here meanwhile is kept.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use rustix::fs::Mode;
 
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::history::FileFingerprint;
 use crate::sandbox_policy::returned_entry::ReturnRules;
@@ -15,7 +16,11 @@ use crate::world::sandbox::docker::sent_files::incoming::{
     IncomingContent, IncomingEntry, IncomingFiles,
 };
 use crate::world::sandbox::docker::sent_files::local_trees::LocalTrees;
-use crate::world::sandbox::docker::sent_files::{RemoteEntry, SentEntries, SentEntry};
+use crate::world::sandbox::docker::sent_files::{
+    RemoteEntry, SentEntries, SentEntry, is_within_any,
+};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::slot::set_dir_mode;
 use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
@@ -24,6 +29,9 @@ use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedF
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Permission bits that a directory always has here.
 const OWNER_BITS: u32 = 0o700;
+
+/// Why what is where an interrupted transfer ended is not fetched.
+const UNSENT: &str = "sending it was interrupted; it is sent again before the next command";
 
 /// Applies what differs from `sent` below `roots`, and brings `sent` up to date. Returns what was
 /// refused, and why.
@@ -47,7 +55,17 @@ pub(super) fn apply_changes(
     for path in removed_paths(roots, sent, incoming) {
         applier.remove(&path, sent);
     }
+    let unsent = sent
+        .iter()
+        .filter(|(_, sent)| sent.what == RemoteEntry::Unsent);
+    let unsent: BTreeSet<AbsPath> = unsent.map(|(path, _)| path.clone()).collect();
     for (path, found) in incoming.entries() {
+        if is_within_any(path, &unsent) {
+            if unsent.contains(path) {
+                applier.refused.push((path.clone(), UNSENT.to_owned()));
+            }
+            continue;
+        }
         let is_unchanged = sent.get(path).is_some_and(|sent| is_same(sent, found));
         let is_directory = matches!(found.what, RemoteEntry::Directory { .. });
         // The engine creates the directories above what is sent.
@@ -63,6 +81,30 @@ pub(super) fn apply_changes(
     applier.refused
 }
 
+/// Returns the topmost paths below `roots` that were sent and not received, although the directory that
+/// they were in was.
+pub(super) fn missing_paths<'s>(
+    roots: &[AbsPath],
+    sent: &'s SentEntries,
+    incoming: &IncomingFiles,
+) -> Vec<&'s AbsPath> {
+    let mut missing: Vec<&AbsPath> = Vec::new();
+    for (path, entry) in sent {
+        let is_below = roots
+            .iter()
+            .any(|root| path.is_within(root) && path != root);
+        // Parents come before what is in them.
+        let is_missing = is_below
+            && entry.what != RemoteEntry::Unsent
+            && !incoming.entries().contains_key(path)
+            && !missing.last().is_some_and(|top| path.is_within(top));
+        if is_missing && incoming.is_directory(path.parent().as_ref()) {
+            missing.push(path);
+        }
+    }
+    missing
+}
+
 /// Returns the paths that are gone or have become something else, what is in a directory first.
 fn removed_paths(roots: &[AbsPath], sent: &SentEntries, incoming: &IncomingFiles) -> Vec<AbsPath> {
     let is_gone = |path: &AbsPath, sent: &SentEntry| {
@@ -73,7 +115,7 @@ fn removed_paths(roots: &[AbsPath], sent: &SentEntries, incoming: &IncomingFiles
         let is_below = roots
             .iter()
             .any(|root| path.is_within(root) && *path != root);
-        is_below && is_gone(path, sent)
+        is_below && sent.what != RemoteEntry::Unsent && is_gone(path, sent)
     });
     gone.map(|(path, _)| path.clone()).collect()
 }
@@ -104,15 +146,19 @@ struct ChangeApplier<'a> {
 }
 
 impl ChangeApplier<'_> {
-    /// Removes what is gone there. What is kept here is sent again before the next command.
+    /// Removes what is gone there. What is kept here is sent again before the next command, unless the
+    /// system failed: then it is tried again.
     fn remove(&mut self, path: &AbsPath, sent: &mut SentEntries) {
         let Some(entry) = sent.remove(path) else {
             return;
         };
         let removed = match self.rules.check_change(path) {
-            Ok(()) => self
-                .remove_here(path, &entry)
-                .map_err(|fault| fault.to_string()),
+            Ok(()) => self.remove_here(path, &entry).map_err(|fault| {
+                if matches!(fault, FileSystemError::System(_)) {
+                    sent.insert(path.clone(), entry);
+                }
+                fault.to_string()
+            }),
             Err(why) => Err(why.to_string()),
         };
         if let Err(why) = removed {
@@ -133,25 +179,28 @@ impl ChangeApplier<'_> {
             RemoteEntry::File { .. } if entry.local != Some(found.version) => {
                 Err(FileSystemError::Changed)
             }
-            RemoteEntry::File { .. } | RemoteEntry::Link { .. } => parent.unlink(name),
-            RemoteEntry::Unknown => Err(FileSystemError::Exists),
+            RemoteEntry::File { .. } => parent.unlink(name),
+            RemoteEntry::Link { target } => {
+                expect_link(dir, &rel, target)?;
+                parent.unlink(name)
+            }
+            RemoteEntry::Unknown | RemoteEntry::Unsent => Err(FileSystemError::Exists),
         }
     }
 
-    /// Writes what was created or changed there. What is refused is removed there before the next
-    /// command.
+    /// Writes what was created or changed there. What the rules refuse is removed there before the next
+    /// command. What cannot be written stays there, and the next fetch tries it again.
     fn write(&mut self, path: &AbsPath, found: &IncomingEntry, sent: &mut SentEntries) {
-        let written = match self.rules.check_change(path) {
-            Ok(()) => {
-                let written = self.write_here(path, found, sent);
-                written.map_err(|fault| fault.to_string())
-            }
-            Err(why) => Err(why.to_string()),
-        };
-        let (what, local) = match written {
-            Ok(local) => (found.what.clone(), local),
+        let (what, local) = match self.rules.check_change(path) {
+            Ok(()) => match self.write_here(path, found, sent) {
+                Ok(local) => (found.what.clone(), local),
+                Err(fault) => {
+                    self.refused.push((path.clone(), write_failure(fault)));
+                    return;
+                }
+            },
             Err(why) => {
-                self.refused.push((path.clone(), why));
+                self.refused.push((path.clone(), why.to_string()));
                 (RemoteEntry::Unknown, None)
             }
         };
@@ -189,7 +238,7 @@ impl ChangeApplier<'_> {
                 };
                 self.write_file(&file, &found.content, sent).map(Some)
             }
-            RemoteEntry::Unknown => Err(FileSystemError::Missing),
+            RemoteEntry::Unknown | RemoteEntry::Unsent => Err(FileSystemError::Missing),
         }
     }
 
@@ -201,9 +250,9 @@ impl ChangeApplier<'_> {
     ) -> Result<(), FileSystemError> {
         let (dir, rel) = self.trees.locate(path)?;
         let (parent, name) = dir.parent_of(&rel)?;
-        if earlier.is_some_and(|earlier| matches!(earlier.what, RemoteEntry::Link { .. })) {
+        if let Some(RemoteEntry::Link { target: known }) = earlier.map(|earlier| &earlier.what) {
             // What replaced the link here meanwhile is kept.
-            drop(dir.link_target(&rel)?);
+            expect_link(dir, &rel, known)?;
             parent.unlink(name)?;
         }
         parent.symlink(name, target)
@@ -254,6 +303,25 @@ impl ChangeApplier<'_> {
             .map_or(ReplacePolicy::Nothing, ReplacePolicy::Only);
         let placed = staged.place_at(name, policy, PlacementDurability::Lazy)?;
         Ok(placed.version)
+    }
+}
+
+/// Refuses to replace or remove anything but a symlink to `target`.
+fn expect_link(dir: &DirectoryHandle, rel: &RelPath, target: &Path) -> Result<(), FileSystemError> {
+    let is_link = dir.meta(rel)?.kind == FileKind::Link;
+    if is_link && dir.link_target(rel)? == target {
+        Ok(())
+    } else {
+        Err(FileSystemError::Changed)
+    }
+}
+
+/// Describes why something was not written here.
+fn write_failure(fault: FileSystemError) -> String {
+    if matches!(fault, FileSystemError::System(_)) {
+        format!("{fault}; it is kept there, and fetched again after the next command")
+    } else {
+        fault.to_string()
     }
 }
 

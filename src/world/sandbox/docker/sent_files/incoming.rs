@@ -15,7 +15,7 @@ use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
 use futures_util::{Stream, StreamExt};
 use sha2::{Digest, Sha256};
 use tar::{Archive, Entry, EntryType, PaxExtensions};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::path::AbsPath;
 use crate::sandbox_policy::returned_entry::returned_path;
@@ -41,6 +41,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const BITS: u32 = 0o777;
 /// Timeout for the next part of an archive.
 const PART_TIME_MAX: Duration = Duration::from_mins(2);
+/// Timeout for a whole archive: the largest one needs 0.6 MB per second.
+const DOWNLOAD_TIME_MAX: Duration = Duration::from_hours(2);
 
 /// What was received of the trees that commands may write to.
 #[derive(Debug)]
@@ -158,8 +160,12 @@ impl IncomingFiles {
         sent: &SentEntries,
     ) -> io::Result<()> {
         let mut next = NextNames::default();
+        let mut archive = EndWatch {
+            inner: archive,
+            has_ended: false,
+        };
         // Entries are read raw: the extensions that give later entries longer names are limited here.
-        for entry in Archive::new(archive).entries()?.raw(true) {
+        for entry in Archive::new(&mut archive).entries()?.raw(true) {
             let mut entry = entry?;
             self.count = self.count.saturating_add(1);
             if self.count > self.entries_max {
@@ -175,11 +181,14 @@ impl IncomingFiles {
             let names = std::mem::take(&mut next);
             self.add(root, kind, &mut entry, names, sent)?;
         }
-        if self.entries.contains_key(root) {
-            Ok(())
-        } else {
-            Err(refused("it is not an archive of that path"))
+        if !self.entries.contains_key(root) {
+            return Err(refused("it is not an archive of that path"));
         }
+        // Reading stops at the mark; only without one the stream itself has ended.
+        if archive.has_ended {
+            return Err(refused("it has no mark of its end"));
+        }
+        Ok(())
     }
 
     /// Reads an entry that only describes later ones; returns whether it was one.
@@ -255,7 +264,7 @@ impl IncomingFiles {
         } else if kind == EntryType::Symlink {
             (link(&target())?, IncomingContent::Nothing)
         } else if kind == EntryType::Link {
-            self.hard_link(root, &target())?
+            self.hard_link(root, &target(), sent)?
         } else if kind == EntryType::Regular || kind == EntryType::Continuous {
             self.file(&path, bits, entry, sent)?
         } else if let Some(what) = special_kind(kind) {
@@ -287,7 +296,8 @@ impl IncomingFiles {
         }
     }
 
-    fn is_directory(&self, path: Option<&AbsPath>) -> bool {
+    /// Returns whether a directory was received there.
+    pub(super) fn is_directory(&self, path: Option<&AbsPath>) -> bool {
         let entry = path.and_then(|path| self.entries.get(path));
         entry.is_some_and(|entry| matches!(entry.what, RemoteEntry::Directory { .. }))
     }
@@ -331,24 +341,32 @@ impl IncomingFiles {
     }
 
     /// Returns the file that a hard link names: it must have come before in the same archive. It becomes
-    /// a file of its own here.
+    /// a file of its own here, so its content counts each time.
     fn hard_link(
-        &self,
+        &mut self,
         root: &AbsPath,
         target: &[u8],
+        sent: &SentEntries,
     ) -> io::Result<(RemoteEntry, IncomingContent)> {
         let path = returned_path(root, target)
             .map_err(|why| refused(format!("the target of a hard link: {why}")))?;
-        match self.entries.get(&path) {
-            Some(IncomingEntry { what, content, .. })
-                if matches!(what, RemoteEntry::File { .. }) =>
-            {
-                Ok((what.clone(), content.clone()))
-            }
-            Some(_) | None => Err(refused(
+        let earlier = self.entries.get(&path);
+        let file = earlier.filter(|entry| matches!(entry.what, RemoteEntry::File { .. }));
+        let Some(IncomingEntry { what, content, .. }) = file.cloned() else {
+            return Err(refused(
                 "the target of a hard link is no earlier file in it",
-            )),
-        }
+            ));
+        };
+        let size_bytes = match &content {
+            IncomingContent::Nothing => 0,
+            IncomingContent::Spooled { size_bytes, .. } => *size_bytes,
+            IncomingContent::AsSent(original) => {
+                let version = sent.get(original).and_then(|sent| sent.local);
+                version.map_or(0, |version| version.size_bytes)
+            }
+        };
+        self.take_bytes(size_bytes)?;
+        Ok((what, content))
     }
 
     fn take_bytes(&mut self, count: u64) -> io::Result<()> {
@@ -391,11 +409,26 @@ fn refused(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
 
+/// Notices whether a stream was read to its end.
+struct EndWatch<R> {
+    inner: R,
+    has_ended: bool,
+}
+
+impl<R: Read> Read for EndWatch<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(room)?;
+        self.has_ended |= count == 0 && !room.is_empty();
+        Ok(count)
+    }
+}
+
 /// What an engine sends, while it is downloaded.
 pub(super) struct EngineDownload<'e> {
     engine: &'e ContainerEngine,
     parts: Pin<Box<dyn Stream<Item = Result<Vec<u8>, EngineError>> + 'e>>,
     part: io::Cursor<Vec<u8>>,
+    until: Instant,
     failure: Option<EngineError>,
 }
 
@@ -421,6 +454,7 @@ impl<'e> EngineDownload<'e> {
             engine,
             parts: Box::pin(parts),
             part: io::Cursor::default(),
+            until: Instant::now() + DOWNLOAD_TIME_MAX,
             failure: None,
         }
     }
@@ -438,10 +472,11 @@ impl Read for EngineDownload<'_> {
             if count > 0 || room.is_empty() {
                 return Ok(count);
             }
+            let until = self.until.min(Instant::now() + PART_TIME_MAX);
             let next = self.parts.next();
             let next = self
                 .engine
-                .block_on(async { timeout(PART_TIME_MAX, next).await });
+                .block_on(async { timeout_at(until, next).await });
             match next.unwrap_or(Some(Err(EngineError::RequestTimeoutError))) {
                 None => return Ok(0),
                 Some(Ok(part)) => self.part = io::Cursor::new(part),

@@ -164,7 +164,8 @@ impl ViewReader<'_> {
                     Some(
                         RemoteEntry::Directory { .. }
                         | RemoteEntry::Link { .. }
-                        | RemoteEntry::Unknown,
+                        | RemoteEntry::Unknown
+                        | RemoteEntry::Unsent,
                     )
                     | None => match digest_of(dir, rel)? {
                         Some(read) => read,

@@ -11,7 +11,10 @@ mod listing;
 mod apply;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::io::{self, Read};
+use std::iter::successors;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,7 +34,7 @@ use crate::world::sandbox::docker::command::{ContainerCommand, exit_status};
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::sandbox::docker::instance::REMOVED;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
-use crate::world::sandbox::docker::sent_files::apply::apply_changes;
+use crate::world::sandbox::docker::sent_files::apply::{apply_changes, missing_paths};
 use crate::world::sandbox::docker::sent_files::incoming::{EngineDownload, IncomingFiles};
 use crate::world::sandbox::docker::sent_files::listing::{ListedKind, RemoteListing, is_large};
 use crate::world::sandbox::docker::sent_files::local_view::read_view;
@@ -44,6 +47,8 @@ const REMOVAL_TIME_MAX: Duration = Duration::from_mins(2);
 const COMMAND_PATHS_MAX: usize = 200;
 /// The most changed files that are fetched one by one; more are fetched with everything around them.
 const PACKED_FILES_MAX: usize = 2000;
+/// The longest answer about whether paths exist, in bytes.
+const PRESENCE_BYTES_MAX: u64 = 64 * 1024;
 /// The largest listing that is read, in bytes.
 const LISTING_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The most refused changes that are named.
@@ -60,6 +65,9 @@ enum RemoteEntry {
     Link { target: PathBuf },
     /// Something that was refused here, and that is removed there before the next command.
     Unknown,
+    /// Its transfer or removal was interrupted: anything may be there. It is removed there and sent
+    /// again before the next command, and never fetched.
+    Unsent,
 }
 
 /// One name that was sent to a container.
@@ -78,7 +86,8 @@ type SentEntries = BTreeMap<AbsPath, SentEntry>;
 /// What is in a container on another machine.
 #[derive(Debug, Default)]
 pub(super) struct SentFiles {
-    /// `None` if that is not known: then everything is removed there and sent again.
+    /// `None` if nothing was ever sent completely, so that no command has run with it: then everything is
+    /// removed there first.
     entries: Option<SentEntries>,
     /// Whether so much is in the writable trees that they are listed before they are fetched.
     is_large: bool,
@@ -155,7 +164,6 @@ impl AgentContainer {
         let Err(fault) = self.send_changes(&guard, reachable, &mut sent) else {
             return Ok(());
         };
-        *sent = SentFiles::default();
         drop(sent);
         if let TransferFault::Engine(error) = &fault
             && is_missing(error)
@@ -180,6 +188,7 @@ impl AgentContainer {
         let earlier = sent.entries.as_ref().unwrap_or(&nothing);
         let view = read_view(reachable, earlier)?;
         let owners = EntryOwners::for_user(self.engine.client.container_user());
+        let plan = SendPlan::compare(earlier, &view);
         if sent.entries.is_none() {
             let roots: Vec<&AbsPath> = reachable.open.iter().map(|opening| &opening.path).collect();
             self.remove_there(
@@ -188,12 +197,12 @@ impl AgentContainer {
                 &[owners.read, owners.write, ContainerUser::ROOT],
             )?;
         }
-        let changes = SendPlan::compare(earlier, &view);
-        self.remove_there(guard, &changes.removed, &[owners.read, owners.write])?;
-        if !changes.added.is_empty() {
-            upload(&self.engine, guard.id(), &mut |archive| {
-                pack(archive, reachable, &view, &changes.added, owners)
-            })?;
+        if let Err(fault) = self.transfer(guard, reachable, &view, &plan) {
+            let affected = plan.affected_paths(&view);
+            if let Some(entries) = sent.entries.as_mut() {
+                mark_unsent(entries, &affected);
+            }
+            return Err(fault);
         }
         let sizes = view.values().filter_map(|entry| entry.local);
         let bytes = sizes
@@ -202,6 +211,24 @@ impl AgentContainer {
         sent.is_large |= is_large(view.len(), bytes);
         sent.entries = Some(view);
         Ok(())
+    }
+
+    /// Removes and sends what is planned.
+    fn transfer(
+        &self,
+        guard: &ContainerGuard<'_>,
+        reachable: &ReachablePaths,
+        view: &SentEntries,
+        plan: &SendPlan<'_>,
+    ) -> std::result::Result<(), TransferFault> {
+        let owners = EntryOwners::for_user(self.engine.client.container_user());
+        self.remove_there(guard, &plan.removed, &[owners.read, owners.write])?;
+        if plan.added.is_empty() {
+            return Ok(());
+        }
+        upload(&self.engine, guard.id(), &mut |archive| {
+            pack(archive, reachable, view, &plan.added, owners)
+        })
     }
 
     /// Removes files there. Each user removes what belongs to it; afterwards nothing may be left but
@@ -215,7 +242,7 @@ impl AgentContainer {
         for paths in paths.chunks(COMMAND_PATHS_MAX) {
             let mut is_removed = true;
             for user in users {
-                let names = paths.iter().map(ToString::to_string);
+                let names = paths.iter().map(|path| path_argument(path));
                 let exec = self.start(guard, ContainerCommand::removal(*user, names))?;
                 let id = exec.id().to_owned();
                 let client = &self.engine.client;
@@ -258,7 +285,9 @@ impl AgentContainer {
         sent: &mut SentFiles,
     ) -> std::result::Result<Vec<String>, TransferFault> {
         let Some(entries) = sent.entries.as_mut() else {
-            return Ok(Vec::new());
+            let message = "the command has ended, but what it changed cannot be fetched: its container \
+                           was replaced meanwhile";
+            return Err(Error::new(ErrorKind::Environment, message).into());
         };
         let roots = written_roots(reachable, entries);
         let listing = if sent.is_large {
@@ -276,10 +305,12 @@ impl AgentContainer {
             Some(incoming) => incoming,
             None => self.fetch_all(guard, &roots, entries)?,
         };
+        self.expect_gone(guard, &missing_paths(&roots, entries, &incoming))?;
         sent.is_large =
             incoming.is_large() || listing.as_ref().is_some_and(RemoteListing::is_large);
-        sent.listing = listing;
         let mut refused = apply_changes(reachable, &roots, entries, &incoming);
+        // What was not written here is fetched again, although it does not change there.
+        sent.listing = listing.filter(|_| refused.is_empty());
         for (path, what) in incoming.special_files() {
             if sent.reported.insert(path.clone()) {
                 refused.push((path.clone(), (*what).to_owned()));
@@ -305,6 +336,30 @@ impl AgentContainer {
             read.map_err(|error| refused_archive(root, &error))?;
         }
         Ok(incoming)
+    }
+
+    /// Refuses what was received if a path that is not in it may still exist there: an engine leaves out
+    /// what it cannot pack, and ends an archive early if a file changes meanwhile.
+    fn expect_gone(
+        &self,
+        guard: &ContainerGuard<'_>,
+        paths: &[&AbsPath],
+    ) -> std::result::Result<(), TransferFault> {
+        let user = self.engine.client.container_user();
+        for paths in paths.chunks(COMMAND_PATHS_MAX) {
+            let names = paths.iter().map(|path| path_argument(path));
+            let exec = self.start(guard, ContainerCommand::presence(user, names))?;
+            let mut output = Vec::new();
+            let mut download = EngineDownload::output(&self.engine, exec);
+            let mut answer = download.by_ref().take(PRESENCE_BYTES_MAX);
+            let read = answer.read_to_end(&mut output);
+            if let Some(error) = download.take_failure() {
+                return Err(error.into());
+            }
+            read.map_err(|error| Error::io("cannot read from the container engine", error))?;
+            check_gone(paths, &output)?;
+        }
+        Ok(())
     }
 
     /// Lists everything below `roots`; `None` if the image lacks the programs, or a name cannot be
@@ -401,6 +456,45 @@ fn refused_archive(root: &AbsPath, why: &io::Error) -> Error {
     Error::new(ErrorKind::Environment, message)
 }
 
+/// Returns a path as the scripts that remove and look for files read it: with `\0OOO` for a byte if it is
+/// not UTF-8 or contains a backslash.
+fn path_argument(path: &AbsPath) -> String {
+    let path = path.as_path().as_os_str();
+    if let Some(text) = path.to_str().filter(|text| !text.contains('\\')) {
+        return text.to_owned();
+    }
+    let mut text = String::new();
+    for byte in path.as_bytes() {
+        if byte.is_ascii_graphic() && *byte != b'\\' {
+            text.push(char::from(*byte));
+        } else {
+            // Writing to a string cannot fail.
+            write!(text, "\\0{byte:03o}").unwrap_or_default();
+        }
+    }
+    text
+}
+
+/// Checks that nothing exists at `paths`, by a line of `output` about each of them.
+fn check_gone(paths: &[&AbsPath], output: &[u8]) -> Result<()> {
+    let mut lines = output.split(|byte| *byte == b'\n');
+    for path in paths {
+        let why = match lines.next() {
+            Some(b"gone") => continue,
+            Some(b"there") => "still exists there",
+            Some(_) | None => "may still exist there",
+        };
+        let message = format!(
+            "the command has ended, but nothing that it changed was fetched: `{}` is not in what the \
+             engine sent, and {why}",
+            escape_name(&path.to_string())
+        );
+        return Err(Error::new(ErrorKind::Environment, message)
+            .with_hint("run another command, such as `true`: then all changes are fetched again"));
+    }
+    Ok(())
+}
+
 /// Returns the trees and files that commands may write to, without those inside others.
 fn written_roots(reachable: &ReachablePaths, sent: &SentEntries) -> Vec<AbsPath> {
     let written = || {
@@ -411,9 +505,13 @@ fn written_roots(reachable: &ReachablePaths, sent: &SentEntries) -> Vec<AbsPath>
         let mut trees = written().filter(|opening| opening.scope == GrantScope::Tree);
         trees.any(|opening| opening.path != *path && path.is_within(&opening.path))
     };
+    let is_sent = |path: &AbsPath| {
+        let entry = sent.get(path);
+        entry.is_some_and(|entry| entry.what != RemoteEntry::Unsent)
+    };
     let roots = written().map(|opening| &opening.path);
     roots
-        .filter(|path| !is_inside_another(path) && sent.contains_key(path))
+        .filter(|path| !is_inside_another(path) && is_sent(path))
         .cloned()
         .collect()
 }
@@ -476,6 +574,49 @@ impl<'a> SendPlan<'a> {
             removed,
         }
     }
+
+    /// Returns the paths at which anything may be after an interrupted transfer: also below the first
+    /// ones, which are removed. A directory that is only sent loses nothing of what is in it.
+    fn affected_paths(&self, view: &SentEntries) -> AffectedPaths {
+        let is_directory = |path: &AbsPath| {
+            let entry = view.get(path).map(|entry| &entry.what);
+            matches!(entry, Some(RemoteEntry::Directory { .. }))
+        };
+        let owned = |path: &&AbsPath| AbsPath::clone(path);
+        let added = self.added.iter().filter(|path| !is_directory(path));
+        AffectedPaths {
+            removed: self.removed.iter().map(owned).collect(),
+            added: added.map(owned).collect(),
+        }
+    }
+}
+
+/// The paths that an interrupted transfer may have changed.
+#[derive(Debug)]
+struct AffectedPaths {
+    removed: BTreeSet<AbsPath>,
+    added: Vec<AbsPath>,
+}
+
+/// Records an interrupted transfer. What else is there stays known, so that changes of commands there
+/// are not lost.
+fn mark_unsent(entries: &mut SentEntries, affected: &AffectedPaths) {
+    let removed = &affected.removed;
+    entries.retain(|path, _| !is_within_any(path, removed));
+    for path in removed.iter().chain(&affected.added) {
+        let entry = SentEntry {
+            what: RemoteEntry::Unsent,
+            permission: Permission::Write,
+            local: None,
+        };
+        entries.insert(path.clone(), entry);
+    }
+}
+
+/// Returns whether a path or a directory above it is one of `tops`.
+fn is_within_any(path: &AbsPath, tops: &BTreeSet<AbsPath>) -> bool {
+    !tops.is_empty()
+        && successors(Some(path.clone()), AbsPath::parent).any(|above| tops.contains(&above))
 }
 
 impl RemoteEntry {
@@ -485,7 +626,7 @@ impl RemoteEntry {
             RemoteEntry::Directory { .. } => matches!(other, RemoteEntry::Directory { .. }),
             RemoteEntry::File { .. } => matches!(other, RemoteEntry::File { .. }),
             RemoteEntry::Link { .. } => matches!(other, RemoteEntry::Link { .. }),
-            RemoteEntry::Unknown => false,
+            RemoteEntry::Unknown | RemoteEntry::Unsent => false,
         }
     }
 }

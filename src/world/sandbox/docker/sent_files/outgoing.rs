@@ -127,7 +127,7 @@ fn append(
                 Ok(())
             }
         }
-        RemoteEntry::Unknown => Ok(()),
+        RemoteEntry::Unknown | RemoteEntry::Unsent => Ok(()),
     }
 }
 

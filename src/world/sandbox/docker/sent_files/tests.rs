@@ -1,6 +1,7 @@
 //! Hostile and ordinary archives against trees on the disk.
 #![expect(clippy::disallowed_methods, reason = "a test makes its own tree")]
 
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -390,6 +391,57 @@ fn what_was_changed_here_meanwhile_is_kept() {
 }
 
 #[test]
+fn what_replaced_a_link_here_is_kept() {
+    for (is_file, target) in [(true, None), (true, Some("/there")), (false, None)] {
+        let trees = Trees::new();
+        let mut sent = trees.view();
+        let ours = trees.path("p/ws/link");
+        fs::remove_file(ours.as_path()).unwrap();
+        if is_file {
+            fs::write(ours.as_path(), "ours").unwrap();
+        } else {
+            symlink("/ours", ours.as_path()).unwrap();
+        }
+        let before = trees.listing("");
+        let mut changed = unchanged();
+        changed.remove(6);
+        changed.extend(target.map(|target| link("ws/link", target)));
+        let refused = trees
+            .receive_over(&mut sent, &archive(&changed), (1000, 1 << 20))
+            .unwrap();
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        assert!(refused[0].1.contains("it was changed"), "{refused:?}");
+        assert_eq!(trees.listing(""), before);
+    }
+}
+
+#[test]
+fn what_could_not_be_written_is_kept_there_and_fetched_again() {
+    let trees = Trees::new();
+    let mut sent = trees.view();
+    let before = sent.clone();
+    let (place, away) = (trees.path("p/ws/dir"), trees.path("away"));
+    fs::rename(place.as_path(), away.as_path()).unwrap();
+    let mut changed = unchanged();
+    changed[4] = file("ws/dir/in", "changed");
+    changed.insert(5, file("ws/dir/made", "made"));
+    let changed = archive(&changed);
+    let refused = trees
+        .receive_over(&mut sent, &changed, (1000, 1 << 20))
+        .unwrap();
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert_eq!(sent, before, "nothing is removed there");
+    fs::rename(away.as_path(), place.as_path()).unwrap();
+    let refused = trees
+        .receive_over(&mut sent, &changed, (1000, 1 << 20))
+        .unwrap();
+    assert_eq!(refused, []);
+    let text = |name: &str| fs::read_to_string(place.join(name).as_path()).unwrap();
+    assert_eq!(text("in"), "changed");
+    assert_eq!(text("made"), "made");
+}
+
+#[test]
 fn a_link_here_is_never_followed() {
     let trees = Trees::new();
     let mut sent = trees.view();
@@ -486,6 +538,14 @@ fn malformed_archives() -> Vec<(&'static str, Vec<Vec<u8>>)> {
                 file("ws/b", &"b".repeat((1 << 19) + 1)),
             ],
         ),
+        (
+            "more than 1048576 bytes",
+            vec![
+                file("ws/a", &"a".repeat(1 << 19)),
+                hard_link("ws/b", "ws/a"),
+                hard_link("ws/c", "ws/a"),
+            ],
+        ),
     ]
 }
 
@@ -532,6 +592,92 @@ fn a_copy_is_written_in_the_place_of_its_tree() {
     let text = |path: &AbsPath| fs::read_to_string(path.as_path()).unwrap();
     assert_eq!(text(&copy.join("dir/in")), "changed");
     assert_eq!(text(&trees.path("p/ws/dir/in")), "in");
+}
+
+#[test]
+fn what_an_archive_leaves_out_must_be_gone_there() {
+    let trees = Trees::new();
+    let sent = trees.view();
+    // A file became a directory, and a directory a file: that is in the archive.
+    let entries = [
+        dir("ws/"),
+        file("ws/dir", "a file now"),
+        dir("ws/old/"),
+        link("ws/link", "../../outside"),
+    ];
+    let spool = SpoolFile::new_in(&trees.path(".")).unwrap();
+    let mut incoming = IncomingFiles::with_limits(spool, 1000, 1 << 20);
+    let root = trees.path("p/ws");
+    let read = incoming.read(&root, archive(&entries).as_slice(), &sent);
+    read.unwrap();
+    let missing = missing_paths(&[root], &sent, &incoming);
+    assert_eq!(
+        missing,
+        [&trees.path("p/ws/.git"), &trees.path("p/ws/kept")]
+    );
+    assert!(check_gone(&missing, b"gone\ngone\n").is_ok());
+    for (output, why) in [
+        ("gone\nthere\n", "and still exists there"),
+        ("there\nthere\n", "and still exists there"),
+        ("gone\nunknown\n", "and may still exist there"),
+        ("gone\n", "and may still exist there"),
+        ("", "and may still exist there"),
+        ("sh: not found\n", "and may still exist there"),
+    ] {
+        let error = check_gone(&missing, output.as_bytes()).unwrap_err();
+        assert!(error.to_string().contains(why), "{output}: {error}");
+    }
+    // Without the mark of its end, an archive may have been cut between two entries.
+    let before = trees.listing("");
+    let refused = trees.receive(&[dir("ws/"), file("ws/kept", "kept")].concat());
+    assert!(refused.unwrap_err().contains("no mark of its end"));
+    assert_eq!(trees.listing(""), before);
+}
+
+#[test]
+fn an_interrupted_transfer_loses_nothing_there() {
+    let trees = Trees::new();
+    let mut sent = trees.view();
+    let (ours, gone) = (trees.path("p/ws/old"), trees.path("p/ws/dir"));
+    fs::write(ours.as_path(), "ours").unwrap();
+    fs::remove_dir_all(gone.as_path()).unwrap();
+    fs::create_dir(trees.path("p/ws/empty").as_path()).unwrap();
+    let now = read_view(&trees.reachable, &sent).unwrap();
+    let plan = SendPlan::compare(&sent, &now);
+    let affected = plan.affected_paths(&now);
+    mark_unsent(&mut sent, &affected);
+    // A command in the background ends: its work is fetched, but not what was in transfer.
+    let mut work = unchanged();
+    work[5] = file("ws/kept", "changed there");
+    work[7] = file("ws/old", "o");
+    work.extend([file("ws/made", "there"), file("ws/dir/made", "there")]);
+    let refused = trees
+        .receive_over(&mut sent, &archive(&work), (1000, 1 << 20))
+        .unwrap();
+    let named: Vec<&AbsPath> = refused.iter().map(|(path, _)| path).collect();
+    assert_eq!(named, [&gone, &ours]);
+    assert_eq!(fs::read_to_string(ours.as_path()).unwrap(), "ours");
+    assert!(!gone.as_path().exists());
+    let text = |name: &str| fs::read_to_string(trees.path(name).as_path()).unwrap();
+    assert_eq!(text("p/ws/kept"), "changed there");
+    assert_eq!(text("p/ws/made"), "there");
+    // The next command begins with the rest of the transfer, and nothing else is removed there.
+    let now = read_view(&trees.reachable, &sent).unwrap();
+    let plan = SendPlan::compare(&sent, &now);
+    assert_eq!(plan.removed, [&gone, &ours]);
+    assert_eq!(plan.added, [&trees.path("p/ws/empty"), &ours]);
+}
+
+#[test]
+fn paths_are_passed_to_scripts_byte_by_byte() {
+    for (path, expected) in [
+        (b"/ws/a b\n\xc3\xa4".as_slice(), "/ws/a b\n\u{e4}"),
+        (b"/ws/\xff 1".as_slice(), "/ws/\\0377\\00401"),
+        (b"/ws/a\\n".as_slice(), "/ws/a\\0134n"),
+    ] {
+        let path = AbsPath::new(OsStr::from_bytes(path)).unwrap();
+        assert_eq!(path_argument(&path), expected);
+    }
 }
 
 fn any_entry() -> impl Strategy<Value = Vec<u8>> {
