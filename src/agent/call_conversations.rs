@@ -331,13 +331,15 @@ async fn work(session: &mut ModelSession, answer: &mut String) -> WorkEnd {
             Ok(reply) => reply,
             Err(fault) => return failed(fault.message),
         };
-        if !reply.text.trim().is_empty() {
+        let has_text = !reply.text.trim().is_empty();
+        if has_text {
             *answer = reply.text;
         }
         if reply.calls.is_empty() {
-            return match answer.as_str() {
-                "" => failed("its last reply has no text".to_owned()),
-                _ => (SubagentStatus::Completed, None),
+            return if has_text {
+                (SubagentStatus::Completed, None)
+            } else {
+                failed("its last reply has no text".to_owned())
             };
         }
         let calls = reply.calls.into_iter().map(|request| {

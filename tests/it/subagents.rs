@@ -480,6 +480,17 @@ fn time_tokens_and_requests_of_subagents_are_limited() {
         "  error: {message: \"no such model\"}\n  usage:",
     );
     check_end(ENABLED, &fails, ("failed", "no such model"));
+    // What it said before its calls is not its result.
+    let says_nothing = SLOW.replace(
+        "  calls: [{name: list_directory}]\n",
+        "  text: \"I look first.\"\n  calls: [{name: list_directory}]\n\
+         - when: {system: \"You are a subagent\"}\n  text: \"\"\n",
+    );
+    check_end(
+        ENABLED,
+        &says_nothing,
+        ("failed", "its last reply has no text"),
+    );
     // The end of the turn ends them.
     let stops = format!("{ENABLED}timeout_settings: {{orchestrator_timeout_seconds: 1}}\n");
     check_end(&stops, &waits, ("cancelled", "the call was cancelled"));
