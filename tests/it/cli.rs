@@ -462,6 +462,7 @@ const BAD_CONFIG: &str = "agents:\n  - id: a\n    backend: {type: scripted, modl
 fn configs_are_checked_one_after_another() {
     let typed = |words: &[&str]| {
         let project = Project::new().file("bad.yaml", BAD_CONFIG);
+        let project = project.link("loop.yaml", "loop.yaml");
         project.args(["config", "check"]).args(words)
     };
     let both = typed(&["@examples/basic/two_agents", "bad.yaml"]).failure(2);
@@ -476,7 +477,13 @@ fn configs_are_checked_one_after_another() {
     assert!(
         missing
             .stdout()
-            .starts_with("error: config `nowhere.yaml` does not exist\n")
+            .starts_with("error: config `nowhere.yaml` does not exist\nhint: ")
+    );
+    let looping = typed(&["loop.yaml"]).failure(2);
+    assert!(
+        looping.stdout().contains("\ncaused by: Too many levels"),
+        "{}",
+        looping.stdout()
     );
 
     let json = typed(&["--json", "bad.yaml", "nowhere.yaml"]).failure(2);
@@ -493,6 +500,8 @@ fn configs_are_checked_one_after_another() {
     };
     assert_eq!(of("file"), ["bad.yaml", "nowhere.yaml"]);
     assert_eq!(of("valid"), [false, false]);
+    let hints = &lines[1]["errors"][0]["hints"];
+    assert!(hints[0].is_string(), "{hints}");
 }
 
 #[test]
