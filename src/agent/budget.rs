@@ -10,10 +10,12 @@ use crate::backend::{AvailableModel, BackendError, BackendErrorKind};
 use crate::event::RunEvent;
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;
-use crate::spending::TokenUsage;
 use crate::spending::ledger::{BudgetLedger, BudgetRefusal, RefusalNovelty};
 use crate::spending::money::Money;
+use crate::spending::price::ModelPrice;
 use crate::spending::totals::UsageKey;
+use crate::spending::{TokenUsage, UsageReport};
+use crate::text::list_names;
 
 /// One agent's account.
 #[derive(Clone, Debug)]
@@ -78,6 +80,41 @@ impl AgentBudget {
         cost
     }
 
+    /// Checks that the agent's limits can be enforced for a request to `model` with this price.
+    ///
+    /// # Errors
+    /// Its tokens or its cost would stay unknown, although they are limited; the string says so.
+    pub(super) fn require_countable(
+        &self,
+        model: &str,
+        price: Option<&ModelPrice>,
+        report: UsageReport,
+    ) -> Result<(), String> {
+        let has_cost = match (price, report) {
+            (Some(price), UsageReport::Missing) => price.is_free(),
+            (Some(_), UsageReport::Given) => true,
+            (None, UsageReport::Missing | UsageReport::Given) => false,
+        };
+        let ledger = self.ledger();
+        let cost = !has_cost && ledger.limits_cost(&self.agent);
+        let tokens = report == UsageReport::Missing && ledger.limits_tokens(&self.agent);
+        let names: Vec<&str> = [(cost, "max_cost_usd"), (tokens, "max_tokens_total")]
+            .iter()
+            .filter_map(|(is_open, name)| is_open.then_some(*name))
+            .collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let why = match report {
+            UsageReport::Missing => format!("`{model}` reports no usage"),
+            UsageReport::Given => format!("the price of `{model}` is unknown"),
+        };
+        let names = list_names(&names, "and");
+        Err(format!(
+            "{why}, so {names} cannot be enforced: work without it"
+        ))
+    }
+
     fn ledger(&self) -> MutexGuard<'_, BudgetLedger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -136,6 +173,75 @@ impl ModelSession {
                 limit: refusal.limit,
             })
             .await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spending::limits::BudgetLimits;
+    use crate::spending::price::TokenRates;
+
+    #[test]
+    fn a_request_that_cannot_be_counted_is_refused_if_it_would_escape_a_limit() {
+        let cost = BudgetLimits {
+            cost: Money::from_dollars("1"),
+            ..BudgetLimits::default()
+        };
+        let tokens = BudgetLimits {
+            tokens: Some(9),
+            ..BudgetLimits::default()
+        };
+        let paid = ModelPrice {
+            rates: TokenRates {
+                output: Money::from_dollars("1").unwrap(),
+                ..TokenRates::default()
+            },
+            ..ModelPrice::default()
+        };
+        let free = ModelPrice::default();
+        let agent = AgentId::parse("a").unwrap();
+        let refused = |limits: BudgetLimits, price: Option<&ModelPrice>, report: UsageReport| {
+            let none = BudgetLimits::default();
+            // The limits are the run's or the agent's own.
+            let both = [(limits, none), (none, limits)].map(|(run, own)| {
+                let ledger = BudgetLedger::new(run, [(agent.clone(), own)]);
+                let budget = AgentBudget::new(agent.clone(), Arc::new(Mutex::new(ledger)));
+                let refused = budget.require_countable("m", price, report).err();
+                refused.unwrap_or_default()
+            });
+            assert_eq!(both[0], both[1]);
+            both[0].clone()
+        };
+        let (given, missing) = (UsageReport::Given, UsageReport::Missing);
+        for (limits, price, report, expected) in [
+            (BudgetLimits::default(), None, missing, ""),
+            (cost, Some(&paid), given, ""),
+            (
+                cost,
+                Some(&paid),
+                missing,
+                "`m` reports no usage, so `max_cost_usd`",
+            ),
+            (cost, Some(&free), missing, ""),
+            (
+                cost,
+                None,
+                given,
+                "the price of `m` is unknown, so `max_cost_usd`",
+            ),
+            (tokens, None, given, ""),
+            (
+                tokens,
+                Some(&free),
+                missing,
+                "`m` reports no usage, so `max_tokens_total`",
+            ),
+        ] {
+            let refused = refused(limits, price, report);
+            assert_eq!(refused.is_empty(), expected.is_empty(), "{refused}");
+            assert!(refused.starts_with(expected), "{refused}");
         }
     }
 }

@@ -48,7 +48,8 @@ pub(super) struct CallConversations {
     deadline: Option<RunDeadline>,
     /// The time from which the agent may use no more tools in its round.
     tools_until: Option<Instant>,
-    budget: AgentBudget,
+    /// Its account.
+    pub(super) budget: AgentBudget,
     crowding: ContextCrowding,
     recorded: Vec<RecordedSubagent>,
     events: Sender<Event>,
@@ -103,6 +104,15 @@ impl CallConversations {
     pub(super) fn without_record(self) -> Self {
         Self {
             recorded: Vec::new(),
+            ..self
+        }
+    }
+
+    /// Returns the same for conversations of one request.
+    #[must_use]
+    pub(super) fn with_one_request(self) -> Self {
+        Self {
+            steps_max: 1,
             ..self
         }
     }
@@ -321,13 +331,15 @@ async fn work(session: &mut ModelSession, answer: &mut String) -> WorkEnd {
             Ok(reply) => reply,
             Err(fault) => return failed(fault.message),
         };
-        if !reply.text.trim().is_empty() {
+        let has_text = !reply.text.trim().is_empty();
+        if has_text {
             *answer = reply.text;
         }
         if reply.calls.is_empty() {
-            return match answer.as_str() {
-                "" => failed("its last reply has no text".to_owned()),
-                _ => (SubagentStatus::Completed, None),
+            return if has_text {
+                (SubagentStatus::Completed, None)
+            } else {
+                failed("its last reply has no text".to_owned())
             };
         }
         let calls = reply.calls.into_iter().map(|request| {
@@ -341,8 +353,8 @@ async fn work(session: &mut ModelSession, answer: &mut String) -> WorkEnd {
         let calls = calls.collect();
         session.execute_calls(calls).await;
     }
-    failed(format!(
-        "no result after {} requests (`max_steps_per_round`)",
-        session.steps_max
-    ))
+    failed(match session.steps_max {
+        1 => "its only reply calls a tool instead of giving a result".to_owned(),
+        steps => format!("no result after {steps} requests (`max_steps_per_round`)"),
+    })
 }

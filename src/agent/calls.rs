@@ -246,8 +246,8 @@ impl ModelSession {
         (request, read, worked)
     }
 
-    /// Counts the subagents that a recorded call started, or the use of a vendor's tool. One that
-    /// was refused started none.
+    /// Counts the subagents that a recorded call started, or its request to the vendor for a tool or
+    /// for media. One that was refused started none.
     fn count_recorded_requests(&self, id: &str, call: &Result<ToolCall, String>) {
         let recorded = self.recorded.iter().flat_map(|memory| &memory.subagents);
         let has_started = recorded.into_iter().any(|known| known.call_id == id);
@@ -257,7 +257,9 @@ impl ModelSession {
             // They were within the limit when they were recorded.
             let _counted = subagents.count(tasks);
         }
-        if let (true, Ok(ToolCall::AskVendor { .. })) = (has_started, call) {
+        if let (true, Ok(ToolCall::AskVendor { .. } | ToolCall::GenerateMedia { .. })) =
+            (has_started, call)
+        {
             let _counted = self.vendor_requests.add();
         }
     }

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
+use crate::agent::vendor_tools::VendorRequestCount;
 use crate::backend::remote::media::{MediaClient, MediaRequest};
 use crate::backend::{AvailableModel, Backend};
 use crate::id::SubagentId;
@@ -24,6 +25,7 @@ const MEDIA_SECONDS_MAX: u64 = 900;
 #[derive(Debug)]
 pub(super) struct MediaCall {
     conversations: CallConversations,
+    count: VendorRequestCount,
 }
 
 impl ModelSession {
@@ -31,7 +33,11 @@ impl ModelSession {
     /// record does not hold the content.
     pub(super) fn media_call(&self) -> MediaCall {
         MediaCall {
-            conversations: self.call_conversations().without_record(),
+            conversations: self
+                .call_conversations()
+                .without_record()
+                .with_one_request(),
+            count: self.vendor_requests.clone(),
         }
     }
 }
@@ -50,6 +56,9 @@ impl MediaCall {
         let Some((model, client, maker)) = clients.next() else {
             return Err("the model that works now has no vendor that makes this".to_owned());
         };
+        let (budget, price) = (&self.conversations.budget, maker.price.as_ref());
+        budget.require_countable(&maker.name, price, maker.usage_report(order.kind))?;
+        self.count.add()?;
         let request = Arc::new(MediaRequest::new(
             Arc::<MediaClient>::clone(client),
             order.clone(),

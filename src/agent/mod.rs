@@ -92,7 +92,7 @@ pub struct ModelSession {
     pub crowding: ContextCrowding,
     /// Its pause for a test, if the config asks for one.
     pub debug_pause: Option<DebugPause>,
-    /// The number of its requests that used tools of its vendor.
+    /// The number of its requests that used tools of its vendor or had media made.
     pub vendor_requests: VendorRequestCount,
     /// The prefix of its call ids where they have to differ from its parent's, if it is a subagent.
     pub call_scope: Option<String>,

@@ -154,12 +154,17 @@ impl SubagentRunner for SubagentCall {
     ) -> BoxFuture<'a, Vec<SubagentReport>> {
         async move {
             let token = CancellationToken::new();
-            let running = stream::iter(orders).map(|order| {
+            let token = &token;
+            let running = stream::iter(orders).enumerate().map(|(place, order)| {
                 let setup = self.conversation(order);
-                self.conversations.run(call_id, setup, &token)
+                async move { (place, self.conversations.run(call_id, setup, token).await) }
             });
-            let running = running.buffered(self.setup.limits.concurrent_max);
-            cancel_when(cancelled, &token, Box::pin(running.collect())).await
+            // One that works long keeps no other from starting.
+            let running = running.buffer_unordered(self.setup.limits.concurrent_max);
+            let mut ended: Vec<(usize, SubagentReport)> =
+                cancel_when(cancelled, token, Box::pin(running.collect())).await;
+            ended.sort_by_key(|(place, _)| *place);
+            ended.into_iter().map(|(_, report)| report).collect()
         }
         .boxed()
     }

@@ -1,5 +1,5 @@
 //! The tools of the agent's vendor: each use is a conversation of one request with the agent's
-//! model, to which the vendor's tool is given instead of massgen's.
+//! model, to which the vendor's tool is given instead of massgen's. Requests for media count with them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,12 +17,14 @@ use crate::tools::call::SubagentTask;
 use crate::tools::vendor_tool::VendorTool;
 use crate::world::exec::vendor_tools::{VendorToolOrder, VendorToolRunner};
 
-/// Maximum number of requests of one agent in one conversation that use tools of its vendor.
+/// Maximum number of requests of one agent in one conversation that use tools of its vendor or have
+/// media made.
 pub const VENDOR_REQUESTS_MAX: usize = 64;
 /// Timeout of such a request, in seconds.
 const VENDOR_REQUEST_SECONDS_MAX: u64 = 300;
 
-/// The number of requests of one agent that use tools of its vendor. Clones share it.
+/// The number of requests of one agent that use tools of its vendor or have media made. Clones share
+/// it.
 #[derive(Clone, Debug, Default)]
 pub struct VendorRequestCount(Arc<AtomicUsize>);
 
@@ -36,8 +38,8 @@ impl VendorRequestCount {
             return Ok(());
         }
         Err(format!(
-            "you have used tools of your vendor {VENDOR_REQUESTS_MAX} times, which is the limit: \
-             work with what you know"
+            "you have used tools of your vendor and had media made {VENDOR_REQUESTS_MAX} times, which \
+             is the limit: work with what you have"
         ))
     }
 }
@@ -53,7 +55,7 @@ impl ModelSession {
     /// Returns what runs a call of a vendor's tool.
     pub(super) fn vendor_tool_call(&self) -> VendorToolCall {
         VendorToolCall {
-            conversations: self.call_conversations(),
+            conversations: self.call_conversations().with_one_request(),
             count: self.vendor_requests.clone(),
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::error::Category;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
@@ -168,7 +169,7 @@ impl BatchTask {
                 "the line is longer than {TASK_LINE_BYTES_MAX} bytes"
             ));
         }
-        let task: Self = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let task: Self = serde_json::from_str(line).map_err(|error| describe_fault(&error))?;
         task.check().map(|()| task)
     }
 
@@ -195,6 +196,21 @@ impl BatchTask {
             Some("") => Err("the path of the project is empty".to_owned()),
             Some(_) | None => Ok(()),
         }
+    }
+}
+
+/// Returns what is wrong with a line, and where in it.
+fn describe_fault(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let (line, column) = (error.line(), error.column());
+    let place = format!(" at line {line} column {column}");
+    let fault = text.strip_suffix(&place).unwrap_or(&text);
+    match error.classify() {
+        Category::Syntax | Category::Eof => {
+            format!("it is not JSON: {fault} at column {column}")
+        }
+        Category::Data | Category::Io if column > 0 => format!("{fault} at column {column}"),
+        Category::Data | Category::Io => fault.to_owned(),
     }
 }
 
@@ -231,4 +247,23 @@ pub fn parse_tasks(text: &str, name: &str) -> Result<Vec<BatchTask>> {
         ));
     }
     Ok(tasks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_no_task_has_one_position() {
+        for (line, expected) in [
+            ("- id: a", "it is not JSON: "),
+            ("{\"id\": \"a\"", "it is not JSON: "),
+            ("{\"id\": 1}", "invalid type: "),
+        ] {
+            let fault = BatchTask::parse(line).unwrap_err();
+            assert!(fault.starts_with(expected), "{fault}");
+            assert_eq!(fault.matches(" column ").count(), 1, "{fault}");
+            assert!(!fault.contains(" line "), "{fault}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! The `massgen config` commands: checks config files, and lists and shows the built-in examples.
 
+use std::error::Error as _;
+
 use serde_json::{Value, json};
 
 use crate::cli::args::ConfigCommand;
@@ -130,7 +132,7 @@ impl ConfigCheckReport {
         Self {
             errors: 1,
             warnings: 0,
-            text: format!("error: {error}"),
+            text: error_text(error),
             json: unreadable_file_json(error),
         }
     }
@@ -165,12 +167,38 @@ impl ConfigCheckReport {
     }
 }
 
+/// Returns `error` with its causes and hints, as it would be printed at the end of a command.
+fn error_text(error: &Error) -> String {
+    let causes = causes_of(error).into_iter();
+    let causes = causes.map(|cause| format!("caused by: {cause}"));
+    let hints = error.hints().iter().map(|hint| format!("hint: {hint}"));
+    let lines: Vec<String> = [format!("error: {error}")]
+        .into_iter()
+        .chain(causes)
+        .chain(hints)
+        .collect();
+    lines.join("\n")
+}
+
+/// Returns the causes of `error`, from the nearest to the last.
+fn causes_of(error: &Error) -> Vec<String> {
+    let mut causes = Vec::new();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        causes.push(inner.to_string());
+        cause = inner.source();
+    }
+    causes
+}
+
 /// Returns the result of checking a file that cannot be read.
 fn unreadable_file_json(error: &Error) -> Value {
     let finding = json!({
         "message": error.to_string(),
         "location": "root",
         "suggestion": error.hints().first(),
+        "causes": causes_of(error),
+        "hints": error.hints(),
     });
     json!({
         "valid": false,

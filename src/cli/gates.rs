@@ -409,10 +409,14 @@ fn from_current_directory(
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<CallerGates> {
-    output.note(
-        "no config found: this directory can be read, and nothing can be written; `--config` names \
-         a config whose grants apply",
-    );
+    let rights = "no config found: this directory can be read, and nothing can be written";
+    let of_run = match needs {
+        GateUse::Decisions => ", as with `--cwd-context ro`; without it a run opens nothing",
+        GateUse::Files | GateUse::Commands(_) | GateUse::Session(..) => "",
+    };
+    output.note(&format!(
+        "{rights}{of_run}; `--config` names a config whose grants apply"
+    ));
     let grants = json!({"context_paths": [{"path": ".", "permission": "read"}]}).to_string();
     let grants = GrantsFile::parse(&grants, &host.cwd, host.home.as_ref())?;
     from_grants(&grants, needs, host)

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::args::RunArguments;
 use crate::cli::command_line::usage_error;
-use crate::cli::continued_session::{ContinuedSession, requested_session};
+use crate::cli::continued_session::{ContinuedSession, default_sessions, requested_session};
 use crate::cli::deliveries::recover;
 use crate::cli::dry_run;
 use crate::cli::environment;
@@ -41,6 +41,7 @@ use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::io::standard_input::has_unread_bytes;
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::PipelineDir;
+use crate::world::store::sessions::list;
 
 /// Maximum number of worker threads that agents share; file work uses separate threads.
 const WORKERS_MAX: usize = 8;
@@ -213,6 +214,11 @@ fn requested_interrupted_run(
         let message = format!("a turn of session `{running}` is running");
         return Err(Error::new(ErrorKind::Environment, message)
             .with_hint("wait until it ends; `massgen logs list` shows its run"));
+    }
+    let sessions = default_sessions(host);
+    if requested_session(&arguments.session) == Some(LAST) && list(&sessions)?.is_empty() {
+        return Err(usage_error(format!("no sessions in `{sessions}`"))
+            .with_hint("start one with a task: massgen \"…\""));
     }
     Err(
         usage_error("the session has no interrupted run, and no task was given")

@@ -372,6 +372,8 @@ pub struct AgentConfig {
     pub cwd: Option<StoragePath>,
     /// Paths that are opened to this agent only.
     pub context_paths: Vec<ContextPath>,
+    /// Image files that are part of its first message; it may read them.
+    pub uploaded_images: Vec<AbsPath>,
     /// Whether it is restricted to listed directories.
     pub folder_guard: FolderGuard,
     /// Whether it must read a file before deleting or overwriting it.

@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 
 use crate::config::keys::{
     ConfigKey, agents, backend, context_paths, coordination, folder_guard, limits, orchestrator,
-    root,
+    root, uploads,
 };
 use crate::config::{
     AgentConfig, Config, ContextPath, CoordinationMode, NoveltyRequirement, OrchestratorConfig,
 };
-use crate::path::RelPath;
+use crate::path::{AbsPath, RelPath};
 use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
 use crate::permissions::history::ReadBeforeDelete;
 
@@ -81,6 +81,12 @@ fn agent(agent: &AgentConfig) -> Value {
         add(&backend::CWD, json!(agent.id));
     }
     add(&context_paths::KEY, context_paths(&agent.context_paths));
+    if !agent.uploaded_images.is_empty() {
+        let images = agent.uploaded_images.iter();
+        let entry = |image: &AbsPath| json!({uploads::IMAGE_PATH.name(): image.to_string()});
+        let images: Vec<Value> = images.map(entry).collect();
+        add(&uploads::KEY, json!(images));
+    }
     if let Some(allowed) = &agent.tools.allowed {
         add(&backend::ALLOWED_TOOLS, json!(allowed));
     }
@@ -141,7 +147,6 @@ mod tests {
     use super::*;
     use crate::config::{ConfigContext, ConfigOrigin, load};
     use crate::dotenv::ConfigVariables;
-    use crate::path::AbsPath;
 
     fn loaded(text: &str) -> Config {
         let base = AbsPath::new("/p").unwrap();
@@ -177,6 +182,7 @@ agents:
       exclude_tools: [delete_file]
       enforce_read_before_delete: false
       context_paths: [{path: docs, permission: write, protected_paths: [a], hidden_paths: [b/c]}]
+      upload_files: [{image_path: pictures/a.png}]
   - id: two
     folder_guard: {read: [/srv/r], write: [/srv/w], downloads: false}
     backend: {type: ollama, model: m, cwd: w2}
@@ -208,6 +214,7 @@ orchestrator:
                 let AgentConfig {
                     id,
                     context_paths,
+                    uploaded_images,
                     folder_guard,
                     read_before_delete,
                     tools,
@@ -215,7 +222,7 @@ orchestrator:
                 } = agent;
                 let has_workspace = agent.cwd.is_some();
                 format!(
-                    "{id} {has_workspace} {context_paths:?} {folder_guard:?} \
+                    "{id} {has_workspace} {context_paths:?} {uploaded_images:?} {folder_guard:?} \
                      {read_before_delete:?} {tools:?}"
                 )
             });

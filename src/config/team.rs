@@ -366,6 +366,7 @@ fn agent(
         backend,
         cwd: (workspaces == WorkspaceMode::Given).then(workspace),
         context_paths: Vec::new(),
+        uploaded_images: Vec::new(),
         folder_guard: FolderGuard::Off,
         read_before_delete: ReadBeforeDelete::Enforced,
         tools: ToolFilter::default(),

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_yaml::budget::BudgetBreach;
 use serde_yaml::{Location, MessageFormatter, Spanned, UserMessageFormatter};
 
 use crate::config::diagnostic::{Diagnostic, Span, quote};
@@ -199,7 +200,12 @@ pub fn parse(text: &str) -> Result<YamlNode, Box<Diagnostic>> {
 fn syntax_error(error: &serde_yaml::Error, text: &str) -> Diagnostic {
     let error = error.without_snippet();
     let cause = root_cause(error);
-    let (message, hint) = if let serde_yaml::Error::Budget { .. } = cause {
+    let (message, hint) = if is_second_document(cause) {
+        (
+            "the file has more than one YAML document".to_owned(),
+            "remove what follows the second `---`, or put it in a file of its own".to_owned(),
+        )
+    } else if let serde_yaml::Error::Budget { .. } = cause {
         let limits = format!("{NODES_MAX} values, {ALIASES_MAX} aliases and {DEPTH_MAX} levels");
         (
             "the YAML is too large, too deep, or its aliases make it so".to_owned(),
@@ -223,6 +229,19 @@ fn syntax_error(error: &serde_yaml::Error, text: &str) -> Diagnostic {
         Some(location) => diagnostic.with_span(&span_of_error(location, text)),
         None => diagnostic,
     }
+}
+
+/// Returns whether a further document is what the parser refuses.
+fn is_second_document(cause: &serde_yaml::Error) -> bool {
+    use serde_yaml::Error::{Budget, MultipleDocuments};
+    matches!(
+        cause,
+        MultipleDocuments { .. }
+            | Budget {
+                breach: BudgetBreach::Documents { .. },
+                ..
+            }
+    )
 }
 
 /// Returns the error beneath the parser's notes on aliases and snippets.

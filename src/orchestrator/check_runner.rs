@@ -32,6 +32,7 @@ use crate::world::io::clock::milliseconds;
 use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::store::memory::MEMORY;
 
 /// Maximum length of a check's output that is kept: lines, and characters of each line.
 const TAIL_LINES_MAX: usize = 20;
@@ -59,6 +60,8 @@ pub struct CheckedAgent {
     pub grants: Vec<Grant>,
     /// The environment in which checks run; `None` if no sandbox is available on this machine.
     pub commands: Option<ExecEnvironment>,
+    /// Whether its notes are kept for later agents: they are not part of what it would deliver.
+    pub keeps_memory: bool,
 }
 
 /// Target of a check.
@@ -197,6 +200,7 @@ impl CheckRunner {
             ..GatePolicy::single_call(target.clone())
         };
         let dir = user_path(&target)?;
+        let memory = candidate.keeps_memory.then_some(MEMORY);
         let work = move || {
             let manager = permission_manager(&grants, Phase::Final);
             let users = GatePolicy::single_call(target.clone());
@@ -204,7 +208,7 @@ impl CheckRunner {
             let gate = Gate::open(manager.clone(), policy)?;
             let mut beside = None;
             if let CheckTarget::Answer(Some(snapshot)) = examined {
-                let carried = copy_snapshot(&gate, &snapshot, &target)?;
+                let carried = copy_snapshot(&gate, &snapshot, &target, memory)?;
                 let users = users.map(|users| Gate::open(manager, users)).transpose()?;
                 beside = users.map(|users| (users, carried));
             }
@@ -271,10 +275,17 @@ impl CheckEnvironment {
     }
 }
 
-/// Copies the files of an answer over the tree that they would be delivered to.
-fn copy_snapshot(gate: &Gate, snapshot: &RealPath, target: &RealPath) -> Result<Vec<FileChange>> {
-    let call = copy_all_call(&snapshot.to_abs(), target, Some(SUBAGENTS_DIRECTORY))
-        .ok_or_else(|| check_error(NO_TEXT))?;
+/// Copies the files of an answer over the tree that they would be delivered to, without the directory
+/// `memory`.
+fn copy_snapshot(
+    gate: &Gate,
+    snapshot: &RealPath,
+    target: &RealPath,
+    memory: Option<&'static str>,
+) -> Result<Vec<FileChange>> {
+    let left_out = [SUBAGENTS_DIRECTORY].into_iter().chain(memory);
+    let call =
+        copy_all_call(&snapshot.to_abs(), target, left_out).ok_or_else(|| check_error(NO_TEXT))?;
     let permitted = gate
         .check(call)
         .map_err(|denial| check_error(&denial.reason))?;

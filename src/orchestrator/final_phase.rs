@@ -22,7 +22,7 @@ use crate::orchestrator::grants::{permission_manager, real_path, write_roots};
 use crate::orchestrator::hooks::{self, HookEventPayload};
 use crate::orchestrator::review::{self, DeliveryHooks, PresentationState};
 use crate::orchestrator::team::{AgentTeam, ModelConnection, TeamMember};
-use crate::path::{AbsPath, RealPath};
+use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantScope, Phase};
 use crate::prompts::untrusted_text::UntrustedText;
@@ -38,6 +38,7 @@ use crate::world::exec::{self, ActionOutcome, Observation};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
+use crate::world::store::memory::MEMORY;
 
 /// Maximum length of the reason, in a warning, why hooks stop a delivery, in characters.
 const WHY_CHARS_MAX: usize = 300;
@@ -467,6 +468,8 @@ impl FinalDelivery<'_> {
             return Ok(ToolEffects::default());
         };
         let has_subagents = self.team.subagent_limits(self.member).is_some();
+        // Notes are for later agents, and are kept elsewhere.
+        let keeps_memory = self.team.memory().is_some();
         if self.overlay.is_none() {
             if has_subagents {
                 self.remove_subagent_directories(workspace).await?;
@@ -474,6 +477,7 @@ impl FinalDelivery<'_> {
             let origin = SourceDirectory {
                 path: real_path(workspace)?.to_abs(),
                 written: SourceLayout::Apart,
+                left_out: RelPath::new(MEMORY).filter(|_| keeps_memory),
             };
             let of_target = |grant: &Grant, _: &mut _| {
                 (grant.root == target.root && grant.scope == GrantScope::Tree)
@@ -484,8 +488,9 @@ impl FinalDelivery<'_> {
         let gate = self
             .team
             .delivery_gate(self.member, self.overlay.as_ref())?;
-        let left_out = has_subagents.then_some(SUBAGENTS_DIRECTORY);
-        let call = copy_all_call(workspace, &target.root, left_out);
+        let subagents = has_subagents.then_some(SUBAGENTS_DIRECTORY);
+        let memory = keeps_memory.then_some(MEMORY);
+        let call = copy_all_call(workspace, &target.root, subagents.into_iter().chain(memory));
         let (Some(gate), Some(call)) = (gate, call) else {
             return Ok(ToolEffects::default());
         };
@@ -578,6 +583,7 @@ fn source_directory(
     taken.insert(tree.upper.clone()).then(|| SourceDirectory {
         path: tree.upper.clone(),
         written: SourceLayout::Over,
+        left_out: None,
     })
 }
 
@@ -660,12 +666,12 @@ fn observed_changes(observation: Observation, root: RealPath) -> Vec<FileChange>
     vec![FileChange { path: root, kind }]
 }
 
-/// Returns the call that copies the content of a directory, without its subdirectory `left_out`, over
-/// that of another.
+/// Returns the call that copies the content of a directory, without its subdirectories `left_out`,
+/// over that of another.
 pub(super) fn copy_all_call(
     from: &AbsPath,
     to: &RealPath,
-    left_out: Option<&str>,
+    left_out: impl IntoIterator<Item = &'static str>,
 ) -> Option<ToolCall> {
     Some(ToolCall::CopyFilesBatch {
         source: UserPath::parse(from.as_path().to_str()?).ok()?,
@@ -673,8 +679,8 @@ pub(super) fn copy_all_call(
         selection: FileSelection {
             include: vec!["*".to_owned()],
             exclude: left_out
-                .map(|name| format!("{name}/*"))
                 .into_iter()
+                .map(|name| format!("{name}/*"))
                 .collect(),
         },
         existing: ExistingTarget::Overwrite,

@@ -101,7 +101,7 @@ impl ContextGrants {
                     let root = real_path(workspace)?;
                     grants.push(Grant::tree(root, GrantKind::Workspace, Permission::Write));
                 }
-                let own = resolve_context_paths(&agent.context_paths, &self.state_dir)?;
+                let own = self.own_grants(agent)?;
                 for grant in self.shared.iter().cloned().chain(own) {
                     merge(&mut grants, grant);
                 }
@@ -109,7 +109,7 @@ impl ContextGrants {
             Some(guarded) => {
                 self.add_folder_guard_grants(&mut grants, &guarded, workspace)?;
                 if guarded.context == ContextPathAccess::ReadOnly {
-                    let own = resolve_context_paths(&agent.context_paths, &self.state_dir)?;
+                    let own = self.own_grants(agent)?;
                     for grant in self.shared.iter().cloned().chain(own) {
                         let permission = Permission::Read;
                         merge(
@@ -125,6 +125,15 @@ impl ContextGrants {
         }
         protect_skills(&mut grants, &self.skill_directories);
         Ok(grants)
+    }
+
+    /// Returns the grants of what the config opens to `agent` only: its context paths, and its images.
+    fn own_grants(&self, agent: &AgentConfig) -> Result<Vec<Grant>> {
+        let mut own = resolve_context_paths(&agent.context_paths, &self.state_dir)?;
+        for image in &agent.uploaded_images {
+            own.push(image_grant(image)?);
+        }
+        Ok(own)
     }
 
     /// Adds the grants of a folder guard. Directories in the agent's own workspace are created
@@ -312,6 +321,19 @@ fn require_directories(paths: &[AbsPath], what: &str) -> Result<()> {
             .with_hint("use the parent directory instead, or mention it in the prompt: @path"));
     }
     Ok(())
+}
+
+/// Returns the grant of an image of `upload_files`.
+fn image_grant(image: &AbsPath) -> Result<Grant> {
+    let message = match locate(image)? {
+        LocatedPath::File(root) => return Ok(Grant::file(root, Permission::Read)),
+        LocatedPath::Directory(_) => {
+            format!("`image_path` must be a file, not a directory: {image}")
+        }
+        LocatedPath::Missing(_) => format!("`image_path` not found: {image}"),
+    };
+    Err(Error::new(ErrorKind::Config, message)
+        .with_hint("correct `image_path` in `upload_files` of the config, or remove the entry"))
 }
 
 fn context_grant(context: &ContextPath, state_dir: &RealPath) -> Result<Grant> {

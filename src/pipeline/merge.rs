@@ -363,7 +363,11 @@ impl PipelineRun {
     ) -> Result<(CheckRunner, AgentEnvironments)> {
         let (shells, grants, layout) = self.check_environment(agent, dir)?;
         let commands = shells.check_environment(agent).cloned();
-        let candidate = CheckedAgent { grants, commands };
+        let candidate = CheckedAgent {
+            grants,
+            commands,
+            keeps_memory: false,
+        };
         let candidates = BTreeMap::from([(agent.clone(), candidate)]);
         let executable = &self.context.host.executable;
         let wings = OverlayFactory::new(&layout, CHECKED, executable);

@@ -200,8 +200,8 @@ fn team(outset: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Resul
         .with_hint("it may have been written by another version, or changed since"))
 }
 
-/// Removes paths that the config opens and that are no directories any more, or are outside of
-/// `reach`.
+/// Removes paths that the config opens and that are no directories any more (or, for images, no
+/// files), or are outside of `reach`.
 fn close_paths(config: &mut Config, reach: &Reach, notes: &mut Vec<String>) {
     let opened: BTreeSet<AbsPath> = config.opened_paths().cloned().collect();
     let is_closed =
@@ -212,6 +212,8 @@ fn close_paths(config: &mut Config, reach: &Reach, notes: &mut Vec<String>) {
     for agent in &mut config.agents {
         let paths = &mut agent.context_paths;
         paths.retain(|context| !closed_paths.contains(&context.path));
+        let images = &mut agent.uploaded_images;
+        images.retain(|path| reach.keeps(path, inspect(path) == LookupResult::File, notes));
         if let FolderGuard::On { read, write, .. } = &mut agent.folder_guard {
             read.retain(|path| !closed_paths.contains(path));
             write.retain(|path| !closed_paths.contains(path));

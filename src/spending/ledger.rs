@@ -133,6 +133,25 @@ impl BudgetLedger {
         self.books.charge(post, usage, cost);
     }
 
+    /// Returns whether the money that `agent` spends is limited: by its own limit, by the run's, or by
+    /// what the run shares with others.
+    pub fn limits_cost(&self, agent: &AgentId) -> bool {
+        let mut limits = self.limits_of(agent).into_iter();
+        self.shared.is_some() || limits.any(|limits| limits.cost.is_some())
+    }
+
+    /// Returns whether the tokens that `agent` uses are limited: by its own limit, or by the run's.
+    pub fn limits_tokens(&self, agent: &AgentId) -> bool {
+        let mut limits = self.limits_of(agent).into_iter();
+        limits.any(|limits| limits.tokens.is_some())
+    }
+
+    /// Returns the limits of the run and of `agent`.
+    fn limits_of(&self, agent: &AgentId) -> [BudgetLimits; 2] {
+        let own = self.agents.get(agent).map(|bound| bound.limits);
+        [self.run.limits, own.unwrap_or_default()]
+    }
+
     /// Names the limits that cannot be enforced for `agent`, because a complete request of its own
     /// was not counted; the `cost` of that may be known all the same. Returns `None` if there are
     /// none or the user was already warned.
@@ -141,8 +160,7 @@ impl BudgetLedger {
         agent: &AgentId,
         cost: Option<Money>,
     ) -> Option<String> {
-        let own = self.agents.get(agent).map(|bound| bound.limits);
-        let all = [self.run.limits, own.unwrap_or_default()];
+        let all = self.limits_of(agent);
         let is_open = cost.is_none();
         let cost = is_open && all.iter().any(|limits| limits.cost.is_some());
         let tokens = all.iter().any(|limits| limits.tokens.is_some());

@@ -29,6 +29,15 @@ pub struct TokenUsage {
     pub reasoning_tokens: u64,
 }
 
+/// Whether the responses of a model say what was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsageReport {
+    /// They do.
+    Given,
+    /// They never do.
+    Missing,
+}
+
 /// Parses a token count as others write it; `None` if it is not a count. One that exceeds the
 /// type's range becomes its maximum, so that it reaches every limit.
 pub fn token_count(value: &Value) -> Option<u64> {

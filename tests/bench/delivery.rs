@@ -116,6 +116,7 @@ fn deliver(files: u32) -> (Duration, Duration) {
         origins: vec![Some(SourceDirectory {
             path: abs(&upper),
             written: SourceLayout::Over,
+            left_out: None,
         })],
         began_ns: i64::MAX,
         attempt: 1,

@@ -6,6 +6,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
+use rustix::fs::{CWD, Mode, mkfifoat};
+
 use crate::project::{Finished, Project};
 
 /// Expects a usage error with this text.
@@ -462,6 +464,8 @@ const BAD_CONFIG: &str = "agents:\n  - id: a\n    backend: {type: scripted, modl
 fn configs_are_checked_one_after_another() {
     let typed = |words: &[&str]| {
         let project = Project::new().file("bad.yaml", BAD_CONFIG);
+        let project = project.link("loop.yaml", "loop.yaml");
+        mkfifoat(CWD, project.path("pipe.yaml"), Mode::RUSR | Mode::WUSR).unwrap();
         project.args(["config", "check"]).args(words)
     };
     let both = typed(&["@examples/basic/two_agents", "bad.yaml"]).failure(2);
@@ -476,7 +480,23 @@ fn configs_are_checked_one_after_another() {
     assert!(
         missing
             .stdout()
-            .starts_with("error: config `nowhere.yaml` does not exist\n")
+            .starts_with("error: config `nowhere.yaml` does not exist\nhint: ")
+    );
+    let looping = typed(&["loop.yaml"]).failure(2);
+    assert!(
+        looping.stdout().contains("\ncaused by: Too many levels"),
+        "{}",
+        looping.stdout()
+    );
+    // A named pipe without a writer would block; a pipe that massgen was given is read.
+    let pipe = typed(&["pipe.yaml"]).failure(2);
+    let why = "\ncaused by: it is a named pipe, not a file\nhint: name a file";
+    assert!(pipe.stdout().contains(why), "{}", pipe.stdout());
+    let piped = typed(&["/dev/stdin"]).stdin(BAD_CONFIG).failure(2);
+    assert!(
+        piped.stdout().contains("unknown key `modle`"),
+        "{}",
+        piped.stdout()
     );
 
     let json = typed(&["--json", "bad.yaml", "nowhere.yaml"]).failure(2);
@@ -493,6 +513,8 @@ fn configs_are_checked_one_after_another() {
     };
     assert_eq!(of("file"), ["bad.yaml", "nowhere.yaml"]);
     assert_eq!(of("valid"), [false, false]);
+    let hints = &lines[1]["errors"][0]["hints"];
+    assert!(hints[0].is_string(), "{hints}");
 }
 
 #[test]

@@ -134,6 +134,7 @@ impl Scene {
             origins: vec![Some(SourceDirectory {
                 path: self.abs("layer/upper"),
                 written: SourceLayout::Over,
+                left_out: None,
             })],
             began_ns: i64::MAX,
             attempt: 1,
@@ -520,6 +521,7 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
     scene.write("answer/src/app.py", "x = 2\n");
     scene.write("answer/new/file", "new\n");
     scene.write("answer/.git/config", "evil\n");
+    scene.write("answer/memory/note.md", "for later agents\n");
     scene.write("answer/README.md", "readme\n");
     fs::set_permissions(
         scene.path("answer/src/app.py"),
@@ -530,6 +532,7 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
     offer.origins = vec![Some(SourceDirectory {
         path: scene.abs("answer"),
         written: SourceLayout::Apart,
+        left_out: RelPath::new("memory"),
     })];
     let delivery = scene.delivery();
     let plan = plan(&delivery, &offer, None).unwrap();

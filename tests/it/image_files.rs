@@ -54,6 +54,14 @@ fn an_image_that_the_task_mentions_is_in_the_first_request() {
             first.body
         );
     }
+    // So is one that the backend uploads.
+    let upload = ", upload_files: [{image_path: pic.png}]";
+    let endpoint = model(&CLAUDE, &[]);
+    project(&endpoint, "claude", upload)
+        .args(["task"])
+        .success();
+    let first = &endpoint.server.requests()[0];
+    assert_eq!(images(&CLAUDE, &first.json()).len(), 1, "{}", first.body);
     // Neither a model without images nor a task without the mention has one.
     for (keys, task) in [
         (", image_input: false", "What is on @pic.png?"),

@@ -87,6 +87,71 @@ fn model(body: &Value) -> Answer {
     Answer::stream().piece(completed(&json!([item]))).end()
 }
 
+/// Runs an agent that makes `calls` in one reply, in a run with these `limits`. Returns their results,
+/// and the number of requests for media.
+fn results_at_once(calls: Vec<Value>, limits: &str) -> (Vec<String>, usize) {
+    let endpoint = Endpoint::answering(move |request: &Recorded| -> Answer {
+        if request.line != "POST /v1/responses" {
+            return play(request);
+        }
+        let call = |id: usize, name: &str, arguments: &Value| {
+            let (item, id) = (format!("fc_{id}"), format!("call_{id}"));
+            call_item(&item, &id, name, &arguments.to_string())
+        };
+        let items = if !request.json()["tools"].to_string().contains("new_answer") {
+            vec![message_item("m", "Made.")]
+        } else if request.body.contains("function_call_output") {
+            vec![call(calls.len(), "new_answer", &json!({"content": "done"}))]
+        } else {
+            let calls = calls.iter().enumerate();
+            calls
+                .map(|(id, arguments)| call(id, "generate_media", arguments))
+                .collect()
+        };
+        Answer::stream().piece(completed(&json!(items))).end()
+    });
+    let url = &endpoint.server.url;
+    let team = format!(
+        "agent: {{id: a, backend: {{type: openai, model: gpt-4o, base_url: '{url}/v1', cwd: w, \
+         enable_image_generation: true, enable_audio_generation: true}}}}\nlimits: {limits}\n"
+    );
+    Project::new()
+        .file("team.yaml", team)
+        .args(["--config", "team.yaml", "Make much."])
+        .env("OPENAI_API_KEY", KEY)
+        .success();
+    let requests = endpoint.server.requests();
+    let (asked, made): (Vec<_>, Vec<_>) = requests
+        .iter()
+        .partition(|request| request.line == "POST /v1/responses");
+    let results = asked.iter().map(|request| {
+        let body = request.json();
+        let input = body["input"].as_array().unwrap().iter();
+        let results = input.filter_map(|item| item["output"].as_str().map(str::to_owned));
+        results.collect::<Vec<String>>()
+    });
+    let mut results = results.filter(|results| !results.is_empty());
+    (results.next().unwrap(), made.len())
+}
+
+#[test]
+fn media_is_made_as_often_as_its_limit_says_and_as_other_limits_can_be_enforced() {
+    let image =
+        |id: usize| json!({"mode": "image", "prompt": "a cat", "path": format!("{id}.png")});
+    let (results, made) = results_at_once((0..66).map(image).collect(), "{max_tool_calls: 99}");
+    let (first, last) = results.split_at(64);
+    assert!(first.iter().all(|result| result.contains("wrote 17")));
+    assert!(last.iter().all(|result| result.contains("64 times")));
+    assert_eq!((last.len(), made), (2, 64));
+    // OpenAI says how many tokens an image is, but not how many a speech is.
+    let speech = json!({"mode": "audio", "prompt": "Hello.", "path": "hello.mp3"});
+    let (results, made) = results_at_once(vec![speech, image(0)], "{max_tokens_total: 100000}");
+    let refusal = "`gpt-4o-mini-tts` reports no usage, so `max_tokens_total` cannot be enforced";
+    assert!(results[0].contains(refusal), "{results:?}");
+    assert!(results[1].contains("wrote 17"), "{results:?}");
+    assert_eq!(made, 1);
+}
+
 #[test]
 fn an_agent_has_images_and_speech_made_into_new_files_of_its_workspace() {
     let endpoint = Endpoint::answering(play);

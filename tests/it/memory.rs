@@ -63,10 +63,13 @@ const NOTES: &[(&str, &str)] = &[
 
 #[test]
 fn the_winners_notes_are_given_to_later_sessions() {
+    let writable = format!("{KEEP}  context_paths: [{{path: out, permission: write}}]\n");
     let first = run(
-        Project::new(),
-        &config(NOTES, "Notes of earlier agents", KEEP),
+        Project::new().dir("out"),
+        &config(NOTES, "Notes of earlier agents", &writable),
     );
+    // They are for later agents, and not part of what is delivered.
+    let first = first.has_no("out/memory");
     assert!(first.stdout().contains("unseen"), "{}", first.stdout());
     let saved = "\"files\":[\"long_term/lessons.md\",\"short_term/style.md\"]";
     let line = first

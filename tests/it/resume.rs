@@ -499,6 +499,13 @@ fn what_has_changed_since_is_named() {
 
 #[test]
 fn a_session_without_a_broken_run_needs_a_task() {
+    let none = project().args(["sessions", "resume", "last"]).failure(2);
+    assert!(
+        none.stderr().contains("no sessions in"),
+        "{}",
+        none.stderr()
+    );
+    assert!(none.stderr().contains("start one"), "{}", none.stderr());
     let finished = project().args(["go"]).success();
     let again = finished.then(["--continue"]).failure(2);
     let expected = "the session has no interrupted run, and no task was given";

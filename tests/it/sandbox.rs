@@ -826,4 +826,10 @@ fn without_a_config_the_current_directory_can_be_read_and_not_written() {
         "{report}"
     );
     assert!(explained.stderr().contains(note), "{}", explained.stderr());
+    let of_run = "as with `--cwd-context ro`; without it a run opens nothing";
+    assert!(
+        explained.stderr().contains(of_run),
+        "{}",
+        explained.stderr()
+    );
 }

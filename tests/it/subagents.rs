@@ -480,9 +480,55 @@ fn time_tokens_and_requests_of_subagents_are_limited() {
         "  error: {message: \"no such model\"}\n  usage:",
     );
     check_end(ENABLED, &fails, ("failed", "no such model"));
+    // What it said before its calls is not its result.
+    let says_nothing = SLOW.replace(
+        "  calls: [{name: list_directory}]\n",
+        "  text: \"I look first.\"\n  calls: [{name: list_directory}]\n\
+         - when: {system: \"You are a subagent\"}\n  text: \"\"\n",
+    );
+    check_end(
+        ENABLED,
+        &says_nothing,
+        ("failed", "its last reply has no text"),
+    );
     // The end of the turn ends them.
     let stops = format!("{ENABLED}timeout_settings: {{orchestrator_timeout_seconds: 1}}\n");
     check_end(&stops, &waits, ("cancelled", "the call was cancelled"));
+}
+
+/// Has two subagents at the same time, of which the first is slow.
+const UNEVEN: &str = r#"
+- when: {system: "You are a subagent", last: "wait long"}
+  delay_ms: 2000
+  text: "late"
+- when: {system: "You are a subagent"}
+  text: "early"
+  repeat: true
+- when: {last: "</task>"}
+  calls:
+    - name: spawn_subagents
+      arguments:
+        tasks: [{id: slow, task: "wait long"}, {id: two, task: "go"}, {id: three, task: "go"}]
+- calls: [{name: new_answer, arguments: {content: "done"}}]
+"#;
+
+#[test]
+fn a_slow_subagent_keeps_no_other_from_starting() {
+    let rest = "orchestrator:\n  coordination: {enable_subagents: true, \
+                subagent_max_concurrent: 2}\n";
+    let config = team(&[agent("a", "cwd: wa", UNEVEN)], rest);
+    let finished = Project::new().config(&config).args(["go"]).success();
+    let events = log(&finished);
+    let place = |kind: &str, id: &str| {
+        let is_it = |event: &Value| event["type"] == kind && event["subagent"] == id;
+        events.iter().position(is_it).unwrap()
+    };
+    assert!(place("subagent_started", "three") < place("subagent_finished", "slow"));
+    // The results keep the order of the tasks.
+    let results = results(&finished);
+    let ids = results["results"].as_array().unwrap().iter();
+    let ids: Vec<&str> = ids.map(|result| result["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["slow", "two", "three"]);
 }
 
 /// Counts the events of each type by agent, and those of subagents by what they are about.

@@ -449,7 +449,8 @@ async fn missing_pipelines_and_roles_are_named() {
     let project = Project::new();
     let finished = project.args(["log"]).failure(2);
     assert!(
-        finished.stderr().contains("no pipelines in"),
+        finished.stderr().contains("no pipelines in")
+            && finished.stderr().contains("hint: a run makes one"),
         "{}",
         finished.stderr()
     );

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::endpoint_runs::streamed;
 use crate::http_server::{Answer, Endpoint, Recorded};
-use crate::openai_wire::{completed, message_item};
+use crate::openai_wire::{call_item, completed, message_item};
 use crate::project::{Finished, Project};
 
 const GOOGLE_KEY: &str = "AIza-of-the-tests";
@@ -189,6 +189,31 @@ fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
     let read = requests.iter().filter(of_google).count() * 100;
     let charged = format!("a {read} tokens read");
     assert!(stderr.contains(&charged), "{charged}\n{stderr}");
+}
+
+#[test]
+fn a_vendors_tool_is_asked_once_even_if_its_reply_is_a_call() {
+    let endpoint = Endpoint::answering(|request: &Recorded| -> Answer {
+        if request.line != "POST /v1/responses" {
+            return xai(&request.json());
+        }
+        let call = call_item("fc_1", "call_1", "read_text_file", "{}");
+        Answer::stream().piece(completed(&json!([call]))).end()
+    });
+    let url = &endpoint.server.url;
+    let team = format!(
+        "agent: {{id: b, backend: {{type: grok, model: grok-4, base_url: '{url}/v1', \
+         enable_web_search: true}}}}\n"
+    );
+    let finished = Project::new()
+        .file("team.yaml", team)
+        .args(["--config", "team.yaml", "What is six times seven?"])
+        .env("XAI_API_KEY", XAI_KEY)
+        .success();
+    assert_eq!(separate(&endpoint).len(), 1, "{}", finished.stderr());
+    let requests = endpoint.server.requests();
+    let why = "its only reply calls a tool instead of giving a result";
+    assert!(requests.iter().any(|request| request.body.contains(why)));
 }
 
 #[test]

@@ -25,7 +25,7 @@ use crate::config::pricing_vendor::model_query;
 use crate::error::Result;
 use crate::event::StopReason;
 use crate::spending::price::ModelPrice;
-use crate::spending::{TokenUsage, token_count};
+use crate::spending::{TokenUsage, UsageReport, token_count};
 use crate::tools::media::{MediaKind, MediaOrder};
 use crate::world::io::http::{HttpClient, display_url};
 
@@ -43,6 +43,17 @@ pub struct MediaModel {
     pub name: String,
     /// What it costs; `None` if that is not known.
     pub price: Option<ModelPrice>,
+}
+
+impl MediaModel {
+    /// Returns whether its responses say what was used for media of this kind: for speech and for
+    /// images of the older models they do not.
+    pub fn usage_report(&self, kind: MediaKind) -> UsageReport {
+        match kind {
+            MediaKind::Image if !self.name.starts_with("dall-e") => UsageReport::Given,
+            MediaKind::Image | MediaKind::Audio => UsageReport::Missing,
+        }
+    }
 }
 
 /// A client of the models of one vendor that make media.

@@ -215,6 +215,7 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
         origins.push(Some(SourceDirectory {
             path: cell.changes().join(below.as_path()),
             written: SourceLayout::Over,
+            left_out: None,
         }));
     }
     let name = name.split_once('.').map_or(name.as_str(), |(run, _)| run);

@@ -231,6 +231,7 @@ fn answer_source(
     let origin = SourceDirectory {
         path: files,
         written: SourceLayout::Apart,
+        left_out: None,
     };
     let origins = (0..offer.grants.len()).map(|number| (number == target).then(|| origin.clone()));
     Ok(DeliverySource {

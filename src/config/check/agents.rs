@@ -180,6 +180,7 @@ impl ConfigChecker<'_> {
         let folder_guard = self.folder_guard(view, &view_of_backend);
         let context_paths =
             self.own_context_paths(&view_of_backend, shared.context_paths, &folder_guard);
+        let uploaded_images = self.uploaded_images(&view_of_backend, &folder_guard);
         let servers = self.agent_servers(&view_of_backend, shared.servers);
         let mut tools = self.tool_filter(&view_of_backend, &servers);
         let is_guest = is_external_agent(&view_of_backend);
@@ -230,6 +231,7 @@ impl ConfigChecker<'_> {
             backend: backend?,
             cwd,
             context_paths,
+            uploaded_images,
             folder_guard,
             read_before_delete,
             tools,
@@ -351,7 +353,6 @@ impl ConfigChecker<'_> {
             self.findings
                 .push(warning.with_suggestion("list them in `read` or `write` of the guard"));
         }
-        own.extend(self.uploaded_images(backend));
         own.retain(|entry| {
             let listed = shared.iter().find(|shared| shared.path == entry.path);
             if listed.is_some_and(|shared| shared != entry) {

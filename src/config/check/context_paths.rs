@@ -72,10 +72,21 @@ impl ConfigChecker<'_> {
 
     /// Returns the images that a backend shows to its model at the beginning: each is a file that
     /// the agent may read.
-    pub(super) fn uploaded_images(&mut self, backend: &MappingView<'_>) -> Vec<ContextPath> {
+    pub(super) fn uploaded_images(
+        &mut self,
+        backend: &MappingView<'_>,
+        guard: &FolderGuard,
+    ) -> Vec<AbsPath> {
         let items = backend.items(&uploads::KEY);
         self.check_count(backend, &uploads::KEY, items.len());
-        let mut images: Vec<ContextPath> = Vec::new();
+        if !items.is_empty() && *guard != FolderGuard::Off {
+            let message = "`upload_files` are not open to an agent with a `folder_guard`";
+            let warning = Diagnostic::warning(backend.key_path(&uploads::KEY), message)
+                .with_span(backend.key_span(&uploads::KEY));
+            self.findings
+                .push(warning.with_suggestion("list their directory in `read` of the guard"));
+        }
+        let mut images: Vec<AbsPath> = Vec::new();
         for (path, node) in items.into_iter().take(PATHS_MAX) {
             let entry = MappingView { node, path };
             let Some(text) = entry.text(&uploads::IMAGE_PATH) else {
@@ -88,9 +99,8 @@ impl ConfigChecker<'_> {
                 self.path(&text)
             };
             if let Some(root) = root.filter(|root| is_image_name(root.as_path())) {
-                let image = ContextPath::read_only(root);
-                if !images.contains(&image) {
-                    images.push(image);
+                if !images.contains(&root) {
+                    images.push(root);
                 }
             } else {
                 let message = format!("{} is not shown", quote(text.written));

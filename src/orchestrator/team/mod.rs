@@ -465,14 +465,11 @@ impl AgentTeam {
             .clone()
             .filter(|_| self.has_checks())?;
         let candidate = |member: &TeamMember| {
-            let commands = self
-                .resources
-                .environments
-                .as_ref()?
-                .check_environment(&member.id);
+            let shells = self.resources.environments.as_ref()?;
             let candidate = CheckedAgent {
                 grants: member.grants.clone(),
-                commands: commands.cloned(),
+                commands: shells.check_environment(&member.id).cloned(),
+                keeps_memory: self.memory.is_some(),
             };
             Some((member.id.clone(), candidate))
         };

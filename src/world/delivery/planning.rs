@@ -68,7 +68,12 @@ pub fn plan(
         let origin = delivery.source_dir(offer, number);
         plan.origins
             .push(origin.as_ref().map(|origin| origin.path.clone()));
-        let Some(SourceDirectory { path, written }) = origin else {
+        let Some(SourceDirectory {
+            path,
+            written,
+            left_out,
+        }) = origin
+        else {
             continue;
         };
         let upper = DirectoryHandle::open_own(&path)
@@ -82,6 +87,7 @@ pub fn plan(
             manager: &manager,
             since,
             written,
+            left_out,
             number,
             real,
             tree,
@@ -104,6 +110,8 @@ struct LayerPlanner<'a> {
     manager: &'a PathPermissionManager,
     since: Option<&'a ConflictBaseline>,
     written: SourceLayout,
+    /// The subdirectory of the layer that is not delivered, if there is one.
+    left_out: Option<RelPath>,
     /// The number of the root.
     number: usize,
     /// The path of the user's tree.
@@ -173,6 +181,10 @@ impl LayerPlanner<'_> {
             return TreeListing::default();
         };
         TreeListing::list(&upper, &mut |found: &ListedEntry| {
+            let is_left_out = self.left_out.as_ref() == Some(&found.rel);
+            if is_left_out && found.kind == FileKind::Directory {
+                return EntrySelection::Not;
+            }
             if let Some(reason) = self.forbidden_reason(&found.rel) {
                 self.record_refusal(&found.rel, RefusalSource::Rule, reason);
                 return EntrySelection::Not;

@@ -68,6 +68,9 @@ pub struct SourceDirectory {
     pub path: AbsPath,
     /// How it was written.
     pub written: SourceLayout,
+    /// Its subdirectory that is not delivered, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<RelPath>,
 }
 
 /// How the content to deliver was written.
@@ -223,6 +226,7 @@ impl OpenDelivery {
         let layer = || SourceDirectory {
             path: self.layer(number).join("upper"),
             written: SourceLayout::Over,
+            left_out: None,
         };
         Some(other.unwrap_or_else(layer)).filter(is_there)
     }

@@ -41,10 +41,18 @@ pub fn file_names(path: &AbsPath) -> Vec<String> {
     names
 }
 
-/// Reads `path`, which may also be a pipe; `None` if nothing is there. More than `bytes_max` bytes
-/// are an error.
+/// Reads `path`, which may also be a pipe that the process was given, such as `/dev/stdin`; `None` if
+/// nothing is there. A named pipe and more than `bytes_max` bytes are errors.
 pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-    check_read(path, bytes_max, file::read_capped(path, bytes_max))
+    let read = file::read_capped(path, bytes_max);
+    let is_pipe = matches!(&read, Err(error) if error.kind() == IoKind::InvalidInput);
+    check_read(path, bytes_max, read).map_err(|error| {
+        if is_pipe {
+            error.with_hint("name a file, or pass the output of a command as `/dev/stdin`")
+        } else {
+            error
+        }
+    })
 }
 
 /// Like [`read_capped`], for a file with a secret: it is an error if another user owns it or can

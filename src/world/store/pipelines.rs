@@ -179,14 +179,12 @@ pub fn find_by_name(name: &str, pipelines: &AbsPath) -> Result<Option<PipelineDi
 
 /// Like [`lookup`], but it is an error if there is no such pipeline.
 pub fn find(wanted: &str, pipelines: &AbsPath) -> Result<PipelineDir> {
-    lookup(wanted, pipelines)?.ok_or_else(|| {
-        let message = match wanted {
-            LAST => format!("no pipelines in `{pipelines}`"),
-            _ => format!("no pipeline `{wanted}`"),
-        };
-        Error::new(ErrorKind::Usage, message)
+    lookup(wanted, pipelines)?.ok_or_else(|| match wanted {
+        LAST => Error::new(ErrorKind::Usage, format!("no pipelines in `{pipelines}`"))
+            .with_hint("a run makes one if its config has a `workflow`: see `docs/pipelines.md`"),
+        _ => Error::new(ErrorKind::Usage, format!("no pipeline `{wanted}`"))
             .with_hint("see `massgen pipeline branches` for the last pipeline of this directory")
-            .with_hint("give the name of a pipeline, a prefix of it, or `last`")
+            .with_hint("give the name of a pipeline, a prefix of it, or `last`"),
     })
 }
 

@@ -10,16 +10,17 @@ fn uploaded_images_are_files_to_read() {
     };
     let opened = |text: &str| {
         let loaded = try_load(text).unwrap();
-        let paths = loaded.config.agents[0].context_paths.iter();
-        let paths: Vec<String> = paths
-            .map(|entry| format!("{} {}", entry.path, entry.permission))
-            .collect();
+        let agent = &loaded.config.agents[0];
+        // They are files, and context paths are directories.
+        assert!(agent.context_paths.is_empty(), "{text}");
+        let paths = agent.uploaded_images.iter();
+        let paths: Vec<String> = paths.map(ToString::to_string).collect();
         paths.join(", ")
     };
     let image = backend("[{image_path: pictures/a.png}, {image_path: pictures/a.png}]");
     check(&image, &[]);
     assert!(
-        opened(&image).ends_with("/pictures/a.png read"),
+        opened(&image).ends_with("/pictures/a.png"),
         "{}",
         opened(&image)
     );
@@ -40,6 +41,12 @@ fn uploaded_images_are_files_to_read() {
         check(&backend(&format!("[{entry}]")), &[finding]);
         assert_eq!(opened(&backend(&format!("[{entry}]"))), "");
     }
+    let guarded = "agent: {id: a, folder_guard: {read: [src]}, backend: {type: openai, model: m, \
+                   cwd: w, upload_files: [{image_path: a.png}]}}";
+    check(
+        guarded,
+        &["upload_files: `upload_files` are not open to an agent with a `folder_guard`"],
+    );
 }
 
 #[test]

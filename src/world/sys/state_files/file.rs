@@ -8,7 +8,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -24,6 +24,9 @@ const OTHERS: u32 = 0o066;
 const EVERYBODY_WRITES: u32 = 0o002;
 /// The user id of root.
 const ROOT: u32 = 0;
+
+/// Where the system names the open files of the process itself.
+const OWN_DESCRIPTORS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
 
 /// How many digits make a random name unique.
 const UNIQUE_DIGITS: usize = 8;
@@ -144,9 +147,31 @@ pub(crate) fn open(path: &AbsPath) -> io::Result<FileReader> {
     open_regular(path).map(BufReader::new)
 }
 
-/// Reads all of `path` if it has at most `bytes_max` bytes; `None` if it has more.
+/// Reads all of `path` if it has at most `bytes_max` bytes; `None` if it has more. A named pipe is an
+/// error, because it would block until something writes to it; a pipe that the process was given, as
+/// `/dev/stdin` or by the shell as `/dev/fd/63`, is read to its end.
 pub(crate) fn read_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    if !is_own_descriptor(path) {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(open_flag(OFlags::NONBLOCK))
+            .open(path.as_path())?;
+        let kind = file.metadata()?.file_type();
+        if kind.is_fifo() {
+            let why = "it is a named pipe, not a file";
+            return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        }
+        if kind.is_file() {
+            return read_to_limit(file, bytes_max);
+        }
+    }
     read_to_limit(File::open(path.as_path())?, bytes_max)
+}
+
+/// Returns whether `path` names an open file of the process itself.
+fn is_own_descriptor(path: &AbsPath) -> bool {
+    let path = path.as_path();
+    path == Path::new("/dev/stdin") || OWN_DESCRIPTORS.iter().any(|dir| path.starts_with(dir))
 }
 
 /// Returns whether a process locks `path`, as it does while it writes to it; an unreadable file
