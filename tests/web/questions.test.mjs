@@ -10,6 +10,7 @@ globalThis.sessionStorage = { getItem: () => null };
 globalThis.requestAnimationFrame = () => {};
 globalThis.document = { visibilityState: 'visible', createTreeWalker() {}, querySelector: () => null };
 const { questionPanel } = await import('../../src/cli/web/page/approvals.js');
+const { steeringLine } = await import('../../src/cli/web/page/steering.js');
 
 /** What the server was asked, and what it replies next. */
 const asked = [];
@@ -78,4 +79,19 @@ test('the refusal of an answer is shown at its question, which can be answered a
   assert.equal(button(panel('log_b', approval('q1')), 'Deny').isHeld, false);
   assert.doesNotMatch(text(panel('log_b', approval('q2'))), /nothing waits/);
   assert.doesNotMatch(text(panel('log_c', approval('q1'))), /nothing waits/);
+});
+
+test('a run is stopped only after a question about this run, and a new line says nothing of the last', async () => {
+  const stream = (id) => ({ id, reading: Symbol(id), agents: [] });
+  const [one, other] = [stream('pipeline_1'), stream('pipeline_2')];
+  button(steeringLine(one, null), 'Cancel').click();
+  assert.match(text(steeringLine(one, null)), /Really cancel\?/);
+  button(steeringLine(other, null), 'Cancel').click();
+  assert.deepEqual(asked.splice(0), []);
+  button(steeringLine(other, null), 'Really cancel?').click();
+  assert.deepEqual(asked.splice(0), ['/api/runs/pipeline_2/stop {"mode":"cancel"}']);
+  await settled();
+  assert.match(text(steeringLine(other, null)), /it can be continued/);
+  other.reading = Symbol('continued');
+  assert.doesNotMatch(text(steeringLine(other, null)), /it can be continued/);
 });
