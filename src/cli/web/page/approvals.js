@@ -14,7 +14,7 @@ import { runHref } from './router.js';
 /** Time for which a new question takes no answer, in milliseconds: its buttons may be where a person is
  * about to press those of another one. */
 const SETTLE_MS = 700;
-/** The questions that were answered, by their keys. @type {Set<string>} */
+/** The keys of the questions in view that were answered. @type {Set<string>} */
 const answered = new Set();
 /** The run whose question was answered last. */
 let answeredRun = '';
@@ -132,6 +132,8 @@ export function questionPanel(stream, mayAnswer, isReviewing) {
   const all = pending(stream).filter((question) => !isReviewing || question.kind !== 'delivery');
   const [question] = all;
   const key = keyOf(stream, question);
+  const waiting = new Set(all.map((one) => keyOf(stream, one)));
+  for (const known of answered) if (!waiting.has(known)) answered.delete(known);
   focusNew(key);
   if (!question) return nothing;
   return html`<section class="question" role="alertdialog" tabindex="-1" aria-labelledby="question-title" aria-describedby="question-text">
