@@ -133,7 +133,7 @@ impl RunFeed {
         self.lock().progress
     }
 
-    /// Returns the length in bytes up to which it has read the log, if it is known.
+    /// Returns the length in bytes that the log had when it was read the last time, if it is known.
     pub(super) fn log_length(&self) -> Option<u64> {
         self.lock().log_length
     }
@@ -225,8 +225,7 @@ impl RunFeed {
 
     fn fold(&self, mut tail: LogTail, events: &AbsPath) {
         loop {
-            // Before it is read: what is appended meanwhile makes the feed outdated, and no more than
-            // that is read again.
+            // Before it is read: if more is appended meanwhile, the feed only seems outdated.
             let log_length = event_log::length(events);
             self.lock().log_length = log_length;
             while self.fold_written(&mut tail) {
