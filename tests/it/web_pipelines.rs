@@ -1,5 +1,8 @@
 //! `massgen web`: pipelines that the page starts, answers, cancels and continues.
 
+use std::os::unix::fs::PermissionsExt as _;
+
+use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 
 use crate::pipeline::{does, pipeline, writes};
@@ -168,6 +171,48 @@ fn a_pipeline_is_started_cancelled_and_continued_at_the_page() {
         .join("hub.git");
     let shared = crate::pipeline::git_in(&branches, &["show", "main:SHARED_UNDERSTANDING.md"]);
     assert!(shared.contains("the user: blue"), "{shared}");
+}
+
+#[test]
+fn a_pipeline_whose_starter_disconnects_is_one_of_the_page() {
+    // Git waits at the pipe `gate` while there is a file `hold`, and with it the start of the pipeline.
+    let project = project();
+    let home = project.home("");
+    let script = format!(
+        "#!/bin/sh\nif test -e '{0}/hold'; then read -r line < '{0}/gate'; fi\n\
+         PATH=/usr/local/bin:/usr/bin:/bin\nexec git \"$@\"\n",
+        home.display()
+    );
+    let path = format!("{}:/usr/bin:/bin", home.join("bin").display());
+    let project = project.home_file("bin/git", script).env("PATH", path);
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(home.join("bin/git"), executable).unwrap();
+    let (hold, gate) = (home.join("hold"), home.join("gate"));
+    mkfifoat(CWD, &gate, Mode::RWXU).unwrap();
+    let server = WebServer::start(project, &["--config", "line.yaml"]);
+    std::fs::write(&hold, "").unwrap();
+    let request = json!({"task": "make a"}).to_string();
+    let starter = server.open("POST", "/api/runs", &server.headers(), Some(&request));
+    // This waits until git reads.
+    let gate = std::fs::OpenOptions::new().write(true).open(gate).unwrap();
+    drop(starter);
+    // The server has seen that before it answers all of these.
+    for _ in 0..3 {
+        assert_eq!(server.get("/api/info").status, 200);
+    }
+    std::fs::remove_file(hold).unwrap();
+    drop(gate);
+    let live = (0..5_000).find_map(|_| {
+        let list = server.get("/api/runs").json();
+        let mut rows = list["runs"].as_array().unwrap().iter();
+        let live = rows.find(|row| row["live"] == true)?;
+        Some(live["id"].as_str().unwrap().to_owned())
+    });
+    let run = live.expect("no run is live");
+    let cancel = json!({"mode": "cancel"});
+    let stopped = server.post(&format!("/api/runs/{run}/stop"), &cancel);
+    assert_eq!(stopped.status, 200, "{stopped:?}");
+    server.stream(&run, None).read_to_end();
 }
 
 #[test]

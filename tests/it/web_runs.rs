@@ -229,8 +229,8 @@ fn a_task_opens_for_writing_only_what_the_person_has_agreed_to() {
     refused(&server.post("/api/runs", &config), 400, "config");
 }
 
-#[test]
-fn calls_wait_for_the_person_at_the_page() {
+/// Returns a project whose agent asks the person before each of two calls.
+fn asking() -> Project {
     let replies = "
 - {when: {system: the final agent}, text: done}
 - calls: [{name: write_file, arguments: {path: a.txt, content: one}}]
@@ -240,8 +240,12 @@ fn calls_wait_for_the_person_at_the_page() {
 ";
     let rest = "permissions: {ask: ['write_file(*.txt)'], ask_timeout_seconds: 60}";
     let config = team(&[agent("a", "cwd: w", replies)], rest);
-    let project = Project::new().file("team.yaml", config);
-    let server = WebServer::start(project, &["--config", "team.yaml"]);
+    Project::new().file("team.yaml", config)
+}
+
+#[test]
+fn calls_wait_for_the_person_at_the_page() {
+    let server = WebServer::start(asking(), &["--config", "team.yaml"]);
     let run = server.start_run(&json!({"task": "write"}));
     let mut page = server.stream(&run, None);
     let asked = page.question("approval");
@@ -281,6 +285,45 @@ fn calls_wait_for_the_person_at_the_page() {
     // The run leaves the list of active ones a moment after its last event.
     let is_gone = (0..1_000).any(|_| answer(&first, "once").body.contains("no active run"));
     assert!(is_gone);
+}
+
+#[test]
+fn a_run_of_the_page_is_resumed_here_with_new_questions_and_shown_when_resumed_in_a_terminal() {
+    let project = asking().args(["--continue"]);
+    let mut in_terminal = project.command();
+    let server = WebServer::start(project, &["--config", "team.yaml"]);
+    let run = server.start_run(&json!({"task": "write"}));
+    let target = |rest: &str| format!("/api/runs/{run}/{rest}");
+    let asked = || {
+        let question = server.stream(&run, None).question("approval");
+        question["id"].as_str().unwrap().to_owned()
+    };
+    let cancel = || {
+        let stopped = server.post(&target("stop"), &json!({"mode": "cancel"}));
+        assert_eq!(stopped.status, 200, "{stopped:?}");
+        server.stream(&run, None).read_to_end();
+        // The run leaves the list of active ones a moment after its last event.
+        let is_live = || server.get("/api/runs").json()["runs"][0]["live"] == true;
+        assert!((0..1_000).any(|_| !is_live()));
+    };
+    let first = asked();
+    cancel();
+    let resumed = server.post(&target("continue"), &json!({}));
+    assert_eq!(resumed.status, 200, "{resumed:?}");
+    // An answer to the first question of the earlier attempt is none to that of this one.
+    assert_ne!(asked(), first);
+    let once = json!({"answer": "once"});
+    let answered = server.post(&target(&format!("approvals/{first}")), &once);
+    refused(&answered, 409, "nothing waits");
+    cancel();
+    let answer = || server.get(&target("answers/agent1.1"));
+    assert_eq!(answer().status, 404);
+    let finished = in_terminal.output().unwrap();
+    assert!(finished.status.success(), "{finished:?}");
+    assert_eq!(answer().json()["content"], "done");
+    let mut page = server.stream(&run, None);
+    page.read_to_end();
+    assert_eq!(page.sections["run"]["status"], "delivered");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use massgen::text::to_hex;
@@ -179,13 +179,16 @@ fn a_run_of_another_process_is_followed_and_not_controlled() {
     assert_eq!(page.sections, folded(&server, &run));
 }
 
-/// Returns a server with these arguments, and the run that was killed in a terminal meanwhile.
-fn with_killed_run(words: &[&str]) -> (WebServer, String) {
+/// Returns a server with these arguments, the run that was killed in a terminal meanwhile, and the command
+/// that resumes it there.
+fn with_killed_run(words: &[&str]) -> (WebServer, String, Command) {
     let other_team = team(&[agent("ann", "", &answers("yes", "agent1", 1))], "");
     let project = project()
         .file("other.yaml", other_team)
         .args(["--config", "team.yaml", "speak"]);
     let mut other = in_terminal(&project);
+    let project = project.retyped(["--continue"]);
+    let resumption = project.command();
     let server = WebServer::start(project, words);
     let run = loop {
         let listed = server.get("/api/runs").json();
@@ -204,12 +207,12 @@ fn with_killed_run(words: &[&str]) -> (WebServer, String) {
         "interrupted",
         "{events:?}"
     );
-    (server, run)
+    (server, run, resumption)
 }
 
 #[test]
 fn a_run_whose_process_is_killed_is_interrupted_and_can_be_resumed() {
-    let (server, run) = with_killed_run(&["--config", "team.yaml"]);
+    let (server, run, _) = with_killed_run(&["--config", "team.yaml"]);
     let row = || server.get("/api/runs").json()["runs"][0].clone();
     assert_eq!(row()["state"], "interrupted");
     assert_eq!(row()["resumable"], true);
@@ -229,13 +232,20 @@ fn a_run_whose_process_is_killed_is_interrupted_and_can_be_resumed() {
 }
 
 #[test]
-fn a_run_is_resumed_only_with_its_own_config() {
-    let (server, run) = with_killed_run(&["--config", "other.yaml"]);
+fn a_run_is_resumed_only_with_its_own_config_and_in_a_terminal() {
+    let (server, run, mut resumption) = with_killed_run(&["--config", "other.yaml"]);
     let refused = server.post(&format!("/api/runs/{run}/continue"), &json!({}));
     assert_eq!(refused.status, 409, "{refused:?}");
     assert!(refused.body.contains("massgen web --config"), "{refused:?}");
     let row = server.get("/api/runs").json()["runs"][0].clone();
     assert_eq!(row["state"], "interrupted", "{row}");
+    let resumed = resumption.output().unwrap();
+    assert!(resumed.status.success(), "{resumed:?}");
+    // The server has a feed of the run, which ended when that was killed.
+    let mut page = server.stream(&run, None);
+    let events = page.read_to_end();
+    assert_eq!(events.last().unwrap().data["state"], "ended", "{events:?}");
+    assert_eq!(page.sections["run"]["status"], "delivered");
 }
 
 #[test]

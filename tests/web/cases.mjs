@@ -234,6 +234,8 @@ export const cases = {
     await page.waitForFunction(() => document.title.startsWith('(1) '));
     await page.waitForFunction(() => document.activeElement?.getAttribute('role') === 'alertdialog');
     await self.axe('an approval');
+    // A new question takes no answer at first.
+    await question.locator('[aria-disabled]').first().waitFor({ state: 'detached' });
     while (!(await page.evaluate(() => document.activeElement?.textContent?.trim() === 'Allow once'))) await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
     await question.waitFor({ state: 'detached' });

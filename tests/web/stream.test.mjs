@@ -69,7 +69,9 @@ test('a tab that is opened in the background closes its connection until it is s
 test('a run that is resumed is read again from its beginning', () => {
   const stream = fold([section('ab'), ['end', { state: 'interrupted' }]]);
   assert.equal(stream.state, 'ended');
+  const { reading } = stream;
   stream.restart();
+  assert.notEqual(stream.reading, reading);
   assert.deepEqual([stream.state, stream.sections.size, stream.lastId], ['connecting', 0, '']);
 });
 

@@ -56,6 +56,11 @@ impl LoggedRun {
     pub(super) fn is_written(&self) -> bool {
         event_log::is_written(&self.events)
     }
+
+    /// Returns the length of its log in bytes, if it can be determined.
+    pub(super) fn log_length(&self) -> Option<u64> {
+        event_log::length(&self.events)
+    }
 }
 
 /// Finds the run with this name.

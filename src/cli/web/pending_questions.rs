@@ -2,6 +2,7 @@
 //! more is forgotten.
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::event::ApprovalAnswer;
 use crate::orchestrator::review::{FailedCheckDecision, UserQuestion};
@@ -10,8 +11,6 @@ use crate::orchestrator::review::{FailedCheckDecision, UserQuestion};
 #[derive(Debug, Default)]
 pub(super) struct PendingQuestions {
     list: Vec<PendingQuestion>,
-    /// The number of questions so far, from which their ids are made.
-    count: u64,
     /// Changes whenever a question comes or goes.
     version: u64,
 }
@@ -19,6 +18,8 @@ pub(super) struct PendingQuestions {
 /// A question and its id.
 #[derive(Debug)]
 struct PendingQuestion {
+    /// Never that of an earlier question, so that an answer to that one is none to this one: also not
+    /// after the run was resumed, or by another server.
     id: String,
     question: UserQuestion,
 }
@@ -26,10 +27,9 @@ struct PendingQuestion {
 impl PendingQuestions {
     /// Adds a question.
     pub(super) fn push(&mut self, question: UserQuestion) {
-        self.count = self.count.saturating_add(1);
         self.version = self.version.saturating_add(1);
         self.list.push(PendingQuestion {
-            id: format!("q{}", self.count),
+            id: Uuid::new_v4().simple().to_string(),
             question,
         });
     }

@@ -107,18 +107,19 @@ impl RunBoard {
     }
 
     /// Returns the feed of `run`. It follows the log from now on if it did not before, or if the run
-    /// was resumed since.
+    /// was resumed since, also by another process.
     pub(super) fn feed(&self, run: &LoggedRun) -> Result<Arc<RunFeed>> {
-        if let Some(started) = self.find(run.name()) {
+        let started = self.find(run.name());
+        let is_current =
+            |started: &Arc<PageRun>| !started.is_ended() || !is_outdated(started.feed(), run);
+        if let Some(started) = started.filter(is_current) {
             return Ok(Arc::clone(started.feed()));
         }
         let mut feeds = lock(&self.feeds);
         let known = feeds.iter().position(|(known, _)| known == run.name());
         let known = known.and_then(|index| feeds.remove(index));
-        let is_outdated =
-            |feed: &RunFeed| feed.progress() == FeedProgress::Ended && run.is_written();
         let feed = match known {
-            Some((_, feed)) if !is_outdated(&feed) => feed,
+            Some((_, feed)) if !is_outdated(&feed, run) => feed,
             Some(_) | None => {
                 let feed = RunFeed::new();
                 feed.follow(run.events())?;
@@ -141,6 +142,13 @@ impl RunBoard {
     pub(super) async fn end(&self) {
         let _all = self.slots.acquire_many(self.parallel).await;
     }
+}
+
+/// Returns whether `feed` has ended, and its run was resumed since: the log is written again, or it is
+/// another one than the feed has read.
+fn is_outdated(feed: &RunFeed, run: &LoggedRun) -> bool {
+    let is_ended = feed.progress() == FeedProgress::Ended;
+    is_ended && (run.is_written() || run.log_length() != feed.log_length())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -19,7 +19,7 @@ use crate::path::AbsPath;
 use crate::run_view::overview::RunPhase;
 use crate::run_view::{EventPosition, RunView, ViewSection};
 use crate::world::io::clock::milliseconds;
-use crate::world::store::event_log::{EventLogClock, LogEntry};
+use crate::world::store::event_log::{self, EventLogClock, LogEntry};
 use crate::world::store::tail::LogTail;
 
 /// Number of lines that are folded while the feed is locked.
@@ -37,6 +37,8 @@ struct FeedState {
     view: RunView,
     /// The number of the last line that was folded.
     seq: u64,
+    /// The length of the log in bytes before it was read the last time.
+    log_length: Option<u64>,
     clock: EventLogClock,
     progress: FeedProgress,
     pieces: TextPieces,
@@ -114,8 +116,8 @@ impl RunFeed {
     /// Follows the log at `events` in a thread of its own, until the run ends or its process is gone.
     pub(super) fn follow(self: &Arc<Self>, events: &AbsPath) -> Result<()> {
         let tail = LogTail::open(events)?;
-        let feed = Arc::clone(self);
-        let follower = thread::Builder::new().spawn(move || feed.fold(tail));
+        let (feed, events) = (Arc::clone(self), events.clone());
+        let follower = thread::Builder::new().spawn(move || feed.fold(tail, &events));
         follower.map(drop).map_err(|error| {
             Error::new(ErrorKind::Environment, "cannot follow the run").with_source(error)
         })
@@ -129,6 +131,11 @@ impl RunFeed {
     /// Returns how far the feed is.
     pub(super) fn progress(&self) -> FeedProgress {
         self.lock().progress
+    }
+
+    /// Returns the length in bytes that the log had when it was read the last time, if it is known.
+    pub(super) fn log_length(&self) -> Option<u64> {
+        self.lock().log_length
     }
 
     /// Waits until everything that was written so far has been read.
@@ -216,8 +223,11 @@ impl RunFeed {
         }
     }
 
-    fn fold(&self, mut tail: LogTail) {
+    fn fold(&self, mut tail: LogTail, events: &AbsPath) {
         loop {
+            // Before it is read: if more is appended meanwhile, the feed only seems outdated.
+            let log_length = event_log::length(events);
+            self.lock().log_length = log_length;
             while self.fold_written(&mut tail) {
                 self.changed.send_replace(());
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::cli::args::RunArguments;
@@ -63,7 +63,8 @@ pub(super) async fn start(
     begin_run(&server, |run| execute_run(prepared, run)).await
 }
 
-/// Begins a run that `execute` executes, and returns its name once it has one.
+/// Begins a run that `execute` executes, and returns its name once it has one. It becomes a run of the
+/// page even if the client disconnects before that, which ends only the reply.
 pub(super) async fn begin_run<F>(
     server: &WebServer,
     execute: impl FnOnce(Arc<PageRun>) -> F,
@@ -75,10 +76,18 @@ where
     let run = server.runs().new_run();
     let executing = execute(Arc::clone(&run));
     tokio::spawn(execute_to_end(executing, Arc::clone(&run), slot));
+    let registering = tokio::spawn(register_named(server.clone(), run));
+    let broke_off = |_| Err(Error::bug("the run failed unexpectedly"));
+    let named = registering.await.unwrap_or_else(broke_off)?;
+    Ok(JsonReply(named))
+}
+
+/// Waits until `run` has a name, adds it to the runs of the page, and returns what the client reads.
+async fn register_named(server: WebServer, run: Arc<PageRun>) -> Result<Value> {
     let name = run.wait_for_name().await?;
     let session = run.session();
     server.runs().insert(run);
-    Ok(JsonReply(json!({"run": name, "session": session})))
+    Ok(json!({"run": name, "session": session}))
 }
 
 /// Prepares a run as the command line does.

@@ -270,6 +270,11 @@ pub fn is_written(path: &AbsPath) -> bool {
     file::is_locked(path)
 }
 
+/// Returns the length of the log at `path` in bytes; `None` if it cannot be determined.
+pub fn length(path: &AbsPath) -> Option<u64> {
+    file::size(path).ok()
+}
+
 /// Opens the log at `path`.
 pub fn open(path: &AbsPath) -> Result<LogReader<impl BufRead + use<>>> {
     file::open(path)

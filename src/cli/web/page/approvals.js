@@ -11,24 +11,35 @@ import { runHref } from './router.js';
 
 /** @typedef {Record<string, any>} Question */
 
-/** The questions whose answer is on its way. @type {Set<string>} */
-const sent = new Set();
-/** @type {any} */
-let error = null;
-/** The question that the focus was moved to. */
-let focused = '';
+/** Time for which a new question takes no answer, in milliseconds: its buttons may be where a person is
+ * about to press those of another one. */
+const SETTLE_MS = 700;
+/** The keys of the questions in view that were answered. @type {Set<string>} */
+const answered = new Set();
+/** The run whose question was answered last. */
+let answeredRun = '';
+/** Why an answer was refused, and the key of its question. */
+let refusal = { key: '', error: /** @type {any} */ (null) };
+/** The key of the question in view, and whether it has just appeared. */
+const shown = { key: '', isNew: false, timer: 0 };
 
-/** @param {string} path @param {string} id @param {string} answer */
-async function reply(path, id, answer) {
-  sent.add(id);
-  error = null;
+/** Distinguishes a question from those of all runs. @param {RunStream} stream @param {Question | undefined} question */
+const keyOf = (stream, question) => (question ? `${stream.id} ${question.id}` : '');
+
+/** Sends an answer, once. @param {RunStream} stream @param {Question} question @param {string} kind @param {string} answer */
+async function reply(stream, question, kind, answer) {
+  const key = keyOf(stream, question);
+  if (answered.has(key)) return;
+  answered.add(key);
+  answeredRun = stream.id;
+  refusal = { key: '', error: null };
   redraw();
   try {
-    await post(path, { answer });
-  } catch (failed) {
-    error = failed;
+    await post(runPath(stream.id, kind, question.id), { answer });
+  } catch (error) {
+    answered.delete(key);
+    refusal = { key, error };
   }
-  sent.delete(id);
   redraw();
 }
 
@@ -44,10 +55,13 @@ export function pending(stream) {
 
 /** @param {Question} question @param {RunStream} stream @param {boolean} mayAnswer */
 function buttons(question, stream, mayAnswer) {
-  const isSent = sent.has(question.id);
-  const send = (/** @type {string} */ kind, /** @type {string} */ answer) => () => reply(runPath(stream.id, kind, question.id), question.id, answer);
+  const isAnswered = answered.has(keyOf(stream, question));
+  const send = (/** @type {string} */ kind, /** @type {string} */ answer) => () => reply(stream, question, kind, answer);
+  // Tab reaches a button that waits. The second click of a double click may be meant for an earlier question.
   const button = (/** @type {string} */ text, /** @type {() => void} */ run, look = '') =>
-    html`<button class="button ${look}" ?disabled=${isSent} @click=${run}>${text}</button>`;
+    html`<button class="button ${look}" aria-disabled=${isAnswered || shown.isNew ? 'true' : nothing} @click=${(/** @type {MouseEvent} */ event) => {
+      if (event.detail <= 1 && !shown.isNew) run();
+    }}>${text}</button>`;
   if (question.kind === 'elsewhere') return html`<p class="muted">It is answered in the terminal that started the run.</p>`;
   if (question.kind === 'delivery' || question.kind === 'review') return html`<a class="button primary" href=${runHref(stream.id, ['delivery'])}>Review the delivery</a>`;
   if (!mayAnswer) return html`<p class="muted">The page is read-only.</p>`;
@@ -58,13 +72,16 @@ function buttons(question, stream, mayAnswer) {
   if (question.kind === 'failed_check') {
     return html`${button('Keep the delivery', send('questions', 'keep'))}${button('Revert it', send('questions', 'revert'), 'danger')}`;
   }
+  // Another question was in the same form.
+  const isHeld = shown.isNew && answeredRun === stream.id;
   const submit = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
+    if (isHeld && shown.isNew) return;
     const text = new FormData(/** @type {HTMLFormElement} */ (event.target)).get('text');
     send('questions', String(text ?? ''))();
   };
   return html`<form class="row grow" @submit=${submit}><input class="input grow" name="text" aria-label="Your answer" autocomplete="off">
-    <button class="button primary" ?disabled=${isSent}>Answer</button></form>`;
+    <button class="button primary" aria-disabled=${isAnswered || isHeld ? 'true' : nothing}>Answer</button></form>`;
 }
 
 /** @param {Question} question */
@@ -91,11 +108,17 @@ function description(question) {
       ? question.input : JSON.stringify(question.input, null, 2)}</pre></details>` : nothing}`;
 }
 
-/** Moves the focus to a new question, unless a person types. @param {string} id */
-function focusNew(id) {
-  if (id === focused) return;
-  focused = id;
-  if (!id) return;
+/** Moves the focus to a new question, unless a person types. @param {string} key */
+function focusNew(key) {
+  if (key === shown.key) return;
+  clearTimeout(shown.timer);
+  shown.key = key;
+  shown.isNew = key !== '';
+  if (!key) return;
+  shown.timer = window.setTimeout(() => {
+    shown.isNew = false;
+    redraw();
+  }, SETTLE_MS);
   setTimeout(() => {
     const dialog = document.querySelector('.question');
     const isFree = !isTyping(document.activeElement) && !document.querySelector('dialog[open]');
@@ -107,14 +130,17 @@ function focusNew(id) {
  * @param {boolean} isReviewing whether the delivery is in view already */
 export function questionPanel(stream, mayAnswer, isReviewing) {
   const all = pending(stream).filter((question) => !isReviewing || question.kind !== 'delivery');
-  focusNew(all[0]?.id ?? '');
-  if (!all.length) return nothing;
   const [question] = all;
+  const key = keyOf(stream, question);
+  const waiting = new Set(all.map((one) => keyOf(stream, one)));
+  for (const known of answered) if (!waiting.has(known)) answered.delete(known);
+  focusNew(key);
+  if (!question) return nothing;
   return html`<section class="question" role="alertdialog" tabindex="-1" aria-labelledby="question-title" aria-describedby="question-text">
     <div class="row wrap">${icon('ask')}<h2 id="question-title">${title(question)}</h2>
       ${question.since_ms != null ? html`<span class="muted num">for ${duration(Math.max(0, stream.now - question.since_ms))}</span>` : nothing}
       ${all.length > 1 ? html`<span class="chip">${all.length - 1} more after this</span>` : nothing}</div>
     <div id="question-text">${description(question)}</div>
-    ${error ? failure(error) : nothing}
+    ${refusal.key === key ? failure(refusal.error) : nothing}
     <div class="row wrap actions">${buttons(question, stream, mayAnswer)}</div></section>`;
 }

@@ -10,17 +10,31 @@ import { isPipeline } from './router.js';
 
 /** Time in which the second step of a stop must follow, in milliseconds. */
 const CONFIRM_MS = 5000;
-const steering = { agent: '', asked: '', error: /** @type {any} */ (null), note: '', timer: 0 };
+/** The line of a run before anything is done there. */
+const BLANK = { agent: '', asked: '', error: /** @type {any} */ (null), note: '', timer: 0 };
+/** What was done at the line in view. */
+let steering = { ...BLANK };
+/** What was read of its run. @type {symbol | null} */
+let reading = null;
+
+/** Forgets what was done at the line of another run, or before this one was continued. @param {RunStream} stream */
+function beginLine(stream) {
+  if (reading === stream.reading) return;
+  clearTimeout(steering.timer);
+  steering = { ...BLANK };
+  reading = stream.reading;
+}
 
 /** @param {string} path @param {any} body @param {string} note */
 async function send(path, body, note) {
-  steering.error = null;
-  steering.note = '';
+  const line = steering;
+  line.error = null;
+  line.note = '';
   try {
     await post(path, body);
-    steering.note = note;
+    line.note = note;
   } catch (error) {
-    steering.error = error;
+    line.error = error;
   }
   redraw();
 }
@@ -34,14 +48,15 @@ function outcome(run, mode) {
 /** The first press asks, the second one within some seconds does it.
  * @param {string} run @param {'finish' | 'cancel'} mode */
 function stop(run, mode) {
-  clearTimeout(steering.timer);
-  if (steering.asked === mode) {
-    steering.asked = '';
+  const line = steering;
+  clearTimeout(line.timer);
+  if (line.asked === mode) {
+    line.asked = '';
     send(runPath(run, 'stop'), { mode }, outcome(run, mode));
   } else {
-    steering.asked = mode;
-    steering.timer = window.setTimeout(() => {
-      steering.asked = '';
+    line.asked = mode;
+    line.timer = window.setTimeout(() => {
+      line.asked = '';
       redraw();
     }, CONFIRM_MS);
   }
@@ -71,6 +86,7 @@ function messageForm(stream, agent) {
 
 /** @param {RunStream} stream @param {string | null} agent the agent in view, if it is one */
 export function steeringLine(stream, agent) {
+  beginLine(stream);
   const stopButton = (/** @type {'finish' | 'cancel'} */ mode, /** @type {string} */ text, /** @type {string} */ sure, look = '') =>
     html`<button class="button ${look}" id="stop-${mode}" type="button" @click=${() => stop(stream.id, mode)}>${steering.asked === mode ? sure : text}</button>`;
   const hasStages = isPipeline(stream.id);

@@ -73,6 +73,8 @@ export class RunStream {
     /** @type {any} */
     this.error = null;
     this.lastId = '';
+    /** Identifies what was read: another value once the run is read again from its beginning. */
+    this.reading = Symbol('reading');
     /** Reading of the page's clock when `run` came, to show elapsed times between sections. */
     this.runReceived = 0;
     /** @type {((name: string, value: any, before: any) => void)[]} */
@@ -93,6 +95,7 @@ export class RunStream {
     this.sections.clear();
     this.speech.clear();
     this.lastId = '';
+    this.reading = Symbol('reading');
     this.state = 'connecting';
     this.read();
     this.changed();

@@ -1,0 +1,97 @@
+// What is pressed for one question or run is never taken for another one.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+
+globalThis.window = globalThis;
+globalThis.BroadcastChannel = class { addEventListener() {} postMessage() {} };
+globalThis.HTMLElement = class {};
+globalThis.sessionStorage = { getItem: () => null };
+globalThis.requestAnimationFrame = () => {};
+globalThis.document = { visibilityState: 'visible', createTreeWalker() {}, querySelector: () => null };
+const { questionPanel } = await import('../../src/cli/web/page/approvals.js');
+const { steeringLine } = await import('../../src/cli/web/page/steering.js');
+
+/** What the server was asked, and what it replies next. */
+const asked = [];
+let refusal = '';
+globalThis.fetch = async (address, { body }) => {
+  asked.push(`${address} ${body}`);
+  return refusal ? Response.json({ error: { message: refusal } }, { status: 409 }) : Response.json({});
+};
+const settled = () => new Promise((done) => setImmediate(done));
+
+/** The templates in what a view draws. */
+function templates(drawn) {
+  if (Array.isArray(drawn)) return drawn.flatMap(templates);
+  return drawn?.strings ? [drawn, ...templates(drawn.values)] : [];
+}
+
+function text(drawn) {
+  if (Array.isArray(drawn)) return drawn.map(text).join('');
+  if (drawn?.strings) return drawn.strings.map((part, index) => part + text(drawn.values[index])).join('');
+  return ['string', 'number'].includes(typeof drawn) ? String(drawn) : '';
+}
+
+/** Returns the button with this label, as it is drawn. */
+function button(drawn, label) {
+  const found = templates(drawn).find(({ strings, values }) => strings[0].startsWith('<button') && values.includes(label));
+  const bound = (name) => found.values[found.strings.findIndex((part) => part.endsWith(name))];
+  return { isHeld: bound('aria-disabled=') === 'true', click: (detail = 1) => bound('@click=')({ detail }) };
+}
+
+const approval = (id) => ({ id, kind: 'approval', agent: 'ann', tool: 'write_file', call_id: id });
+const panel = (run, ...questions) => questionPanel({ id: run, questions, approvals: [], now: 0 }, true, false);
+
+test('a new question takes no answer at first, and none from the second click of two', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const allow = (id) => button(panel('log_a', approval(id)), 'Allow once');
+  assert.equal(allow('q1').isHeld, true);
+  allow('q1').click();
+  context.mock.timers.tick(1000);
+  assert.equal(allow('q1').isHeld, false);
+  allow('q1').click(2);
+  assert.deepEqual(asked.splice(0), []);
+  allow('q1').click();
+  allow('q1').click();
+  assert.equal(allow('q1').isHeld, true);
+  await settled();
+  assert.deepEqual(asked.splice(0), ['/api/runs/log_a/approvals/q1 {"answer":"once"}']);
+  // The key that answered repeats, and the next question is there.
+  allow('q2').click(0);
+  assert.deepEqual(asked.splice(0), []);
+  context.mock.timers.tick(1000);
+  allow('q2').click(0);
+  assert.deepEqual(asked.splice(0), ['/api/runs/log_a/approvals/q2 {"answer":"once"}']);
+  await settled();
+});
+
+test('the refusal of an answer is shown at its question, which can be answered again', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  panel('log_b', approval('q1'));
+  context.mock.timers.tick(1000);
+  refusal = 'nothing waits';
+  button(panel('log_b', approval('q1')), 'Deny').click();
+  await settled();
+  refusal = '';
+  asked.length = 0;
+  assert.match(text(panel('log_b', approval('q1'))), /nothing waits/);
+  assert.equal(button(panel('log_b', approval('q1')), 'Deny').isHeld, false);
+  assert.doesNotMatch(text(panel('log_b', approval('q2'))), /nothing waits/);
+  assert.doesNotMatch(text(panel('log_c', approval('q1'))), /nothing waits/);
+});
+
+test('a run is stopped only after a question about this run, and a new line says nothing of the last', async () => {
+  const stream = (id) => ({ id, reading: Symbol(id), agents: [] });
+  const [one, other] = [stream('pipeline_1'), stream('pipeline_2')];
+  button(steeringLine(one, null), 'Cancel').click();
+  assert.match(text(steeringLine(one, null)), /Really cancel\?/);
+  button(steeringLine(other, null), 'Cancel').click();
+  assert.deepEqual(asked.splice(0), []);
+  button(steeringLine(other, null), 'Really cancel?').click();
+  assert.deepEqual(asked.splice(0), ['/api/runs/pipeline_2/stop {"mode":"cancel"}']);
+  await settled();
+  assert.match(text(steeringLine(other, null)), /it can be continued/);
+  other.reading = Symbol('continued');
+  assert.doesNotMatch(text(steeringLine(other, null)), /it can be continued/);
+});
