@@ -160,8 +160,8 @@ impl PodObject {
     /// Returns how it ended.
     fn end(&self, name: &str) -> PodCondition {
         let status = &self.status;
-        let mut states = status.container_statuses.iter();
-        let ended = states.find_map(|status| status.state.terminated.as_ref());
+        let mut containers = status.container_statuses.iter();
+        let ended = containers.find_map(|container| container.state.terminated.as_ref());
         if !status.reason.is_empty() {
             let why = shown(&status.message);
             let reason = escape_line(&status.reason);
