@@ -18,10 +18,12 @@ mod cell;
 mod worker;
 mod start_settings;
 mod start;
+mod index_schedule;
 mod control;
 mod queue_control;
 mod progress;
 mod state;
+mod watch;
 mod results;
 
 /// Runs a command of `massgen batch`.
@@ -36,7 +38,7 @@ pub(crate) fn run(
         BatchCommand::Retry(arguments) => start::retry(host, arguments, output),
         BatchCommand::List { json } => state::list(host, *json, output),
         BatchCommand::Status(arguments) => state::status(host, arguments, output),
-        BatchCommand::Watch(arguments) => state::watch(host, arguments, output),
+        BatchCommand::Watch(arguments) => watch::watch(host, arguments, output),
         BatchCommand::Results(arguments) => results::results(host, arguments, output),
         BatchCommand::Compare(arguments) => results::compare(host, arguments, output),
         BatchCommand::Cancel(arguments) => state::cancel(host, arguments, output),
@@ -48,7 +50,7 @@ pub(crate) fn run(
 }
 
 /// Returns the directory of the batches of this directory.
-fn batches_directory(host: &Host) -> AbsPath {
+pub(crate) fn batches_directory(host: &Host) -> AbsPath {
     host.state_parent.join(STATE_DIR).join(BATCHES)
 }
 
