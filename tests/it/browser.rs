@@ -53,6 +53,12 @@ fn people_watch_review_and_start_runs_in_a_browser() {
     let project = Project::new();
     let directory = project.path(".");
     copy_tree(&page_tests().join("project"), &directory);
+    let batch = Command::new(binary())
+        .args(["batch", "run", "tasks.jsonl", "--config", "cell.yaml"])
+        .current_dir(&directory)
+        .output()
+        .unwrap();
+    assert!(batch.status.success(), "{batch:?}");
     let configs: Vec<String> = CONFIGS
         .iter()
         .flat_map(|name| ["--config".to_owned(), format!("{name}.yaml")])
@@ -62,7 +68,7 @@ fn people_watch_review_and_start_runs_in_a_browser() {
     let link = format!("http://127.0.0.1:{}/#k={}", server.port, server.code);
     let printed = run_node(&["page.mjs", &link, directory.to_str().unwrap()]);
     assert!(
-        printed.contains("page tests: 14 passed; 0 failed"),
+        printed.contains("page tests: 15 passed; 0 failed"),
         "{printed}"
     );
     let check = Command::new(binary())
