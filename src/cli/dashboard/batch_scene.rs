@@ -12,7 +12,8 @@ use crate::cli::dashboard::views::overview::pad;
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::world::io::clock::{LocalDateTime, milliseconds};
 
-/// Rows of the frame above the running cells: its title, the bar, the states and an empty row.
+/// Rows of the frame above the running cells: its title, the bar, the states, and a row that is empty
+/// unless the money does not fit beside the title.
 const HEAD_ROWS: u16 = 4;
 /// Width of the column of cells, and of those of states and times.
 const CELL_WIDTH: usize = 24;
@@ -37,8 +38,15 @@ impl BatchScene<'_> {
     pub(super) fn draw(&self, frame: &mut Buffer, theme: Theme) {
         let mut canvas = Canvas::new(frame, theme);
         let area = canvas.area();
-        canvas.line(area, area.y, &self.title());
-        canvas.line_at_right(area, area.y, &self.money());
+        let (title, money) = (self.title(), self.money());
+        let pieces = title.iter().chain(&money);
+        let width: usize = pieces.map(|(_, text)| columns(text)).sum();
+        canvas.line(area, area.y, &title);
+        if width <= usize::from(area.width) {
+            canvas.line_at_right(area, area.y, &money);
+        } else {
+            canvas.line(area, area.y.saturating_add(3), &money);
+        }
         let bar = bar(&self.report.counts, area.width, theme.characters);
         canvas.line(area, area.y.saturating_add(1), &bar);
         canvas.line(area, area.y.saturating_add(2), &states(&self.report.counts));
