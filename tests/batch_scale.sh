@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures batches of scripted cells with the release binary: rate, memory of the control process, the
-# overhead beside the same runs by hand, and `status` of many cells. Arguments: the binary, and the number
+# Measures batches of scripted cells with the release binary: rate, memory and processor time of the
+# control process, the overhead beside the same runs by hand, and `status` of many cells. Arguments: the binary, and the number
 # of cells (1000). Nothing is left behind.
 set -euo pipefail
 massgen=$(realpath "${1:-target/release/massgen}")
@@ -37,6 +37,8 @@ control=$!
 most=0
 while kill -0 $control 2> /dev/null; do
   kib=$(awk '/VmRSS/ {print $2}' /proc/$control/status 2> /dev/null || true)
+  used=$(cat /proc/$control/task/*/schedstat 2> /dev/null | awk '{s += $1} END {print s / 1e6}' || true)
+  [ -z "$used" ] || spent=$used
   done=$(find .massgen/batches/*/results -name '*.jsonl' 2> /dev/null | wc -l)
   echo "$done ${kib:-0}" >> memory.txt
   sleep 1
@@ -45,6 +47,7 @@ wait $control
 seconds=$(since "$began")
 cat table.txt
 echo "$cells cells in $seconds s: $(awk -v c="$cells" -v s="$seconds" 'BEGIN { printf "%.1f", c / s }') a second"
+echo "control process: $(awk -v u="${spent:-0}" -v c="$cells" 'BEGIN { printf "%.2f", u / c }') ms of processor time for each cell"
 echo "control process, KiB after so many cells:"
 awk 'NR % 5 == 1' memory.txt | head -20
 
@@ -83,7 +86,7 @@ for i in range(1, int(sys.argv[2]) + 1):
     with open(f"{sys.argv[1]}/m{i}.jsonl", "w") as file:
         file.write(json.dumps(head) + "\n{}\n")
 PY
-for command in status results; do
+for command in status status results; do
   began=$(now)
   "$massgen" batch $command "$(basename "$batch")" | head -2
   echo "$command of $many cells: $(since "$began") s"

@@ -4,6 +4,7 @@
 pub mod task;
 pub mod result;
 pub mod next_step;
+pub mod cell_state;
 pub mod queue_commands;
 pub mod worker_script;
 pub mod kubernetes;

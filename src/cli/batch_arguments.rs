@@ -29,7 +29,7 @@ pub(crate) enum BatchCommand {
     /// Show how many cells are in which state, and the money.
     Status(BatchNameArguments),
     /// Show the state until every cell has a result.
-    Watch(BatchNameArguments),
+    Watch(BatchWatchArguments),
     /// Show the results: a table by tag, or all of them as JSON.
     Results(BatchResultsArguments),
     /// Compare the results of two batches of the same tasks.
@@ -225,6 +225,20 @@ pub(crate) struct BatchNameArguments {
     /// Print one JSON object. Default: text.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `massgen batch watch`.
+#[derive(Args, Debug)]
+pub(crate) struct BatchWatchArguments {
+    /// The batch: its name, a prefix of the name, or `last`. Default: the last one.
+    #[arg(value_name = "BATCH", default_value = LAST, hide_default_value = true)]
+    pub batch: String,
+    /// Print one JSON object for each change. Default: a view of the whole terminal, or text.
+    #[arg(long, conflicts_with = "plain")]
+    pub json: bool,
+    /// Print a line for each change also on a terminal.
+    #[arg(long)]
+    pub plain: bool,
 }
 
 /// Arguments of `massgen batch results`.

@@ -20,6 +20,7 @@ use crate::world::exec::agent_socket;
 mod args;
 mod batch;
 mod batch_arguments;
+mod batch_report;
 mod approval_prompt;
 mod automation;
 mod terminal_text;

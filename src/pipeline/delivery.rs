@@ -200,12 +200,28 @@ impl PipelineDelivery {
         }
     }
 
+    /// Returns whether there is a branch to commit to.
+    pub fn has_branch(&self) -> bool {
+        let project = self.repository.project.as_ref();
+        project.is_some_and(|project| project.branch.is_some())
+    }
+
+    /// Returns the end of the name of the pipeline.
+    pub fn pipeline(&self) -> String {
+        self.repository.dir.short()
+    }
+
     /// Fails if it would replace files that the user has changed, or has staged if a commit
-    /// follows.
+    /// follows. `is_known` tells whether a file is as an earlier part of the delivery left it, or
+    /// is not delivered now.
     ///
     /// # Errors
     /// It would, or a file or symlink blocks a directory; nothing is touched.
-    pub async fn require_unchanged(&self, shape: HistoryMode) -> Result<()> {
+    pub async fn require_unchanged(
+        &self,
+        shape: HistoryMode,
+        is_known: impl Fn(&RelPath) -> bool,
+    ) -> Result<()> {
         let obstacles = self.repository.hub.obstacles(self.root(), &self.changes);
         if !obstacles.is_empty() {
             return Err(obstacle_error(&obstacles));
@@ -216,6 +232,7 @@ impl PipelineDelivery {
             .hub
             .find_user_changes(disk, &self.changes)
             .await?;
+        foreign.retain(|path| !is_known(path));
         if let Some(project) = self
             .repository
             .project

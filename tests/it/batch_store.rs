@@ -1,11 +1,13 @@
 //! The files of a batch: claims have one owner, results are created once, and tokens of money are
-//! neither lost nor made, with many threads and with steps that a killed process left out.
+//! neither lost nor made, with many threads and with steps that a killed process left out. The index of
+//! the results changes none of them.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::scope;
 
+use massgen::batch::cell_state::BatchCounts;
 use massgen::batch::next_step::AttemptEnd;
 use massgen::batch::result::{CellChecks, CellOutcome, CellResult};
 use massgen::batch::task::{BatchTask, CellId, parse_tasks};
@@ -13,8 +15,9 @@ use massgen::path::AbsPath;
 use massgen::spending::money::Money;
 use massgen::spending::shared_budget::SharedBudget as _;
 use massgen::world::store::batches::claims::{AttemptNote, ClaimAttempt, ClaimOwner};
+use massgen::world::store::batches::survey::ResultTally;
 use massgen::world::store::batches::{BatchDir, BatchRecord, FrozenConfig, digest};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -178,6 +181,117 @@ fn an_attempt_ends_by_a_note_or_by_the_death_of_its_process() {
         batch.claim(&id, &owner()),
         Ok(ClaimAttempt::Taken)
     ));
+}
+
+/// Returns an index with the lines of `index` as `change` makes them, and a digest that fits them.
+fn rewritten(index: &str, change: impl Fn(Vec<&str>) -> Vec<String>) -> Vec<u8> {
+    let (header, body) = index.split_once('\n').unwrap();
+    let mut header: Value = serde_json::from_str(header).unwrap();
+    let body = change(body.lines().collect()).concat();
+    header["sha256"] = json!(digest(body.as_bytes()));
+    format!("{header}\n{body}").into_bytes()
+}
+
+#[test]
+fn an_index_saves_opening_results_and_never_changes_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let batch_of_20 = || {
+        let batch = batch(&dir, 20);
+        for number in 0..18 {
+            let result = result(&cell(number), "0.1");
+            assert!(batch.publish(&result, &json!({})).unwrap());
+        }
+        batch
+    };
+    let (batch, other) = (batch_of_20(), batch_of_20());
+    let path = batch.dir().as_path().join("results.index");
+    let truth = batch.results().unwrap();
+    assert_eq!(truth.len(), 18);
+    assert!(!path.exists(), "an index of few results");
+    batch.update_index().unwrap();
+    other.update_index().unwrap();
+    let index = fs::read_to_string(&path).unwrap();
+    // It is used: a file whose result it has is not opened.
+    let file = batch.dir().as_path().join("results/c3.jsonl");
+    let content = fs::read(&file).unwrap();
+    fs::write(&file, "damaged").unwrap();
+    assert_eq!(batch.results().unwrap(), truth);
+    fs::remove_file(&path).unwrap();
+    assert!(batch.results().is_err());
+    fs::write(&file, content).unwrap();
+
+    let lines = |change: fn(&str) -> String| {
+        rewritten(&index, |lines| lines.into_iter().map(change).collect())
+    };
+    let wrong: Vec<(&str, Vec<u8>)> = vec![
+        ("empty", Vec::new()),
+        ("torn", index.as_bytes()[..index.len() / 2].to_vec()),
+        ("not UTF-8", [index.as_bytes(), &[0xff]].concat()),
+        ("changed", index.replace("completed", "failed").into_bytes()),
+        (
+            "without a header",
+            index.lines().skip(1).collect::<String>().into_bytes(),
+        ),
+        (
+            "of another batch",
+            fs::read(other.dir().as_path().join("results.index")).unwrap(),
+        ),
+        (
+            "out of order",
+            rewritten(&index, |lines| {
+                let reversed = lines.into_iter().rev();
+                reversed
+                    .map(|line| format!("{line}\n").replace("c1 ", "zz "))
+                    .collect()
+            }),
+        ),
+        (
+            "of other files",
+            lines(|line| format!("9{line}\n").replace("completed", "failed")),
+        ),
+        (
+            "no results",
+            lines(|line| format!("{}{{}}\n", line.split('{').next().unwrap())),
+        ),
+        (
+            "no lines",
+            lines(|line| format!("{}\n\n", line.replace(' ', ""))),
+        ),
+    ];
+    for (name, bytes) in wrong {
+        fs::write(&path, bytes).unwrap();
+        assert_eq!(batch.results().unwrap(), truth, "{name}");
+    }
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert_eq!(batch.results().unwrap(), truth);
+    batch.update_index().unwrap();
+    assert_eq!(
+        batch.results().unwrap(),
+        truth,
+        "an index that cannot be written"
+    );
+    fs::remove_dir(&path).unwrap();
+
+    // A new result of a cell, and one that was withdrawn.
+    fs::write(&path, &index).unwrap();
+    assert!(batch.withdraw_result(&cell(0), 1).unwrap());
+    let mut again = result(&cell(0), "2");
+    again.outcome = CellOutcome::Failed;
+    assert!(batch.publish(&again, &json!({})).unwrap());
+    assert!(batch.withdraw_result(&cell(1), 1).unwrap());
+    let running = batch.claim(&cell(18), &owner()).unwrap();
+    let survey = batch.survey::<ResultTally>(20).unwrap();
+    let counts = BatchCounts {
+        cells: 20,
+        completed: 16,
+        failed: 1,
+        running: 1,
+        waiting: 2,
+        ..BatchCounts::default()
+    };
+    assert_eq!((survey.counts(), survey.spent()), (counts, dollars("3.6")));
+    drop(running);
 }
 
 #[test]

@@ -54,6 +54,12 @@ fn people_watch_review_and_start_runs_in_a_browser() {
     let project = Project::new();
     let directory = project.path(".");
     copy_tree(&page_tests().join("project"), &directory);
+    let batch = Command::new(binary())
+        .args(["batch", "run", "tasks.jsonl", "--config", "cell.yaml"])
+        .current_dir(&directory)
+        .output()
+        .unwrap();
+    assert!(batch.status.success(), "{batch:?}");
     let configs: Vec<String> = CONFIGS
         .iter()
         .flat_map(|name| ["--config".to_owned(), format!("{name}.yaml")])
@@ -79,7 +85,7 @@ fn people_watch_review_and_start_runs_in_a_browser() {
     lines.read_to_string(&mut printed).unwrap();
     assert!(node.wait().unwrap().success(), "{printed}");
     assert!(
-        printed.contains("page tests: 14 passed; 0 failed"),
+        printed.contains("page tests: 15 passed; 0 failed"),
         "{printed}"
     );
     let check = Command::new(binary())

@@ -166,6 +166,7 @@ mod undo;
 mod unread_files;
 mod vendor_tools;
 mod web;
+mod web_batches;
 mod web_config;
 mod web_data;
 mod web_pipelines;

@@ -23,6 +23,8 @@ const ROUTES: &[(&str, &str)] = &[
     ("GET", "/api/runs"),
     ("GET", "/api/runs/log_20260101_000000_000000/log"),
     ("POST", "/api/runs/log_20260101_000000_000000/continue"),
+    ("GET", "/api/batches"),
+    ("GET", "/api/batches/batch_20260101_000000_0000"),
     ("POST", "/api/browse"),
     ("GET", "/api/config/keys"),
     ("POST", "/api/config/check"),

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 
-use crate::pipeline::{does, pipeline, writes};
+use crate::pipeline::{does, git_in, pipeline, writes};
 use crate::project::Project;
 use crate::scripted_team::agent;
-use crate::web_server::{StreamClient, WebServer};
+use crate::web_server::{Reply, StreamClient, WebServer};
 
 /// What the first role answers, with a question to the person.
 const UNDERSTOOD: &str = "A file is wanted.\\n\\n## Open questions\\n\\n- Which colour?\\n  \
@@ -244,4 +244,130 @@ fn a_pipeline_of_a_terminal_is_shown_and_continued_only_with_its_own_config() {
         let reply = server.get(&format!("/api/runs/{other}/stream"));
         assert_eq!(reply.status, 404, "{other}: {reply:?}");
     }
+}
+
+/// Returns a project with a commit, and a pipeline whose role changes three places of one file and adds
+/// another, with a limit that ends it after its first call.
+fn limited() -> Project {
+    let lines = |changed: &[usize]| -> String {
+        let line = |number: usize| {
+            let word = if changed.contains(&number) {
+                "new "
+            } else {
+                ""
+            };
+            format!("{word}{number}\n")
+        };
+        (1..=60).map(line).collect()
+    };
+    let calls = [
+        "{name: read_text_file, arguments: {path: src/old.txt}}".to_owned(),
+        writes("src/old.txt", &lines(&[1, 30, 60]).replace('\n', "\\n")),
+        writes("src/new.txt", "theirs\\n"),
+    ];
+    let agents = [agent("implementer", "", &does(&calls.join(", "), "did it"))];
+    let rest = "limits: {max_tool_calls: 1}";
+    let project = Project::new()
+        .file(
+            "line.yaml",
+            pipeline("stages: [implementer]", &agents, rest),
+        )
+        .file("src/old.txt", lines(&[]));
+    let root = project.path("");
+    git_in(&root, &["init", "-q", "-b", "trunk"]);
+    git_in(&root, &["add", "src"]);
+    git_in(&root, &["commit", "-q", "-m", "first"]);
+    project
+}
+
+/// Takes one file of what is offered now, or only its hunk with this index. Returns the reply.
+fn take(server: &WebServer, run: &str, path: &str, hunk: Option<usize>) -> Reply {
+    let diff = server.get(&format!("/api/runs/{run}/diff")).json();
+    let mut files = diff["files"].as_array().unwrap().iter();
+    let file = files.find(|file| file["path"] == path);
+    let file = file.unwrap_or_else(|| panic!("{diff}"));
+    let mut taken = json!({"path": path, "take": true});
+    if let Some(index) = hunk {
+        let hunk = &file["hunks"][index];
+        taken["hunks"] = json!([{"index": hunk["index"], "digest": hunk["digest"]}]);
+    }
+    let target = format!("/api/runs/{run}/delivery");
+    server.post(&target, &json!({ "files": [taken] }))
+}
+
+#[test]
+fn a_pipeline_goes_on_with_another_limit_and_is_delivered_in_parts_and_as_a_merge() {
+    let server = WebServer::start(limited(), &["--config", "line.yaml"]);
+    let run = server.start_run(&json!({"task": "change it"}));
+    let mut page = server.stream(&run, None);
+    page.read_to_end();
+    assert_eq!(page.sections["run"]["status"], "limit");
+    let target = format!("/api/runs/{run}/continue");
+    for limits in [
+        json!({"max_tokens_total": 0}),
+        json!({"max_tool_calls": -1}),
+        json!({"timeout": 1}),
+    ] {
+        let refused = server.post(&target, &json!({ "limits": limits }));
+        assert_eq!(refused.status, 400, "{refused:?}");
+    }
+    let resumed = loop {
+        // The pipeline has ended a moment later than its log.
+        let reply = server.post(&target, &json!({"limits": {"max_tool_calls": 100}}));
+        if reply.status == 200 || !reply.body.contains("another process") {
+            break reply;
+        }
+    };
+    assert_eq!(resumed.status, 200, "{resumed:?}");
+    let mut page = server.stream(&run, None);
+    page.read_to_end();
+    assert_eq!(
+        page.sections["run"]["status"], "delivered",
+        "{:#?}",
+        page.sections["run"]
+    );
+
+    // What the person changed is kept, and hinders no other file.
+    let (old, new) = (
+        server.project.path("src/old.txt"),
+        server.project.path("src/new.txt"),
+    );
+    std::fs::write(&new, "mine\n").unwrap();
+    let refused = take(&server, &run, "src/new.txt", None);
+    assert_eq!(refused.status, 403, "{refused:?}");
+    for (hunk, begins, ends) in [(0, "new 1\n", "\n60\n"), (1, "new 1\n", "\nnew 60\n")] {
+        let taken = take(&server, &run, "src/old.txt", Some(hunk));
+        assert_eq!(taken.status, 200, "{taken:?}");
+        let text = std::fs::read_to_string(&old).unwrap();
+        assert!(text.starts_with(begins) && text.ends_with(ends), "{text}");
+        assert!(text.contains("\n30\n"), "{text}");
+    }
+    let text = std::fs::read_to_string(&old).unwrap();
+    std::fs::write(&old, format!("{text}mine\n")).unwrap();
+    let refused = take(&server, &run, "src/old.txt", Some(0));
+    assert_eq!(refused.status, 403, "{refused:?}");
+    assert_eq!(std::fs::read_to_string(&new).unwrap(), "mine\n");
+
+    let root = server.project.path("");
+    let target = format!("/api/runs/{run}/delivery");
+    let merge = json!({"files": [], "history": "merge"});
+    let refused = server.post(&target, &merge);
+    assert_eq!(refused.status, 403, "{refused:?}");
+    git_in(&root, &["checkout", "-q", "--", "src/old.txt"]);
+    std::fs::remove_file(&new).unwrap();
+    // A part of it that massgen delivered does not hinder the commit.
+    assert_eq!(take(&server, &run, "src/old.txt", Some(0)).status, 200);
+    let merged = server.post(&target, &merge);
+    assert_eq!(merged.status, 200, "{merged:?}");
+    assert_eq!(merged.json()["branch"], "trunk", "{merged:?}");
+    assert_eq!(std::fs::read_to_string(&new).unwrap(), "theirs\n");
+    let log = git_in(&root, &["log", "--format=%s", "trunk"]);
+    assert!(
+        log.contains("change it\n") && log.contains("[implementer]"),
+        "{log}"
+    );
+    let changed = git_in(&root, &["status", "--porcelain", "--", "src"]);
+    assert_eq!(changed, "");
+    let again = server.post(&target, &merge);
+    assert_eq!(again.status, 409, "{again:?}");
 }

@@ -448,12 +448,32 @@ export const cases = {
     await page.keyboard.press('Escape');
   },
 
+  /** A batch is found beside the runs, narrowed to the cells with an outcome, and leads to the run of a cell. */
+  async batches(self) {
+    const { page } = self;
+    await self.show('#/');
+    await page.getByRole('link', { name: 'Batches', exact: true }).click();
+    await page.getByRole('link', { name: 'tasks.jsonl' }).click();
+    await page.getByRole('region', { name: 'Results by tag' }).getByText('<b>easy</b>').waitFor();
+    await page.getByText('1 of 1 cell', { exact: true }).waitFor();
+    await self.settled();
+    await self.axe('a batch');
+    await page.getByLabel('State').selectOption('failed');
+    await page.getByText('No cell that was begun matches.').waitFor();
+    await page.getByLabel('State').selectOption('completed');
+    await page.getByRole('link', { name: 'greet' }).click();
+    await page.getByRole('heading', { name: 'say hello in one line' }).waitFor();
+    assert.equal(await page.getByRole('link', { name: 'Delivery' }).count(), 0);
+    await page.getByRole('link', { name: 'cell of a batch' }).click();
+    await page.getByRole('region', { name: 'Cells' }).waitFor();
+  },
+
   /** At 390 pixels nothing is wider than the screen, and the agents are tabs. */
   async narrow(self) {
     const { page } = self;
     const [watch, review] = [await runOf(self, 'watch'), await runOf(self, 'review')];
     await page.setViewportSize({ width: 390, height: 800 });
-    for (const view of ['#/', '#/new', '#/config', ...RUN_VIEWS.map((path) => `#/runs/${watch}${path}`), `#/runs/${review}/diff`, `#/runs/${review}/delivery`]) {
+    for (const view of ['#/', '#/batches', '#/new', '#/config', ...RUN_VIEWS.map((path) => `#/runs/${watch}${path}`), `#/runs/${review}/diff`, `#/runs/${review}/delivery`]) {
       await self.show(view);
       await self.settled();
       await self.expectNoSidewaysScroll(view);

@@ -53,6 +53,16 @@ type Question = {id?: string, kind: string, text?: string, check?: string,
 type RunRow = {id: string, session: string | null, pipeline: string | null, task: string, state: string, agents: string[],
   started: string | null, duration_ms: number | null, tokens: number, cost_usd: number | null,
   outcome: string | null, winner?: string | null, live: boolean, resumable: boolean};
+type BatchRow = {id: string, tasks: string, began: string, cells: number, finished: number, is_cancelled: boolean};
+type BatchCell = {id: string, state: string, attempts: number, host: string | null, run: string | null, reason?: string | null,
+  since?: string | null, success?: boolean, checks?: string, tags?: string[], winner?: string | null, cost_usd?: number,
+  cost_is_complete?: boolean, duration_ms?: number, files?: number};
+type TagRow = {tag: string, cells: number, successes: number, completed: number, partial: number, failed: number,
+  cost_usd: number, cost_is_complete: boolean, p50_ms: number, p95_ms: number, winners: Record<string, number>};
+type BatchReply = {id: string, tasks: string, began: string, counts: Record<string, number>, spent_usd: number,
+  money: {limit_usd: number, taken_usd: number, spent_usd: number} | null, pause: string | null, is_cancelled: boolean,
+  failures: {id: string, state: string, at: string, reason: string}[], rows: TagRow[], more_rows: number,
+  cells: BatchCell[], matching: number};
 type Team = {id: string, name: string, agents: {id: string, model: string | null}[],
   max_cost_usd?: string | null, stages?: string[] | null};
 type Info = {version: string, directory: string, read_only: boolean, teams: Team[],
@@ -66,7 +76,7 @@ type DiffFile = {path: string, change?: string, before?: DiffSide, after?: DiffS
   mode?: {before: string, after: string} | null, conflict?: string | null, too_long?: boolean,
   state?: string, binary?: boolean, protected?: boolean, hunks: Hunk[]};
 type DiffReply = {state: 'pending' | 'offered' | 'kept' | 'none' | 'answer', files: DiffFile[],
-  refused?: {path: string, refused: string}[], applied?: DiffFile[]};
+  refused?: {path: string, refused: string}[], applied?: DiffFile[], may_commit?: boolean};
 
 type FormQuestion = {name: string, key: string, label: string, doc: string, expected: string,
   kind: 'line' | 'paragraph' | 'flag' | 'number' | 'choice' | 'model' | 'list' | 'choice_or_list',

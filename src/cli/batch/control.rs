@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::batch::next_step::{AttemptEnd, PAUSES_MAX};
 use crate::batch::task::CellId;
+use crate::cli::batch::index_schedule::IndexSchedule;
 use crate::cli::batch::progress::BatchProgress;
 use crate::cli::batch::results::write_table;
 use crate::cli::batch::start_settings::BatchStartSettings;
@@ -73,13 +74,7 @@ impl BatchControl {
         settings: BatchStartSettings,
     ) -> Result<Self> {
         let ids = batch.cell_ids(record)?;
-        let numbers = 0..u32::try_from(ids.len()).unwrap_or(u32::MAX);
-        let is_pending = |(_, id): &(u32, &CellId)| !batch.has_result(id);
-        let pending: VecDeque<u32> = numbers
-            .zip(&ids)
-            .filter(is_pending)
-            .map(|(number, _)| number)
-            .collect();
+        let pending = batch.unfinished_numbers(&ids)?;
         batch.settle_finished()?;
         Ok(Self {
             finished: ids.len().saturating_sub(pending.len()),
@@ -221,9 +216,11 @@ pub(super) async fn conduct(
     control.scheduler.preflight().await?;
     let mut look = tokio::time::interval(LOOK_INTERVAL);
     let mut progress = BatchProgress::new(control.ids.len());
+    let mut index = IndexSchedule::new(&control.batch);
     while !control.is_over() {
         control.submit().await?;
         progress.show(control.finished, control.scheduler.jobs(), output);
+        index.on_finished(control.finished);
         if control.is_over() {
             break;
         }

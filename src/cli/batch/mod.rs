@@ -19,10 +19,12 @@ mod worker;
 mod pod_environment;
 mod start_settings;
 mod start;
+mod index_schedule;
 mod control;
 mod queue_control;
 mod progress;
 mod state;
+mod watch;
 mod results;
 
 /// Runs a command of `massgen batch`.
@@ -37,7 +39,7 @@ pub(crate) fn run(
         BatchCommand::Retry(arguments) => start::retry(host, arguments, output),
         BatchCommand::List { json } => state::list(host, *json, output),
         BatchCommand::Status(arguments) => state::status(host, arguments, output),
-        BatchCommand::Watch(arguments) => state::watch(host, arguments, output),
+        BatchCommand::Watch(arguments) => watch::watch(host, arguments, output),
         BatchCommand::Results(arguments) => results::results(host, arguments, output),
         BatchCommand::Compare(arguments) => results::compare(host, arguments, output),
         BatchCommand::Cancel(arguments) => state::cancel(host, arguments, output),
@@ -49,7 +51,7 @@ pub(crate) fn run(
 }
 
 /// Returns the directory of the batches of this directory.
-fn batches_directory(host: &Host) -> AbsPath {
+pub(crate) fn batches_directory(host: &Host) -> AbsPath {
     host.state_parent.join(STATE_DIR).join(BATCHES)
 }
 

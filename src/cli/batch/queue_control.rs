@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::batch::next_step::{AttemptEnd, PAUSES_MAX};
 use crate::batch::task::CellId;
 use crate::cli::batch::control::{BatchStop, finish, next_stop};
+use crate::cli::batch::index_schedule::IndexSchedule;
 use crate::cli::batch::progress::BatchProgress;
 use crate::cli::batch::start_settings::BatchStartSettings;
 use crate::cli::interrupts::listen_for_parking;
@@ -24,6 +25,9 @@ use crate::world::store::batches::{BatchDir, BatchRecord};
 const LOOK_MIN: Duration = Duration::from_millis(500);
 /// The longest time between two polls of the queue.
 const LOOK_MAX: Duration = Duration::from_secs(8);
+/// The part of the shortest time between two polls that each cell of the batch adds: a poll lists all
+/// claims and results.
+const LOOK_PER_CELL: Duration = Duration::from_micros(80);
 /// Number of submissions in a row whose jobs end without any progress, after which the batch stops.
 const FRUITLESS_SUBMISSIONS_MAX: u32 = 3;
 /// Number of polls in a row in which a command of the queue may fail.
@@ -325,8 +329,10 @@ pub(super) async fn run_queue_jobs(
     let stop = listen_for_parking(host.hangup)?;
     control.queue.preflight().await?;
     let mut progress = BatchProgress::new(control.ids.len());
+    let mut index = IndexSchedule::new(&control.batch);
+    let look_min = shortest_pause(control.ids.len());
     let mut last = None;
-    let mut pause = LOOK_MIN;
+    let mut pause = look_min;
     loop {
         let mut cells = control.batch.open_cells(&control.ids)?;
         if cells.is_empty() {
@@ -340,6 +346,7 @@ pub(super) async fn run_queue_jobs(
             let finished = control.ids.len().saturating_sub(cells.len());
             let running = jobs.iter().filter(|job| !job.is_waiting).count();
             progress.show(finished, running, output);
+            index.on_finished(finished);
             if control.stop.is_none() {
                 control.submit(&cells, jobs, output).await?;
             } else if jobs.is_empty() {
@@ -355,7 +362,7 @@ pub(super) async fn run_queue_jobs(
         pause = if last.as_ref() == Some(&now) {
             LOOK_MAX.min(pause.saturating_mul(2))
         } else {
-            LOOK_MIN
+            look_min
         };
         last = Some(now);
         tokio::select! {
@@ -376,6 +383,14 @@ pub(super) async fn run_queue_jobs(
         output.warning(&format!("jobs may be left in the queue: {error:#}"));
     }
     finish(&control.batch, control.ids.len(), control.stop, output)
+}
+
+/// Returns the shortest time between two polls of a batch of `cells` cells.
+fn shortest_pause(cells: usize) -> Duration {
+    let cells = u32::try_from(cells).unwrap_or(u32::MAX);
+    LOOK_PER_CELL
+        .saturating_mul(cells)
+        .clamp(LOOK_MIN, LOOK_MAX)
 }
 
 /// Ends this process without cancelling the jobs.

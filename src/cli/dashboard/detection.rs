@@ -83,6 +83,17 @@ pub(crate) fn theme(env: &BTreeMap<String, String>) -> Theme {
     }
 }
 
+/// Returns the look of a view that a person watches on the whole terminal; `None` if it is shown as
+/// lines.
+pub(crate) fn select_watch_theme(
+    person: UserPresence,
+    env: &BTreeMap<String, String>,
+    size: Option<TerminalSize>,
+) -> Option<Theme> {
+    let opens = person == UserPresence::Present && !asks_for_lines(env) && is_large(size);
+    opens.then(|| theme(env))
+}
+
 fn has_colours(env: &BTreeMap<String, String>) -> bool {
     let terminal = env.get("TERM").map(String::as_str).unwrap_or_default();
     let is_colourless = terminal == "dumb" || terminal.ends_with("-mono");
@@ -94,17 +105,22 @@ fn opens_by_itself(
     arguments: &RunArguments,
     mode: DashboardMode,
 ) -> bool {
-    let env = facts.env;
-    let terminal = env.get("TERM").map(String::as_str).unwrap_or_default();
     let is_plain = arguments.typed.plain
         || arguments.typed.quiet
         || arguments.typed.screen_reader
-        || PLAIN_VARIABLES.iter().any(|name| is_set(env, name));
-    let is_large = facts
-        .size
-        .is_some_and(|size| size.columns >= SIZE_MIN.columns && size.rows >= SIZE_MIN.rows);
+        || asks_for_lines(facts.env);
     let is_team = facts.config.agents.len() >= AGENTS_MIN || mode == DashboardMode::Always;
-    !is_plain && !matches!(terminal, "" | "dumb") && is_large && is_team
+    !is_plain && is_large(facts.size) && is_team
+}
+
+/// Returns whether the environment asks for lines, or names a terminal that cannot be drawn on.
+fn asks_for_lines(env: &BTreeMap<String, String>) -> bool {
+    let terminal = env.get("TERM").map(String::as_str).unwrap_or_default();
+    matches!(terminal, "" | "dumb") || PLAIN_VARIABLES.iter().any(|name| is_set(env, name))
+}
+
+fn is_large(size: Option<TerminalSize>) -> bool {
+    size.is_some_and(|size| size.columns >= SIZE_MIN.columns && size.rows >= SIZE_MIN.rows)
 }
 
 fn is_set(env: &BTreeMap<String, String>, name: &str) -> bool {

@@ -24,7 +24,7 @@ use crate::run_view::overview::RunPhase;
 use crate::world::diagnostics::probe::terminal::{TerminalSize, terminal_size};
 use crate::world::io::clock::{Stopwatch, milliseconds};
 
-mod theme;
+pub(crate) mod theme;
 mod cell_text;
 mod canvas;
 mod story;
@@ -36,6 +36,8 @@ mod keys;
 mod views;
 mod scene;
 mod screen;
+mod batch_scene;
+pub(crate) mod batch_dashboard;
 pub(crate) mod detection;
 
 /// Signal that the kernel sends when a stopped process continues; see `signal(7)` of Linux.

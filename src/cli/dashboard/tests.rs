@@ -11,10 +11,17 @@ use ratatui_core::style::{Color, Modifier};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::batch::cell_state::{BatchCounts, CellState};
+use crate::batch::task::CellId;
+use crate::cli::batch_report::{BatchReport, CellFailure, RunningCell, WatchedCells};
+use crate::cli::dashboard::batch_scene::BatchScene;
 use crate::cli::dashboard::theme::{CharacterSet, Theme};
+use crate::cli::execution::UserPresence;
 use crate::cli::output::ColourChoice;
 use crate::spending::limits::BudgetLimits;
 use crate::spending::money::Money;
+use crate::world::io::clock::LocalDateTime;
+use crate::world::store::batches::budget::BatchBudget;
 
 /// Time between two events, in milliseconds.
 const STEP_MS: u64 = 400;
@@ -444,6 +451,98 @@ fn events_of_different_agents_may_come_in_any_order() {
     assert_eq!(draw([&first, &second]), draw([&second, &first]));
 }
 
+/// A batch of 500 cells, of which three failed and `running` run.
+fn batch_content(running: usize) -> (BatchReport, WatchedCells) {
+    let id = |text: &str| CellId::parse(text).unwrap();
+    let dollars = |text| Money::from_dollars(text).unwrap();
+    let report = BatchReport {
+        batch: "batch_20261102_140322_0a1b".to_owned(),
+        tasks: "tasks.jsonl".to_owned(),
+        counts: BatchCounts {
+            cells: 500,
+            completed: 247,
+            failed: 3,
+            running,
+            waiting: 250 - running,
+            ..BatchCounts::default()
+        },
+        budget: Some(BatchBudget {
+            limit: dollars("50"),
+            taken: dollars("13"),
+        }),
+        spent: dollars("12.34561"),
+        pause: None,
+        is_cancelled: false,
+    };
+    let cell = |number: usize| RunningCell {
+        id: id(&format!("task-{number}")),
+        attempt: if number == 0 { 2 } else { 1 },
+        host: "node3".to_owned(),
+        since: "2026-11-02T14:03:22.000000+00:00".to_owned(),
+    };
+    let failure = |name: &str, state| CellFailure {
+        id: id(name),
+        state,
+        at: "2026-11-02T14:04:00.000000+00:00".to_owned(),
+        reason: "no answer\n\u{1b}[31mat all".to_owned(),
+    };
+    let cells = WatchedCells {
+        running: (0..running.min(100)).map(cell).collect(),
+        failures: vec![
+            failure("task-7", CellState::Failed),
+            failure("task-8", CellState::Faulty),
+        ],
+    };
+    (report, cells)
+}
+
+#[test]
+fn a_batch_is_drawn_at_any_size() {
+    let head = " batch_20261102_140322_0a1b  tasks.jsonl";
+    let cases: [(usize, (u16, u16), &[&str]); 4] = [
+        (
+            2,
+            (100, 16),
+            &[
+                head,
+                "$12.3457, $13 taken, of $50",
+                "250 of 500 cells, 50%",
+                " 247 completed  3 failed  2 running  248 waiting",
+                " task-0                  10:38     node3  attempt 2",
+                " task-1                  10:38     node3\n",
+                " failed last",
+                " task-7                  14:04:00  failed          no answer at all",
+                " task-8                  14:04:00  to be repeated  no answer at all",
+                " q close",
+            ],
+        ),
+        (200, (60, 16), &["#", " task-0 ", " … 195 more", " task-8 "]),
+        (0, (60, 16), &[" failed last", " 247 completed"]),
+        (200, (20, 5), &[" batch_"]),
+    ];
+    let now = LocalDateTime::parse("2026-11-02T14:14:00Z").unwrap();
+    for (running, (width, height), expected) in cases {
+        let (report, cells) = batch_content(running);
+        let scene = BatchScene {
+            report: &report,
+            cells: &cells,
+            now: &now,
+        };
+        let theme = if width == 60 { ASCII } else { COLOURS };
+        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+        scene.draw(&mut buffer, theme);
+        let drawn = describe(&buffer);
+        for piece in expected {
+            let piece = if width == 60 {
+                piece.replace('…', "~")
+            } else {
+                (*piece).to_owned()
+            };
+            assert!(drawn.contains(&piece), "{piece}\n{drawn}");
+        }
+    }
+}
+
 #[test]
 fn the_dashboard_opens_only_where_a_person_can_use_it() {
     use crate::cli::dashboard::theme::CharacterSet;
@@ -462,6 +561,19 @@ fn the_dashboard_opens_only_where_a_person_can_use_it() {
         CharacterSet::Ascii
     );
     assert_eq!(CharacterSet::from_env(&env(&[])), CharacterSet::Ascii);
+    let size = |columns, rows| Some(TerminalSize { columns, rows });
+    let watches = |pairs, size| {
+        detection::select_watch_theme(UserPresence::Present, &env(pairs), size).is_some()
+    };
+    assert!(watches(&[("TERM", "xterm")], size(80, 24)));
+    for (pairs, size) in [
+        (&[("TERM", "xterm"), ("CI", "1")][..], size(80, 24)),
+        (&[("TERM", "dumb")], size(80, 24)),
+        (&[("TERM", "xterm")], size(59, 24)),
+        (&[("TERM", "xterm")], None),
+    ] {
+        assert!(!watches(pairs, size), "{pairs:?}");
+    }
     let look = |pairs| detection::theme(&env(pairs)).colours;
     assert_eq!(look(&[("TERM", "xterm")]), ColourChoice::Terminals);
     assert_eq!(look(&[("TERM", "xterm-mono")]), ColourChoice::Never);

@@ -1,23 +1,28 @@
 //! Implements `massgen apply` for pipelines: writes what a pipeline produced as a delivery, applies
 //! it like any other, and commits it for the user if requested.
 
+use std::collections::BTreeSet;
+
 use crate::cli::args::{ApplyArguments, HistoryModeArgument};
 use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::apply::{EarlierParts, apply_delivery};
-use crate::cli::deliveries::{deliveries_directory, recover};
+use crate::cli::deliveries::{deliveries_directory, recover, resolve_paths};
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::run::pipelines_directory;
 use crate::cli::run::runtime;
 use crate::config::storage_path::STATE_DIR;
+use crate::delivery::plan::DeliveryPlan;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::grants::{hide_state, real_path};
+use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::pipeline::delivery::{HistoryMode, PipelineDelivery};
 use crate::pipeline::repository::PipelineRepository;
 use crate::world::delivery::planning::plan;
 use crate::world::delivery::store::{DeliverySource, DeliveryUse, OpenDelivery, find};
-use crate::world::store::delivery_names::pipeline_of;
+use crate::world::delivery::undo::AppliedDelivery;
+use crate::world::store::delivery_names::{names_of_pipeline, pipeline_of};
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::{PipelineDir, lookup};
 
@@ -58,7 +63,11 @@ pub(crate) fn run(
         });
         return Ok(ExitStatus::Delivered);
     }
-    runtime.block_on(delivering.require_unchanged(shape))?;
+    let paths = resolve_paths(&arguments.path, host);
+    let partial = partial_files(&delivering, host)?;
+    let is_known =
+        |file: &RelPath| partial.contains(file) || !may_change(file, delivering.root(), &paths);
+    runtime.block_on(delivering.require_unchanged(shape, is_known))?;
     let delivery = OpenDelivery::create(&deliveries_directory(host), &delivering.delivery_name())?;
     let offer = runtime.block_on(file_source(&delivering, &delivery, host))?;
     let status = apply(&offer, &delivery, shape, host, arguments, output);
@@ -133,6 +142,49 @@ pub(crate) async fn file_source(
     Ok(offer)
 }
 
+/// Returns the files of which an earlier delivery of the pipeline applied some hunks, and which are
+/// still as it left them.
+pub(crate) fn partial_files(
+    delivering: &PipelineDelivery,
+    host: &Host,
+) -> Result<BTreeSet<RelPath>> {
+    let deliveries = deliveries_directory(host);
+    let mut partial = BTreeSet::new();
+    for name in names_of_pipeline(&delivering.pipeline(), &deliveries)? {
+        let opened = OpenDelivery::open(&deliveries, &name)?;
+        if let Some(delivered) = AppliedDelivery::open(opened)? {
+            let roots = delivered.roots();
+            let root = roots.iter().position(|root| root == delivering.root());
+            let files = delivered.partial_files();
+            partial.extend(root.into_iter().flat_map(|root| files.below(root)).cloned());
+        }
+    }
+    Ok(partial)
+}
+
+/// Returns whether `file` below `root` may change if only `paths` are delivered; all files may if
+/// there are none.
+pub(crate) fn may_change(file: &RelPath, root: &AbsPath, paths: &[AbsPath]) -> bool {
+    let meant: Option<Vec<RelPath>> = paths.iter().map(|path| path.below(root)).collect();
+    // A path that is not below the root as it is written may be any file.
+    paths.is_empty()
+        || meant.is_none_or(|meant| {
+            let mut meant = meant.iter();
+            // A file is removed where a directory is delivered.
+            meant.any(|path| file.is_within(path) || path.is_within(file))
+        })
+}
+
+/// Fails if a rule refuses a file of `plan`: a commit has all files.
+pub(crate) fn require_all_allowed(plan: &DeliveryPlan) -> Result<()> {
+    let Some(first) = plan.refused.first() else {
+        return Ok(());
+    };
+    let message = format!("`{}` cannot be delivered: {}", first.path, first.reason);
+    Err(Error::new(ErrorKind::Denied, message)
+        .with_hint("deliver the other files without a commit: `--history none`"))
+}
+
 /// Applies the recorded source. If a commit follows, applies all of it or nothing.
 fn apply(
     offer: &DeliverySource,
@@ -143,12 +195,7 @@ fn apply(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     if shape != HistoryMode::Files {
-        let refused = plan(delivery, offer, None)?.refused;
-        if let Some(first) = refused.first() {
-            let message = format!("`{}` cannot be delivered: {}", first.path, first.reason);
-            return Err(Error::new(ErrorKind::Denied, message)
-                .with_hint("deliver the other files without a commit: `--history none`"));
-        }
+        require_all_allowed(&plan(delivery, offer, None)?)?;
     }
     let earlier = EarlierParts::default();
     apply_delivery(host, arguments, delivery, offer, earlier, output)

@@ -75,8 +75,8 @@ impl ListedPipeline {
         let tokens = used(runs, &name, "tokens").filter_map(Value::as_u64);
         let costs = used(runs, &name, "cost_usd").filter_map(Value::as_f64);
         let is_live = server.runs().is_live(&dir.name());
-        // One that met a limit is continued in a terminal, which gives it another one.
-        let is_over = matches!(outcome, Some(ExitStatus::Delivered | ExitStatus::Limit));
+        // One that met a limit is continued with another one.
+        let is_over = outcome == Some(ExitStatus::Delivered);
         json!({
             "id": name,
             "session": null,

@@ -1,18 +1,26 @@
-//! What the page follows by an event log: a run, or a pipeline, whose stages are runs.
+//! What the page follows by an event log: a run, a pipeline, whose stages are runs, or the run of a cell
+//! of a batch.
 
 use std::io::BufRead;
 
 use hyper::StatusCode;
 
+use crate::batch::task::CellId;
 use crate::cli::pipeline::run::pipelines_directory;
+use crate::cli::web::batches::find_batch;
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::reply::{ApiError, ApiResult};
 use crate::cli::web::server_state::WebServer;
+use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::error::Result;
 use crate::path::AbsPath;
+use crate::world::store::batches::BatchDir;
 use crate::world::store::event_log::{self, LogReader};
 use crate::world::store::pipelines::{self, PipelineDir};
 use crate::world::store::runs::{self, RunDir};
+
+/// What separates the name of a batch from that of a cell, in the name of the cell's run.
+const CELL_SEPARATOR: char = ':';
 
 /// A run or a pipeline with an event log.
 #[derive(Clone, Debug)]
@@ -34,6 +42,19 @@ impl LoggedRun {
         Ok(events.map(|events| Self {
             name: name.to_owned(),
             events,
+        }))
+    }
+
+    /// Finds the last run of `cell`, if its log is on this machine.
+    pub(super) fn of_cell(batch: &BatchDir, cell: &CellId) -> Result<Option<Self>> {
+        let work = batch.cell_dir(cell).work();
+        let logs = work.join(STATE_DIR).join(LOGS);
+        // A log that an agent wrote was not created by massgen.
+        let is_real = |run: &RunDir| run.is_own() && run.has_log();
+        let last = runs::list(&logs)?.into_iter().find(is_real);
+        Ok(last.map(|run| Self {
+            name: format!("{}{CELL_SEPARATOR}{cell}", batch.name()),
+            events: run.events_file(),
         }))
     }
 
@@ -83,6 +104,9 @@ pub(super) async fn find_run(server: &WebServer, id: String) -> ApiResult<RunDir
 
 /// Finds the run or the pipeline with this name.
 pub(super) async fn find_logged(server: &WebServer, id: String) -> ApiResult<LoggedRun> {
+    if let Some((batch, cell)) = id.split_once(CELL_SEPARATOR) {
+        return find_cell_run(server, batch.to_owned(), cell.to_owned()).await;
+    }
     if !pipelines::is_name(&id) {
         let run = find_run(server, id).await?;
         return Ok(LoggedRun {
@@ -93,4 +117,13 @@ pub(super) async fn find_logged(server: &WebServer, id: String) -> ApiResult<Log
     let (pipelines, wanted) = (pipelines_directory(server.host()), id.clone());
     let found = run_blocking(move || LoggedRun::find(&wanted, &pipelines)).await?;
     found.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))
+}
+
+/// Finds the last run of a cell.
+async fn find_cell_run(server: &WebServer, batch: String, cell: String) -> ApiResult<LoggedRun> {
+    let batch = find_batch(server, batch).await?;
+    let missing = || ApiError::not_found(format!("no run of the cell `{cell}` on this machine"));
+    let id = CellId::parse(&cell).ok_or_else(missing)?;
+    let found = run_blocking(move || LoggedRun::of_cell(&batch, &id)).await?;
+    found.ok_or_else(missing)
 }

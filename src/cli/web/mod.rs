@@ -4,6 +4,7 @@
 //! a bearer token. It must decide nothing itself: what it may do is what the command line that started
 //! the server may do.
 
+mod batches;
 mod browse;
 mod change_json;
 mod config_form;

@@ -45,6 +45,7 @@ const ASSETS: &[PageAsset] = page_assets![
     "api.js",
     "approvals.js",
     "ballot.js",
+    "batches.js",
     "comments.js",
     "compare.js",
     "composer.js",

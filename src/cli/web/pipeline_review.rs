@@ -1,23 +1,32 @@
 //! Reviews of what pipelines deliver: the changes of `main`, what the person takes of them, and what
-//! was applied. Files alone are delivered, as by `massgen apply --history none`.
+//! was applied. Files alone are delivered in any choice, and all of them with a commit, as by `massgen
+//! apply --history`.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::cli::deliveries::pipeline::{file_source, open_delivery};
+use crate::cli::deliveries::pipeline::{
+    file_source, may_change, open_delivery, partial_files, require_all_allowed,
+};
 use crate::cli::deliveries::{deliveries_directory, recover};
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::run::pipelines_directory;
 use crate::cli::web::reply::{ApiError, ApiResult};
-use crate::cli::web::review::{AppliedChanges, DeliveryRequest, apply_selected, plan_json};
+use crate::cli::web::review::{
+    AppliedChanges, DeliveryRequest, RequestedHistory, apply_selected, change_rows, plan_json,
+    taken_paths,
+};
 use crate::cli::web::server_state::WebServer;
 use crate::delivery::plan::DeliveryPlan;
 use crate::error::Result;
 use crate::host::Host;
+use crate::path::RelPath;
 use crate::pipeline::delivery::{HistoryMode, PipelineDelivery};
 use crate::world::delivery::planning::plan;
 use crate::world::delivery::store::OpenDelivery;
+use crate::world::delivery::transaction::apply;
+use crate::world::io::file_change::FileChange;
 use crate::world::store::delivery_names::newest_of_pipeline;
 use crate::world::store::pipelines::{self, PipelineDir, find_by_name};
 
@@ -25,7 +34,7 @@ use crate::world::store::pipelines::{self, PipelineDir, find_by_name};
 pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
     let _alone = server.runs().lock_deliveries().await;
     let host = server.host();
-    let delivering = open(id, host).await?;
+    let delivering = open(id, HistoryMode::Files, host).await?;
     let applied = applied_changes(id, host)?;
     // What is offered for the first time is taken unless the person leaves it.
     let state = if applied.files.is_empty() {
@@ -43,6 +52,8 @@ pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
     }
     if let Some(found) = found.as_object_mut() {
         found.insert("applied".to_owned(), applied.files.into());
+        let may_commit = delivering.has_branch() && !delivering.is_empty();
+        found.insert("may_commit".to_owned(), may_commit.into());
     }
     Ok(found)
 }
@@ -62,8 +73,23 @@ pub(super) async fn deliver(
     let host = server.host();
     let mut output = CliOutput::with_writers(std::io::sink(), std::io::sink());
     recover(host, &mut output)?;
-    let delivering = open(id, host).await?;
-    delivering.require_unchanged(HistoryMode::Files).await?;
+    match request.history {
+        RequestedHistory::None => deliver_files(id, request, host).await,
+        RequestedHistory::Squash => commit_all(id, HistoryMode::Squash, host).await,
+        RequestedHistory::Merge => commit_all(id, HistoryMode::Merge, host).await,
+    }
+}
+
+/// Applies the files and hunks that the request takes.
+async fn deliver_files(id: &str, request: &DeliveryRequest, host: &Host) -> ApiResult<Value> {
+    let delivering = open(id, HistoryMode::Files, host).await?;
+    let taken = taken_paths(request, host);
+    let partial = partial_files(&delivering, host)?;
+    let is_known =
+        |file: &RelPath| partial.contains(file) || !may_change(file, delivering.root(), &taken);
+    delivering
+        .require_unchanged(HistoryMode::Files, is_known)
+        .await?;
     let delivery = create(&delivering, host)?;
     let applied = plan_files(&delivering, &delivery, host)
         .await
@@ -75,11 +101,44 @@ pub(super) async fn deliver(
     applied
 }
 
-/// Determines what the pipeline `id` delivers.
-async fn open(id: &str, host: &Host) -> ApiResult<PipelineDelivery> {
+/// Applies all files, and commits them to the user's branch.
+async fn commit_all(id: &str, shape: HistoryMode, host: &Host) -> ApiResult<Value> {
+    let delivering = open(id, shape, host).await?;
+    if delivering.is_empty() {
+        let message = "your branch already has all changes of the pipeline";
+        return Err(ApiError::conflict(message));
+    }
+    let partial = partial_files(&delivering, host)?;
+    let is_known = |file: &RelPath| partial.contains(file);
+    delivering.require_unchanged(shape, is_known).await?;
+    let delivery = create(&delivering, host)?;
+    let applied = plan_files(&delivering, &delivery, host)
+        .await
+        .and_then(|planned| apply_all(&delivery, &planned));
+    let kept = if delivery.is_applied() {
+        Some(delivery)
+    } else {
+        delivery.discard()?;
+        None
+    };
+    let rows = change_rows(&applied?, host);
+    let (commit, branch) = delivering.commit(shape).await?;
+    if let Some(delivery) = kept {
+        delivery.record_commit(commit.as_str())?;
+    }
+    Ok(json!({"answered": true, "rows": rows, "commit": commit.as_str(), "branch": branch}))
+}
+
+fn apply_all(delivery: &OpenDelivery, planned: &DeliveryPlan) -> Result<Vec<FileChange>> {
+    require_all_allowed(planned)?;
+    apply(delivery, planned, &planned.everything(), None)
+}
+
+/// Determines what the pipeline `id` delivers in this form.
+async fn open(id: &str, shape: HistoryMode, host: &Host) -> ApiResult<PipelineDelivery> {
     let found: Option<PipelineDir> = find_by_name(id, &pipelines_directory(host))?;
     let dir = found.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
-    Ok(open_delivery(dir, HistoryMode::Files, host).await?)
+    Ok(open_delivery(dir, shape, host).await?)
 }
 
 fn create(delivering: &PipelineDelivery, host: &Host) -> Result<OpenDelivery> {

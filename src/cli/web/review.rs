@@ -65,6 +65,22 @@ pub(super) struct DeliveryRequest {
     files: Vec<FileDecision>,
     /// Apply the files of this answer instead of those of the run's result.
     pub(super) answer: Option<String>,
+    /// What is done with the history of a pipeline.
+    #[serde(default)]
+    pub(super) history: RequestedHistory,
+}
+
+/// What is done with the history of a pipeline; see `--history` of `massgen apply`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RequestedHistory {
+    /// Only files are delivered.
+    #[default]
+    None,
+    /// One commit contains everything.
+    Squash,
+    /// A merge commit makes all of its commits reachable.
+    Merge,
 }
 
 /// Body of `POST /api/runs/{id}/undo`.
@@ -117,6 +133,9 @@ pub(super) async fn deliver(
         return delivered.map(JsonReply);
     }
     let run = find_run(&server, id).await?;
+    if request.history != RequestedHistory::None {
+        return Err(ApiError::invalid("only a pipeline has a history to commit"));
+    }
     let live = server.runs().find(&run.name());
     if let (Some(live), Some((delivery, plan)), None) = (
         live,
@@ -437,7 +456,7 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
 }
 
 /// Returns the paths of the files that are taken.
-fn taken_paths(request: &DeliveryRequest, host: &Host) -> Vec<AbsPath> {
+pub(super) fn taken_paths(request: &DeliveryRequest, host: &Host) -> Vec<AbsPath> {
     let taken = request.files.iter().filter(|file| file.take);
     let taken: Vec<String> = taken.map(|file| file.path.clone()).collect();
     resolve_paths(&taken, host)
@@ -454,11 +473,14 @@ pub(super) fn apply_selected(
     let selection = select(delivery, planned, &request.files, &host.cwd)?;
     let takes = select_hunks(delivery, planned, selection.takes, &selection.parts)?;
     let changes = apply(delivery, planned, &takes, None)?;
-    let rows: Vec<DeliveryRow> = changes
-        .iter()
-        .filter_map(|change| change_row(change, &host.cwd))
-        .collect();
-    Ok(json!({"answered": true, "rows": rows}))
+    Ok(json!({"answered": true, "rows": change_rows(&changes, host)}))
+}
+
+/// Returns the outcome of each change.
+pub(super) fn change_rows(changes: &[FileChange], host: &Host) -> Vec<DeliveryRow> {
+    let rows = changes.iter();
+    rows.filter_map(|change| change_row(change, &host.cwd))
+        .collect()
 }
 
 fn change_row(change: &FileChange, here: &AbsPath) -> Option<DeliveryRow> {

@@ -18,8 +18,8 @@ use crate::cli::http::token::BearerToken;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply, encode};
 use crate::cli::web::server_state::WebServer;
 use crate::cli::web::{
-    browse, config_form, overview, page_assets, review, run_control, run_log, run_resumption,
-    run_start, stream,
+    batches, browse, config_form, overview, page_assets, review, run_control, run_log,
+    run_resumption, run_start, stream,
 };
 
 /// Maximum size of a request body, in bytes.
@@ -76,6 +76,8 @@ pub(super) fn routes(server: &WebServer) -> Router {
         .route("/runs/{id}/messages", post(run_control::send_message))
         .route("/runs/{id}/stop", post(run_control::stop))
         .route("/runs/{id}/continue", post(run_resumption::resume))
+        .route("/batches", get(batches::list))
+        .route("/batches/{id}", get(batches::batch))
         .route("/config/keys", get(config_form::keys))
         .route("/config/check", post(config_form::check))
         .route("/config/save", post(config_form::save))

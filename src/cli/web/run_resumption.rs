@@ -3,9 +3,11 @@
 //! rights.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
+use serde::Deserialize;
 
 use crate::cli::args::RunArguments;
 use crate::cli::continued_session::default_sessions;
@@ -22,17 +24,36 @@ use crate::cli::resume::{ResumedTeam, recorded_flags, resume_with_team};
 use crate::cli::web::logged_run::find_run;
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::page_run::PageRun;
-use crate::cli::web::reply::{ApiError, ApiResult};
+use crate::cli::web::reply::{ApiError, ApiResult, JsonBody};
 use crate::cli::web::run_start::begin_run;
 use crate::cli::web::server_state::{NamedTeam, WebServer};
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::pipeline::repository::PipelineRepository;
 use crate::resume::{InterruptedRun, find_interrupted};
+use crate::spending::money::Money;
 use crate::world::store::pipelines::{self, PipelineDir};
 use crate::world::store::redact::Redactor;
 use crate::world::store::runs::RunDir;
 use crate::world::store::sessions::find;
+
+/// Body of `POST /api/runs/{id}/continue`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ContinueRequest {
+    /// Limits of a pipeline instead of those that it has.
+    #[serde(default)]
+    limits: ContinuedLimits,
+}
+
+/// The limits with which a pipeline is continued; those that are missing stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ContinuedLimits {
+    max_cost_usd: Option<Money>,
+    max_tokens_total: Option<NonZeroU64>,
+    max_tool_calls: Option<u64>,
+}
 
 /// The config with which a run or pipeline was started.
 struct RecordedConfig<'r> {
@@ -60,15 +81,24 @@ struct Resumption {
 }
 
 /// Answers `POST /api/runs/{id}/continue`.
-pub(super) async fn resume(State(server): State<WebServer>, Path(id): Path<String>) -> ApiResult {
+pub(super) async fn resume(
+    State(server): State<WebServer>,
+    Path(id): Path<String>,
+    JsonBody(request): JsonBody<ContinueRequest>,
+) -> ApiResult {
+    let limits = request.limits;
     if pipelines::is_name(&id) {
         let resumption = {
             let server = server.clone();
-            run_blocking(move || Ok(prepare_pipeline(&server, &id))).await??
+            run_blocking(move || Ok(prepare_pipeline(&server, &id, limits))).await??
         };
         return begin_run(&server, |run| execute_pipeline(resumption, run)).await;
     }
     let run = find_run(&server, id).await?;
+    if limits != ContinuedLimits::default() {
+        let message = "a run is continued with the limits that it was started with";
+        return Err(ApiError::invalid(message));
+    }
     let resumption = {
         let server = server.clone();
         run_blocking(move || Ok(prepare(&server, &run))).await??
@@ -99,7 +129,11 @@ fn prepare(server: &WebServer, run: &RunDir) -> ApiResult<Resumption> {
 }
 
 /// Finds what a pipeline is resumed with.
-fn prepare_pipeline(server: &WebServer, id: &str) -> ApiResult<PipelineResumption> {
+fn prepare_pipeline(
+    server: &WebServer,
+    id: &str,
+    limits: ContinuedLimits,
+) -> ApiResult<PipelineResumption> {
     let found = pipelines::find_by_name(id, &pipelines_directory(server.host()))?;
     let dir = found.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
     let record = dir.record()?;
@@ -109,9 +143,14 @@ fn prepare_pipeline(server: &WebServer, id: &str) -> ApiResult<PipelineResumptio
         is_described: false,
         id,
     };
+    let mut flags = recorded_pipeline_flags(&record);
+    let tokens = limits.max_tokens_total.map(NonZeroU64::get);
+    flags.limits.cost = limits.max_cost_usd.or(flags.limits.cost);
+    flags.limits.tokens = tokens.or(flags.limits.tokens);
+    flags.limits.tool_calls = limits.max_tool_calls.or(flags.limits.tool_calls);
     Ok(PipelineResumption {
         team: team_of(server, &config)?,
-        flags: recorded_pipeline_flags(&record),
+        flags,
         dir,
     })
 }

@@ -104,6 +104,7 @@ async fn serve(
         codes: LinkCodes::default(),
         lookups: FileLookups::new(&host.cwd),
         runs: RunBoard::new(asked.parallel, stop.clone()),
+        batch_reading: tokio::sync::Mutex::default(),
         compressed_assets: CompressedAssets::default(),
         host: host.clone(),
     });

@@ -45,6 +45,8 @@ pub(super) struct WebServerState {
     pub(super) lookups: FileLookups,
     /// The runs.
     pub(super) runs: RunBoard,
+    /// Held while a batch is read: one of many cells takes memory.
+    pub(super) batch_reading: tokio::sync::Mutex<()>,
     /// The compressed files of the page.
     pub(super) compressed_assets: CompressedAssets,
 }
@@ -117,6 +119,11 @@ impl WebServer {
     /// Returns the codes in links.
     pub(super) fn codes(&self) -> &LinkCodes {
         &self.0.codes
+    }
+
+    /// Waits until no other batch is read.
+    pub(super) async fn lock_batch_reading(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.0.batch_reading.lock().await
     }
 
     /// Returns the compressed files of the page.

@@ -50,6 +50,14 @@ pub struct ConflictBaseline {
 #[derive(Clone, Debug, Default)]
 pub struct PartialFiles(pub(super) BTreeSet<RootedFile>);
 
+impl PartialFiles {
+    /// Returns the files below the root with this number.
+    pub fn below(&self, root: usize) -> impl Iterator<Item = &RelPath> {
+        let own = self.0.iter().filter(move |(number, _)| *number == root);
+        own.map(|(_, file)| file)
+    }
+}
+
 /// A file below one of the roots of a delivery.
 pub(super) type RootedFile = (usize, RelPath);
 

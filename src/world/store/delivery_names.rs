@@ -52,11 +52,18 @@ pub fn pipeline_of(delivery: &str) -> Option<&str> {
     short.split(FURTHER).next()
 }
 
+/// Returns the names of the deliveries below `deliveries` of the pipeline whose name ends in `short`,
+/// newest first.
+pub fn names_of_pipeline(short: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
+    let mut names = names(deliveries)?;
+    names.retain(|name| pipeline_of(name) == Some(short));
+    Ok(names)
+}
+
 /// Returns the name of the newest delivery below `deliveries` of the pipeline whose name ends in
 /// `short`.
 pub fn newest_of_pipeline(short: &str, deliveries: &AbsPath) -> Result<Option<String>> {
-    let mut names = names(deliveries)?.into_iter();
-    Ok(names.find(|name| pipeline_of(name) == Some(short)))
+    Ok(names_of_pipeline(short, deliveries)?.into_iter().next())
 }
 
 /// Returns the run of the delivery `name`: its further deliveries have a number after the name.

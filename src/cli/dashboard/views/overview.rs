@@ -224,7 +224,7 @@ fn table_row(width: u16, cells: Vec<(TextStyle, String)>) -> StyledRow {
 }
 
 /// Returns `text` in `width` columns, of which the last one is empty.
-pub(super) fn pad(text: &str, width: usize) -> String {
+pub(in crate::cli::dashboard) fn pad(text: &str, width: usize) -> String {
     let text = fit(text, width.saturating_sub(1));
     let missing = width.saturating_sub(columns(&text));
     format!("{text}{}", " ".repeat(missing))

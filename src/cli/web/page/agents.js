@@ -6,7 +6,7 @@ import { checkList, chip, icon, loading, planList, state } from './elements.js';
 import { activityText, activityTone, callSubject, clock, duration, money, tokens } from './format.js';
 import { onKey } from './keys.js';
 import { redraw } from './redraw.js';
-import { go, runHref } from './router.js';
+import { batchOf, go, runHref } from './router.js';
 
 /** @typedef {AgentSection} Agent */
 
@@ -144,7 +144,7 @@ export function agentView(stream, id, transcript) {
   return html`<div class="agent-full"><header class="bar"><h2><bdi>${agent.id}</bdi></h2>
       <span class="muted"><bdi>${agent.model ?? ''}</bdi></span>${now(agent, stream)}<span class="grow"></span>
       ${answer ? html`<a class="button small" href=${runHref(stream.id, ['answers'], { left: answer.label })}>Read ${answer.label}</a>
-        <a class="button small" href=${runHref(stream.id, ['diff'], { answer: answer.label })}>Diff</a>` : nothing}</header>
+        ${batchOf(stream.id) ? nothing : html`<a class="button small" href=${runHref(stream.id, ['diff'], { answer: answer.label })}>Diff</a>`}` : nothing}</header>
     ${facts(agent, stream)}${planList(agent.plan, agent.id)}
     ${answer?.checks?.checks.length ? html`<section aria-labelledby="agent-checks"><h3 id="agent-checks">Checks of ${answer.label}</h3>
       ${checkList(answer.checks.checks)}</section>` : nothing}

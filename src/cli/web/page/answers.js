@@ -8,7 +8,7 @@ import { clock, counted } from './format.js';
 import { onKey, valueOf } from './keys.js';
 import { markdown } from './markdown.js';
 import { forget, load, redraw } from './redraw.js';
-import { replaceParams, runHref } from './router.js';
+import { batchOf, replaceParams, runHref } from './router.js';
 
 let isAnonymous = false;
 
@@ -34,7 +34,7 @@ function answerColumn(answer, stream) {
       ${winner?.label === answer.label && !isAnonymous ? html`<span class="tone-done mark">${icon('trophy')} winner</span>` : nothing}
       ${answer.is_replaced ? html`<span class="chip">replaced by a later answer</span>` : nothing}
       <span class="muted num">at ${clock(answer.at_ms)}</span><span class="num">${counted(own.length, 'vote')}</span><span class="grow"></span>
-      <a class="button small" href=${runHref(stream.id, ['diff'], { answer: answer.label })}>Diff</a></header>
+      ${batchOf(stream.id) ? nothing : html`<a class="button small" href=${runHref(stream.id, ['diff'], { answer: answer.label })}>Diff</a>`}</header>
     ${counts.length ? html`<p class="muted num">${counts.map(([name, value]) => `${name.replaceAll('_', ' ')} ${value}`).join(' · ')}</p>` : nothing}
     ${answer.checks?.checks.length ? checkList(answer.checks.checks) : nothing}
     ${planList(answer.plan, answer.label)}
@@ -70,7 +70,7 @@ export function answersView(stream, route) {
       ${answers.map((answer) => html`<option value=${answer.label} ?selected=${answer.label === value}>${name(answer)}</option>`)}</select></label>`;
   const shown = [left, right].map((label) => answers.find((answer) => answer.label === label)).filter((answer) => answer !== undefined);
   return html`<div class="stack"><div class="bar"><h2>Answers</h2>${select('left', left)}${select('right', right, true)}
-      ${right ? html`<a class="button small" href=${runHref(stream.id, ['diff'], { answer: left, against: right })}>Diff of both</a>` : nothing}
+      ${right && !batchOf(stream.id) ? html`<a class="button small" href=${runHref(stream.id, ['diff'], { answer: left, against: right })}>Diff of both</a>` : nothing}
       <label class="check"><input type="checkbox" .checked=${isAnonymous} @change=${toggle}> Anonymous, as agents see them</label></div>
     <div class="side-by-side" data-count=${shown.length}>${shown.map((answer) => answerColumn(answer, stream))}</div></div>`;
 }

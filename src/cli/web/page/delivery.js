@@ -27,6 +27,8 @@ class DeliveryChoice {
     /** What became of each file, as the server answered. @type {DeliveryRow[] | null} */
     this.rows = null;
     this.wasUndone = false;
+    /** The commit that has all files of a pipeline. @type {{commit: string, branch: string} | null} */
+    this.commit = null;
   }
 
   /** Begins to choose: all that waits is taken, and nothing of what was declined before.
@@ -90,8 +92,9 @@ class DeliveryChoice {
     this.error = null;
     redraw();
     try {
-      const { rows } = await post(runPath(this.review.run, action), body);
+      const { rows, commit, branch } = await post(runPath(this.review.run, action), body);
       this.rows = rows ?? null;
+      this.commit = commit ? { commit, branch } : null;
       this.wasUndone = action === 'undo';
       this.reply = null;
       forget(`delivery ${this.review.run}`);
@@ -121,6 +124,11 @@ const rowsTable = (rows, directory) => html`<div class="scroll" role="region" ta
     return html`<tr><td>${state(tone, word + part)}</td><td class="path"><bdi>${path}</bdi></td><td>${note}</td></tr>`;
   })}</tbody></table></div>`;
 
+/** The ways to commit all files of a pipeline to the branch that is checked out. @param {DeliveryChoice} chosen */
+const commitButtons = (chosen) => [['merge', 'Merge all', 'with the history of the pipeline'], ['squash', 'Commit all', 'as one commit']]
+  .map(([history, name, how]) => html`<button class="button" title="Delivers all files, and commits them ${how}" ?disabled=${chosen.isSending}
+    @click=${() => chosen.send('delivery', { files: [], history })}>${name}</button>`);
+
 /** @param {DeliveryChoice} chosen @param {DiffFile[]} files */
 function applyBar(chosen, files) {
   const { files: fileCount, hunks } = chosen.counts(files);
@@ -128,7 +136,8 @@ function applyBar(chosen, files) {
   const isAny = fileCount > 0;
   return html`<div class="sticky-bar" role="region" aria-label="Apply the delivery"><button class="button primary" id="apply" ?disabled=${chosen.isSending || (!isAny && chosen.reply?.state !== 'pending')}
       @click=${() => chosen.send('delivery', chosen.body(files))}>${isAny ? `Apply ${counted(fileCount, 'file')}, ${counted(hunks, 'hunk')}` : chosen.reply?.state === 'pending' ? 'Apply nothing' : 'Apply'}</button>
-    <button class="button" @click=${all(true)}>Take all</button><button class="button" @click=${all(false)}>Leave all</button><span class="grow"></span>
+    <button class="button" @click=${all(true)}>Take all</button><button class="button" @click=${all(false)}>Leave all</button>
+    ${chosen.reply?.may_commit ? commitButtons(chosen) : nothing}<span class="grow"></span>
     <span class="muted wide-only"><kbd>n</kbd> <kbd>p</kbd> hunk · <kbd>y</kbd> take · <kbd>x</kbd> leave</span></div>`;
 }
 
@@ -143,6 +152,7 @@ function outcome(chosen, stream, { mayUndo, directory }) {
   return html`<section aria-labelledby="outcome"><div class="bar"><h3 id="outcome" tabindex="-1">${chosen.wasUndone ? 'Undone' : 'What was delivered'}</h3>
       ${mayUndo ? html`<button class="button" id="undo" ?disabled=${chosen.isSending} @click=${() => chosen.send('undo', {})}>${icon('undo')} Undo the delivery</button>` : nothing}
       ${undone.length ? html`<button class="button" id="again" ?disabled=${chosen.isSending} @click=${() => chosen.send('delivery', { files: undone })}>Apply it again</button>` : nothing}</div>
+    ${chosen.commit ? html`<p>${state('done', html`committed to <bdi>${chosen.commit.branch}</bdi>: <code>${chosen.commit.commit.slice(0, 10)}</code>`)}</p>` : nothing}
     ${shown?.length ? rowsTable(shown, directory) : html`<p class="muted">No file was delivered.</p>`}
     ${checks.length ? html`<h3>Checks after the delivery</h3>${checkList(checks)}` : nothing}</section>`;
 }

@@ -48,6 +48,7 @@ function view(info) {
   document.title = 'massgen';
   if (first === 'new') return whenLoaded(load('module composer', () => import('./composer.js')), 'the view', (module) => module.composerView({ info, route }));
   if (first === 'config') return whenLoaded(load('module form', () => import('./form.js')), 'the view', (module) => module.formView({ info }));
+  if (first === 'batches') return whenLoaded(load('module batches', () => import('./batches.js')), 'the view', (module) => module.batchesView({ route }));
   if (!first) return runsView({ info });
   return html`<h1 class="hidden">massgen</h1>${empty('There is no such view.', html`<a href="#/">All runs</a>`)}`;
 }
@@ -63,6 +64,7 @@ function draw() {
   beginKeys();
   onKey('?', 'these keys', openHelp, 'Everywhere');
   onKey('g r', 'all runs', () => go('#/'), 'Everywhere');
+  onKey('g b', 'all batches', () => go('#/batches'), 'Everywhere');
   onKey('g n', 'new run', () => go('#/new'), 'Everywhere');
   onKey('g f', 'new config', () => go('#/config'), 'Everywhere');
   const { info } = page;
@@ -71,7 +73,7 @@ function draw() {
   const link = (/** @type {string} */ href, /** @type {string} */ name, /** @type {boolean} */ isHere) =>
     html`<a href=${href} aria-current=${isHere ? 'page' : nothing}>${name}</a>`;
   render(html`<header class="top"><a class="brand" href="#/">massgen</a>
-      <nav aria-label="Main">${link('#/', 'Runs', here === '' || here === 'runs')}${info?.read_only ? nothing : html`${link('#/new', 'New run', here === 'new')}${link('#/config', 'Config', here === 'config')}`}</nav>
+      <nav aria-label="Main">${link('#/', 'Runs', here === '' || here === 'runs')}${link('#/batches', 'Batches', here === 'batches')}${info?.read_only ? nothing : html`${link('#/new', 'New run', here === 'new')}${link('#/config', 'Config', here === 'config')}`}</nav>
       <span class="grow"></span>${info?.read_only ? html`<span class="chip">read-only</span>` : nothing}
       <span class="muted directory"><bdi>${info?.directory ?? ''}</bdi></span>
       <button class="button small quiet" aria-label="Keys" @click=${openHelp}><kbd>?</kbd></button></header>

@@ -5,6 +5,7 @@ import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { loading, state } from './elements.js';
 import { counted } from './format.js';
 import { runHref } from './router.js';
+import { resumeRun } from './runs.js';
 
 /** @param {Stage} stage @param {boolean} isLive */
 function card(stage, isLive) {
@@ -17,6 +18,21 @@ function card(stage, isLive) {
     <p class="muted">stage ${stage.stage} · <bdi>${stage.agents.join(', ')}</bdi></p>
     ${stage.commit ? html`<p><code>${stage.commit.slice(0, 10)}</code> · ${counted(stage.files ?? 0, 'file')}</p>` : nothing}
     ${stage.reason ? html`<p class="reason">${stage.reason}</p>` : nothing}</li>`;
+}
+
+/** The limits of a pipeline: name, label and smallest step. @type {[string, string, string][]} */
+const LIMITS = [['max_cost_usd', 'Cost in US dollars', '0.01'], ['max_tokens_total', 'Tokens', '1'], ['max_tool_calls', 'Tool calls', '1']];
+
+/** Asks for the limits with which a pipeline goes on that met one. @param {RunStream} stream */
+export function limitForm(stream) {
+  const submit = (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    const typed = [...new FormData(/** @type {HTMLFormElement} */ (event.target))].filter(([, value]) => value !== '');
+    resumeRun(stream.id, () => stream.restart(), Object.fromEntries(typed.map(([name, value]) => [name, Number(value)])));
+  };
+  return html`<form class="row wrap" aria-label="Continue with other limits" @submit=${submit}><span>A limit was met. What is spent counts; limits that you leave empty stay.</span>
+    ${LIMITS.map(([name, label, step]) => html`<label>${label} <input class="input" type="number" name=${name} min="0" step=${step}></label>`)}
+    <button class="button small primary">Continue</button></form>`;
 }
 
 /** @param {RunStream} stream */

@@ -33,6 +33,9 @@ export const runHref = (run, parts = [], params = {}) => hrefTo(['runs', run, ..
 /** Whether a run is a pipeline, whose stages are runs. @param {string} run */
 export const isPipeline = (run) => run.startsWith('pipeline_');
 
+/** The batch of a run that is a cell of one; `null` for other runs. @param {string} run */
+export const batchOf = (run) => (run.includes(':') ? run.split(':')[0] : null);
+
 /** @param {string} href */
 export function go(href) {
   location.hash = href.slice(1);

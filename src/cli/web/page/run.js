@@ -11,7 +11,7 @@ import { empty, failure, icon, loading, state, whenLoaded } from './elements.js'
 import { clock, counted, money, tokens } from './format.js';
 import { moveFocus, onKey } from './keys.js';
 import { load, refresh } from './redraw.js';
-import { go, hrefTo, isPipeline, runHref } from './router.js';
+import { batchOf, go, hrefTo, isPipeline, runHref } from './router.js';
 import { FINISHED, resumeFailure, resumeRun } from './runs.js';
 import { steeringLine } from './steering.js';
 
@@ -26,6 +26,8 @@ const VIEWS = [['', 'Overview', 'o'], ['answers', 'Answers', 'a'], ['diff', 'Dif
   ['timeline', 'Timeline', 't'], ['cost', 'Cost', 'c'], ['log', 'Log', 'l']];
 /** The views of a pipeline; its stages have the others. */
 const PIPELINE_VIEWS = ['', 'delivery', 'cost', 'log'];
+/** The views of the run of a cell: a terminal delivers what it changed. */
+const CELL_VIEWS = ['', 'answers', 'votes', 'timeline', 'cost', 'log'];
 
 /** Whether the delivery waits for the person; the agents have ended then. @param {RunStream} stream */
 const isReviewed = (stream) => pending(stream).some((question) => question.kind === 'delivery');
@@ -95,15 +97,17 @@ function header(context, row) {
   const short = run.task.split('\n')[0].slice(0, TASK_CHARS);
   return html`<header class="run-head">
     <div class="row wrap">${runState(stream)}${connection(stream)}<h1 tabindex="-1" class="task">${short || stream.id}${isLong ? ' …' : ''}</h1><span class="grow"></span>
-      ${row?.resumable && !stream.isLive && !info.read_only
+      ${row?.resumable && run.status !== 'limit' && !stream.isLive && !info.read_only
         ? html`<button class="button small primary" id="resume" @click=${() => resumeRun(stream.id, () => stream.restart())}>Continue</button>` : nothing}
       ${row?.session && !stream.isLive && !info.read_only ? html`<a class="button small" href=${hrefTo(['new'], { continue: row.session })}>Next turn</a>` : nothing}</div>
     <div class="row wrap meta">${phases(stream)}<span class="num" title="Elapsed">${clock(stream.now)}</span>
       <span class="num" title="Tokens">${tokens(run.usage.input_tokens)} in · ${tokens(run.usage.output_tokens)} out</span>${costMeter(context)}
       ${isPipeline(stream.id) ? nothing : html`<span class="num muted">${counted(run.tool_calls, 'tool call')}</span>`}
+      ${batchOf(stream.id) ? html`<a href=${hrefTo(['batches', /** @type {string} */ (batchOf(stream.id))])}>cell of a batch</a>` : nothing}
       ${row?.pipeline ? html`<a href=${runHref(row.pipeline)}>stage of a pipeline</a>` : nothing}
       ${isLong ? html`<details class="note-box"><summary>whole task</summary><p class="plain" tabindex="0">${run.task}</p></details>` : nothing}
       ${run.attempt > 1 ? html`<span class="chip">attempt ${run.attempt}</span>` : nothing}${notes(stream)}</div>
+    ${isPipeline(stream.id) && row?.resumable && run.status === 'limit' && !stream.isLive && !info.read_only ? lazily('pipeline', () => import('./pipeline.js'), (module) => module.limitForm(stream)) : nothing}
     ${resumeFailure(stream.id)}
     ${run.summary ? html`<p class="summary">${run.summary}</p>` : nothing}
     ${run.server_progress ? html`<p class="muted">${run.server_progress}</p>` : nothing}</header>`;
@@ -111,7 +115,8 @@ function header(context, row) {
 
 /** @param {RunStream} stream @param {string} here */
 function tabs(stream, here) {
-  const shown = VIEWS.filter(([path]) => !isPipeline(stream.id) || PIPELINE_VIEWS.includes(path));
+  const own = isPipeline(stream.id) ? PIPELINE_VIEWS : batchOf(stream.id) ? CELL_VIEWS : null;
+  const shown = VIEWS.filter(([path]) => own?.includes(path) ?? true);
   for (const [path, name, key] of shown) onKey(`g ${key}`, name.toLowerCase(), () => go(runHref(stream.id, path ? [path] : [])), 'Run');
   const count = /** @type {Record<string, number>} */ ({ answers: stream.ballot.answers.length, votes: stream.ballot.votes.filter((vote) => !vote.is_void).length });
   return html`<nav class="run-tabs" aria-label="Views of the run">${shown.map(([path, name]) => html`<a href=${runHref(stream.id, path ? [path] : [])}
@@ -160,6 +165,7 @@ let timer = 0;
 
 /** The row of this run in the list of runs. @param {RunStream} stream @returns {RunRow | undefined} */
 function rowOf({ id, state: progress }) {
+  if (batchOf(id)) return undefined;
   const { value } = load('runs', askRuns);
   const row = value?.runs.find((/** @type {RunRow} */ run) => run.id === id);
   if (value && !row && missed !== id) {

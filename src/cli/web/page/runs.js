@@ -49,11 +49,12 @@ function runState(run) {
 /** The run that could not be resumed, and why. @type {{id: string, error: any} | null} */
 let refusal = null;
 
-/** Resumes an interrupted run. @param {string} id @param {() => void} resumed */
-export async function resumeRun(id, resumed) {
+/** Resumes an interrupted run, or a pipeline with other limits. @param {string} id @param {() => void} resumed
+ * @param {Record<string, number>} [limits] */
+export async function resumeRun(id, resumed, limits = {}) {
   refusal = null;
   try {
-    await post(runPath(id, 'continue'));
+    await post(runPath(id, 'continue'), { limits });
     forget(KEY);
     resumed();
   } catch (error) {
@@ -81,7 +82,8 @@ function time(run) {
 
 /** @param {RunRow} run @param {boolean} mayStart */
 function row(run, mayStart) {
-  const resume = run.resumable && mayStart
+  // A pipeline that met a limit is continued in its own view, which asks for another one.
+  const resume = run.resumable && run.outcome !== 'limit' && mayStart
     ? html`<button class="button small" @click=${() => resumeRun(run.id, () => go(runHref(run.id)))}>Continue</button>` : nothing;
   return html`<tr>
     <td class="cell-state">${runState(run)}</td>

@@ -189,8 +189,12 @@ impl BatchDir {
         move_token(&self.result_file(cell), &kept)
     }
 
+    /// Returns the directory of the results.
+    pub(super) fn results_dir(&self) -> AbsPath {
+        self.dir.join("results")
+    }
+
     fn result_file(&self, cell: &CellId) -> AbsPath {
-        let results = self.dir.join("results");
-        results.join(format!("{cell}{RESULT_SUFFIX}"))
+        self.results_dir().join(format!("{cell}{RESULT_SUFFIX}"))
     }
 }

@@ -180,8 +180,20 @@ impl BatchDir {
     /// Returns whether a process works on `cell`: on another host it does until its scheduler says
     /// otherwise.
     pub fn is_attempt_alive(&self, cell: &CellId, attempt: u32, here: &ClaimOwner) -> bool {
+        let owner = self.claim_owner(cell, attempt);
+        self.is_owner_alive(owner.as_ref(), cell, attempt, here)
+    }
+
+    /// Returns whether `owner`, who claimed `cell` for this attempt, works on it.
+    pub(super) fn is_owner_alive(
+        &self,
+        owner: Option<&ClaimOwner>,
+        cell: &CellId,
+        attempt: u32,
+        here: &ClaimOwner,
+    ) -> bool {
         let path = self.claim_file(cell, attempt);
-        match self.claim_owner(cell, attempt) {
+        match owner {
             Some(owner) if owner.boot == here.boot => file::is_locked(&path),
             Some(owner) if owner.host == here.host => false,
             Some(_) => true,

@@ -24,6 +24,7 @@ pub mod budget;
 pub mod cells;
 pub mod claims;
 pub mod pause;
+pub mod result_index;
 pub mod survey;
 pub mod queue;
 
@@ -126,6 +127,19 @@ pub fn find(wanted: &str, batches: &AbsPath) -> Result<BatchDir> {
             .with_hint("see `massgen batch list` for the batches of this directory")
             .with_hint("start one: massgen batch run tasks.jsonl --config team.yaml")
     })
+}
+
+/// Returns the batch below `batches` with exactly this name, if there is one.
+pub fn find_by_name(name: &str, batches: &AbsPath) -> Result<Option<BatchDir>> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !name.starts_with(PREFIX) || !name.chars().all(is_plain) {
+        return Ok(None);
+    }
+    reject_symlinks_to(batches)?;
+    let batch = BatchDir {
+        dir: batches.join(name),
+    };
+    Ok(Some(batch).filter(BatchDir::exists))
 }
 
 /// Returns the digest of `bytes` as hexadecimal digits.

@@ -1,12 +1,16 @@
 //! What a batch keeps about the jobs of a queue: how they are submitted, their output, the nodes that
 //! cannot run its cells, and which cells have lost their job.
 
+use std::collections::VecDeque;
+
 use crate::batch::next_step::AttemptEnd;
 use crate::batch::task::CellId;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::store::batches::BatchDir;
 use crate::world::store::batches::claims::{AttemptNote, ClaimOwner};
+use crate::world::store::batches::result_index::is_listed;
+use crate::world::store::batches::survey::last_attempts;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
@@ -44,12 +48,13 @@ impl BatchDir {
     /// Returns the cells without a result among those with these ids, in their order.
     pub fn open_cells(&self, ids: &[CellId]) -> Result<Vec<OpenCell>> {
         // Claims before results: a cell that ends meanwhile is not mistaken for a lost one.
-        let attempts = self.last_attempts()?;
-        let finished = self.finished_ids()?;
+        let claims = self.claim_names()?;
+        let listed = self.listed_results()?;
+        let attempts = last_attempts(&claims, &listed);
         let numbers = 0..u32::try_from(ids.len()).unwrap_or(u32::MAX);
         let open = numbers
             .zip(ids)
-            .filter(|(_, id)| !finished.contains(id.as_str()));
+            .filter(|(_, id)| !is_listed(&listed, id.as_str()));
         let cells = open.map(|(number, id)| {
             let attempt = attempts.get(id.as_str()).copied().unwrap_or(0);
             let note = (attempt > 0)
@@ -65,6 +70,16 @@ impl BatchDir {
             }
         });
         Ok(cells.collect())
+    }
+
+    /// Returns the numbers of the cells with these ids that have no result, in their order.
+    pub fn unfinished_numbers(&self, ids: &[CellId]) -> Result<VecDeque<u32>> {
+        let listed = self.listed_results()?;
+        let numbers = 0..u32::try_from(ids.len()).unwrap_or(u32::MAX);
+        let unfinished = numbers
+            .zip(ids)
+            .filter(|(_, id)| !is_listed(&listed, id.as_str()));
+        Ok(unfinished.map(|(number, _)| number).collect())
     }
 
     /// Records that the job which worked on `cell` is gone, unless the attempt has an end by now.

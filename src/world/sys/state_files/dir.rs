@@ -9,7 +9,7 @@
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, DirEntryExt as _, MetadataExt, PermissionsExt};
 
 use rustix::process::geteuid;
 use tempfile::TempDir;
@@ -146,6 +146,32 @@ pub(crate) fn names_if_exists(path: &AbsPath) -> Result<Vec<String>> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(file_error("read", path.as_path(), error)),
     }
+}
+
+/// A name in a directory, with the number of its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NumberedName {
+    /// The name.
+    pub(crate) name: String,
+    /// The inode as the directory has it, which costs no look at the file.
+    pub(crate) inode: u64,
+}
+
+/// Like [`names_if_exists`], with the inodes.
+pub(crate) fn numbered_names_if_exists(path: &AbsPath) -> Result<Vec<NumberedName>> {
+    let unreadable = |error| file_error("read", path.as_path(), error);
+    let entries = match fs::read_dir(path.as_path()) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(unreadable)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(unreadable)?;
+        let inode = entry.ino();
+        let name = entry.file_name().into_string().ok();
+        names.extend(name.map(|name| NumberedName { name, inode }));
+    }
+    Ok(names)
 }
 
 /// Returns whether `path` is a directory, and not a symlink to one, that belongs to the user.

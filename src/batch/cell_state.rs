@@ -1,0 +1,142 @@
+//! The state of a cell: how it ended, or what it waits for; and the number of cells in each state.
+
+use serde::{Deserialize, Serialize};
+
+use crate::batch::next_step::AttemptEnd;
+use crate::batch::result::CellOutcome;
+
+/// The state of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CellState {
+    /// Its task is done.
+    Completed,
+    /// Its answer is incomplete.
+    Partial,
+    /// It has no usable result.
+    Failed,
+    /// A process works on it.
+    Running,
+    /// It was parked and can be resumed.
+    Parked,
+    /// It waits for money or for endpoints.
+    Held,
+    /// It will be tried again after a fault.
+    Faulty,
+    /// No process has begun it.
+    Waiting,
+}
+
+impl CellState {
+    /// All states, those with a result first.
+    pub const ALL: [CellState; 8] = [
+        CellState::Completed,
+        CellState::Partial,
+        CellState::Failed,
+        CellState::Running,
+        CellState::Parked,
+        CellState::Held,
+        CellState::Faulty,
+        CellState::Waiting,
+    ];
+
+    /// Returns the state for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            CellState::Completed => "completed",
+            CellState::Partial => "partial",
+            CellState::Failed => "failed",
+            CellState::Running => "running",
+            CellState::Parked => "parked",
+            CellState::Held => "held",
+            CellState::Faulty => "to be repeated",
+            CellState::Waiting => "waiting",
+        }
+    }
+
+    /// Returns the state of a cell whose last attempt ended with `end`.
+    pub fn after(end: AttemptEnd) -> Self {
+        match end {
+            AttemptEnd::Parked => CellState::Parked,
+            AttemptEnd::OutOfMoney | AttemptEnd::EndpointsFailed => CellState::Held,
+            AttemptEnd::Repeated => CellState::Waiting,
+            AttemptEnd::NodeFault | AttemptEnd::ProcessLost | AttemptEnd::Bug => CellState::Faulty,
+        }
+    }
+}
+
+impl From<CellOutcome> for CellState {
+    fn from(outcome: CellOutcome) -> Self {
+        match outcome {
+            CellOutcome::Completed => CellState::Completed,
+            CellOutcome::Partial => CellState::Partial,
+            CellOutcome::Failed => CellState::Failed,
+        }
+    }
+}
+
+/// The number of cells in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BatchCounts {
+    /// All cells.
+    pub cells: usize,
+    /// Cells whose task is done.
+    pub completed: usize,
+    /// Cells with an incomplete answer.
+    pub partial: usize,
+    /// Cells without a usable result.
+    pub failed: usize,
+    /// Cells that a process works on.
+    pub running: usize,
+    /// Cells that were parked and can be resumed.
+    pub parked: usize,
+    /// Cells that wait for money or for endpoints.
+    pub held: usize,
+    /// Cells that will be tried again after a fault.
+    pub faulty: usize,
+    /// Cells that no process has begun.
+    pub waiting: usize,
+}
+
+impl BatchCounts {
+    /// Counts `cells` cells, of which those that were begun are in `states`. The others wait.
+    pub fn of(cells: usize, states: impl IntoIterator<Item = CellState>) -> Self {
+        let mut counts = Self {
+            cells,
+            ..Self::default()
+        };
+        let mut begun: usize = 0;
+        for state in states {
+            let number = counts.number_mut(state);
+            *number = number.saturating_add(1);
+            begun = begun.saturating_add(1);
+        }
+        counts.waiting = counts.waiting.saturating_add(cells.saturating_sub(begun));
+        counts
+    }
+
+    /// Returns the number of cells in `state`.
+    pub fn number(mut self, state: CellState) -> usize {
+        *self.number_mut(state)
+    }
+
+    /// Returns the number of cells with a result.
+    pub fn finished(&self) -> usize {
+        self.completed
+            .saturating_add(self.partial)
+            .saturating_add(self.failed)
+    }
+
+    fn number_mut(&mut self, state: CellState) -> &mut usize {
+        match state {
+            CellState::Completed => &mut self.completed,
+            CellState::Partial => &mut self.partial,
+            CellState::Failed => &mut self.failed,
+            CellState::Running => &mut self.running,
+            CellState::Parked => &mut self.parked,
+            CellState::Held => &mut self.held,
+            CellState::Faulty => &mut self.faulty,
+            CellState::Waiting => &mut self.waiting,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! When the process that starts the jobs of a batch adds their results to the index.
+
+use crate::world::store::batches::BatchDir;
+use crate::world::store::batches::result_index::missing_max;
+
+/// Updates the index of a batch while its cells end.
+#[derive(Debug)]
+pub(super) struct IndexSchedule {
+    batch: BatchDir,
+    /// The number of results at the last update.
+    indexed: usize,
+}
+
+impl IndexSchedule {
+    /// Creates the schedule of `batch`.
+    pub(super) fn new(batch: &BatchDir) -> Self {
+        Self {
+            batch: batch.clone(),
+            indexed: 0,
+        }
+    }
+
+    /// Updates the index if `finished` results are many more than at the last time.
+    pub(super) fn on_finished(&mut self, finished: usize) {
+        if finished.saturating_sub(self.indexed) < missing_max(finished) {
+            return;
+        }
+        self.indexed = finished;
+        // A result that cannot be read is an error when the results are shown.
+        drop(self.batch.update_index());
+    }
+}

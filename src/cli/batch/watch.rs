@@ -1,0 +1,168 @@
+//! Shows a batch until every cell has a result: on the whole terminal where a person watches, as a line
+//! for each change elsewhere.
+
+use std::time::Duration;
+
+use crate::batch::result::CellResult;
+use crate::cli::batch::state::write_report;
+use crate::cli::batch::{batches_directory, open_batch};
+use crate::cli::batch_arguments::BatchWatchArguments;
+use crate::cli::batch_report::{BatchReport, WatchedCells};
+use crate::cli::dashboard::DashboardFate;
+use crate::cli::dashboard::batch_dashboard::BatchDashboard;
+use crate::cli::dashboard::detection::select_watch_theme;
+use crate::cli::dashboard::theme::Theme;
+use crate::cli::execution::UserPresence;
+use crate::cli::interrupts::listen_for_parking;
+use crate::cli::output::CliOutput;
+use crate::cli::run::{CALLS_END_MAX, runtime};
+use crate::error::{Error, ExitStatus, Result};
+use crate::host::Host;
+use crate::orchestrator::execution::ShutdownSignal;
+use crate::world::diagnostics::probe::terminal::terminal_size;
+use crate::world::io::clock::Stopwatch;
+use crate::world::store::batches::BatchDir;
+
+/// Minimum time between two looks at the files of the batch.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+/// How many times longer than a look the time until the next one is.
+const LOOK_REST: u32 = 10;
+
+/// How a live view ended.
+enum LiveEnd {
+    /// The user closed it, or every cell has a result.
+    Over(ExitStatus),
+    /// The rest is shown as lines.
+    Lines,
+}
+
+/// Runs `massgen batch watch`.
+pub(super) fn watch(
+    host: &Host,
+    arguments: &BatchWatchArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
+    batch.record()?;
+    let presence = UserPresence::detect(host);
+    let theme = (!arguments.json && !arguments.plain)
+        .then(|| select_watch_theme(presence, &host.env, terminal_size()))
+        .flatten();
+    let runtime = runtime()?;
+    let ended = runtime.block_on(async {
+        let stop = listen_for_parking(host.hangup)?;
+        if let Some(theme) = theme
+            && let LiveEnd::Over(status) = watch_live(&batch, theme, &stop, output).await?
+        {
+            return Ok(status);
+        }
+        write_changes(&batch, arguments.json, &stop, output).await
+    });
+    runtime.shutdown_timeout(CALLS_END_MAX);
+    ended
+}
+
+/// Writes each change of the counts.
+async fn write_changes(
+    batch: &BatchDir,
+    is_json: bool,
+    stop: &ShutdownSignal,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let mut last = None;
+    loop {
+        let began = Stopwatch::start();
+        let report = BatchReport::read(batch)?;
+        let pause = pause_after(began.elapsed());
+        if last != Some(report.counts) {
+            write_report(&report, is_json, output)?;
+            last = Some(report.counts);
+        }
+        if report.is_finished() || output.is_closed() {
+            return Ok(ExitStatus::Delivered);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stop.graceful.cancelled() => return Ok(ExitStatus::Interrupted),
+            () = stop.park.cancelled() => return Ok(ExitStatus::Interrupted),
+        }
+    }
+}
+
+/// Shows the batch on the whole terminal; the lines of its last state remain.
+async fn watch_live(
+    batch: &BatchDir,
+    theme: Theme,
+    stop: &ShutdownSignal,
+    output: &mut CliOutput<'_>,
+) -> Result<LiveEnd> {
+    let Some(mut dashboard) = BatchDashboard::open(theme, output) else {
+        return Ok(LiveEnd::Lines);
+    };
+    let shown = show_changes(&mut dashboard, batch, stop, output).await;
+    let last = dashboard.close(output);
+    let end = shown?;
+    if let (LiveEnd::Over(_), Some(report)) = (&end, last) {
+        write_report(&report, false, output)?;
+    }
+    Ok(end)
+}
+
+async fn show_changes(
+    dashboard: &mut BatchDashboard,
+    batch: &BatchDir,
+    stop: &ShutdownSignal,
+    output: &mut CliOutput<'_>,
+) -> Result<LiveEnd> {
+    let mut next = Box::pin(look_after(batch.clone(), Duration::ZERO));
+    loop {
+        tokio::select! {
+            seen = &mut next => {
+                let seen = seen?;
+                let is_finished = seen.report.is_finished();
+                dashboard.show(seen.report, seen.cells, output);
+                if is_finished {
+                    return Ok(LiveEnd::Over(ExitStatus::Delivered));
+                }
+                next = Box::pin(look_after(batch.clone(), seen.pause));
+            }
+            input = dashboard.next_input() => match dashboard.on_input(&input, output) {
+                DashboardFate::Stays | DashboardFate::Sends(_) => {}
+                DashboardFate::Lines => return Ok(LiveEnd::Lines),
+                DashboardFate::Quits => return Ok(LiveEnd::Over(ExitStatus::Delivered)),
+            },
+            () = stop.graceful.cancelled() => return Ok(LiveEnd::Over(ExitStatus::Interrupted)),
+            () = stop.park.cancelled() => return Ok(LiveEnd::Over(ExitStatus::Interrupted)),
+        }
+    }
+}
+
+/// What a look at the files of a batch found.
+struct BatchLook {
+    report: BatchReport,
+    cells: WatchedCells,
+    /// The time until the next look.
+    pause: Duration,
+}
+
+/// Looks at the files of `batch` after a `pause`, apart from the thread that reads keys.
+async fn look_after(batch: BatchDir, pause: Duration) -> Result<BatchLook> {
+    tokio::time::sleep(pause).await;
+    let looking = tokio::task::spawn_blocking(move || {
+        let began = Stopwatch::start();
+        let record = batch.record()?;
+        let survey = batch.survey::<CellResult>(record.cells)?;
+        Ok(BatchLook {
+            report: BatchReport::of(&batch, &record, &survey)?,
+            cells: WatchedCells::select(&batch, &survey),
+            pause: pause_after(began.elapsed()),
+        })
+    });
+    looking
+        .await
+        .map_err(|_| Error::bug("looking at a batch failed unexpectedly"))?
+}
+
+fn pause_after(look: Duration) -> Duration {
+    look.saturating_mul(LOOK_REST).max(LOOK_INTERVAL)
+}

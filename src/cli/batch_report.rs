@@ -1,0 +1,223 @@
+//! What a person sees of a batch: its cells by state, its money, the cells that run now, and what
+//! failed last.
+
+use serde_json::{Value, json};
+
+use crate::batch::cell_state::{BatchCounts, CellState};
+use crate::batch::result::{CellOutcome, CellResult};
+use crate::batch::task::CellId;
+use crate::error::Result;
+use crate::spending::money::Money;
+use crate::text::{count_noun, truncate};
+use crate::world::store::batches::budget::BatchBudget;
+use crate::world::store::batches::survey::{BatchSurvey, BegunCell, CountedResult, ResultTally};
+use crate::world::store::batches::{BatchDir, BatchRecord};
+
+/// Maximum number of running cells and of failures that a report has.
+const RUNNING_MAX: usize = 100;
+const FAILURES_MAX: usize = 10;
+/// Maximum length of the reason of a failure, in characters.
+const REASON_CHARS_MAX: usize = 300;
+
+/// The state of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BatchReport {
+    /// Its name.
+    pub(crate) batch: String,
+    /// The name of its task file for the user.
+    pub(crate) tasks: String,
+    /// Its cells by state.
+    pub(crate) counts: BatchCounts,
+    /// What it may spend, if it has a limit.
+    pub(crate) budget: Option<BatchBudget>,
+    /// What its finished cells cost.
+    pub(crate) spent: Money,
+    /// The pause in progress.
+    pub(crate) pause: Option<String>,
+    /// Whether it was cancelled.
+    pub(crate) is_cancelled: bool,
+}
+
+/// The cells that a person watches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WatchedCells {
+    /// Those that run now, the one that began first at first.
+    pub(crate) running: Vec<RunningCell>,
+    /// What failed last, the newest first.
+    pub(crate) failures: Vec<CellFailure>,
+}
+
+/// A cell that a process works on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunningCell {
+    /// The cell.
+    pub(crate) id: CellId,
+    /// The number of the attempt, from 1.
+    pub(crate) attempt: u32,
+    /// The host.
+    pub(crate) host: String,
+    /// Since when, as ISO 8601.
+    pub(crate) since: String,
+}
+
+/// A cell that failed, has an incomplete answer or waits after a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CellFailure {
+    /// The cell.
+    pub(crate) id: CellId,
+    /// Its state.
+    pub(crate) state: CellState,
+    /// When, as ISO 8601.
+    pub(crate) at: String,
+    /// Why, in one sentence.
+    pub(crate) reason: String,
+}
+
+impl BatchReport {
+    /// Reads the state of `batch`.
+    pub(crate) fn read(batch: &BatchDir) -> Result<Self> {
+        let record = batch.record()?;
+        let survey = batch.survey::<ResultTally>(record.cells)?;
+        Self::of(batch, &record, &survey)
+    }
+
+    /// Builds the report of a batch whose cells were read.
+    pub(crate) fn of<R: CountedResult>(
+        batch: &BatchDir,
+        record: &BatchRecord,
+        survey: &BatchSurvey<R>,
+    ) -> Result<Self> {
+        let pause = batch.active_pause();
+        let pause = pause.map(|pause| {
+            let seconds = pause.rest().as_secs();
+            format!("pauses for {seconds} s: {}", pause.reason)
+        });
+        Ok(Self {
+            batch: batch.name(),
+            tasks: record.tasks_name.clone(),
+            counts: survey.counts(),
+            budget: batch.budget()?,
+            spent: survey.spent(),
+            pause,
+            is_cancelled: batch.is_cancelled(),
+        })
+    }
+
+    /// Returns whether every cell has a result.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.counts.finished() == self.counts.cells
+    }
+
+    /// Returns the money for scripts; `null` without a limit.
+    pub(crate) fn money_json(&self) -> Value {
+        self.budget.map_or(Value::Null, |budget| {
+            json!({"limit_usd": budget.limit, "taken_usd": budget.taken, "spent_usd": self.spent})
+        })
+    }
+
+    /// Returns the report for scripts.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "batch": self.batch,
+            "cells": self.counts,
+            "money": self.money_json(),
+            "pause": self.pause,
+            "is_cancelled": self.is_cancelled,
+        })
+    }
+
+    /// Returns the report in lines.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let cells = count_noun(self.counts.cells, "cell");
+        let states = counts_line(&self.counts);
+        let mut lines = vec![format!("{}: {cells}: {states}", self.batch)];
+        if let Some(budget) = self.budget {
+            lines.push(format!(
+                "money: ${} spent by finished cells, ${} taken, of ${}",
+                self.spent, budget.taken, budget.limit
+            ));
+        }
+        lines.extend(self.pause.clone());
+        if self.is_cancelled {
+            lines.push("cancelled".to_owned());
+        }
+        lines
+    }
+}
+
+impl WatchedCells {
+    /// Selects the cells to watch from all of `batch`, and reads why those failed.
+    pub(crate) fn select(batch: &BatchDir, survey: &BatchSurvey<CellResult>) -> Self {
+        let running = survey.begun.iter();
+        let running = running.filter(|cell| cell.state == CellState::Running);
+        let mut running: Vec<RunningCell> = running
+            .filter_map(|cell| {
+                let owner = cell.owner.as_ref()?;
+                Some(RunningCell {
+                    id: cell.id.clone(),
+                    attempt: cell.attempt,
+                    host: owner.host.clone(),
+                    since: owner.since.clone(),
+                })
+            })
+            .collect();
+        running.sort_by(|one, other| one.since.cmp(&other.since));
+        running.truncate(RUNNING_MAX);
+        let results = survey.results.iter();
+        let results = results.filter(|result| result.outcome != CellOutcome::Completed);
+        let ended = results.map(|result| CellFailure {
+            id: result.id.clone(),
+            state: result.outcome.into(),
+            at: result.ended.clone(),
+            reason: String::new(),
+        });
+        let begun = survey.begun.iter().filter_map(failure_of_attempt);
+        let mut failures: Vec<CellFailure> = ended.chain(begun).collect();
+        failures.sort_by(|one, other| other.at.cmp(&one.at));
+        failures.truncate(FAILURES_MAX);
+        for failure in &mut failures {
+            if failure.reason.is_empty() {
+                failure.reason = result_summary(batch, &failure.id);
+            }
+            failure.reason = truncate(&failure.reason, REASON_CHARS_MAX);
+        }
+        Self { running, failures }
+    }
+}
+
+/// Returns the failure of a cell that waits after one.
+fn failure_of_attempt(cell: &BegunCell) -> Option<CellFailure> {
+    if !matches!(cell.state, CellState::Held | CellState::Faulty) {
+        return None;
+    }
+    let note = cell.note.as_ref();
+    let owner = cell.owner.as_ref();
+    let lost = "its process is gone";
+    Some(CellFailure {
+        id: cell.id.clone(),
+        state: cell.state,
+        at: note
+            .map(|note| note.at.clone())
+            .or_else(|| owner.map(|owner| owner.since.clone()))
+            .unwrap_or_default(),
+        reason: note.map_or(lost, |note| note.reason.as_str()).to_owned(),
+    })
+}
+
+/// Returns how the run of a finished cell ended, in one sentence.
+fn result_summary(batch: &BatchDir, cell: &CellId) -> String {
+    let result = batch.result(cell).ok().flatten();
+    let run = result.map(|(_, run)| run);
+    let summary = run.as_ref().and_then(|run| run.get("summary")?.as_str());
+    summary.unwrap_or_default().to_owned()
+}
+
+/// Returns the states that cells are in, such as `3 completed, 1 running`.
+pub(crate) fn counts_line(counts: &BatchCounts) -> String {
+    let states = CellState::ALL.map(|state| (counts.number(state), state.words()));
+    let states = states.into_iter().filter(|(count, _)| *count > 0);
+    let states: Vec<String> = states
+        .map(|(count, state)| format!("{count} {state}"))
+        .collect();
+    states.join(", ")
+}

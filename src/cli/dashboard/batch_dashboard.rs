@@ -1,0 +1,119 @@
+//! A batch on the whole terminal. It draws what it is given, and nothing while that is the same.
+
+use crossterm::event::{Event as TerminalEvent, EventStream, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui_core::buffer::Buffer;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::batch_report::{BatchReport, WatchedCells};
+use crate::cli::dashboard::batch_scene::BatchScene;
+use crate::cli::dashboard::screen::{FrameSignals, TerminalScreen, area_of};
+use crate::cli::dashboard::theme::Theme;
+use crate::cli::dashboard::{
+    DashboardFate, DashboardInput, DashboardInputs, SIGCONT, SIZE_UNKNOWN, TITLE,
+};
+use crate::cli::output::CliOutput;
+use crate::world::diagnostics::probe::terminal::terminal_size;
+use crate::world::io::clock::now;
+
+/// The dashboard of a batch.
+#[derive(Debug)]
+pub(crate) struct BatchDashboard {
+    theme: Theme,
+    screen: TerminalScreen,
+    input: DashboardInputs,
+    /// What is shown; `None` before the first report.
+    content: Option<BatchContent>,
+    signals: FrameSignals,
+}
+
+/// What the dashboard shows.
+#[derive(Debug)]
+struct BatchContent {
+    report: BatchReport,
+    cells: WatchedCells,
+}
+
+impl BatchDashboard {
+    /// Covers the terminal; `None` if standard input is not a terminal.
+    pub(crate) fn open(theme: Theme, output: &mut CliOutput<'_>) -> Option<Self> {
+        Some(Self {
+            theme,
+            screen: TerminalScreen::enter(output)?,
+            input: DashboardInputs {
+                events: Some(EventStream::new()),
+                continued: signal(SignalKind::from_raw(SIGCONT)).ok(),
+            },
+            content: None,
+            signals: FrameSignals {
+                beep: false,
+                title: Some(TITLE),
+            },
+        })
+    }
+
+    /// Shows another state of the batch.
+    pub(crate) fn show(
+        &mut self,
+        report: BatchReport,
+        cells: WatchedCells,
+        output: &mut CliOutput<'_>,
+    ) {
+        self.content = Some(BatchContent { report, cells });
+        self.draw(output);
+    }
+
+    /// Waits for a key, another size or the continuation of the process. Can be cancelled.
+    pub(crate) async fn next_input(&mut self) -> DashboardInput {
+        self.input.next().await
+    }
+
+    /// Handles an input.
+    pub(crate) fn on_input(
+        &mut self,
+        input: &DashboardInput,
+        output: &mut CliOutput<'_>,
+    ) -> DashboardFate {
+        let key = match input {
+            DashboardInput::Continued => {
+                self.screen.resume(output);
+                None
+            }
+            DashboardInput::Terminal(TerminalEvent::Key(key)) => {
+                Some(key).filter(|key| key.kind != KeyEventKind::Release)
+            }
+            DashboardInput::Terminal(_) => None,
+        };
+        let pressed = key.map(|key| (key.modifiers.contains(KeyModifiers::CONTROL), key.code));
+        match pressed {
+            Some((true, KeyCode::Char('z'))) => self.screen.suspend(output),
+            Some((true, KeyCode::Char('l'))) => self.screen.forget(),
+            Some((false, KeyCode::Char('q') | KeyCode::Esc)) => return DashboardFate::Quits,
+            Some((false, KeyCode::Char('l'))) => return DashboardFate::Lines,
+            Some(_) | None => {}
+        }
+        self.draw(output);
+        DashboardFate::Stays
+    }
+
+    /// Restores the terminal. Returns the state that it showed last.
+    pub(crate) fn close(&mut self, output: &mut CliOutput<'_>) -> Option<BatchReport> {
+        self.input.events = None;
+        self.screen.leave(output);
+        self.content.take().map(|content| content.report)
+    }
+
+    fn draw(&mut self, output: &mut CliOutput<'_>) {
+        let Some(content) = &self.content else {
+            return;
+        };
+        let mut frame = Buffer::empty(area_of(terminal_size().unwrap_or(SIZE_UNKNOWN)));
+        let scene = BatchScene {
+            report: &content.report,
+            cells: &content.cells,
+            now: &now(),
+        };
+        scene.draw(&mut frame, self.theme);
+        let signals = std::mem::take(&mut self.signals);
+        self.screen.draw(frame, signals, output);
+    }
+}

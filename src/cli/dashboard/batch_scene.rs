@@ -1,0 +1,234 @@
+//! The frame of a batch: how far it is, its money, the cells that run now, and what failed last. Pure.
+
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+
+use crate::batch::cell_state::{BatchCounts, CellState};
+use crate::cli::batch_report::{BatchReport, CellFailure, RunningCell, WatchedCells};
+use crate::cli::dashboard::canvas::Canvas;
+use crate::cli::dashboard::cell_text::{clean_line, columns, format_clock};
+use crate::cli::dashboard::theme::{CharacterSet, Theme};
+use crate::cli::dashboard::views::overview::pad;
+use crate::cli::output::{StyledRow, TextStyle};
+use crate::world::io::clock::{LocalDateTime, milliseconds};
+
+/// Rows of the frame above the running cells: its title, the bar, the states, and a row that is empty
+/// unless the money does not fit beside the title.
+const HEAD_ROWS: u16 = 4;
+/// Width of the column of cells, and of those of states and times.
+const CELL_WIDTH: usize = 24;
+const WORD_WIDTH: usize = 16;
+const TIME_WIDTH: usize = 10;
+/// Number of characters of a time of day, at the end of a moment in ISO 8601 without fractions.
+const DAY_TIME: std::ops::Range<usize> = 11..19;
+
+/// What is drawn of a batch.
+#[derive(Debug)]
+pub(super) struct BatchScene<'s> {
+    /// The batch.
+    pub(super) report: &'s BatchReport,
+    /// The cells to watch.
+    pub(super) cells: &'s WatchedCells,
+    /// The present.
+    pub(super) now: &'s LocalDateTime,
+}
+
+impl BatchScene<'_> {
+    /// Draws the frame.
+    pub(super) fn draw(&self, frame: &mut Buffer, theme: Theme) {
+        let mut canvas = Canvas::new(frame, theme);
+        let area = canvas.area();
+        let (title, money) = (self.title(), self.money());
+        let pieces = title.iter().chain(&money);
+        let width: usize = pieces.map(|(_, text)| columns(text)).sum();
+        canvas.line(area, area.y, &title);
+        if width <= usize::from(area.width) {
+            canvas.line_at_right(area, area.y, &money);
+        } else {
+            canvas.line(area, area.y.saturating_add(3), &money);
+        }
+        let bar = bar(&self.report.counts, area.width, theme.characters);
+        canvas.line(area, area.y.saturating_add(1), &bar);
+        canvas.line(area, area.y.saturating_add(2), &states(&self.report.counts));
+        let body = Rect {
+            y: area.y.saturating_add(HEAD_ROWS),
+            height: area.height.saturating_sub(HEAD_ROWS).saturating_sub(1),
+            ..area
+        };
+        // What failed has at most half of the rows, and those that running cells leave.
+        let running: Vec<StyledRow> = self
+            .cells
+            .running
+            .iter()
+            .map(|cell| self.running(cell))
+            .collect();
+        let failures: Vec<StyledRow> = self.cells.failures.iter().map(failure).collect();
+        let wanted = u16::try_from(failures.len())
+            .unwrap_or(u16::MAX)
+            .saturating_add(2);
+        let upper = Rect {
+            height: body.height.saturating_sub(wanted.min(body.height / 2)),
+            ..body
+        };
+        let used = list(
+            &mut canvas,
+            upper,
+            "running",
+            self.report.counts.running,
+            &running,
+        );
+        let lower = Rect {
+            y: body.y.saturating_add(used).saturating_add(1),
+            height: body.height.saturating_sub(used).saturating_sub(1),
+            ..body
+        };
+        list(&mut canvas, lower, "failed last", failures.len(), &failures);
+        let keys = " q close  l lines  Ctrl-C close; the batch continues".to_owned();
+        let last = area.bottom().saturating_sub(1);
+        canvas.line(area, last, &vec![(TextStyle::Faint, keys)]);
+    }
+
+    fn title(&self) -> StyledRow {
+        let report = self.report;
+        let mut title = vec![
+            (TextStyle::Strong, format!(" {}", report.batch)),
+            (TextStyle::Plain, format!("  {}", clean_line(&report.tasks))),
+        ];
+        if report.is_cancelled {
+            title.push((TextStyle::Bad, "  cancelled".to_owned()));
+        }
+        let pause = report.pause.iter();
+        title.extend(pause.map(|pause| (TextStyle::Warn, format!("  {}", clean_line(pause)))));
+        title
+    }
+
+    fn money(&self) -> StyledRow {
+        let spent = self.report.spent.round_up();
+        let Some(budget) = self.report.budget else {
+            return vec![(TextStyle::Plain, format!("  ${spent} "))];
+        };
+        let style = if budget.taken >= budget.limit {
+            TextStyle::Bad
+        } else {
+            TextStyle::Plain
+        };
+        let (taken, limit) = (budget.taken.round_up(), budget.limit);
+        vec![(style, format!("  ${spent}, ${taken} taken, of ${limit} "))]
+    }
+
+    fn running(&self, cell: &RunningCell) -> StyledRow {
+        let since = LocalDateTime::parse(&cell.since);
+        let elapsed = since.map(|since| format_clock(milliseconds(self.now.since(&since))));
+        let attempt = match cell.attempt {
+            1 => String::new(),
+            attempt => format!("  attempt {attempt}"),
+        };
+        let elapsed = pad(&elapsed.unwrap_or_default(), TIME_WIDTH);
+        let host = clean_line(&cell.host);
+        vec![
+            (
+                TextStyle::Strong,
+                format!(" {}", pad(cell.id.as_str(), CELL_WIDTH)),
+            ),
+            (TextStyle::Plain, format!("{elapsed}{host}{attempt}")),
+        ]
+    }
+}
+
+fn failure(failure: &CellFailure) -> StyledRow {
+    let style = match failure.state {
+        CellState::Failed => TextStyle::Bad,
+        CellState::Completed
+        | CellState::Partial
+        | CellState::Running
+        | CellState::Parked
+        | CellState::Held
+        | CellState::Faulty
+        | CellState::Waiting => TextStyle::Warn,
+    };
+    let at = failure.at.get(DAY_TIME).unwrap_or_default();
+    vec![
+        (
+            TextStyle::Strong,
+            format!(" {}", pad(failure.id.as_str(), CELL_WIDTH)),
+        ),
+        (TextStyle::Faint, pad(at, TIME_WIDTH)),
+        (style, pad(failure.state.words(), WORD_WIDTH)),
+        (TextStyle::Plain, clean_line(&failure.reason)),
+    ]
+}
+
+/// Draws a list of `count` rows under its title, of which `rows` are known. Returns the rows that it
+/// takes.
+fn list(canvas: &mut Canvas<'_>, area: Rect, title: &str, count: usize, rows: &[StyledRow]) -> u16 {
+    if area.height == 0 || count == 0 {
+        return 0;
+    }
+    let room = usize::from(area.height.saturating_sub(1));
+    let shown = if count > room {
+        room.saturating_sub(1).min(rows.len())
+    } else {
+        rows.len()
+    };
+    let mut lines = vec![vec![(TextStyle::Faint, format!(" {title}"))]];
+    lines.extend(rows.iter().take(shown).cloned());
+    let hidden = count.saturating_sub(shown);
+    if hidden > 0 {
+        lines.push(vec![(TextStyle::Faint, format!(" … {hidden} more"))]);
+    }
+    canvas.lines(area, &lines);
+    u16::try_from(lines.len())
+        .unwrap_or(u16::MAX)
+        .min(area.height)
+}
+
+/// Returns the bar of finished cells, with their number at its end.
+fn bar(counts: &BatchCounts, width: u16, characters: CharacterSet) -> StyledRow {
+    let (full, rest) = match characters {
+        CharacterSet::Unicode => ("█", "░"),
+        CharacterSet::Ascii => ("#", "."),
+    };
+    let share = |part: usize, room: usize| {
+        part.saturating_mul(room)
+            .checked_div(counts.cells)
+            .unwrap_or(0)
+    };
+    let finished = counts.finished();
+    let percent = share(finished, 100);
+    let text = format!("  {finished} of {} cells, {percent}% ", counts.cells);
+    let room = usize::from(width)
+        .saturating_sub(columns(&text))
+        .saturating_sub(1);
+    let failed = share(counts.failed, room);
+    let partial = share(counts.partial, room);
+    let all = share(finished, room);
+    let completed = all.saturating_sub(failed).saturating_sub(partial);
+    vec![
+        (TextStyle::Plain, " ".to_owned()),
+        (TextStyle::Good, full.repeat(completed)),
+        (TextStyle::Warn, full.repeat(partial)),
+        (TextStyle::Bad, full.repeat(failed)),
+        (TextStyle::Faint, rest.repeat(room.saturating_sub(all))),
+        (TextStyle::Plain, text),
+    ]
+}
+
+/// Returns the number of cells in each state that has any.
+fn states(counts: &BatchCounts) -> StyledRow {
+    let mut row = vec![(TextStyle::Plain, " ".to_owned())];
+    for state in CellState::ALL {
+        let number = counts.number(state);
+        if number > 0 {
+            let style = match state {
+                CellState::Completed => TextStyle::Good,
+                CellState::Partial | CellState::Held | CellState::Faulty => TextStyle::Warn,
+                CellState::Failed => TextStyle::Bad,
+                CellState::Running => TextStyle::Strong,
+                CellState::Parked | CellState::Waiting => TextStyle::Plain,
+            };
+            row.push((style, format!("{number} {}", state.words())));
+            row.push((TextStyle::Plain, "  ".to_owned()));
+        }
+    }
+    row
+}

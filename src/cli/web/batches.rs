@@ -1,0 +1,203 @@
+//! The batches of the directory, and one of them with a part of its cells: those that were begun. A
+//! reply is bounded however many cells there are.
+
+use std::collections::BTreeSet;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::batch::cell_state::CellState;
+use crate::batch::result::CellResult;
+use crate::batch::table::{TagRow, tag_rows};
+use crate::batch::task::CellId;
+use crate::cli::batch::batches_directory;
+use crate::cli::batch_report::{BatchReport, WatchedCells};
+use crate::cli::web::logged_run::LoggedRun;
+use crate::cli::web::overview::run_blocking;
+use crate::cli::web::reply::{ApiError, ApiResult, JsonReply};
+use crate::cli::web::server_state::WebServer;
+use crate::error::Result;
+use crate::world::store::batches::survey::BegunCell;
+use crate::world::store::batches::{self, BatchDir};
+
+/// Maximum number of batches that are listed.
+const BATCHES_MAX: usize = 100;
+/// Number of cells of a reply unless the page asks for another.
+const CELLS_DEFAULT: usize = 100;
+/// Maximum number of cells of a reply.
+const CELLS_MAX: usize = 500;
+/// Maximum number of rows of the table by tag.
+const ROWS_MAX: usize = 200;
+
+/// Query of `GET /api/batches/{id}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CellsQuery {
+    /// The state of the cells.
+    state: Option<CellState>,
+    /// A part of the id of a cell, or one of its tags.
+    search: Option<String>,
+    /// How many cells come before the first.
+    #[serde(default)]
+    offset: usize,
+    limit: Option<usize>,
+}
+
+/// A cell of the list.
+enum ListedCell<'s> {
+    Begun(&'s BegunCell),
+    Ended(&'s CellResult),
+}
+
+/// Answers `GET /api/batches`: the batches of the directory, newest first.
+pub(super) async fn list(State(server): State<WebServer>) -> ApiResult {
+    let _reading = server.lock_batch_reading().await;
+    let batches = batches_directory(server.host());
+    run_blocking(move || list_batches(&batches::list(&batches)?))
+        .await
+        .map(JsonReply)
+}
+
+/// Returns the newest batches. Those that came along with the project are left out.
+fn list_batches(all: &[BatchDir]) -> Result<Value> {
+    let mut rows = Vec::new();
+    for batch in all.iter().take(BATCHES_MAX) {
+        if let Ok(record) = batch.record() {
+            rows.push(json!({
+                "id": batch.name(),
+                "tasks": record.tasks_name,
+                "began": record.began,
+                "cells": record.cells,
+                "finished": batch.finished_count()?,
+                "is_cancelled": batch.is_cancelled(),
+            }));
+        }
+    }
+    Ok(json!({"batches": rows, "has_more": all.len() > BATCHES_MAX}))
+}
+
+/// Answers `GET /api/batches/{id}`: the state of a batch, its table by tag, and some of its cells.
+pub(super) async fn batch(
+    State(server): State<WebServer>,
+    Path(id): Path<String>,
+    query: std::result::Result<Query<CellsQuery>, QueryRejection>,
+) -> ApiResult {
+    let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
+    let batch = find_batch(&server, id).await?;
+    let _reading = server.lock_batch_reading().await;
+    run_blocking(move || batch_json(&batch, &query))
+        .await
+        .map(JsonReply)
+}
+
+/// Finds the batch with this name.
+pub(super) async fn find_batch(server: &WebServer, id: String) -> ApiResult<BatchDir> {
+    let batches = batches_directory(server.host());
+    let wanted = id.clone();
+    let finding = move || {
+        let found = batches::find_by_name(&wanted, &batches)?;
+        // One that came along with the project is refused.
+        found.map(|batch| batch.record().map(|_| batch)).transpose()
+    };
+    let found = run_blocking(finding).await?;
+    found.ok_or_else(|| ApiError::not_found(format!("no batch `{id}`")))
+}
+
+fn batch_json(batch: &BatchDir, query: &CellsQuery) -> Result<Value> {
+    let record = batch.record()?;
+    let survey = batch.survey::<CellResult>(record.cells)?;
+    let report = BatchReport::of(batch, &record, &survey)?;
+    let failures = WatchedCells::select(batch, &survey).failures;
+    let failures = failures.into_iter().map(|failure| {
+        json!({
+            "id": failure.id,
+            "state": failure.state,
+            "at": failure.at,
+            "reason": failure.reason,
+        })
+    });
+    let rows = tag_rows(&survey.results);
+    let begun = survey.begun.iter().map(ListedCell::Begun);
+    let ended = survey.results.iter().map(ListedCell::Ended);
+    let matching = begun.chain(ended).filter(|cell| cell.matches(query));
+    let matching: Vec<ListedCell<'_>> = matching.collect();
+    let limit = query.limit.unwrap_or(CELLS_DEFAULT).min(CELLS_MAX);
+    let shown = matching.iter().skip(query.offset).take(limit);
+    let cells = shown
+        .map(|cell| cell.to_json(batch))
+        .collect::<Result<Vec<_>>>()?;
+    Ok(json!({
+        "id": batch.name(),
+        "tasks": record.tasks_name,
+        "began": record.began,
+        "counts": report.counts,
+        "spent_usd": report.spent,
+        "money": report.money_json(),
+        "pause": report.pause,
+        "is_cancelled": report.is_cancelled,
+        "failures": failures.collect::<Vec<_>>(),
+        "rows": rows.iter().take(ROWS_MAX).collect::<Vec<&TagRow>>(),
+        "more_rows": rows.len().saturating_sub(ROWS_MAX),
+        "cells": cells,
+        "matching": matching.len(),
+    }))
+}
+
+impl ListedCell<'_> {
+    fn id(&self) -> &CellId {
+        match self {
+            ListedCell::Begun(cell) => &cell.id,
+            ListedCell::Ended(result) => &result.id,
+        }
+    }
+
+    fn state(&self) -> CellState {
+        match self {
+            ListedCell::Begun(cell) => cell.state,
+            ListedCell::Ended(result) => result.outcome.into(),
+        }
+    }
+
+    fn tags(&self) -> Option<&BTreeSet<String>> {
+        match self {
+            ListedCell::Begun(_) => None,
+            ListedCell::Ended(result) => Some(&result.tags),
+        }
+    }
+
+    fn matches(&self, query: &CellsQuery) -> bool {
+        let has_state = query.state.is_none_or(|state| state == self.state());
+        has_state
+            && query.search.as_ref().is_none_or(|search| {
+                let has_tag = self.tags().is_some_and(|tags| tags.contains(search));
+                has_tag || self.id().as_str().contains(search.as_str())
+            })
+    }
+
+    fn to_json(&self, batch: &BatchDir) -> Result<Value> {
+        let run = LoggedRun::of_cell(batch, self.id())?;
+        let run = run.map(|run| run.name().to_owned());
+        Ok(match self {
+            ListedCell::Begun(cell) => json!({
+                "id": cell.id,
+                "state": cell.state,
+                "attempts": cell.attempt,
+                "host": cell.owner.as_ref().map(|owner| &owner.host),
+                "since": cell.owner.as_ref().map(|owner| &owner.since),
+                "reason": cell.note.as_ref().map(|note| &note.reason),
+                "run": run,
+            }),
+            ListedCell::Ended(result) => {
+                let mut value = json!(result);
+                if let Some(fields) = value.as_object_mut() {
+                    fields.insert("state".to_owned(), json!(self.state()));
+                    fields.insert("success".to_owned(), result.is_success().into());
+                    fields.insert("run".to_owned(), run.into());
+                }
+                value
+            }
+        })
+    }
+}

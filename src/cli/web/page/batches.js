@@ -1,0 +1,130 @@
+// The batches of the directory, and one of them: its counts, money and failures, the table by tag, and
+// its cells in pages, of which each leads to its run. A batch is asked for again while cells are open.
+
+import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { get, query } from './api.js';
+import { empty, state, whenLoaded } from './elements.js';
+import { counted, duration, moment, money } from './format.js';
+import { leaveOnEscape, moveFocus, onKey, valueOf } from './keys.js';
+import { forget, load, refresh } from './redraw.js';
+import { hrefTo, replaceParams, runHref } from './router.js';
+
+/** How often a batch in view is read again, in milliseconds. */
+const REFRESH_MS = 5000;
+/** Number of cells on a page. */
+const PAGE_CELLS = 100;
+/** The states of cells, with a shape and words for each. @type {[string, string, string][]} */
+const STATES = [['completed', 'done', 'completed'], ['partial', 'warn', 'partial'], ['failed', 'bad', 'failed'], ['running', 'work', 'running'],
+  ['parked', 'wait', 'parked'], ['held', 'wait', 'held'], ['faulty', 'warn', 'to be repeated'], ['waiting', 'idle', 'waiting']];
+let timer = 0;
+
+/** Reads `path` again after a while, if this view is looked at then. @param {string} path */
+function readAgain(path) {
+  if (timer) return;
+  timer = window.setTimeout(() => {
+    timer = 0;
+    if (location.hash.startsWith('#/batches') && document.visibilityState === 'visible') refresh(path, () => get(path));
+  }, REFRESH_MS);
+}
+
+/** @param {string} name */
+function cellState(name) {
+  const [, tone, words] = STATES.find(([known]) => known === name) ?? [name, 'idle', name];
+  return state(tone, words);
+}
+
+/** @param {BatchRow} batch */
+const batchRow = (batch) => html`<tr>
+  <td class="cell-state">${batch.is_cancelled ? state('wait', 'cancelled') : batch.finished >= batch.cells ? state('done', 'finished') : state('work', 'open')}</td>
+  <td class="cell-task"><a class="batch-link" href=${hrefTo(['batches', batch.id])}><bdi>${batch.tasks}</bdi></a><span class="muted sub">${batch.id}</span></td>
+  <td class="num">${moment(batch.began)}</td><td class="num">${batch.finished} of ${counted(batch.cells, 'cell')}</td></tr>`;
+
+function allBatches() {
+  const path = '/api/batches';
+  onKey('j', 'next batch', () => moveFocus('.batch-link', 1));
+  onKey('k', 'previous batch', () => moveFocus('.batch-link', -1));
+  return html`<div class="page"><div class="bar"><h1 tabindex="-1">Batches</h1></div>${whenLoaded(load(path, () => get(path)), 'batches', ({ batches }) => {
+    if (batches.some((/** @type {BatchRow} */ batch) => batch.finished < batch.cells && !batch.is_cancelled)) readAgain(path);
+    if (!batches.length) return empty('No batches in this directory yet.', html`Start one in a terminal: <code>massgen batch run tasks.jsonl</code>`);
+    return html`<div class="scroll" role="region" tabindex="0" aria-label="Batches"><table class="runs"><thead><tr><th scope="col">State</th>
+      <th scope="col">Tasks</th><th scope="col" class="num">Started</th><th scope="col" class="num">Finished</th></tr></thead>
+      <tbody>${batches.map(batchRow)}</tbody></table></div>`;
+  }, () => forget(path))}</div>`;
+}
+
+/** @param {BatchReply} batch */
+function tagTable({ rows, more_rows: more }) {
+  if (!rows[0]?.cells) return nothing;
+  return html`<section class="stack"><h2>By tag</h2><div class="scroll" role="region" tabindex="0" aria-label="Results by tag"><table>
+    <thead><tr><th scope="col">Tag</th>${['Cells', 'Success', 'Completed', 'Partial', 'Failed', 'Cost', 'p50', 'p95'].map((name) => html`<th scope="col" class="num">${name}</th>`)}
+      <th scope="col">Winners</th></tr></thead>
+    <tbody>${rows.map((row) => html`<tr><th scope="row"><bdi>${row.tag}</bdi></th><td class="num">${row.cells}</td>
+      <td class="num">${row.successes} (${Math.floor((row.successes * 100) / (row.cells || 1))}%)</td><td class="num">${row.completed}</td><td class="num">${row.partial}</td>
+      <td class="num">${row.failed}</td><td class="num">${money(row.cost_usd, row.cost_is_complete)}</td><td class="num">${duration(row.p50_ms)}</td>
+      <td class="num">${duration(row.p95_ms)}</td><td><bdi>${Object.entries(row.winners).map(([agent, count]) => `${agent} ${count}`).join(', ')}</bdi></td></tr>`)}</tbody></table></div>
+    ${more ? html`<p class="muted">${counted(more, 'more tag')}: <code>massgen batch results</code></p>` : nothing}</section>`;
+}
+
+/** @param {BatchCell} cell */
+const cellRow = (cell) => html`<tr><td class="cell-state">${cellState(cell.state)}</td>
+  <td class="cell-task">${cell.run ? html`<a class="cell-link" href=${runHref(cell.run)}>${cell.id}</a>` : cell.id}
+    <span class="muted sub"><bdi>${cell.reason ?? cell.tags?.join(', ') ?? ''}</bdi></span></td>
+  <td>${cell.winner ? html`<bdi>${cell.winner}</bdi>` : nothing}</td>
+  <td>${cell.checks && cell.checks !== 'none' ? state(cell.checks === 'passed' ? 'done' : 'bad', cell.checks) : nothing}</td>
+  <td class="num">${cell.files ?? '-'}</td><td class="num">${cell.attempts}</td>
+  <td class="num">${duration(cell.since ? Date.now() - Date.parse(cell.since) : cell.duration_ms)}</td>
+  <td class="num">${cell.cost_usd == null ? '-' : money(cell.cost_usd, cell.cost_is_complete)}</td><td class="muted"><bdi>${cell.host ?? ''}</bdi></td></tr>`;
+
+/** @param {BatchReply} batch @param {Route} route */
+function cellTable({ cells, matching }, route) {
+  const offset = Number(route.params.get('offset')) || 0;
+  const end = offset + cells.length;
+  const page = (/** @type {number} */ to, /** @type {string} */ name, /** @type {boolean} */ may) =>
+    html`<button class="button small" ?disabled=${!may} @click=${() => replaceParams(route, { offset: to || null })}>${name}</button>`;
+  if (!cells.length) return empty(matching ? 'There are no further cells.' : 'No cell that was begun matches.');
+  return html`<div class="scroll" role="region" tabindex="0" aria-label="Cells"><table class="runs"><thead><tr><th scope="col">State</th><th scope="col">Cell</th>
+      <th scope="col">Winner</th><th scope="col">Checks</th>${['Files', 'Attempts', 'Time', 'Cost'].map((name) => html`<th scope="col" class="num">${name}</th>`)}
+      <th scope="col">Host</th></tr></thead><tbody>${cells.map(cellRow)}</tbody></table></div>
+    <div class="row wrap"><span class="muted count num">${offset + 1} to ${end} of ${counted(matching, 'cell')}</span>
+      ${page(Math.max(0, offset - PAGE_CELLS), 'Previous', offset > 0)}${page(end, 'Next', end < matching)}</div>`;
+}
+
+/** @param {BatchReply} batch */
+function head({ counts, money: budget, spent_usd: spent, pause, is_cancelled: isCancelled, failures }) {
+  const finished = counts.completed + counts.partial + counts.failed;
+  return html`<div class="row wrap meta"><meter min="0" max=${counts.cells || 1} .value=${finished} aria-label="Finished cells"></meter>
+      <span class="num">${finished} of ${counted(counts.cells, 'cell')}</span>
+      ${STATES.filter(([name]) => counts[name]).map(([name, tone, words]) => state(tone, `${counts[name]} ${words}`))}
+      <span class="num" title="Cost of finished cells">${money(spent)}${budget ? ` spent, ${money(budget.taken_usd)} taken, of $${budget.limit_usd}` : ''}</span>
+      ${isCancelled ? state('wait', 'cancelled') : nothing}${pause ? state('wait', pause) : nothing}</div>
+    ${failures.length ? html`<details class="note-box tone-wait"><summary>${counted(failures.length, 'cell')} failed last</summary><ul>${failures.map((one) => html`<li>
+      ${cellState(one.state)} <b>${one.id}</b> <span class="muted num">${moment(one.at)}</span> <bdi>${one.reason}</bdi></li>`)}</ul></details>` : nothing}`;
+}
+
+/** @param {Route} route */
+function oneBatch(route) {
+  const id = route.parts[1];
+  const shown = { state: route.params.get('state'), search: route.params.get('search'), offset: route.params.get('offset'), limit: PAGE_CELLS };
+  const path = `/api/batches/${encodeURIComponent(id)}${query(shown)}`;
+  const change = (/** @type {Record<string, any>} */ changes) => replaceParams(route, { ...changes, offset: null });
+  onKey('/', 'find a cell', () => document.getElementById('cells-search')?.focus());
+  onKey('j', 'next cell', () => moveFocus('.cell-link', 1));
+  onKey('k', 'previous cell', () => moveFocus('.cell-link', -1));
+  const loaded = load(path, () => get(path));
+  /** @type {BatchReply | undefined} */
+  const batch = loaded.value;
+  const isOpen = batch && !batch.is_cancelled && batch.counts.completed + batch.counts.partial + batch.counts.failed < batch.counts.cells;
+  if (isOpen) readAgain(path);
+  const again = () => forget(path);
+  return html`<div class="page stack"><div class="bar"><h1 tabindex="-1">${id}</h1><bdi class="muted">${batch?.tasks}</bdi><span class="grow"></span><a href="#/batches">All batches</a></div>
+    ${batch ? html`${head(batch)}${tagTable(batch)}` : nothing}
+    <section class="stack"><div class="bar"><h2>Cells</h2>
+      <select class="input" aria-label="State" @change=${(/** @type {Event} */ event) => change({ state: valueOf(event) })}>
+        <option value="">all that were begun</option>${STATES.filter(([name]) => name !== 'waiting').map(([name, , words]) => html`<option value=${name} ?selected=${shown.state === name}>${words}</option>`)}</select>
+      <input id="cells-search" class="input grow" type="search" placeholder="Part of an id, or a tag" aria-label="Find cells" .value=${shown.search ?? ''}
+        @change=${(/** @type {Event} */ event) => change({ search: valueOf(event) })} @keydown=${leaveOnEscape}></div>
+      ${whenLoaded(loaded, 'cells', (value) => cellTable(value, route), again)}</section></div>`;
+}
+
+/** @param {{route: Route}} context */
+export const batchesView = ({ route }) => (route.parts[1] ? oneBatch(route) : allBatches());
