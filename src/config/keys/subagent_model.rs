@@ -68,9 +68,9 @@ pub static SUBAGENT_ORCHESTRATOR: KeySection = KeySection {
 
 /// An agent of `subagent_orchestrator`.
 pub static SUBAGENT: KeySection = KeySection {
-    path: "orchestrator.coordination.subagent_orchestrator.agents[]",
-    doc: "A model of subagents. Keys of its backend that are not about the model have no effect: a \
-          subagent works in its agent's workspace, with its agent's tools.",
+    path: "subagent",
+    doc: "An entry of `agents` in `subagent_orchestrator`. Keys of its backend that are not about the \
+          model have no effect: a subagent works in its agent's workspace, with its agent's tools.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::unserved(
