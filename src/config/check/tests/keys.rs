@@ -418,13 +418,12 @@ fn a_parameter_that_the_vendor_has_not_is_one_warning_and_not_sent() {
 
 #[test]
 fn what_is_disabled_loses_nothing() {
-    let with = |keys: &str| with_orchestrator(&format!("dspy: {keys}"));
+    let with =
+        |keys: &str| with_orchestrator(&format!("coordination: {{prompt_improver: {keys}}}"));
     check(&with("{enabled: false, limit: 5}"), &[]);
-    check(&with("{enabled: true}"), &["`dspy` is not supported"]);
-    check(
-        &with("{inner: {enabled: false}}"),
-        &["`dspy` is not supported"],
-    );
+    for keys in ["{enabled: true}", "{inner: {enabled: false}}"] {
+        check(&with(keys), &["`prompt_improver` is not supported"]);
+    }
 }
 
 #[test]
@@ -508,10 +507,10 @@ fn keys_that_are_not_served_are_one_warning_each() {
     );
     check(
         &with_orchestrator(
-            "coordination: {enable_changedoc: true, broadcast: false, resume_from_log: {round: 1}}",
+            "coordination: {checkpoint_enabled: true, broadcast: false, resume_from_log: {round: 1}}",
         ),
         &[
-            "warning orchestrator.coordination.enable_changedoc",
+            "warning orchestrator.coordination.checkpoint_enabled",
             "warning orchestrator.coordination.resume_from_log",
         ],
     );
