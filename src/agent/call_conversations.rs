@@ -16,6 +16,7 @@ use crate::agent::calls::FileToolCall;
 use crate::agent::crowding::ContextCrowding;
 use crate::agent::deadline::RunDeadline;
 use crate::agent::message_reader::MessageReader;
+use crate::agent::preparation::PreparingAgent;
 use crate::agent::recorded_conversation::{RecordedConversation, RecordedSubagent};
 use crate::agent::vendor_tools::VendorRequestCount;
 use crate::agent::{ModelSession, emit};
@@ -99,6 +100,22 @@ impl ModelSession {
 }
 
 impl CallConversations {
+    /// Returns what the conversations of `agent` before the first round share.
+    pub(super) fn before_rounds(agent: PreparingAgent) -> Self {
+        Self {
+            agent: agent.id,
+            models: agent.models,
+            phase: Phase::Coordination,
+            steps_max: agent.steps_max,
+            deadline: None,
+            tools_until: None,
+            budget: agent.budget,
+            crowding: agent.crowding,
+            recorded: agent.recorded,
+            events: agent.events,
+        }
+    }
+
     /// Returns the same without a record of conversations that have ended.
     #[must_use]
     pub(super) fn without_record(self) -> Self {

@@ -19,6 +19,7 @@ mod call_conversations;
 pub mod subagents;
 pub mod vendor_tools;
 mod media;
+pub mod preparation;
 pub mod debug_pause;
 pub mod user_messages;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::agent::ModelSession;
 use crate::event::RunEvent;
 use crate::prompts;
-use crate::tools::served::{ToolCatalogue, is_served_name};
+use crate::tools::served::{ToolCaller, ToolCatalogue, is_served_name};
 use crate::tools::spec::ToolOffer;
 use crate::world::exec::{program, server_calls};
 
@@ -41,8 +41,11 @@ impl ModelSession {
         let own = self.tools.iter();
         let own = own.filter(|tool| !is_served_name(&tool.name));
         let tools: Vec<ToolOffer> = match self.gate.as_ref().and_then(program::tool_offers) {
-            // The agent's programs call the servers' tools.
-            Some(of_programs) => own.map(|tool| current_offer(&of_programs, tool)).collect(),
+            // The agent's programs call the tools of most servers.
+            Some(of_programs) => own
+                .map(|tool| current_offer(&of_programs, tool))
+                .chain(served.offers_to(ToolCaller::Model))
+                .collect(),
             None => own.cloned().chain(served.offers()).collect(),
         };
         self.tools = tools.into();

@@ -1,5 +1,5 @@
-//! The subagents of an agent: each is a conversation of its own with the agent's model, restricted
-//! to the gate that the agent's call opened for it. All that they use is charged to the agent, and
+//! The subagents of an agent: each is a conversation of its own with the agent's model, or with that of
+//! all subagents, restricted to the gate that the agent's call opened for it. All that they use is charged to the agent, and
 //! they end with the agent's call. See `docs/decisions/0052-subagents-are-calls.md`.
 
 use std::collections::BTreeSet;
@@ -107,8 +107,11 @@ impl SubagentCall {
             workspace,
         } = order;
         let (tools, commands) = self.offers(&gate);
+        let agents = &self.conversations.models;
+        let own = agents.first().map(|model| &*model.subagents);
+        let models = own.filter(|own| !own.is_empty());
         ConversationSetup {
-            models: self.conversations.models.clone(),
+            models: models.map_or_else(|| agents.clone(), <[_]>::to_vec),
             system: subagent_system(&workspace, commands).into(),
             first: subagent_task(&task.task),
             tools,

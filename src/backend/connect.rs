@@ -66,6 +66,10 @@ pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Vec
             backend: backend(&without_separate_tools(config), around)?,
             vendor_tools: vendor_tool_clients(config, around)?,
             media: MediaClient::connect(config, around)?.map(Arc::new),
+            subagents: match &config.subagent {
+                Some(subagent) => connect(subagent, around)?.into(),
+                None => Arc::default(),
+            },
             image_input: config.image_input,
             rate_limiter: around.pace.model_limiter(config),
         })
@@ -164,6 +168,7 @@ mod tests {
             image_input: ImageInput::Refused,
             reasoning_echo: None,
             timeouts: ReplyTimeouts::default(),
+            subagent: None,
             fallback: Vec::new(),
         }
     }

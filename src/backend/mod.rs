@@ -68,6 +68,8 @@ pub struct AvailableModel {
     pub vendor_tools: BTreeMap<VendorTool, Arc<dyn Backend>>,
     /// The client of the models of the same vendor that make media, if the config names some.
     pub media: Option<Arc<MediaClient>>,
+    /// The models of its agent's subagents, if they have models of their own.
+    pub subagents: Arc<[AvailableModel]>,
     /// Its rate limits.
     pub rate_limiter: ModelRateLimiter,
 }

@@ -161,7 +161,7 @@ fn describe_server(server: &ServerConfig) -> String {
 
 /// Appends the prices of the agent's models.
 fn prices(text: &mut String, agent: &AgentConfig, models: &ModelList) {
-    for backend in agent.backend.with_fallbacks() {
+    for backend in agent.backend.with_subagent() {
         let price = match models.price(&model_query(backend)) {
             None => "not known".to_owned(),
             Some(price) if price.is_free() => "nothing".to_owned(),

@@ -476,7 +476,7 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
     let written = config
         .agents
         .iter()
-        .flat_map(|agent| agent.backend.with_fallbacks())
+        .flat_map(|agent| agent.backend.with_subagent())
         .filter_map(|model| model.api_key.as_ref());
     let written = written.map(|key| SecretString::from(key.expose_secret()));
     let variables = host.config_variables();

@@ -138,7 +138,7 @@ pub(crate) fn require_prices(config: &Config, models: &ModelList) -> Result<()> 
         if agent.limits.cost.or(config.limits.cost).is_none() {
             continue;
         }
-        for backend in agent.backend.with_fallbacks() {
+        for backend in agent.backend.with_subagent() {
             if models.price(&model_query(backend)).is_none() {
                 return Err(unpriced_error(agent.id.as_str(), backend));
             }

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::config::BackendConfig;
 use crate::config::vendors::{
-    GROK, GeminiGeneration, Vendor, VendorConnection, WireFormat, gemini_generation,
+    ACP, AgentProtocolKind, GROK, GeminiGeneration, Vendor, VendorConnection, WireFormat,
+    gemini_generation,
 };
 use crate::tools::vendor_tool::VendorTool;
 
@@ -121,6 +122,7 @@ pub static EXTRAS: &[ApiParameters] = &[
             "anthropic_beta",
             "betas",
             "cache_ttl",
+            "enable_strict_tool_use",
             "prompt_caching",
             "speed",
         ],
@@ -163,8 +165,15 @@ const fn row(
 
 /// Returns why a key is not sent to a model, worded to follow a colon; `None` if it is sent.
 pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static str> {
-    if let VendorConnection::ExternalAgent(_) = vendor.connection {
-        return Some("the external agent sends its own requests");
+    if let VendorConnection::ExternalAgent(protocol) = vendor.connection {
+        let is_known = match key {
+            // These programs search by themselves.
+            "enable_web_search" => vendor.name != ACP,
+            // https://developers.openai.com/codex/config-reference
+            "reasoning" | "reasoning_effort" => protocol == AgentProtocolKind::Codex,
+            _ => false,
+        };
+        return (!is_known).then_some("the external agent sends its own requests");
     }
     let extra = EXTRAS.iter().find(|extra| extra.keys.contains(&key))?;
     let api = ModelApi::from_vendor(vendor)?;

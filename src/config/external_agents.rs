@@ -2,6 +2,7 @@
 //! closed ones.
 
 use secrecy::SecretString;
+use serde_json::{Map, Value};
 
 use crate::config::command_line::CommandLineConfig;
 use crate::config::vendors::AgentProtocolKind;
@@ -20,6 +21,8 @@ pub struct ExternalAgentConfig {
     pub package: Option<&'static str>,
     /// The model it is told to use; `None` leaves the choice to the program.
     pub model: Option<String>,
+    /// How its model is told to reason.
+    pub reasoning: AgentReasoning,
     /// Its restrictions: network, variables and limits.
     pub sandbox: CommandLineConfig,
 }
@@ -29,6 +32,27 @@ impl ExternalAgentConfig {
     /// looked up in `own`.
     pub fn secrets(&self, own: &ConfigVariables) -> Vec<SecretString> {
         self.sandbox.secrets(own)
+    }
+}
+
+/// How the model of an external agent is told to reason. `None` leaves it to the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentReasoning {
+    /// How much.
+    pub effort: Option<String>,
+    /// How the program summarizes it.
+    pub summary: Option<String>,
+}
+
+impl AgentReasoning {
+    /// Returns what the parameters of a backend say.
+    pub fn from_parameters(parameters: &Map<String, Value>) -> Self {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let of_section = |name: &str| text(parameters.get("reasoning")?.get(name));
+        Self {
+            effort: of_section("effort").or_else(|| text(parameters.get("reasoning_effort"))),
+            summary: of_section("summary"),
+        }
     }
 }
 

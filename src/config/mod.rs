@@ -16,8 +16,10 @@ use crate::config::engine_host::SshEngineHost;
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::config::found_config::RestrictedUse;
 use crate::config::permissions::PermissionsConfig;
+use crate::config::preparation::PreparationConfig;
 use crate::config::rates::RateLimit;
 use crate::config::retention::RetentionConfig;
+use crate::config::round_guidance::RoundGuidance;
 use crate::config::servers::ServerConfig;
 use crate::config::skills::SkillsConfig;
 use crate::config::storage_path::StoragePath;
@@ -60,9 +62,11 @@ pub mod storage_path;
 pub mod rates;
 pub mod recorded;
 pub mod retention;
+pub mod round_guidance;
 pub mod reference;
 pub mod schema;
 pub mod secrets;
+pub mod preparation;
 pub mod pricing_vendor;
 pub mod custom_tools;
 pub mod server_package;
@@ -288,7 +292,8 @@ impl Config {
         for agent in &mut self.agents {
             let backend = &mut agent.backend;
             backend.key_hosts = KeyHosts::OfVendors;
-            for model in &mut backend.fallback {
+            let others = backend.fallback.iter_mut();
+            for model in others.chain(backend.subagent.as_deref_mut()) {
                 model.key_hosts = KeyHosts::OfVendors;
             }
         }
@@ -453,6 +458,8 @@ pub struct BackendConfig {
     pub reasoning_echo: Option<ReasoningEcho>,
     /// The timeouts of a reply.
     pub timeouts: ReplyTimeouts,
+    /// The model of the agent's subagents, if it is not the agent's.
+    pub subagent: Option<Box<BackendConfig>>,
     /// The models that are used when this one fails, in this order; they have no fallback of their
     /// own.
     pub fallback: Vec<BackendConfig>,
@@ -462,6 +469,11 @@ impl BackendConfig {
     /// Returns this model, followed by its fallback models.
     pub fn with_fallbacks(&self) -> impl Iterator<Item = &BackendConfig> {
         std::iter::once(self).chain(&self.fallback)
+    }
+
+    /// Returns all models that are asked for the agent: these, and that of its subagents.
+    pub fn with_subagent(&self) -> impl Iterator<Item = &BackendConfig> {
+        self.with_fallbacks().chain(self.subagent.as_deref())
     }
 }
 
@@ -475,8 +487,10 @@ pub struct DebugDelay {
 }
 
 /// The models of a vendor that make media, as far as the agent may have it made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct MediaModels {
+    /// The vendor; `None` is the agent's own, at the agent's endpoint.
+    pub vendor: Option<&'static Vendor>,
     /// The one for images.
     pub image: Option<String>,
     /// The one for speech.
@@ -611,6 +625,10 @@ pub struct OrchestratorConfig {
     pub keeps_memory: bool,
     /// The subagents of each agent; `None` if it may have none.
     pub subagents: Option<SubagentsConfig>,
+    /// How they are asked to work within a round.
+    pub rounds: RoundGuidance,
+    /// What a model writes before the first round.
+    pub preparation: PreparationConfig,
 }
 
 /// The subagents of an agent.
@@ -697,6 +715,8 @@ pub enum TaskPlanning {
     On {
         /// The maximum number of entries of a plan (`max_tasks_per_plan`).
         entries_max: usize,
+        /// Whether it is written to the agent's workspace (`task_planning_filesystem_mode`).
+        writes_file: bool,
     },
 }
 
@@ -705,8 +725,19 @@ impl TaskPlanning {
     pub fn entries_max(self) -> Option<usize> {
         match self {
             TaskPlanning::Off => None,
-            TaskPlanning::On { entries_max } => Some(entries_max),
+            TaskPlanning::On { entries_max, .. } => Some(entries_max),
         }
+    }
+
+    /// Returns whether plans are written to workspaces.
+    pub fn writes_file(self) -> bool {
+        matches!(
+            self,
+            TaskPlanning::On {
+                writes_file: true,
+                ..
+            }
+        )
     }
 }
 
@@ -751,6 +782,8 @@ impl Default for OrchestratorConfig {
             skills: SkillsConfig::default(),
             keeps_memory: false,
             subagents: None,
+            rounds: RoundGuidance::default(),
+            preparation: PreparationConfig::default(),
         }
     }
 }

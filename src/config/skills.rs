@@ -14,6 +14,8 @@ const CLAUDE_SKILLS: &str = ".claude/skills";
 pub struct SkillsConfig {
     /// The directories. They need not exist.
     pub directories: Vec<SkillDirectory>,
+    /// Whether the skills that earlier sessions have left are offered too.
+    pub from_sessions: bool,
 }
 
 /// A directory whose subdirectories are skills.
@@ -70,6 +72,9 @@ impl SkillsConfig {
         }
         add(in_state(base), false);
         add(base.join(CLAUDE_SKILLS), false);
-        Self { directories }
+        Self {
+            directories,
+            from_sessions: false,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Executes a run: creates its directories, opens its session and records, runs the turn while
 //! every event is recorded before it is shown, and saves the result.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 
@@ -225,6 +226,7 @@ impl RunExecution {
             stop: stop.graceful,
             replay: request.replay,
             recorded_conversations: beginning.recorded_conversations,
+            additions: BTreeMap::new(),
             recorded_conclusion: beginning.recorded_conclusion,
         };
         let interrupted = beginning.interrupted_requests.into_iter();

@@ -28,11 +28,13 @@ pub mod memory;
 mod run_notices;
 pub mod team;
 pub mod overlays;
+mod preparation;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -99,6 +101,8 @@ pub struct PreparedTurn {
     pub replay: Option<ReplayInput>,
     /// The recorded parts of the conversations, in a resumed run.
     pub recorded_conversations: RecordedConversations,
+    /// What a model has written for single agents before the first round, after their task.
+    pub additions: BTreeMap<AgentNumber, String>,
     /// The recorded conclusion, if only the end of the turn was missing.
     pub recorded_conclusion: Option<RecordedConclusion>,
 }
@@ -235,7 +239,7 @@ impl PreparedTurn {
         }
         let participants = tokio::select! {
             biased;
-            begun = self.participants(task) => begun?,
+            begun = self.begin_coordination(task) => begun?,
             over = patience.wait() => {
                 self.emit(RunEvent::CoordinationStopped { status: over.exit_status() }).await;
                 return Ok(CoordinationResult::without_answers(CoordinationEnd::Over(over)));
@@ -301,12 +305,19 @@ impl PreparedTurn {
         Ok(coordinated)
     }
 
+    /// Prepares the first attempt, and returns the members with their conversations started.
+    async fn begin_coordination(&mut self, task: &str) -> Result<Vec<Participant>> {
+        self.prepare().boxed().await?;
+        self.participants(task).await
+    }
+
     /// Returns the members with their conversations started.
     async fn participants(&self, task: &str) -> Result<Vec<Participant>> {
         let mut participants = Vec::new();
         for member in &self.team.members {
             let line = self.model_connection(&member.id, Phase::Coordination)?;
-            participants.push(self.team.participant(member, task, line).await?);
+            let task = self.first_message(member.number, task);
+            participants.push(self.team.participant(member, &task, line).await?);
         }
         Ok(participants)
     }

@@ -158,6 +158,17 @@ impl RecordedConversations {
         Self(Mutex::new(by_agent))
     }
 
+    /// Returns the subagents that the call `call_id` started in the next conversation of `agent`.
+    pub fn subagents_of_next(&self, agent: &AgentId, call_id: &str) -> Vec<RecordedSubagent> {
+        let by_agent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = by_agent.get(agent).and_then(VecDeque::front);
+        let subagents = next.into_iter().flat_map(|(_, memory)| &memory.subagents);
+        subagents
+            .filter(|subagent| subagent.call_id == call_id)
+            .cloned()
+            .collect()
+    }
+
     /// Returns the recorded part of the next conversation of `agent` in `phase`; `None` if it never
     /// began.
     pub fn take(&self, agent: &AgentId, phase: Phase) -> Option<RecordedConversation> {

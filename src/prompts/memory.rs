@@ -72,3 +72,16 @@ pub(super) fn describe_memory(
         }
     }
 }
+
+/// Appends where an agent with a workspace notes how it checked its answer.
+pub(super) fn describe_verification_note(out: &mut String, workspace: Option<&str>) {
+    if let Some(workspace) = workspace {
+        let _ = writeln!(
+            out,
+            "Before you hand in, write to {}/memory/short_term/verification_latest.md, with the front \
+             matter `name` and `description`, how you checked your answer, so that others can repeat \
+             it: the commands, their results, and what is unchecked.",
+            escape_name(workspace)
+        );
+    }
+}

@@ -10,6 +10,8 @@ pub mod untrusted_text;
 pub mod project_instructions;
 pub mod skills;
 pub mod memory;
+pub mod preparation;
+mod rounds;
 pub mod external_agents;
 pub mod images;
 pub mod fetched_pages;
@@ -24,14 +26,16 @@ use std::sync::Arc;
 use crate::ballot::BallotRefusal;
 use crate::check_results::CheckResults;
 use crate::config::checks::CheckConfig;
+use crate::config::round_guidance::{NotesTiming, RoundGuidance};
 use crate::config::{PlanningMode, VotingSensitivity};
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
 use crate::prompts::checks::{announce_checks, describe_check_results};
 use crate::prompts::commands::{CommandAccess, describe_commands};
-use crate::prompts::memory::{MemoryPrompt, describe_memory};
+use crate::prompts::memory::{MemoryPrompt, describe_memory, describe_verification_note};
 use crate::prompts::project_instructions::{InstructionFile, describe_project_instructions};
+use crate::prompts::rounds::describe_rounds;
 use crate::prompts::skills::{SkillSummary, describe_skills};
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText, task_in_frame};
 use crate::text::{escape_name, join_with_commas, list_names};
@@ -83,6 +87,8 @@ pub struct SystemPromptInput<'a> {
     pub memory: Option<&'a MemoryPrompt>,
     /// Whether it is asked to make one file of those that all agents left, as the final agent.
     pub merges_files: bool,
+    /// How it is asked to work within a round.
+    pub rounds: RoundGuidance,
 }
 
 /// The kind of output that an agent can create in its workspace.
@@ -163,8 +169,14 @@ pub fn coordination_system(standing: &SystemPromptInput<'_>) -> String {
                        effects outside your workspace to the final phase.";
         let _ = writeln!(out, "{}", instruction.as_deref().unwrap_or(default));
     }
+    let workspace = note_workspace(standing);
+    describe_rounds(&mut out, standing.rounds, workspace);
     describe_skills(&mut out, standing.skills);
-    describe_memory(&mut out, standing.memory, note_workspace(standing));
+    let is_asked = standing.rounds.notes == NotesTiming::EveryRound;
+    describe_memory(&mut out, standing.memory, workspace.filter(|_| is_asked));
+    if standing.rounds.notes == NotesTiming::VerificationsAndFinal && standing.memory.is_some() {
+        describe_verification_note(&mut out, workspace);
+    }
     describe_project_instructions(&mut out, standing.instructions);
     out
 }
@@ -412,6 +424,11 @@ pub fn plan_updated(plan: &TaskPlan) -> String {
     format!("updated: {done} of {all} done")
 }
 
+/// Answers an update of the plan whose file was not written.
+pub fn plan_file_not_written(updated: &str, reason: &str) -> String {
+    format!("{updated}; its file was not written: {}", reason.trim())
+}
+
 /// Answers a vote or an answer that comes in the final phase.
 pub fn voting_is_over() -> &'static str {
     "not counted: voting is over; present the final result as text"
@@ -556,6 +573,7 @@ mod tests {
             skills: &[],
             memory: None,
             merges_files: false,
+            rounds: RoundGuidance::default(),
         }
     }
 
@@ -610,6 +628,43 @@ mod tests {
             };
             let text = final_system(&input, &[]);
             assert_eq!(text.contains("make one file"), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn agents_are_asked_for_notes_when_the_config_says() {
+        let (planning, places) = (
+            PlanningMode::Off,
+            [DescribedPath {
+                path: "/p/w1".into(),
+                note: "workspace",
+            }],
+        );
+        let memory = MemoryPrompt {
+            directory: "/m".to_owned(),
+            notes: Vec::new(),
+            limits: String::new(),
+        };
+        for (notes, expected) in [
+            (NotesTiming::EveryRound, [true, false]),
+            (NotesTiming::VerificationsAndFinal, [false, true]),
+            (NotesTiming::Final, [false, false]),
+        ] {
+            let input = SystemPromptInput {
+                memory: Some(&memory),
+                rounds: RoundGuidance {
+                    notes,
+                    ..RoundGuidance::default()
+                },
+                ..standing(&places, &planning)
+            };
+            let text = coordination_system(&input);
+            let asked = [
+                text.contains("Notes for later sessions"),
+                text.contains("verification_latest.md"),
+            ];
+            assert_eq!(asked, expected, "{text}");
+            assert!(final_system(&input, &[]).contains("Notes for later sessions"));
         }
     }
 

@@ -23,6 +23,10 @@ pub enum TextFrame {
     ProjectInstructions,
     /// The agent's own reply in an earlier process.
     PreviousReply,
+    /// The task in a model's words.
+    Paraphrase,
+    /// What a model has written about how an agent is to work.
+    Persona,
     /// The part of a plan for one copy of a role.
     PlanPart,
     /// The answer of an attempt that was not good enough.
@@ -47,12 +51,14 @@ pub enum TextFrame {
 
 impl TextFrame {
     /// All of them.
-    pub const ALL: [TextFrame; 15] = [
+    pub const ALL: [TextFrame; 17] = [
         TextFrame::Answer,
         TextFrame::Document,
         TextFrame::Note,
         TextFrame::ProjectInstructions,
         TextFrame::PreviousReply,
+        TextFrame::Paraphrase,
+        TextFrame::Persona,
         TextFrame::PlanPart,
         TextFrame::PreviousAnswer,
         TextFrame::RestartInstructions,
@@ -73,6 +79,8 @@ impl TextFrame {
             TextFrame::Note => "earlier_note",
             TextFrame::ProjectInstructions => "project_instructions",
             TextFrame::PreviousReply => "earlier",
+            TextFrame::Paraphrase => "paraphrase",
+            TextFrame::Persona => "persona",
             TextFrame::PlanPart => "plan_part",
             TextFrame::PreviousAnswer => "previous_answer",
             TextFrame::RestartInstructions => "restart_instructions",

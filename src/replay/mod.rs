@@ -241,6 +241,7 @@ fn models(
             context_tokens: None,
             vendor_tools: BTreeMap::new(),
             media: None,
+            subagents: Arc::default(),
             rate_limiter: ModelRateLimiter::default(),
         };
         (agent, vec![model])

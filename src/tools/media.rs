@@ -21,7 +21,7 @@ impl MediaKind {
         }
     }
 
-    /// Returns the config key that enables it.
+    /// Returns the config key that enables it for the agent's own vendor.
     pub const fn key(self) -> &'static str {
         match self {
             MediaKind::Image => "enable_image_generation",

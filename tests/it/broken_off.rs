@@ -65,6 +65,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
         backend: Arc::new(backend),
         vendor_tools: std::collections::BTreeMap::new(),
         media: None,
+        subagents: Arc::default(),
         rate_limiter: ModelRateLimiter::default(),
     };
     let models = config.agents.iter();

@@ -66,6 +66,7 @@ impl Decoding {
             image_input: ImageInput::Taken,
             reasoning_echo: None,
             timeouts: ReplyTimeouts::default(),
+            subagent: None,
             fallback: Vec::new(),
         };
         let earlier = CallRequest {

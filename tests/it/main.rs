@@ -20,6 +20,7 @@ mod mention_origin;
 mod message_memory;
 mod git_settings;
 mod nested_repositories;
+mod preparation;
 mod project;
 mod project_directory;
 mod project_instructions;

@@ -17,7 +17,9 @@ const CONFIGS: &str = "MASSGEN_PEER_CONFIGS";
 const CONFIGS_COUNT: usize = 276;
 /// Findings that take nothing away from a config, by the last part of their location: what is
 /// stricter on purpose, what is done otherwise, and what is only said. `NLIP` is the form in which
-/// `MassGen` passes calls on within its own process, and `enable_tool_search` saves tokens.
+/// `MassGen` passes calls on within its own process, `enable_tool_search` and
+/// `enable_programmatic_flow` save tokens, `enable_code_based_tools` is about programs that call the
+/// tools that external agents call one by one, and `OpenAI` makes no videos any more.
 const BY_DESIGN: &[&str] = &[
     "agent_temporary_workspace",
     "allow_midstream_peer_updates_before_checklist_submit",
@@ -32,8 +34,10 @@ const BY_DESIGN: &[&str] = &[
     "command_line_execution_mode",
     "cwd",
     "defer_peer_updates_until_restart",
+    "enable_code_based_tools",
     "enable_mcp_command_line",
     "enable_nlip",
+    "enable_programmatic_flow",
     "enable_tool_search",
     "fairness_lead_cap_answers",
     "max_midstream_injections_per_round",
@@ -45,9 +49,9 @@ const BY_DESIGN: &[&str] = &[
     "skip_final_presentation",
     "snapshot_storage",
     "task",
-    "task_planning_filesystem_mode",
     "timeout",
     "tool_search_variant",
+    "video_generation_backend",
     "write_mode",
 ];
 
@@ -154,8 +158,8 @@ fn the_table_lists_every_config_once() {
     assert!(names.is_sorted() && names.len() == CONFIGS_COUNT);
     let counts = outcomes(&table);
     assert!(
-        counts[&Outcome::Runs] >= 192
-            && counts[&Outcome::Installs] >= 40
+        counts[&Outcome::Runs] >= 206
+            && counts[&Outcome::Installs] >= 44
             && counts[&Outcome::Refused] <= 12,
         "{counts:?}"
     );
@@ -183,6 +187,7 @@ fn the_shipped_configs_are_taken_as_the_table_says() {
         }
     }
     command.env("AZURE_OPENAI_ENDPOINT", "https://example.org");
+    command.env("OPENAI_API_KEY", "sk-of-the-tests");
     command.env("HOME", project.home(""));
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
@@ -359,6 +364,45 @@ fn what_massgen_considers_dangerous_needs_approval() {
     let (_, read) = run(&[agent("one", keys, &replies(&calls))], "");
     let denied: Vec<bool> = read.iter().map(|read| read.contains("denied")).collect();
     assert_eq!(denied, [true, true, true, false], "{read:#?}");
+}
+
+#[test]
+fn a_direct_server_is_called_by_the_model_and_not_by_its_programs() {
+    let project = Project::new();
+    let given = project.path("given").display().to_string();
+    let server = |name: &str| {
+        format!(
+            "{{name: {name}, command: python3, args: ['{given}/hostile.py'], side_effects: none}}"
+        )
+    };
+    let keys = format!(
+        "cwd: w\nenable_code_based_tools: true\ndirect_mcp_servers: [d]\n\
+         mcp_servers: [{}, {}]",
+        server("d"),
+        server("p")
+    );
+    let program = |name: &str| {
+        let code = format!("import workspace_tools as t\nprint(t.mcp__{name}__echo(text='hi'))\n");
+        ("execute_code", json!({ "code": code }))
+    };
+    let calls = [
+        ("mcp__d__echo", json!({"text": "hi"})),
+        ("mcp__p__echo", json!({"text": "hi"})),
+        program("d"),
+        program("p"),
+    ];
+    let agents = [agent("one", &keys, &replies(&calls))];
+    let rest = "orchestrator: {context_paths: [given]}";
+    let finished = project
+        .file("given/hostile.py", HOSTILE)
+        .file("team.yaml", team(&agents, rest))
+        .args(["--config", "team.yaml", "task"])
+        .success();
+    let read = read(&finished);
+    let works = |read: &String| read.contains("hi") && !read.contains("Error");
+    assert!(works(&read[0]) && works(&read[3]), "{read:#?}");
+    assert!(read[1].contains("do not have the tool"), "{}", read[1]);
+    assert!(read[2].contains("has no attribute"), "{}", read[2]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
+use crate::guests;
 use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::openai_wire::{call_item, completed, message_item};
 use crate::project::Project;
@@ -186,4 +187,38 @@ fn an_agent_has_images_and_speech_made_into_new_files_of_its_workspace() {
         "{stderr}"
     );
     finished.has_no(".massgen/outside.png");
+}
+
+/// The vendor that the config names is asked with its own key, for an agent that is a program too.
+#[test]
+fn an_external_agent_has_images_made_by_the_vendor_that_the_config_names() {
+    let endpoint = Endpoint::answering(play);
+    let url = format!("{}/v1", endpoint.server.url);
+    let keys = "enable_multimodal_tools: true\n      image_generation_backend: openai";
+    let call = |prompt: &str, path: &str| json!(["call", "generate_media", {"mode": "image", "prompt": prompt, "path": path}]);
+    let project = guests::project()
+        .env("OPENAI_BASE_URL", &url)
+        .env("OPENAI_API_KEY", KEY);
+    let spoken = json!(["call", "generate_media",
+        {"mode": "audio", "prompt": "Hello.", "path": "hello.mp3"}]);
+    let finished = guests::check_with(
+        project,
+        ("acp", keys),
+        &[
+            (call("a cat", "cat.png"), "wrote 17 bytes"),
+            (call("a cat", "$/outside/cat.png"), "denied"),
+            (spoken, "does not enable it"),
+        ],
+    );
+    assert_eq!(endpoint.server.requests().len(), 1);
+    let cat = finished.project().path("w1/cat.png");
+    assert_eq!(std::fs::read(cat).unwrap(), IMAGE);
+    // Without the key, the agent has no such tool, and a line says why.
+    let listed = [
+        (json!(["tools"]), "new_answer"),
+        (call("a cat", "cat.png"), "there is no tool"),
+    ];
+    let finished = guests::check_with(guests::project(), ("acp", keys), &listed);
+    let stderr = finished.stderr();
+    assert!(stderr.contains("`OPENAI_API_KEY` is not set"), "{stderr}");
 }

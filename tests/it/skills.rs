@@ -304,3 +304,43 @@ fn skills_are_listed_and_shown() {
         unknown.stderr()
     );
 }
+
+#[test]
+fn a_skill_that_a_winner_leaves_is_offered_to_later_sessions_here() {
+    let content = skill("name: counting\ndescription: HOW TO COUNT");
+    let call = serde_json::json!({"path": "tasks/evolving_skill/SKILL.md", "content": content});
+    let replies = format!(
+        "- when: {{system: \"HOW TO COUNT\"}}\n  calls: [{{name: new_answer, arguments: {{content: \
+         again}}}}]\n- when: {{last: \"</task>\", system: \"evolving_skill\"}}\n  calls: [{{name: write_file, \
+         arguments: {call}}}]\n- calls: [{{name: new_answer, arguments: {{content: first}}}}]\n"
+    );
+    let keys =
+        "orchestrator:\n  coordination: {use_skills: true, load_previous_session_skills: true}\n";
+    let words = ["--config", "team.yaml", "--output-format", "json", "task"];
+    let first = Project::new()
+        .file("team.yaml", team(&[agent("a", "cwd: w", &replies)], keys))
+        .args(words)
+        .success();
+    assert!(
+        first.stdout().contains("\"answer\":\"first\""),
+        "{}",
+        first.stdout()
+    );
+    let second = first.then(words).success();
+    assert!(
+        second.stdout().contains("\"answer\":\"again\""),
+        "{}",
+        second.stdout()
+    );
+    let off = keys.replace(
+        "load_previous_session_skills: true",
+        "enable_subagents: false",
+    );
+    let team = team(&[agent("a", "cwd: w", &replies)], &off);
+    let third = second.then(words).file("team.yaml", team).success();
+    assert!(
+        third.stdout().contains("\"answer\":\"first\""),
+        "{}",
+        third.stdout()
+    );
+}

@@ -17,6 +17,7 @@ use massgen::tools::arguments::SUBAGENT_TASKS_MAX;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::guests;
 use crate::project::{Finished, Project, events};
 use crate::resume::{Whole, describe_output, events as logged, massgen};
 use crate::scripted_team::{agent, answers, team};
@@ -632,4 +633,58 @@ fn a_subagent_that_is_cancelled_with_its_run_resumes_with_it() {
     assert_eq!(of_type("subagent_started").count(), 1, "{note}");
     // The first reply is not requested again.
     assert_eq!(inner_events("replied"), 2, "{note}");
+}
+
+/// Returns the keys of a team whose subagents have a scripted model of their own.
+fn own_model(replies: &str) -> String {
+    format!(
+        "orchestrator:\n  coordination:\n    enable_subagents: true\n    subagent_orchestrator:\n      \
+         enabled: true\n      agents:\n        - backend: {{type: scripted, replies: [{replies}]}}\n"
+    )
+}
+
+#[test]
+fn subagents_have_the_model_that_the_config_names_for_them() {
+    let lead = r#"
+- when: {last: "</task>"}
+  calls: [{name: spawn_subagents, arguments: {tasks: [{id: other, task: "say who you are"}]}}]
+- when: {last: "I am the other model"}
+  calls: [{name: new_answer, arguments: {content: "they have their own"}}]
+"#;
+    let rest =
+        own_model("{usage: {input_tokens: 100, output_tokens: 3}, text: I am the other model}");
+    let finished = Project::new()
+        .config(&team(&[agent("a", "cwd: a", lead)], &rest))
+        .args(["--output-format", "json", "go"])
+        .success();
+    let result: Value = serde_json::from_str(finished.stdout()).unwrap();
+    assert_eq!(result["answer"], "they have their own", "{result}");
+    assert_eq!(
+        result["usage"]["by_agent"]["a"]["input_tokens"], 100,
+        "{result}"
+    );
+    finished.then(["replay", "last"]).success();
+}
+
+#[test]
+fn an_external_agent_has_subagents_with_a_model_of_their_own() {
+    let write = r#"{when: {last: "</task>"}, calls: [{name: write_file, arguments: {path: "a.txt", content: "x"}},
+      {name: write_file, arguments: {path: "../../b.txt", content: "x"}}]}, {text: "it is written"}"#;
+    let call = json!(["call", "spawn_subagents", {"tasks": [{"id": "other", "task": "write"}]}]);
+    let table = json!([
+        {"when": crate::scripted_team::FINAL, "do": [["say", "presented"]]},
+        {"when": "", "do": [call, ["call", "new_answer", {"content": "done"}]]},
+    ]);
+    let keys = own_model(write).replace("coordination:", "context_paths: [given]\n  coordination:");
+    let project = guests::project();
+    let (project, one) = guests::guest(project, ("one", "acp"), "cwd: $/w1", &table);
+    let finished = project
+        .file("team.yaml", team(&[one], &keys))
+        .args(["--config", "team.yaml", "task"])
+        .success();
+    let said = guests::said(&finished, "one");
+    assert!(said[0].contains("it is written"), "{said:#?}");
+    finished
+        .has_file("w1/.subagents/other/a.txt", "x")
+        .has_no("w1/b.txt");
 }

@@ -90,6 +90,38 @@ fn a_plan_is_shown_and_recorded_with_the_answer() {
 }
 
 #[test]
+fn a_plan_is_written_to_the_workspace_if_the_config_says_so() {
+    let plan = |status: &str| json!([step("read the files", status)]);
+    let keys = PLANNING.replace(
+        "max_tasks",
+        "task_planning_filesystem_mode: true, max_tasks",
+    );
+    let file = "w/tasks/plan.json";
+    let project = |rules: &str| {
+        let project = Project::new().dir("w");
+        let own = format!("cwd: {}\n{rules}", project.path("w").display());
+        let agents = [agent(
+            "ann",
+            &own,
+            &plans(&[plan("pending"), plan("completed")]),
+        )];
+        let project = project.file("team.yaml", team(&agents, &keys));
+        project.args(["--config", "team.yaml", "go"])
+    };
+    let finished = project("").success();
+    let written = fs::read_to_string(finished.project().path(file)).unwrap();
+    let written: Value = serde_json::from_str(&written).unwrap();
+    let task = json!({"id": "1", "description": "read the files", "status": "completed"});
+    assert_eq!(written, json!({ "tasks": [task] }));
+    // A plan counts although a rule closes its file.
+    let finished = project("permissions: {deny: ['write_file(tasks/**)']}").success();
+    let finished = finished.has_no(file);
+    let results = results(&finished);
+    let is_said = |result: &String| result.contains("1 done; its file was not written: ");
+    assert!(results.iter().all(is_said), "{results:#?}");
+}
+
+#[test]
 fn plans_are_off_unless_the_config_turns_them_on_and_are_bounded() {
     #[track_caller]
     fn check(entries: Value, rest: &str, expected: &str) {

@@ -185,6 +185,7 @@ pub(super) fn open_session(
             socket: relay.socket().clone(),
             directories: lodging.open_directories(),
             model: seated.config.model.clone(),
+            reasoning: seated.config.reasoning.clone(),
         },
         socket_server: relay,
         protocol: seated.protocol(),

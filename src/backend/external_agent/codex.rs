@@ -28,6 +28,13 @@ impl AgentProtocol for CodexProtocol {
         let words = around.relay_arguments();
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         let server = format!("mcp_servers.{SERVER}");
+        let reasoning = [
+            ("model_reasoning_effort", &around.reasoning.effort),
+            ("model_reasoning_summary", &around.reasoning.summary),
+        ];
+        let reasoning = reasoning
+            .into_iter()
+            .filter_map(|(key, value)| Some(format!("{key}={}", quoted(value.as_deref()?))));
         let set = [
             format!("{server}.command={}", quoted(&around.massgen.to_string())),
             format!("{server}.args=[{}]", words.join(",")),
@@ -42,7 +49,7 @@ impl AgentProtocol for CodexProtocol {
         ]
         .map(str::to_owned)
         .into();
-        for set in set {
+        for set in set.into_iter().chain(reasoning) {
             arguments.extend(["-c".to_owned(), set]);
         }
         if let Some(model) = &around.model {

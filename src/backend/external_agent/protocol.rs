@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::backend::NativeToolCall;
+use crate::config::external_agents::AgentReasoning;
 use crate::path::AbsPath;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
@@ -49,6 +50,8 @@ pub(super) struct LaunchContext {
     pub(super) directories: Vec<AbsPath>,
     /// The model that it is to use, if any.
     pub(super) model: Option<String>,
+    /// How that model is told to reason.
+    pub(super) reasoning: AgentReasoning,
 }
 
 impl LaunchContext {

@@ -8,6 +8,7 @@ use crate::backend::external_agent::codex::CodexProtocol;
 use crate::backend::external_agent::protocol::{
     AgentEvent, AgentProtocol, AgentRequest, ExternalAgentError, LaunchContext, is_massgen_tool,
 };
+use crate::config::external_agents::AgentReasoning;
 use crate::path::AbsPath;
 use crate::spending::TokenUsage;
 use crate::tools::external_tools::ExternalToolAction;
@@ -20,6 +21,10 @@ fn around() -> LaunchContext {
         socket: path("/r/relay"),
         directories: vec![path("/p"), path("/a,b")],
         model: Some("m".to_owned()),
+        reasoning: AgentReasoning {
+            effort: Some("high".to_owned()),
+            summary: None,
+        },
     }
 }
 
@@ -709,6 +714,8 @@ fn codex_goes_on_with_its_thread() {
     let resumes =
         |codex: &CodexProtocol| codex.launch(&around()).arguments.contains(&"th".to_owned());
     assert!(!resumes(&codex));
+    let arguments = codex.launch(&around()).arguments;
+    assert!(arguments.contains(&"model_reasoning_effort=\"high\"".to_owned()));
     let started = json!({"type": "thread.started", "thread_id": "th"});
     assert_eq!(hear(&mut codex, &started), Ok(Vec::new()));
     assert!(resumes(&codex));

@@ -25,7 +25,7 @@ use crate::prompts::external_agents::{HANDED_IN, HAS_DECIDED};
 use crate::spending::TokenUsage;
 use crate::tools::request::CallRequest;
 use crate::tools::served::is_served_name;
-use crate::tools::spec::ToolOffer;
+use crate::tools::spec::{MEDIA, SUBAGENTS, ToolOffer};
 use crate::tools::task_plan::TaskPlan;
 use crate::tools::workflow::{COORDINATION, EVALUATION};
 
@@ -443,7 +443,8 @@ fn usage_event(heard: &AgentEvent) -> Option<ReplyEvent> {
 /// Returns whether a tool is offered to external agents: they have their own tools for files and
 /// commands.
 fn is_offered_to_agent(name: &str) -> bool {
-    is_decision(name) || is_served_name(name)
+    let mut of_massgen = MEDIA.iter().chain(SUBAGENTS);
+    is_decision(name) || is_served_name(name) || of_massgen.any(|tool| tool.name == name)
 }
 
 fn is_decision(name: &str) -> bool {

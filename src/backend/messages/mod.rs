@@ -16,6 +16,7 @@ mod content;
 mod decoder;
 mod parameters;
 mod request;
+mod strict_tools;
 
 /// Messages codec of one model.
 #[derive(Debug)]

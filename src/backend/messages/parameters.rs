@@ -11,7 +11,7 @@ const MAX_TOKENS_DEFAULT: u32 = 32_000;
 /// Keys that a config cannot set: the conversation depends on them.
 const OURS: &[&str] = &["model", "messages", "system", "tools", "stream"];
 /// Keys that are not parameters of the API; each is read where it is needed.
-const SWITCHES: &[&str] = &[CACHING, CACHE_TTL, WEB_SEARCH, CODE_EXECUTION];
+const SWITCHES: &[&str] = &[CACHING, CACHE_TTL, WEB_SEARCH, CODE_EXECUTION, STRICT_TOOLS];
 /// Key that enables the vendor's prompt cache.
 const CACHING: &str = "prompt_caching";
 /// Key that sets the lifetime of cache entries: `5m`, which is the default, or `1h`.
@@ -20,6 +20,8 @@ const CACHE_TTL: &str = "cache_ttl";
 const WEB_SEARCH: &str = "enable_web_search";
 /// Key that allows the model to run programs on the vendor's servers.
 const CODE_EXECUTION: &str = "enable_code_execution";
+/// Key that makes arguments conform to the schemas of tools.
+const STRICT_TOOLS: &str = "enable_strict_tool_use";
 /// Keys that have another name in this API; a config may use either.
 const RENAMED: &[&str] = &[
     "max_completion_tokens",
@@ -39,6 +41,8 @@ pub(super) struct MessagesParameters {
     pub(super) server_tools: Vec<Value>,
     /// The value of the mark at the end of content to be cached, if there is to be one.
     pub(super) cache: Option<Value>,
+    /// Whether the user's tools are strict.
+    pub(super) has_strict_tools: bool,
 }
 
 impl MessagesParameters {
@@ -62,6 +66,7 @@ impl MessagesParameters {
             parameters,
             server_tools: server_tools(config),
             cache: cache_control(config),
+            has_strict_tools: config.get(STRICT_TOOLS) == Some(&Value::Bool(true)),
         }
     }
 }

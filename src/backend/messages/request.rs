@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::backend::ModelRequest;
 use crate::backend::conversation::ChatMessage;
 use crate::backend::messages::parameters::MessagesParameters;
+use crate::backend::messages::strict_tools::StrictToolLimits;
 use crate::tools::image::ModelImage;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
@@ -24,7 +25,11 @@ pub(super) fn request_body(
     settings: &MessagesParameters,
     request: &ModelRequest<'_>,
 ) -> Map<String, Value> {
-    let ours = request.tools.iter().map(encode_tool);
+    let mut strict = settings.has_strict_tools.then(StrictToolLimits::default);
+    let ours = request.tools.iter().map(|offer| {
+        let schema = strict.as_mut().and_then(|left| left.strict_schema(offer));
+        encode_tool(offer, schema)
+    });
     let tools: Vec<Value> = ours.chain(settings.server_tools.iter().cloned()).collect();
     let mut frame = Map::new();
     frame.insert("model".to_owned(), json!(model));
@@ -47,12 +52,18 @@ pub(super) fn request_body(
     frame
 }
 
-fn encode_tool(offer: &ToolOffer) -> Value {
-    json!({
+/// Encodes a tool, which is strict if it has a schema for that.
+fn encode_tool(offer: &ToolOffer, strict_schema: Option<Value>) -> Value {
+    let is_strict = strict_schema.is_some();
+    let mut tool = json!({
         "name": offer.name,
         "description": offer.description,
-        "input_schema": offer.parameters,
-    })
+        "input_schema": strict_schema.unwrap_or_else(|| offer.parameters.clone()),
+    });
+    if is_strict && let Some(tool) = tool.as_object_mut() {
+        tool.insert("strict".to_owned(), Value::Bool(true));
+    }
+    tool
 }
 
 /// Returns one element for each reply, and one for all messages to the model between two replies. A

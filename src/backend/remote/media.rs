@@ -1,6 +1,6 @@
 //! Has OpenAI make images and speech: <https://platform.openai.com/docs/api-reference/images/create>,
 //! <https://platform.openai.com/docs/api-reference/audio/createSpeech>. The request goes to the
-//! endpoint of the agent's model, with its key.
+//! endpoint of the agent's model, with its key, or to that of a vendor that the config names.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +22,7 @@ use crate::backend::remote::reply::{ReplyLimits, collect_body, limited_body, wai
 use crate::backend::{Backend, BackendError, ModelRequest, ReplyEvent, ReplyStream};
 use crate::config::BackendConfig;
 use crate::config::pricing_vendor::model_query;
+use crate::config::vendors::Vendor;
 use crate::error::Result;
 use crate::event::StopReason;
 use crate::spending::price::ModelPrice;
@@ -86,6 +87,8 @@ impl MediaClient {
         if media.image.is_none() && media.audio.is_none() {
             return Ok(None);
         }
+        let of_vendor = media.vendor.map(|vendor| vendor_config(config, vendor));
+        let config = of_vendor.as_ref().unwrap_or(config);
         let model = |name: &String| {
             let config = BackendConfig {
                 model: name.clone(),
@@ -169,6 +172,21 @@ impl MediaClient {
             return Err(faults.too_long("a file", RESPONSE_BYTES_MAX));
         }
         Ok(body)
+    }
+}
+
+/// Returns the config of another vendor's models: at that vendor's endpoint, with the key in its
+/// variable, and nothing that was meant for the agent's model.
+fn vendor_config(agent: &BackendConfig, vendor: &'static Vendor) -> BackendConfig {
+    BackendConfig {
+        vendor,
+        base_url: None,
+        api_key: None,
+        parameters: Map::new(),
+        external_agent: None,
+        script: None,
+        fallback: Vec::new(),
+        ..agent.clone()
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct EndpointQuery {
 pub(crate) fn endpoint_queries(config: &Config, around: ConnectContext<'_>) -> Vec<EndpointQuery> {
     let agents = config.agents.iter();
     let models = agents.flat_map(|agent| {
-        let models = agent.backend.with_fallbacks();
+        let models = agent.backend.with_subagent();
         models.map(move |model| (agent.id.as_str(), model))
     });
     let question = |(agent, model): (&str, &BackendConfig)| {

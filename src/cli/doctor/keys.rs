@@ -78,7 +78,7 @@ fn backend_credentials(
 ) -> Result<Vec<String>> {
     let means = |around: ConnectContext<'_>| {
         connect(backend, around)?;
-        let models = backend.with_fallbacks();
+        let models = backend.with_subagent();
         models
             .map(|model| model_credentials(model, completed, around))
             .collect()

@@ -52,6 +52,7 @@ impl ConfigChecker<'_> {
             path: String::new(),
         };
         self.is_pipeline = root.get(&root::WORKFLOW).is_some();
+        self.media = self.team_media(&root);
         let mut orchestrator = self.orchestrator(&root);
         self.add_memory(&root, &mut orchestrator);
         let holders = [Some(root.clone()), root.section(&root::ORCHESTRATOR)];
@@ -66,7 +67,11 @@ impl ConfigChecker<'_> {
             servers: &servers,
             steps_per_round_max: steps_per_round(&root).unwrap_or(STEPS_PER_ROUND_DEFAULT),
         };
-        let agents = self.agents(&root, shared);
+        let subagent = self.subagent_model(&root);
+        let mut agents = self.agents(&root, shared);
+        for agent in agents.iter_mut().flatten() {
+            agent.backend.subagent = subagent.clone().map(Box::new);
+        }
         let of_all: Vec<Arc<ServerConfig>> = match &agents {
             Some(agents) => agents
                 .iter()
@@ -78,6 +83,7 @@ impl ConfigChecker<'_> {
         self.warn_unmatched_rules(&holders, &of_all);
         let limits = self.limits(&root);
         let agents = agents?;
+        orchestrator.preparation.paraphrases = self.paraphrases(&root, &agents);
         self.separate_storage(&root, &mut orchestrator, &agents);
         let workflow = self.workflow(&root, &agents);
         let config = Config {

@@ -10,7 +10,7 @@ use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::backend::BACKEND;
 use crate::config::keys::fallback::FALLBACK;
-use crate::config::keys::shape::{Flag, Integer, Text};
+use crate::config::keys::shape::Integer;
 use crate::config::keys::{ConfigKey, ServedKey, backend, nearest, rate_limits, root};
 use crate::config::rates::RateLimit;
 use crate::config::vendors::{self, ImageInput, ReasoningEcho, VENDORS, Vendor, VendorConnection};
@@ -50,6 +50,7 @@ impl ConfigChecker<'_> {
             image_input: image_input(view, known),
             reasoning_echo: reasoning_echo(view),
             timeouts: reply_timeouts(view, vendor),
+            subagent: None,
             fallback: Vec::new(),
         };
         if let VendorConnection::ExternalAgent(tongue) = vendor.connection {
@@ -59,41 +60,6 @@ impl ConfigChecker<'_> {
         self.refuse_external_agent_keys(view);
         backend.fallback = self.fallback(view, &backend)?;
         Some(backend)
-    }
-
-    /// Returns the models that make media for the agent. Warns about a vendor that has none.
-    fn media(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> MediaModels {
-        let mut model = |enabled: &ServedKey<Flag>, named: &ServedKey<Text>, default: &str| {
-            if view.flag(enabled) != Some(true) {
-                return None;
-            }
-            if !vendor.makes_media() {
-                let name = enabled.name();
-                let message = format!(
-                    "`{name}` has no effect for `{}`: only models of `openai` make media here",
-                    vendor.name
-                );
-                let warning = Diagnostic::warning(view.key_path(enabled), message);
-                self.findings
-                    .push(warning.with_span(view.key_span(enabled)));
-                return None;
-            }
-            let name = view.text(named).map(|text| text.written.trim().to_owned());
-            let name = name.filter(|name| !name.is_empty());
-            Some(name.unwrap_or_else(|| default.to_owned()))
-        };
-        MediaModels {
-            image: model(
-                &backend::ENABLE_IMAGE_GENERATION,
-                &backend::IMAGE_GENERATION_MODEL,
-                backend::IMAGE_MODEL_DEFAULT,
-            ),
-            audio: model(
-                &backend::ENABLE_AUDIO_GENERATION,
-                &backend::AUDIO_GENERATION_MODEL,
-                backend::AUDIO_MODEL_DEFAULT,
-            ),
-        }
     }
 
     /// Builds the fallback models of `first`.
@@ -163,6 +129,7 @@ impl ConfigChecker<'_> {
             image_input: image_input(view, known),
             reasoning_echo: reasoning_echo(view).or(first.reasoning_echo.filter(|_| is_same)),
             timeouts: first.timeouts,
+            subagent: None,
             fallback: Vec::new(),
         })
     }

@@ -23,7 +23,9 @@ use crate::config::yaml::{YamlNode, YamlValue};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::tools::served::offer::{FULL_NAME_BYTES_MAX, clean_tool_schema};
-use crate::tools::served::{CUSTOM_PREFIX, OutsideEffects, ServerName, ServerRules, ToolNaming};
+use crate::tools::served::{
+    CUSTOM_PREFIX, OutsideEffects, ServerName, ServerRules, ToolCaller, ToolNaming,
+};
 
 /// The maximum number of entries of `custom_tools` and of `tools`, and of functions of an entry.
 const TOOLS_MAX: usize = 64;
@@ -148,6 +150,7 @@ impl ConfigChecker<'_> {
                 content: Vec::new(),
                 outside,
                 harmless: Vec::new(),
+                caller: ToolCaller::Programs,
             },
             link: ServerTransport::Program(ServerProgram {
                 package: None,

@@ -11,7 +11,9 @@ use crate::config::check::commands::external_agent_commands;
 use crate::config::check::mapping_view::MappingView;
 use crate::config::command_line::{CommandLineConfig, EnvVariable};
 use crate::config::diagnostic::Diagnostic;
-use crate::config::external_agents::{ExternalAgentConfig, ExternalAgentKind, find_kind};
+use crate::config::external_agents::{
+    AgentReasoning, ExternalAgentConfig, ExternalAgentKind, find_kind,
+};
 use crate::config::keys::{ConfigKey, backend, commands, docker};
 use crate::config::vendors::AgentProtocolKind;
 use crate::permissions::domains::DomainPattern;
@@ -64,7 +66,10 @@ impl ConfigChecker<'_> {
                 &commands::ENABLED,
                 "the external agent runs its own commands",
             ),
-            (&commands::CODE, "the external agent has its own tools"),
+            (
+                &commands::CODE,
+                "the external agent calls the tools of its servers one by one",
+            ),
             (
                 &backend::FALLBACK,
                 "an external agent has no fallback model",
@@ -111,6 +116,7 @@ impl ConfigChecker<'_> {
                 .package
                 .filter(|_| view.get(&backend::COMMAND).is_none()),
             model: own_model.then(|| backend.model.clone()),
+            reasoning: AgentReasoning::from_parameters(&backend.parameters),
             sandbox: held,
         })
     }

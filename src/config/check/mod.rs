@@ -3,6 +3,7 @@
 
 use crate::config::check::agents::is_external_agent;
 use crate::config::check::mapping_view::MappingView;
+use crate::config::check::media::TeamMedia;
 use crate::config::diagnostic::{Diagnostic, Severity};
 use crate::config::found_config::RestrictedUse;
 use crate::config::keys;
@@ -24,13 +25,16 @@ mod expand;
 mod found_config;
 mod external_agents;
 mod limits;
+mod media;
 mod models;
 mod orchestrator;
 mod overlap;
 mod parameters;
 mod paths;
 mod permissions;
+mod preparation;
 mod servers;
+mod subagent_model;
 mod unmatched_rules;
 mod mapping_view;
 mod key_walk;
@@ -101,6 +105,8 @@ struct ConfigChecker<'a> {
     context: &'a ConfigContext<'a>,
     /// Whether a pipeline decides where agents work, so that they need no `cwd`.
     is_pipeline: bool,
+    /// What is said about media for all agents.
+    media: TeamMedia,
     findings: DiagnosticList,
 }
 
@@ -165,6 +171,7 @@ impl<'a> ConfigChecker<'a> {
             origin,
             context,
             is_pipeline: false,
+            media: TeamMedia::default(),
             findings: DiagnosticList::default(),
         }
     }

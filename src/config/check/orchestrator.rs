@@ -3,10 +3,12 @@
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::keys::shape::{Integer, Text};
+use crate::config::keys::preparation::CRITERIA_MAX;
+use crate::config::keys::shape::{Flag, Integer, Text};
 use crate::config::keys::{
     ServedKey, coordination, criteria, memory, orchestrator, root, timeout_settings,
 };
+use crate::config::round_guidance::{NotesTiming, RoundGuidance};
 use crate::config::skills::SkillsConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::yaml::YamlValue;
@@ -20,8 +22,6 @@ use crate::text::single_line;
 const CHECKLIST: &str = "checklist_gated";
 /// The default of `voting_threshold`, as in MassGen.
 const THRESHOLD_DEFAULT: u8 = 5;
-/// The maximum number of criteria; every vote has a score for each.
-const CRITERIA_MAX: usize = 16;
 /// The maximum length of a criterion, in characters.
 const CRITERION_CHARS_MAX: usize = 1_000;
 /// The criteria of a config that names none.
@@ -100,6 +100,8 @@ impl ConfigChecker<'_> {
                 .and_then(|view| view.flag(&coordination::ENABLE_MEMORY_FILESYSTEM_MODE))
                 .unwrap_or(default.keeps_memory),
             subagents: subagents(&view),
+            rounds: rounds(&view),
+            preparation: self.preparation(&view),
         }
     }
 
@@ -127,14 +129,18 @@ impl ConfigChecker<'_> {
     }
 
     /// Returns where skills are looked for: nowhere unless `use_skills` is set.
-    fn skills(&mut self, view: &MappingView<'_>) -> SkillsConfig {
-        let Some(view) = view.section(&orchestrator::COORDINATION) else {
+    fn skills(&mut self, orchestrator: &MappingView<'_>) -> SkillsConfig {
+        let Some(view) = orchestrator.section(&orchestrator::COORDINATION) else {
             return SkillsConfig::default();
         };
         let named = view.text(&coordination::SKILLS_DIRECTORY);
+        let named = named.or_else(|| orchestrator.text(&coordination::SKILLS_DIRECTORY));
         let named = named.and_then(|text| self.path(&text));
         match view.flag(&coordination::USE_SKILLS) {
-            Some(true) => SkillsConfig::new(named, self.context.base, self.context.home),
+            Some(true) => SkillsConfig {
+                from_sessions: view.flag(&coordination::LOAD_PREVIOUS_SESSION_SKILLS) == Some(true),
+                ..SkillsConfig::new(named, self.context.base, self.context.home)
+            },
             _ => SkillsConfig::default(),
         }
     }
@@ -245,6 +251,7 @@ fn task_planning(view: &MappingView<'_>) -> TaskPlanning {
     match view.flag(&coordination::ENABLE_AGENT_TASK_PLANNING) {
         Some(true) => TaskPlanning::On {
             entries_max: entries_max.unwrap_or(PLAN_ENTRIES_DEFAULT),
+            writes_file: view.flag(&coordination::TASK_PLANNING_FILES) == Some(true),
         },
         _ => TaskPlanning::Off,
     }
@@ -261,6 +268,29 @@ fn subagents(view: &MappingView<'_>) -> Option<SubagentsConfig> {
         timeout_seconds: seconds.unwrap_or(default.timeout_seconds),
         concurrent_max: at_once.unwrap_or(default.concurrent_max),
     })
+}
+
+fn rounds(view: &MappingView<'_>) -> RoundGuidance {
+    let Some(view) = view.section(&orchestrator::COORDINATION) else {
+        return RoundGuidance::default();
+    };
+    let is_set = |key: &ServedKey<Flag>| view.flag(key) == Some(true);
+    RoundGuidance {
+        keeps_decisions: is_set(&coordination::ENABLE_CHANGEDOC),
+        submits_early: is_set(&coordination::FAST_ITERATION_MODE),
+        verifications_max: count(&view, &coordination::MAX_VERIFICATIONS_PER_ROUND),
+        repairs_max: count(&view, &coordination::MAX_INTERNAL_FIX_LOOPS),
+        leaves_skill: is_set(&coordination::USE_SKILLS)
+            && is_set(&coordination::LOAD_PREVIOUS_SESSION_SKILLS),
+        continues_documents: is_set(&coordination::SKIP_REDUNDANT_SCAFFOLDING),
+        notes: match view.text(&coordination::LEARNING_CAPTURE_MODE) {
+            Some(mode) if mode.written == "final_only" => NotesTiming::Final,
+            Some(mode) if mode.written == "verification_and_final_only" => {
+                NotesTiming::VerificationsAndFinal
+            }
+            Some(_) | None => NotesTiming::EveryRound,
+        },
+    }
 }
 
 fn count(view: &MappingView<'_>, key: &ServedKey<Integer>) -> Option<u32> {

@@ -23,7 +23,7 @@ use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::tools::served::{
-    OutsideEffects, SERVER_NAME_BYTES_MAX, ServerName, ServerRules, ToolNaming,
+    OutsideEffects, SERVER_NAME_BYTES_MAX, ServerName, ServerRules, ToolCaller, ToolNaming,
 };
 
 /// The maximum number of servers in one list.
@@ -100,10 +100,31 @@ impl ConfigChecker<'_> {
         }
         let custom = self.custom_tool_servers(backend, &servers);
         servers.extend(custom.into_iter().map(Arc::new));
+        self.mark_direct_servers(backend, &mut servers);
         if self.has_workspace(backend) {
             return servers;
         }
         servers.into_iter().map(with_private_directory).collect()
+    }
+
+    /// Marks the servers whose tools the model calls itself although it works by programs.
+    fn mark_direct_servers(
+        &mut self,
+        backend: &MappingView<'_>,
+        servers: &mut [Arc<ServerConfig>],
+    ) {
+        for text in backend.texts(&servers::DIRECT) {
+            let mut named = servers.iter_mut();
+            match named.find(|server| server.name().as_str() == text.written) {
+                Some(server) => Arc::make_mut(server).rules.caller = ToolCaller::Model,
+                None => {
+                    let message = format!("there is no server {}", quote(text.written));
+                    let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
+                    let hint = "name one of `mcp_servers`";
+                    self.findings.push(warning.with_suggestion(hint));
+                }
+            }
+        }
     }
 
     /// Returns the servers that a mapping lists.
@@ -206,6 +227,7 @@ impl ConfigChecker<'_> {
                     OutsideEffects::Some
                 },
                 harmless: texts(&servers::TOOLS_WITHOUT_SIDE_EFFECTS),
+                caller: ToolCaller::Programs,
             },
             link: link?,
             call_seconds: entry

@@ -2,14 +2,15 @@
 
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Inside, Named};
 use crate::config::keys::found_config::PathPurpose;
+use crate::config::keys::media::MAKES_MEDIA;
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::shape::{
     self, Decimal, Flag, Integer, NodeList, Section, Text, TextList, TextOrList, Tree,
 };
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, agents, commands,
-    context_paths, custom_tools, docker, extra_body, fallback, folder_guard, hooks, permissions,
-    servers, uploads, value_rules,
+    context_paths, custom_tools, docker, extra_body, fallback, folder_guard, hooks, media,
+    permissions, servers, uploads, value_rules,
 };
 
 /// The maximum number of tokens that a request can ask for; no model produces more.
@@ -124,9 +125,6 @@ pub(crate) const IMAGE_MODEL_DEFAULT: &str = "gpt-image-1";
 
 /// The model that speaks unless the config names another.
 pub(crate) const AUDIO_MODEL_DEFAULT: &str = "gpt-4o-mini-tts";
-
-/// What a found config must not do.
-const MAKES_MEDIA: &str = "has files made by its vendor, which costs money";
 
 pub(crate) const ENABLE_IMAGE_GENERATION: ServedKey<Flag> = ServedKey::optional(
     &["enable_image_generation"],
@@ -283,6 +281,16 @@ pub static BACKEND: KeySection = KeySection {
         IMAGE_GENERATION_MODEL.row(),
         ENABLE_AUDIO_GENERATION.row(),
         AUDIO_GENERATION_MODEL.row(),
+        media::MULTIMODAL
+            .with_doc("Same as in `orchestrator`, for this agent.")
+            .row(),
+        media::IMAGE_VENDOR
+            .with_doc("Same as in `orchestrator`, for this agent.")
+            .row(),
+        media::AUDIO_VENDOR
+            .with_doc("Same as in `orchestrator`, for this agent.")
+            .row(),
+        media::VIDEO_VENDOR,
         ENABLE_FILE_GENERATION.row(),
         DEBUG_DELAY_SECONDS.row(),
         DEBUG_DELAY_AFTER_N_TOOLS.row(),
@@ -418,8 +426,16 @@ pub static BACKEND: KeySection = KeySection {
             Named("lets models use the network or run programs at their vendor"),
         )
         .with_default("false"),
+        ConfigKey::passed(
+            &["enable_strict_tool_use"],
+            ValueShape::Flag,
+            "Whether the arguments of calls of servers' and custom tools conform to the tools' schemas, \
+             for `claude`, as far as it accepts these schemas.",
+            Harmless,
+        )
+        .with_default("false"),
         ConfigKey::unserved(
-            &["enable_x_search", "enable_multimodal_tools"],
+            &["enable_x_search"],
             ValueShape::Flag,
             "the agent has massgen's own tools and none of the vendor's",
             IgnoredEffect::Cosmetic,
@@ -459,6 +475,7 @@ pub static BACKEND: KeySection = KeySection {
         docker::CREDENTIALS.row(),
         docker::PACKAGES.row(),
         servers::KEY.row(),
+        servers::DIRECT.row(),
         custom_tools::CUSTOM_TOOLS.row(),
         custom_tools::TOOLS.row(),
         custom_tools::AUTO_DISCOVER.row(),
@@ -470,19 +487,10 @@ pub static BACKEND: KeySection = KeySection {
             IgnoredEffect::Nothing,
         ),
         ConfigKey::unserved(
-            &["direct_mcp_servers"],
-            ValueShape::Any,
-            "all servers are those of `mcp_servers`",
-            IgnoredEffect::Cosmetic,
-        ),
-        ConfigKey::unserved(
             &[
                 "custom_tools_path",
                 "multimodal_config",
-                "image_generation_backend",
-                "video_generation_backend",
                 "video_generation_model",
-                "audio_generation_backend",
             ],
             ValueShape::Any,
             "the agent has massgen's own tools",
@@ -493,7 +501,6 @@ pub static BACKEND: KeySection = KeySection {
                 "enable_tool_search",
                 "tool_search_variant",
                 "enable_programmatic_flow",
-                "enable_strict_tool_use",
             ],
             ValueShape::Any,
             "the model is offered all its tools from the start, and calls them one by one",

@@ -5,6 +5,7 @@ use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::shape::{self, Decimal, Flag, Integer, NodeList, Text};
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, criteria,
+    preparation, subagent_model,
 };
 
 /// The highest limit of steps in a plan, which is also that of the tool.
@@ -69,6 +70,15 @@ pub(crate) const SKILLS_DIRECTORY: ServedKey<Text> = ServedKey::optional(
     Inside(PathPurpose::OpenedForReading),
 );
 
+pub(crate) const LOAD_PREVIOUS_SESSION_SKILLS: ServedKey<Flag> = ServedKey::optional(
+    &["load_previous_session_skills"],
+    shape::flag(),
+    "With `use_skills`, whether agents are asked to leave a skill in `tasks/evolving_skill` of their \
+     workspace, and are offered those that winners of earlier sessions here have left.",
+    Named("gives agents skills that earlier agents have written"),
+)
+.with_default("false");
+
 pub(crate) const ENABLE_MEMORY_FILESYSTEM_MODE: ServedKey<Flag> = ServedKey::optional(
     &["enable_memory_filesystem_mode"],
     shape::flag(),
@@ -94,6 +104,14 @@ pub(crate) const MAX_TASKS_PER_PLAN: ServedKey<Integer> = ServedKey::optional(
     Harmless,
 )
 .with_default("30");
+
+pub(crate) const TASK_PLANNING_FILES: ServedKey<Flag> = ServedKey::optional(
+    &["task_planning_filesystem_mode"],
+    shape::flag(),
+    "Whether a plan is written to `tasks/plan.json` in the agent's workspace at each update.",
+    Harmless,
+)
+.with_default("false");
 
 /// The longest timeout of a subagent, in seconds.
 const SUBAGENT_SECONDS_MAX: i64 = 86_400;
@@ -124,6 +142,62 @@ pub(crate) const SUBAGENT_MAX_CONCURRENT: ServedKey<Integer> = ServedKey::option
 )
 .with_default("3");
 
+/// The highest limit of checks and repairs in a round.
+const LOOPS_PER_ROUND_MAX: i64 = 100;
+
+pub(crate) const ENABLE_CHANGEDOC: ServedKey<Flag> = ServedKey::optional(
+    &["enable_changedoc"],
+    shape::flag(),
+    "Whether agents are asked to write down their decisions and the reasons in `tasks/changedoc.md` of \
+     their workspace, and to continue the document of the answer that they build on.",
+    Harmless,
+)
+.with_default("false");
+
+pub(crate) const FAST_ITERATION_MODE: ServedKey<Flag> = ServedKey::optional(
+    &["fast_iteration_mode"],
+    shape::flag(),
+    "Whether agents are asked to submit as soon as their work holds together, and to leave what could \
+     be better to the next round.",
+    Harmless,
+)
+.with_default("false");
+
+pub(crate) const MAX_VERIFICATIONS_PER_ROUND: ServedKey<Integer> = ServedKey::optional(
+    &["max_verifications_per_round"],
+    shape::integer(0, LOOPS_PER_ROUND_MAX),
+    "How often agents are asked to check their work at most in a round.",
+    Harmless,
+)
+.with_default("null");
+
+pub(crate) const MAX_INTERNAL_FIX_LOOPS: ServedKey<Integer> = ServedKey::optional(
+    &["max_internal_fix_loops"],
+    shape::integer(0, LOOPS_PER_ROUND_MAX),
+    "How often agents are asked to repair and check again at most in a round.",
+    Harmless,
+)
+.with_default("null");
+
+pub(crate) const SKIP_REDUNDANT_SCAFFOLDING: ServedKey<Flag> = ServedKey::optional(
+    &["skip_redundant_scaffolding"],
+    shape::flag(),
+    "Whether agents are asked to continue the plans and documents that are in their workspace instead \
+     of creating them again.",
+    Harmless,
+)
+.with_default("false");
+
+pub(crate) const LEARNING_CAPTURE_MODE: ServedKey<Text> = ServedKey::optional(
+    &["learning_capture_mode"],
+    shape::one_of(&["round", "verification_and_final_only", "final_only"]),
+    "When agents are asked for notes for later sessions, with `enable_memory_filesystem_mode`: in every \
+     round, or only the final agent. With `verification_and_final_only`, they note in every round how \
+     they checked their answer.",
+    Harmless,
+)
+.with_default("round");
+
 /// The rules of coordination.
 pub static COORDINATION: KeySection = KeySection {
     path: "orchestrator.coordination",
@@ -136,20 +210,24 @@ pub static COORDINATION: KeySection = KeySection {
         CHECKLIST_CRITERIA.row(),
         USE_SKILLS.row(),
         SKILLS_DIRECTORY.row(),
+        LOAD_PREVIOUS_SESSION_SKILLS.row(),
         ENABLE_MEMORY_FILESYSTEM_MODE.row(),
         ENABLE_AGENT_TASK_PLANNING.row(),
         MAX_TASKS_PER_PLAN.row(),
         COMPRESSION_TARGET_RATIO.row(),
-        ConfigKey::unserved(
-            &["task_planning_filesystem_mode"],
-            ValueShape::Flag,
-            "plans are shown and recorded with the answers, and not written to workspaces",
-            IgnoredEffect::Cosmetic,
-        )
-        .with_default("false"),
+        TASK_PLANNING_FILES.row(),
         ENABLE_SUBAGENTS.row(),
         SUBAGENT_DEFAULT_TIMEOUT.row(),
         SUBAGENT_MAX_CONCURRENT.row(),
+        subagent_model::KEY.row(),
+        ENABLE_CHANGEDOC.row(),
+        FAST_ITERATION_MODE.row(),
+        MAX_VERIFICATIONS_PER_ROUND.row(),
+        MAX_INTERNAL_FIX_LOOPS.row(),
+        SKIP_REDUNDANT_SCAFFOLDING.row(),
+        LEARNING_CAPTURE_MODE.row(),
+        preparation::PERSONAS.row(),
+        preparation::CRITERIA.row(),
         ConfigKey::unserved(
             &[
                 "subagent_min_timeout",
@@ -158,22 +236,18 @@ pub static COORDINATION: KeySection = KeySection {
                 "subagent_runtime_mode",
                 "subagent_runtime_fallback_mode",
                 "subagent_host_launch_prefix",
-                "subagent_orchestrator",
                 "subagent_types",
             ],
             ValueShape::Any,
-            "a subagent is one agent with the model of its parent, in one process with it, and the \
-             parent waits for it; `subagent_default_timeout` limits its time",
+            "a subagent is one agent in one process with its parent, and the parent waits for it; \
+             `subagent_default_timeout` limits its time",
             IgnoredEffect::Cosmetic,
         ),
         ConfigKey::unserved(
             &[
                 "background_subagents",
                 "use_two_tier_workspace",
-                "enable_changedoc",
                 "broadcast",
-                "fast_iteration_mode",
-                "skip_redundant_scaffolding",
                 "checkpoint_enabled",
                 "evolving_criteria",
                 "auto_trace_analysis",
@@ -201,10 +275,7 @@ pub static COORDINATION: KeySection = KeySection {
                 "broadcast_timeout",
                 "broadcast_wait_by_default",
                 "max_broadcasts_per_agent",
-                "learning_capture_mode",
                 "disable_final_only_round_capture_fallback",
-                "persona_generator",
-                "evaluation_criteria_generator",
                 "prompt_improver",
                 "task_decomposer",
                 "pre_collab_voting_threshold",
@@ -223,8 +294,6 @@ pub static COORDINATION: KeySection = KeySection {
                 "checkpoint_mode",
                 "checkpoint_guidance",
                 "standalone_checkpoint",
-                "max_verifications_per_round",
-                "max_internal_fix_loops",
             ],
             ValueShape::Any,
             "agents answer, see each other's answers and vote",
@@ -236,14 +305,6 @@ pub static COORDINATION: KeySection = KeySection {
             "massgen has no skills of its own: `use_skills` offers those in your directories",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
-            &["load_previous_session_skills"],
-            ValueShape::Flag,
-            "a workspace of an earlier session is no skill: copy what is to be one to \
-             `.massgen/skills`",
-            IgnoredEffect::Cosmetic,
-        )
-        .with_default("false"),
         ConfigKey::unserved(
             &["web_review"],
             ValueShape::Flag,

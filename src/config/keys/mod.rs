@@ -25,12 +25,14 @@ pub mod hook;
 pub mod hook_group;
 pub mod hooks;
 pub mod limits;
+pub mod media;
 pub mod memory;
 pub mod models;
 pub mod oauth;
 pub mod orchestrator;
 pub mod permission_rules;
 pub mod permissions;
+pub mod preparation;
 pub mod rate_limits;
 pub mod retention;
 pub mod roles;
@@ -40,6 +42,7 @@ pub mod server_security;
 pub mod servers;
 pub mod shape;
 pub mod stages;
+pub mod subagent_model;
 pub mod timeout_settings;
 pub mod ui;
 pub mod uploads;
@@ -382,6 +385,11 @@ pub static SECTIONS: &[&KeySection] = &[
     &orchestrator::ORCHESTRATOR,
     &context_paths::CONTEXT_PATH,
     &coordination::COORDINATION,
+    &subagent_model::SUBAGENT_ORCHESTRATOR,
+    &subagent_model::SUBAGENT,
+    &preparation::DSPY,
+    &preparation::PERSONA_GENERATOR,
+    &preparation::CRITERIA_GENERATOR,
     &orchestrator::TIMEOUT,
     &workflow::WORKFLOW,
     &stages::STAGE,

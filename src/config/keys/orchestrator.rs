@@ -6,7 +6,7 @@ use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::shape::{self, Flag, Integer, Section, Text};
 use crate::config::keys::{
     ConfigKey, ForeignValue, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape,
-    context_paths, coordination, hooks, permissions,
+    context_paths, coordination, hooks, media, permissions, preparation,
 };
 
 /// How demanding agents are asked to be, from the mildest.
@@ -186,12 +186,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             IgnoredEffect::Cosmetic,
         ),
         DEBUG_FINAL_ANSWER.row(),
-        ConfigKey::unserved(
-            &["dspy"],
-            ValueShape::Any,
-            "every agent is given the task as it is",
-            IgnoredEffect::Cosmetic,
-        ),
+        preparation::PARAPHRASES.row(),
         ConfigKey::unserved(
             &["docker"],
             ValueShape::Any,
@@ -282,19 +277,13 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             "agents judge without a checklist",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
-            &["skills_directory"],
-            ValueShape::Text,
-            "write it in `coordination`, next to `use_skills`",
-            IgnoredEffect::Cosmetic,
-        ),
+        coordination::SKILLS_DIRECTORY
+            .with_doc("Same as in `coordination`, which takes precedence.")
+            .row(),
         ConfigKey::unserved(
             &[
                 "interactive_mode",
                 "multimodal_config",
-                "image_generation_backend",
-                "video_generation_backend",
-                "audio_generation_backend",
                 "enable_nlip",
                 "nlip",
                 "nlip_config",
@@ -303,14 +292,10 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             "agents have massgen's own tools, and a run is one turn",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
-            &["enable_multimodal_tools"],
-            ValueShape::Flag,
-            "write `enable_image_generation` or `enable_audio_generation` in a backend of type \
-             `openai`; models that take images see those of the task and of `read_media_file`",
-            IgnoredEffect::Cosmetic,
-        )
-        .with_default("false"),
+        media::MULTIMODAL.row(),
+        media::IMAGE_VENDOR.row(),
+        media::AUDIO_VENDOR.row(),
+        media::VIDEO_VENDOR,
         ConfigKey::unserved(
             &["type", "max_turns"],
             ValueShape::Any,

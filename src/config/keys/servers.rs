@@ -18,6 +18,15 @@ pub(crate) const KEY: ServedKey<NamedSections> = ServedKey::optional(
     ByValue(value_rules::servers),
 );
 
+pub(crate) const DIRECT: ServedKey<TextList> = ServedKey::optional(
+    &["direct_mcp_servers"],
+    shape::texts(&ValueShape::Text),
+    "With `enable_code_based_tools`: the servers whose tools the model calls one by one, and not by \
+     its programs.",
+    Harmless,
+)
+.with_default("[]");
+
 pub(crate) const NAME: ServedKey<Text> = ServedKey::optional(
     &["name"],
     shape::text(),

@@ -154,6 +154,9 @@ const UNSERVED: Vendor = Vendor {
 /// The type of OpenAI's models.
 const OPENAI: &str = "openai";
 
+/// The type of programs that speak the Agent Client Protocol.
+pub(crate) const ACP: &str = "acp";
+
 /// The type of xAI's models.
 pub(crate) const GROK: &str = "grok";
 
@@ -351,9 +354,9 @@ pub static VENDORS: &[Vendor] = &[
         ..LOCAL
     },
     Vendor {
-        name: "acp",
+        name: ACP,
         connection: VendorConnection::ExternalAgent(AgentProtocolKind::Acp),
-        default_model: Some("acp"),
+        default_model: Some(ACP),
         ..LOCAL
     },
     Vendor {

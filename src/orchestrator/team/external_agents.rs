@@ -5,9 +5,10 @@ use crate::backend::AvailableModel;
 use crate::backend::external_agent::AgentLaunchSetup;
 use crate::config::AgentConfig;
 use crate::config::external_agents::ExternalAgentConfig;
+use crate::error::Result;
 use crate::orchestrator::environments::EnvironmentSpec;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
-use crate::permissions::grant::{Grant, GrantKind, Permission};
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::prompts::WorkMode;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::world::access::gate::Gate;
@@ -45,6 +46,18 @@ impl AgentTeam {
             )
         };
         unheld.map(note_about).collect()
+    }
+
+    /// Returns the models of `member` as they can be asked in `phase` without the gate of a
+    /// conversation.
+    pub(in crate::orchestrator) fn launchable_models(
+        &self,
+        member: &TeamMember,
+        phase: Phase,
+        models: Vec<AvailableModel>,
+    ) -> Result<Vec<AvailableModel>> {
+        let gate = self.gate(member, phase, None)?;
+        Ok(self.with_agent_launcher(member, gate.as_ref(), models))
     }
 
     /// Returns the models, with the sandbox of this phase set for each external agent.

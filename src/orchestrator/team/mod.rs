@@ -59,7 +59,7 @@ use crate::prompts::memory::MemoryPrompt;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::spending::ledger::BudgetLedger;
-use crate::tools::spec::{PAGES, PLANNING};
+use crate::tools::spec::PAGES;
 use crate::tools::tool_selection::names_any;
 use crate::world::access::gate::Gate;
 use crate::world::access::hook_runner::{HookRunner, HookSandbox};
@@ -169,6 +169,8 @@ pub struct AgentTeam {
     /// The messages about servers that have been emitted: servers restart for each phase, and
     /// repeat them.
     reported: Mutex<BTreeSet<String>>,
+    /// The sessions whose skills are offered, if the config says so.
+    session_skills: Option<AbsPath>,
     /// Messages about directories with skills that are not used.
     skill_notices: Vec<String>,
     /// The notes of earlier sessions, if the config keeps notes.
@@ -252,6 +254,8 @@ impl AgentTeam {
                 skills: AgentSkills::default(),
             });
         }
+        let has_session_skills = config.orchestrator.skills.from_sessions;
+        let session_skills = has_session_skills.then(|| layout.sessions.clone());
         let (config, base) = (config.clone(), base.clone());
         Ok(Self {
             members,
@@ -263,6 +267,7 @@ impl AgentTeam {
             page_fetcher: PageFetcher::default(),
             server_pool: ConnectionPool::default(),
             reported: Mutex::default(),
+            session_skills,
             skill_notices: Vec::new(),
             memory: None,
         })
@@ -552,6 +557,7 @@ impl AgentTeam {
             read_before_delete: member.config.read_before_delete,
             servers: self.servers(member, phase),
             plan_entries_max: self.plan_entries_max(member),
+            plan_file: self.plan_file(member),
             pages: self.page_access(member),
             vendor_tools: vendor_tools(&member.config),
             media: media_kinds(&member.config),
@@ -575,18 +581,6 @@ impl AgentTeam {
             hosts: hosts.clone(),
             fetcher: self.page_fetcher.clone(),
         })
-    }
-
-    /// Returns the maximum number of entries of the plan of `member`; `None` if it is offered no
-    /// tool for plans: planning is off, the tool is excluded, or the agent is an external one,
-    /// which keeps its plan itself.
-    fn plan_entries_max(&self, member: &TeamMember) -> Option<usize> {
-        let is_external = member.config.backend.external_agent.is_some();
-        let is_excluded = names_any(&member.config.tools.excluded, PLANNING);
-        let planning = self.config.orchestrator.task_planning;
-        planning
-            .entries_max()
-            .filter(|_| !is_external && !is_excluded)
     }
 
     /// Returns the gate that copies the winner's files to the user's paths, or to the overlay

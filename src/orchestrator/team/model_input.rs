@@ -11,7 +11,7 @@ use crate::config::vendors::ImageInput;
 use crate::config::{AgentConfig, SubagentsConfig};
 use crate::orchestrator::grants;
 use crate::orchestrator::team::{AgentTeam, TeamMember, external_agents};
-use crate::path::RealPath;
+use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{GrantKind, GrantScope, Phase};
 use crate::permissions::guard::FolderGuard;
@@ -30,6 +30,8 @@ use crate::tools::vendor_tool::VendorTool;
 use crate::tools::workflow::{self, VoteScoring};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 
+/// The file with an agent's plan, in its workspace.
+const PLAN_FILE: &str = "tasks/plan.json";
 /// The maximum number of domains that a description names.
 const DOMAINS_NAMED_MAX: usize = 20;
 
@@ -69,6 +71,7 @@ impl AgentTeam {
             skills: &member.skills.skills,
             memory: self.memory.as_ref(),
             merges_files: member.config.merges_files,
+            rounds: self.config.orchestrator.rounds,
         };
         match phase {
             Phase::Coordination => prompts::coordination_system(&standing),
@@ -77,6 +80,13 @@ impl AgentTeam {
                 let roots: Vec<String> = roots.iter().map(|g| g.root.to_string()).collect();
                 prompts::final_system(&standing, &roots)
             }
+        }
+    }
+
+    /// Replaces the criteria by which voters score answers, if they do.
+    pub(in crate::orchestrator) fn set_checklist_criteria(&mut self, criteria: Vec<String>) {
+        if let Some(checklist) = &mut self.config.orchestrator.checklist {
+            checklist.criteria = criteria;
         }
     }
 
@@ -181,6 +191,30 @@ impl AgentTeam {
         }
     }
 
+    /// Returns the maximum number of entries of the plan of `member`; `None` if it is offered no
+    /// tool for plans: planning is off, the tool is excluded, or the agent is an external one,
+    /// which keeps its plan itself.
+    pub(super) fn plan_entries_max(&self, member: &TeamMember) -> Option<usize> {
+        let is_external = member.config.backend.external_agent.is_some();
+        let is_excluded = names_any(&member.config.tools.excluded, PLANNING);
+        let planning = self.config.orchestrator.task_planning;
+        planning
+            .entries_max()
+            .filter(|_| !is_external && !is_excluded)
+    }
+
+    /// Returns the file in the workspace of `member` to which its plan is written, if it is.
+    pub(super) fn plan_file(&self, member: &TeamMember) -> Option<AbsPath> {
+        self.plan_entries_max(member)?;
+        let is_written = self.config.orchestrator.task_planning.writes_file();
+        let has_files = member.workspace_output() == WorkspaceOutput::Files;
+        let workspace = member
+            .workspace
+            .as_ref()
+            .filter(|_| is_written && has_files)?;
+        Some(workspace.join(PLAN_FILE))
+    }
+
     /// Returns the tools that `member` is offered in `phase`.
     pub fn tools(&self, member: &TeamMember, phase: Phase) -> Arc<[ToolOffer]> {
         let permissions = grants::permission_manager(&member.grants, phase);
@@ -264,8 +298,9 @@ pub(super) fn media_kinds(agent: &AgentConfig) -> Vec<MediaKind> {
 
 /// Returns why `member` cannot have subagents, if it cannot.
 fn subagent_obstacle(member: &TeamMember) -> Option<&'static str> {
-    if member.config.backend.external_agent.is_some() {
-        Some("it is a program of its own")
+    let backend = &member.config.backend;
+    if backend.external_agent.is_some() && backend.subagent.is_none() {
+        Some("it is a program of its own (name a model in `subagent_orchestrator`)")
     } else if member.workspace_output() != WorkspaceOutput::Files {
         Some("it has no workspace that it may write to")
     } else if !matches!(member.config.folder_guard, FolderGuard::Off) {

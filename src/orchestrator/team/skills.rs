@@ -26,9 +26,16 @@ use crate::world::access::policy::GatePolicy;
 use crate::world::exec::{self, ActionOutcome};
 use crate::world::io::files::subdirectory_names;
 use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::store::sessions;
 
 /// The file that makes a directory a skill.
 pub const SKILL_FILE: &str = "SKILL.md";
+/// The directory in a workspace in which an agent leaves a skill.
+const SESSION_SKILL: &str = "tasks/evolving_skill";
+/// Maximum number of earlier sessions that are searched.
+const SESSIONS_MAX: usize = 32;
+/// Maximum number of skills of earlier sessions.
+const SESSION_SKILLS_MAX: usize = 16;
 /// Maximum number of skills of a team.
 pub const SKILLS_MAX: usize = 64;
 /// Maximum number of subdirectories of a directory with skills.
@@ -77,6 +84,20 @@ impl SkillLocations {
             locations.add_directory(directory, base, &in_project);
         }
         Ok(locations)
+    }
+
+    /// Adds the skills that winners of earlier turns have left, newest first. Sessions that came with a
+    /// project are not believed.
+    fn add_sessions(&mut self, sessions: &AbsPath) {
+        let sessions = sessions::list(sessions).unwrap_or_default().into_iter();
+        let own = sessions.filter(|session| session.expect_own().is_ok());
+        let turns = own
+            .take(SESSIONS_MAX)
+            .flat_map(|session| session.turns().unwrap_or_default().into_iter().rev());
+        let skills = turns.filter_map(|turn| session_skill(&turn.workspace?));
+        let known: Vec<RealPath> = skills.take(SESSION_SKILLS_MAX).collect();
+        let room = SKILLS_MAX.saturating_sub(self.roots.len());
+        self.roots.extend(known.into_iter().take(room));
     }
 
     fn add_directory(
@@ -161,6 +182,19 @@ impl SkillLocations {
     }
 }
 
+/// Returns the directory of the skill in the copy of a workspace, if there is one. No symlink leads out
+/// of the copy.
+fn session_skill(workspace: &AbsPath) -> Option<RealPath> {
+    let directory = |path: &AbsPath| match locate(path) {
+        Ok(LocatedPath::Directory(directory)) => Some(directory),
+        Ok(LocatedPath::File(_) | LocatedPath::Missing(_)) | Err(_) => None,
+    };
+    let skill = workspace.join(SESSION_SKILL);
+    let (whole, root) = (directory(workspace)?, directory(&skill)?);
+    let has_file = matches!(locate(&skill.join(SKILL_FILE)), Ok(LocatedPath::File(_)));
+    (has_file && root.is_within(&whole)).then_some(root)
+}
+
 /// Returns `path` below the real path of `base`, without following symlinks below that.
 fn below_base(path: &AbsPath, base: &RealPath) -> Option<RealPath> {
     let real = base.to_abs();
@@ -192,6 +226,10 @@ fn read_skills(
         let read = read_text(&gate, &file).and_then(|text| parse_skill(&text, root, &file));
         let accepted = read.and_then(|skill| {
             if !names.insert(skill.name.to_lowercase()) {
+                // Sessions leave newer versions of the same skill.
+                if file.to_string().contains(SESSION_SKILL) {
+                    return Ok(None);
+                }
                 return Err(format!("an earlier skill has the name `{}`", skill.name));
             }
             let size = skill.name.len().saturating_add(skill.file.len());
@@ -199,10 +237,10 @@ fn read_skills(
             bytes_left = bytes_left.checked_sub(size).ok_or_else(|| {
                 format!("names and descriptions may have {LISTING_BYTES_MAX} bytes together")
             })?;
-            Ok(skill)
+            Ok(Some(skill))
         });
         match accepted {
-            Ok(skill) => found.skills.push(skill),
+            Ok(skill) => found.skills.extend(skill),
             Err(reason) => found.notices.push(unused(&root.to_abs(), &reason)),
         }
     }
@@ -331,7 +369,10 @@ impl AgentTeam {
         if config.directories.is_empty() {
             return Ok(self);
         }
-        let locations = SkillLocations::find(config, &grants::real_path(&self.base)?)?;
+        let mut locations = SkillLocations::find(config, &grants::real_path(&self.base)?)?;
+        if let Some(sessions) = &self.session_skills {
+            locations.add_sessions(sessions);
+        }
         for member in &mut self.members {
             member.add_skills(&locations.roots, &self.base)?;
         }

@@ -90,6 +90,18 @@ pub struct ServerRules {
     pub outside: OutsideEffects,
     /// Tools without effects outside, whatever holds for the rest of the server.
     pub harmless: Vec<String>,
+    /// How an agent that works by programs calls its tools.
+    pub caller: ToolCaller,
+}
+
+/// What calls the tools of a server, for an agent that works by programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolCaller {
+    /// The agent's programs.
+    #[default]
+    Programs,
+    /// The model itself (`direct_mcp_servers`).
+    Model,
 }
 
 /// Whether a tool has effects outside the agent's directories, such as on a service.
@@ -132,6 +144,8 @@ pub struct ServedTool {
     pub permission: Permission,
     /// Whether it has effects outside the agent's directories.
     pub outside: OutsideEffects,
+    /// What calls it, for an agent that works by programs.
+    pub caller: ToolCaller,
     /// Arguments that are content and not paths.
     content: Vec<String>,
 }
@@ -245,6 +259,12 @@ impl ToolCatalogue {
     /// Returns the offers of all tools, sorted by name.
     pub fn offers(&self) -> impl Iterator<Item = ToolOffer> {
         self.0.values().map(|tool| tool.offer.clone())
+    }
+
+    /// Returns the offers of the tools that `caller` calls, for an agent that works by programs.
+    pub fn offers_to(&self, caller: ToolCaller) -> impl Iterator<Item = ToolOffer> {
+        let tools = self.0.values().filter(move |tool| tool.caller == caller);
+        tools.map(|tool| tool.offer.clone())
     }
 
     /// Returns the full names.

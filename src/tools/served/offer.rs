@@ -195,6 +195,7 @@ impl ServerRules {
                 parameters: clean_tool_schema(&tool.schema)?,
             },
             permission: self.permission,
+            caller: self.caller,
             outside: if is_harmless {
                 OutsideEffects::None
             } else {

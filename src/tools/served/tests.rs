@@ -13,7 +13,8 @@ use crate::tools::served::offer::{
     ServerToolDescription, TOOLS_PER_SERVER_MAX, offer_tools,
 };
 use crate::tools::served::{
-    OutsideEffects, ServedTool, ServerName, ServerOperation, ServerRules, ToolCatalogue, ToolNaming,
+    OutsideEffects, ServedTool, ServerName, ServerOperation, ServerRules, ToolCaller,
+    ToolCatalogue, ToolNaming,
 };
 
 fn rules(server: &str) -> ServerRules {
@@ -27,6 +28,7 @@ fn rules(server: &str) -> ServerRules {
         content: Vec::new(),
         outside: OutsideEffects::Some,
         harmless: Vec::new(),
+        caller: ToolCaller::Programs,
     }
 }
 

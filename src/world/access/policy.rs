@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::call_rules::CallRules;
 use crate::config::SubagentsConfig;
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::RealPath;
+use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Grant;
 use crate::permissions::history::{AccessHistory, ReadBeforeDelete};
 use crate::tools::media::MediaKind;
@@ -54,6 +54,8 @@ pub struct GatePolicy {
     pub media: Vec<MediaKind>,
     /// The maximum number of entries of the agent's plan; without it, it keeps none.
     pub plan_entries_max: Option<usize>,
+    /// The file to which its plan is written, if it is.
+    pub plan_file: Option<AbsPath>,
     /// Merge bases of the user's files that the agent reads and may write to.
     pub bases: Option<MergeBases>,
     /// The overlay that replaces the write paths; without it, they are changed directly.
@@ -136,6 +138,7 @@ impl GatePolicy {
             vendor_tools: Vec::new(),
             media: Vec::new(),
             plan_entries_max: None,
+            plan_file: None,
             bases: None,
         }
     }
@@ -156,6 +159,7 @@ impl GatePolicy {
             vendor_tools: Vec::new(),
             media: Vec::new(),
             plan_entries_max: None,
+            plan_file: None,
             bases: None,
             overlay: None,
             rules: Arc::default(),

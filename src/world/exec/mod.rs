@@ -32,6 +32,7 @@ mod after_hooks;
 pub mod pass_through;
 pub mod program;
 mod read;
+mod plan_file;
 mod read_media;
 mod relocate;
 mod server_launch;
@@ -48,7 +49,6 @@ use std::convert::Infallible;
 
 use serde_json::json;
 
-use crate::prompts;
 use crate::tools::image::ModelImage;
 use crate::world::access::gate::{Action, Gate, Permitted, ResolvedPath};
 use crate::world::access::verdict::Denial;
@@ -247,8 +247,7 @@ fn carry_out(
         Action::GenerateMedia { path, order } => {
             media::generate_media(gate, &path, order, interrupt, runners.media)
         }
-        // The agent's session keeps it.
-        Action::UpdatePlan { plan } => Ok(Observation::done(prompts::plan_updated(&plan))),
+        Action::UpdatePlan { plan } => Ok(plan_file::update_plan(gate, &plan)),
         Action::SpawnSubagents { tasks, dirs } => {
             subagents::spawn_subagents(gate, tasks, &dirs, interrupt, runners.subagents)
         }

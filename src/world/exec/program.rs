@@ -17,6 +17,7 @@ use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::compile::compile;
 use crate::sandbox_policy::network::NetworkAccess;
+use crate::tools::served::ToolCaller;
 use crate::tools::spec::ToolOffer;
 use crate::tools::tool_selection::CommandOffering;
 use crate::world::access::gate::Gate;
@@ -61,11 +62,12 @@ pub fn tool_offers(gate: &Gate) -> Option<Vec<ToolOffer>> {
     Some(offer::offers(programs.dialect(), &callable(gate, programs)))
 }
 
-/// Returns the tools that an agent's programs may call, including those of its MCP servers.
+/// Returns the tools that an agent's programs may call, including those of its MCP servers that the
+/// model does not call itself.
 fn callable(gate: &Gate, programs: &ProgramEnvironment) -> Vec<ToolOffer> {
     let commands = CommandOffering::from_environment(gate.commands());
     let mut tools = programs.tools(gate.manager(), commands);
-    tools.extend(gate.catalogue().offers());
+    tools.extend(gate.catalogue().offers_to(ToolCaller::Programs));
     tools
 }
 

@@ -98,6 +98,27 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     with_orchestrator(&format!("coordination: {{{line}}}")),
                     with_backend("cwd: w1"),
                 ),
+                "orchestrator.coordination.subagent_orchestrator"
+                | "orchestrator.coordination.persona_generator"
+                | "orchestrator.coordination.evaluation_criteria_generator"
+                | "orchestrator.dspy" => {
+                    let nested = |keys: &str| {
+                        let (above, key) = section.path.rsplit_once('.').unwrap();
+                        let nested = format!("{key}: {{{keys}}}");
+                        let gated = "voting_sensitivity: checklist_gated";
+                        with_orchestrator(&match above {
+                            "orchestrator" => format!("{gated}\n{nested}"),
+                            _ => format!("{gated}\ncoordination: {{{nested}}}"),
+                        })
+                    };
+                    // Without a model, subagents have that of their agent, with a warning.
+                    if name == "enabled" || section.path.ends_with("subagent_orchestrator") {
+                        (nested(&line), nested(""))
+                    } else {
+                        let with = format!("enabled: true, {line}");
+                        (nested(&with), nested("enabled: true"))
+                    }
+                }
                 "orchestrator.coordination.checklist_criteria_inline[]" => {
                     let criterion = |keys: &str| {
                         with_orchestrator(&format!(
@@ -397,13 +418,12 @@ fn a_parameter_that_the_vendor_has_not_is_one_warning_and_not_sent() {
 
 #[test]
 fn what_is_disabled_loses_nothing() {
-    let with = |keys: &str| with_orchestrator(&format!("dspy: {keys}"));
+    let with =
+        |keys: &str| with_orchestrator(&format!("coordination: {{prompt_improver: {keys}}}"));
     check(&with("{enabled: false, limit: 5}"), &[]);
-    check(&with("{enabled: true}"), &["`dspy` is not supported"]);
-    check(
-        &with("{inner: {enabled: false}}"),
-        &["`dspy` is not supported"],
-    );
+    for keys in ["{enabled: true}", "{inner: {enabled: false}}"] {
+        check(&with(keys), &["`prompt_improver` is not supported"]);
+    }
 }
 
 #[test]
@@ -443,9 +463,10 @@ fn keys_of_a_fallback_are_judged_as_those_of_its_backend() {
 #[test]
 fn keys_that_are_not_served_are_one_warning_each() {
     check(
-        &with_backend("direct_mcp_servers: [x]\nenable_web_search: true"),
+        &with_backend("direct_mcp_servers: [x]\nenable_x_search: true\nenable_web_search: true"),
         &[
-            "warning agent.backend.direct_mcp_servers: `direct_mcp_servers` is not supported: all servers",
+            "warning agent.backend.direct_mcp_servers[0]: there is no server `x`",
+            "warning agent.backend.enable_x_search: `enable_x_search` is not supported: the agent has",
             "warning agent.backend.enable_web_search: `enable_web_search` is not sent to `ollama`",
         ],
     );
@@ -486,10 +507,10 @@ fn keys_that_are_not_served_are_one_warning_each() {
     );
     check(
         &with_orchestrator(
-            "coordination: {enable_changedoc: true, broadcast: false, resume_from_log: {round: 1}}",
+            "coordination: {checkpoint_enabled: true, broadcast: false, resume_from_log: {round: 1}}",
         ),
         &[
-            "warning orchestrator.coordination.enable_changedoc",
+            "warning orchestrator.coordination.checkpoint_enabled",
             "warning orchestrator.coordination.resume_from_log",
         ],
     );

@@ -99,6 +99,42 @@ fn tools_of_an_external_agent_are_listed_by_its_names() {
 }
 
 #[test]
+fn what_is_served_in_part_is_one_warning() {
+    for (lines, expected) in [
+        (
+            "enable_multimodal_tools: true\nimage_generation_backend: google",
+            "orchestrator.image_generation_backend: `image_generation_backend` has no effect: `google` \
+             makes no media here",
+        ),
+        (
+            "dspy: {enabled: true, backend: {type: gemini, model: gemini-2.5-flash}}",
+            "orchestrator.dspy.backend: no agent has this model",
+        ),
+        (
+            "coordination: {subagent_orchestrator: {enabled: true, agents: [{backend: {type: ollama, \
+             model: m}}, {backend: {type: ollama, model: n}}]}}",
+            "subagent_orchestrator.agents: a subagent is one agent",
+        ),
+        (
+            "coordination: {evaluation_criteria_generator: {enabled: true}}",
+            "agents score answers only with `voting_sensitivity: checklist_gated`",
+        ),
+        (
+            "coordination: {persona_generator: {enabled: true, persist_across_turns: true}}",
+            "they are written for each turn",
+        ),
+    ] {
+        check(&with_orchestrator(lines), &[expected]);
+    }
+    let subagents = "coordination: {subagent_orchestrator: {enabled: true, enable_web_search: true, \
+                     agents: [{backend: {type: claude, model: m, cwd: w}}]}}";
+    let config = config(&with_orchestrator(subagents));
+    let model = config.agents[0].backend.subagent.as_deref().unwrap();
+    assert_eq!((model.vendor.name, &*model.model), ("claude", "m"));
+    assert_eq!(model.parameters["enable_web_search"], true);
+}
+
+#[test]
 fn limits_of_models_are_no_team() {
     check(
         "gemini: {gemini-2.5-flash: {rpm: 9, tpm: 240000}, default: {rpm: 7, rpd: 100}}\n",

@@ -1,0 +1,43 @@
+//! The keys about media by another vendor than the agent's, which `orchestrator` and a backend have.
+
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
+use crate::config::keys::shape::{self, Flag, Text};
+use crate::config::keys::{ConfigKey, IgnoredEffect, ServedKey, ValueShape};
+
+/// What a found config must not do.
+pub(super) const MAKES_MEDIA: &str = "has files made by its vendor, which costs money";
+
+pub(crate) const MULTIMODAL: ServedKey<Flag> = ServedKey::optional(
+    &["enable_multimodal_tools"],
+    shape::flag(),
+    "Whether agents may have images made and texts spoken with the tool `generate_media`, by the \
+     vendors of `image_generation_backend` and `audio_generation_backend`; without these, by an \
+     agent's own vendor if that is `openai`. Images are read with `read_media_file`; sound and \
+     videos are not.",
+    Named(MAKES_MEDIA),
+)
+.with_default("false");
+
+pub(crate) const IMAGE_VENDOR: ServedKey<Text> = ServedKey::optional(
+    &["image_generation_backend"],
+    shape::text(),
+    "With `enable_multimodal_tools`, the vendor that makes images: `openai`, with the key in its \
+     variable.",
+    Harmless,
+);
+
+pub(crate) const AUDIO_VENDOR: ServedKey<Text> = ServedKey::optional(
+    &["audio_generation_backend"],
+    shape::text(),
+    "With `enable_multimodal_tools`, the vendor that speaks: `openai`, with the key in its variable.",
+    Harmless,
+);
+
+/// The vendor of videos. OpenAI's API for them ended on 24 September 2026:
+/// <https://developers.openai.com/api/docs/models/sora-2>.
+pub(super) const VIDEO_VENDOR: ConfigKey = ConfigKey::unserved(
+    &["video_generation_backend"],
+    ValueShape::Any,
+    "nothing makes videos (OpenAI has ended its API for them); use a custom tool",
+    IgnoredEffect::Cosmetic,
+);

@@ -1,0 +1,157 @@
+//! What the models of agents write before the first round: personas of the agents, paraphrases of the
+//! task, and criteria for votes. A run whose model writes nothing usable continues without, and says so.
+//! See `docs/decisions/0072-personas-are-written-by-an-agents-model.md`.
+
+use std::sync::Arc;
+
+use crate::agent::budget::AgentBudget;
+use crate::agent::crowding::ContextCrowding;
+use crate::agent::preparation::{
+    PREPARATION_CALL, PreparationConversations, PreparationRequest, PreparingAgent,
+};
+use crate::config::preparation::{
+    GeneratedCriteriaConfig, ParaphraseConfig, PersonaConfig, PreparationConfig,
+};
+use crate::error::{Error, Result};
+use crate::event::RunEvent;
+use crate::id::{AgentId, AgentNumber};
+use crate::orchestrator::PreparedTurn;
+use crate::permissions::grant::Phase;
+use crate::prompts::preparation::{
+    criteria_request, paraphrase_message, paraphrases_request, parse_criteria, parse_paraphrases,
+    parse_personas, persona_message, personas_request,
+};
+use crate::text::count_noun;
+
+/// The names of the requests, in views and logs.
+const PERSONAS: &str = "personas";
+const PARAPHRASES: &str = "paraphrases";
+const CRITERIA: &str = "criteria";
+
+impl PreparedTurn {
+    /// Has models write what the config asks for, once for all attempts.
+    pub(super) async fn prepare(&mut self) -> Result<()> {
+        let PreparationConfig {
+            personas,
+            criteria,
+            paraphrases,
+        } = std::mem::take(&mut self.config.orchestrator.preparation);
+        // A single agent has no other agent to differ from.
+        if let Some(config) = personas.filter(|_| self.team.members.len() > 1) {
+            self.prepare_personas(&config).await?;
+        }
+        if let Some(config) = paraphrases {
+            self.prepare_paraphrases(&config).await?;
+        }
+        if let Some(config) = criteria {
+            self.prepare_criteria(config).await?;
+        }
+        Ok(())
+    }
+
+    async fn prepare_personas(&mut self, config: &PersonaConfig) -> Result<()> {
+        let members = self.team.members.iter();
+        let agents: Vec<(AgentNumber, Option<&str>)> = members
+            .map(|member| (member.number, member.config.system_message.as_deref()))
+            .collect();
+        let numbers: Vec<AgentNumber> = agents.iter().map(|(number, _)| *number).collect();
+        let request = PreparationRequest {
+            name: PERSONAS,
+            purpose: format!("write personas for {}", count_noun(agents.len(), "agent")),
+            question: personas_request(&self.task.question, &agents, config),
+        };
+        let reply = self.preparing_agent(None)?.ask(request).await;
+        match reply.and_then(|reply| parse_personas(&reply, &numbers)) {
+            Ok(personas) => {
+                for (agent, persona) in personas {
+                    self.add_to_first_message(agent, &persona_message(&persona, config.lifetime));
+                }
+            }
+            Err(reason) => self.report_unprepared(PERSONAS, &reason).await,
+        }
+        Ok(())
+    }
+
+    async fn prepare_paraphrases(&mut self, config: &ParaphraseConfig) -> Result<()> {
+        let request = PreparationRequest {
+            name: PARAPHRASES,
+            purpose: "write the task in other words".to_owned(),
+            question: paraphrases_request(&self.task.question, config),
+        };
+        let asked = self.preparing_agent(config.author.as_ref())?;
+        let reply = asked.ask(request).await;
+        match reply.and_then(|reply| parse_paraphrases(&reply, config)) {
+            Ok(paraphrases) => {
+                let members = self.team.members.iter();
+                let numbers: Vec<AgentNumber> = members.map(|member| member.number).collect();
+                for (agent, paraphrase) in numbers.into_iter().zip(paraphrases.iter().cycle()) {
+                    self.add_to_first_message(agent, &paraphrase_message(paraphrase));
+                }
+            }
+            Err(reason) => self.report_unprepared(PARAPHRASES, &reason).await,
+        }
+        Ok(())
+    }
+
+    async fn prepare_criteria(&mut self, config: GeneratedCriteriaConfig) -> Result<()> {
+        let request = PreparationRequest {
+            name: CRITERIA,
+            purpose: "write criteria for the votes".to_owned(),
+            question: criteria_request(&self.task.question, config),
+        };
+        let reply = self.preparing_agent(None)?.ask(request).await;
+        match reply.and_then(|reply| parse_criteria(&reply, config)) {
+            Ok(criteria) => {
+                if let Some(checklist) = &mut self.config.orchestrator.checklist {
+                    checklist.criteria.clone_from(&criteria);
+                }
+                self.team.set_checklist_criteria(criteria);
+            }
+            Err(reason) => self.report_unprepared(CRITERIA, &reason).await,
+        }
+        Ok(())
+    }
+
+    async fn report_unprepared(&self, what: &str, reason: &str) {
+        let message = format!("no {what} were written, and the run continues without: {reason}");
+        self.emit(RunEvent::Warning { message }).await;
+    }
+
+    /// Returns what is asked of the agent `named`, or of the first agent with a model that is asked
+    /// over its API, or of the first agent.
+    fn preparing_agent(&self, named: Option<&AgentId>) -> Result<PreparationConversations> {
+        let members = &self.team.members;
+        let named = named.and_then(|id| members.iter().find(|member| member.id == *id));
+        let mut with_model = members
+            .iter()
+            .filter(|member| member.config.backend.external_agent.is_none());
+        let member = named.or_else(|| with_model.next()).or(members.first());
+        let member = member.ok_or_else(|| Error::bug("a team has no member"))?;
+        let models = self.models.get(&member.id).cloned().unwrap_or_default();
+        let recorded = &self.recorded_conversations;
+        let agent = PreparingAgent {
+            models: self
+                .team
+                .launchable_models(member, Phase::Coordination, models)?,
+            steps_max: member.config.steps_per_round_max,
+            budget: AgentBudget::new(member.id.clone(), Arc::clone(&self.ledger)),
+            crowding: ContextCrowding::new(&self.config.orchestrator),
+            recorded: recorded.subagents_of_next(&member.id, PREPARATION_CALL),
+            events: self.events.clone(),
+            id: member.id.clone(),
+        };
+        Ok(agent.conversations())
+    }
+
+    fn add_to_first_message(&mut self, agent: AgentNumber, text: &str) {
+        let own = self.additions.entry(agent).or_default();
+        own.push_str("\n\n");
+        own.push_str(text);
+    }
+
+    /// Returns the first message of the agent `number` for `task`, with what was written for it.
+    pub(super) fn first_message(&self, number: AgentNumber, task: &str) -> String {
+        let addition = self.additions.get(&number).map_or("", String::as_str);
+        format!("{task}{addition}")
+    }
+}

@@ -1,0 +1,48 @@
+//! Carries out `update_plan`. The agent's session keeps the plan; this writes it to the agent's
+//! workspace too, if the config says so.
+
+use serde_json::{Value, json};
+
+use crate::prompts;
+use crate::tools::call::{ToolCall, UserPath};
+use crate::tools::task_plan::TaskPlan;
+use crate::world::access::gate::Gate;
+use crate::world::exec::{ActionOutcome, Observation, run};
+
+/// Implements `update_plan`. A plan whose file cannot be written counts, and the agent reads why.
+pub(super) fn update_plan(gate: &Gate, plan: &TaskPlan) -> Observation {
+    let updated = prompts::plan_updated(plan);
+    let Some(file) = &gate.policy().plan_file else {
+        return Observation::done(updated);
+    };
+    match write(gate, &file.to_string(), plan) {
+        Ok(written) => Observation::done(updated).with_changes(written.changes),
+        Err(reason) => Observation::done(prompts::plan_file_not_written(&updated, &reason)),
+    }
+}
+
+fn write(gate: &Gate, file: &str, plan: &TaskPlan) -> Result<Observation, String> {
+    let call = ToolCall::WriteFile {
+        path: UserPath::parse(file).map_err(|invalid| invalid.to_string())?,
+        content: format!("{:#}\n", content(plan)),
+    };
+    let permitted = gate.without_hooks().check(call);
+    let observation = run(permitted.map_err(|denial| denial.reason)?);
+    match observation.outcome {
+        ActionOutcome::Done => Ok(observation),
+        ActionOutcome::Failed | ActionOutcome::Denied => Err(observation.content),
+    }
+}
+
+/// Returns the content of the file, as MassGen writes it: tasks with a number, a description and a
+/// status.
+fn content(plan: &TaskPlan) -> Value {
+    let tasks = plan.entries.iter().zip(1_usize..).map(|(entry, number)| {
+        json!({
+            "id": number.to_string(),
+            "description": entry.content,
+            "status": entry.status.word(),
+        })
+    });
+    json!({"tasks": tasks.collect::<Vec<_>>()})
+}
