@@ -180,7 +180,6 @@ impl RunExecution {
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let approvals = request.approval_broker(&sender, &stop, &beginning.events);
         request.protect_user_channels(&team, &approvals)?;
-        let hook_context = HookRunContext::new(session.id(), &sender);
         let (session, prepared) = request.prepare_environments(&team, session)?;
         let places = request.record_paths(&session)?;
         let team = team.with_resources(TeamResources {
@@ -190,7 +189,7 @@ impl RunExecution {
             delivery: Some(request.delivery_settings(&places, beginning.until_ns, &stop)),
             overlays: Some(request.overlays(&places)),
             approvals: Some(approvals),
-            hook_context: Some(hook_context),
+            hook_context: Some(HookRunContext::new(session.id(), &sender)),
         });
         beginning.discard_overlays(&team)?;
         let recordings = ReplyRecordings::validate(&request.config)?;

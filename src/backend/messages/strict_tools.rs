@@ -161,8 +161,8 @@ mod tests {
                 .strict_schema(&offer("new_answer", simple()))
                 .is_none()
         );
-        let many = json!({"type": "object", "properties":
-            Map::from_iter((0..=OPTIONAL_MAX).map(|at| (at.to_string(), json!({}))))});
+        let many = (0..=OPTIONAL_MAX).map(|at| (at.to_string(), json!({})));
+        let many = json!({"type": "object", "properties": many.collect::<Map<_, _>>()});
         assert!(limits.strict_schema(&offer("mcp__s__t", many)).is_none());
         for _ in 0..TOOLS_MAX {
             assert!(

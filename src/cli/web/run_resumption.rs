@@ -49,6 +49,10 @@ pub(super) struct ContinueRequest {
 /// The limits with which a pipeline is continued; those that are missing stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the fields are named like the keys of a config"
+)]
 struct ContinuedLimits {
     max_cost_usd: Option<Money>,
     max_tokens_total: Option<NonZeroU64>,

@@ -132,7 +132,7 @@ impl ConfigChecker<'_> {
                     let value = self.context.env.get(name);
                     value.is_some_and(|value| !value.trim().is_empty())
                 };
-                if variables.any(|name| is_set(name)) {
+                if variables.any(is_set) {
                     return Some(vendor);
                 }
                 let names = list_names(vendor.key_variables, "or");

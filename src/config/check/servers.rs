@@ -115,14 +115,13 @@ impl ConfigChecker<'_> {
     ) {
         for text in backend.texts(&servers::DIRECT) {
             let mut named = servers.iter_mut();
-            match named.find(|server| server.name().as_str() == text.written) {
-                Some(server) => Arc::make_mut(server).rules.caller = ToolCaller::Model,
-                None => {
-                    let message = format!("there is no server {}", quote(text.written));
-                    let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
-                    let hint = "name one of `mcp_servers`";
-                    self.findings.push(warning.with_suggestion(hint));
-                }
+            if let Some(server) = named.find(|server| server.name().as_str() == text.written) {
+                Arc::make_mut(server).rules.caller = ToolCaller::Model;
+            } else {
+                let message = format!("there is no server {}", quote(text.written));
+                let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
+                let hint = "name one of `mcp_servers`";
+                self.findings.push(warning.with_suggestion(hint));
             }
         }
     }

@@ -154,7 +154,7 @@ impl BatchDir {
         listed: &[ListedResult],
         lines: &[Option<&str>],
     ) -> Result<Vec<Option<ResultHead<R>>>> {
-        let parse = |(result, line): (&ListedResult, &Option<&str>)| {
+        let parse = |(result, line): (&ListedResult, Option<&str>)| {
             if let Some(value) = line.and_then(|line| serde_json::from_str(line).ok()) {
                 return Ok(Some(ResultHead {
                     value,
@@ -163,6 +163,7 @@ impl BatchDir {
             }
             self.read_head(&result.id)
         };
+        let lines = lines.iter().copied();
         listed.iter().zip(lines).map(parse).collect()
     }
 
