@@ -1,13 +1,6 @@
 //! What somebody waits for who types `@` in a large tree: the walk, the first paths while it goes on, and
 //! all of them when it has ended. The tree lies in `TMPDIR`.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a benchmark makes its own tree and prints what it found"
-)]
-
 use std::fs;
 use std::time::{Duration, Instant};
 

@@ -6,16 +6,6 @@
 //!
 //! Containers are measured if `MASSGEN_BENCH_IMAGE` names an image of a running engine.
 
-#![expect(
-    clippy::as_conversions,
-    clippy::cast_precision_loss,
-    clippy::disallowed_methods,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a measurement that cannot go on stops, and its tables go to stdout"
-)]
-
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;

@@ -1,12 +1,6 @@
 //! Measures one decision of the permission rules, and one whole check at the gate with its system
 //! calls.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a measurement that cannot go on stops; no kernel is asked for these paths"
-)]
-
 use divan::{Bencher, black_box};
 use massgen::path::RealPath;
 use massgen::permissions::PathPermissionManager;

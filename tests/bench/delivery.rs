@@ -2,14 +2,6 @@
 //! one run, because only their ratio means something on another machine. The tree lies in `TMPDIR`, which
 //! chooses the file system. `MASSGEN_BENCH_FILES` sets another number, and the memory is told too.
 
-#![expect(
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a benchmark makes its own tree, starts `cp` and prints what it found"
-)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,18 @@
 //! Benchmarks: `cargo bench -- SUBJECT` measures one subject and prints its figures.
 
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unchecked_time_subtraction,
+    clippy::unwrap_used,
+    reason = "a measurement makes its own files, ends if that fails, and prints what it finds"
+)]
+
 mod browse;
 mod commands;
 mod decisions;
@@ -28,10 +41,6 @@ const SUBJECTS: [(&str, fn()); 9] = [
     ("wires", wires::measure),
 ];
 
-#[expect(
-    clippy::print_stderr,
-    reason = "without a subject, the program says which there are"
-)]
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     // `cargo test --all-targets` starts benchmarks without this argument.

@@ -1,15 +1,6 @@
 //! A pipeline of roles on a large project: 50,000 files and 10,000 commits. One role, five roles, and what
 //! applying takes, beside copies of the same files. The project lies in `TMPDIR`.
 
-#![expect(
-    clippy::as_conversions,
-    clippy::cast_precision_loss,
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a benchmark makes its own project and prints what it found"
-)]
-
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;

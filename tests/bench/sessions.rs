@@ -1,12 +1,6 @@
 //! The opening of a session of one GiB for its next turn, beside that of a small one, and the copying
 //! of its last workspace to an agent. They lie in `TMPDIR`, which chooses the file system.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "a benchmark makes its own sessions"
-)]
-
 use std::fs;
 
 use divan::Bencher;

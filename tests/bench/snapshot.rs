@@ -2,13 +2,6 @@
 //! are timed in turns in one run, because only their ratio means something on another machine. The
 //! tree lies in `TMPDIR`, which chooses the file system.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a benchmark makes its own tree, starts `cp` and prints what it found"
-)]
-
 use std::cell::{Cell, RefCell};
 use std::fs;
 use std::process::Command;

@@ -1,17 +1,6 @@
 //! Measures the program as its users meet it: start-up, a hook, `explain calls`, and whole runs of scripted
 //! teams, with time, CPU time and peak memory. Prints one table; asserts nothing.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::as_conversions,
-    clippy::cast_precision_loss,
-    reason = "a measurement that cannot go on stops, and its table goes to stdout"
-)]
-
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;

@@ -2,16 +2,6 @@
 //! that answers at once, and many agents that stream at the same time. Prints a table; asserts
 //! nothing but that the runs ended well.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::unchecked_time_subtraction,
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::as_conversions,
-    clippy::cast_precision_loss,
-    reason = "a measurement that cannot go on stops, and its table goes to stdout"
-)]
-
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

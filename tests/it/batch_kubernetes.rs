@@ -196,10 +196,11 @@ fn what_a_cluster_refuses_is_named_and_nothing_is_left() {
         ),
     ];
     let mut wrong = Vec::new();
+    let words = [&RUN[..], &ON].concat();
     for (file, fault, code, expected) in cases {
         cluster.set_fault(fault);
-        let words = [&RUN[..], &ON].concat();
-        let finished = project.file("pods.yaml", file).retyped(words).failure(code);
+        project = project.file("pods.yaml", file).retyped(words.clone());
+        let finished = project.failure(code);
         let said = finished.stderr();
         let is_clean = cluster.jobs().is_empty();
         if !(said.contains(expected) && said.contains("hint:") && is_clean) {
@@ -209,7 +210,6 @@ fn what_a_cluster_refuses_is_named_and_nothing_is_left() {
         project = finished.then::<&str>([]);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let words = [&RUN[..], &ON].concat();
     let project = project.file("pods.yaml", usual).env("PATH", "/nowhere");
     let missing = project.retyped(words).failure(3);
     let said = missing.stderr();

@@ -192,6 +192,46 @@ fn rewritten(index: &str, change: impl Fn(Vec<&str>) -> Vec<String>) -> Vec<u8> 
     format!("{header}\n{body}").into_bytes()
 }
 
+/// Returns indexes that say something else than `index`, with a name for each. `other` is that of another
+/// batch.
+fn wrong_indexes(index: &str, other: Vec<u8>) -> Vec<(&'static str, Vec<u8>)> {
+    let lines = |change: fn(&str) -> String| {
+        rewritten(index, |lines| lines.into_iter().map(change).collect())
+    };
+    vec![
+        ("empty", Vec::new()),
+        ("torn", index.as_bytes()[..index.len() / 2].to_vec()),
+        ("not UTF-8", [index.as_bytes(), &[0xff]].concat()),
+        ("changed", index.replace("completed", "failed").into_bytes()),
+        (
+            "without a header",
+            index.lines().skip(1).collect::<String>().into_bytes(),
+        ),
+        ("of another batch", other),
+        (
+            "out of order",
+            rewritten(index, |lines| {
+                let reversed = lines.into_iter().rev();
+                reversed
+                    .map(|line| format!("{line}\n").replace("c1 ", "zz "))
+                    .collect()
+            }),
+        ),
+        (
+            "of other files",
+            lines(|line| format!("9{line}\n").replace("completed", "failed")),
+        ),
+        (
+            "no results",
+            lines(|line| format!("{}{{}}\n", line.split('{').next().unwrap())),
+        ),
+        (
+            "no lines",
+            lines(|line| format!("{}\n\n", line.replace(' ', ""))),
+        ),
+    ]
+}
+
 #[test]
 fn an_index_saves_opening_results_and_never_changes_them() {
     let dir = tempfile::tempdir().unwrap();
@@ -220,45 +260,8 @@ fn an_index_saves_opening_results_and_never_changes_them() {
     assert!(batch.results().is_err());
     fs::write(&file, content).unwrap();
 
-    let lines = |change: fn(&str) -> String| {
-        rewritten(&index, |lines| lines.into_iter().map(change).collect())
-    };
-    let wrong: Vec<(&str, Vec<u8>)> = vec![
-        ("empty", Vec::new()),
-        ("torn", index.as_bytes()[..index.len() / 2].to_vec()),
-        ("not UTF-8", [index.as_bytes(), &[0xff]].concat()),
-        ("changed", index.replace("completed", "failed").into_bytes()),
-        (
-            "without a header",
-            index.lines().skip(1).collect::<String>().into_bytes(),
-        ),
-        (
-            "of another batch",
-            fs::read(other.dir().as_path().join("results.index")).unwrap(),
-        ),
-        (
-            "out of order",
-            rewritten(&index, |lines| {
-                let reversed = lines.into_iter().rev();
-                reversed
-                    .map(|line| format!("{line}\n").replace("c1 ", "zz "))
-                    .collect()
-            }),
-        ),
-        (
-            "of other files",
-            lines(|line| format!("9{line}\n").replace("completed", "failed")),
-        ),
-        (
-            "no results",
-            lines(|line| format!("{}{{}}\n", line.split('{').next().unwrap())),
-        ),
-        (
-            "no lines",
-            lines(|line| format!("{}\n\n", line.replace(' ', ""))),
-        ),
-    ];
-    for (name, bytes) in wrong {
+    let other = fs::read(other.dir().as_path().join("results.index")).unwrap();
+    for (name, bytes) in wrong_indexes(&index, other) {
         fs::write(&path, bytes).unwrap();
         assert_eq!(batch.results().unwrap(), truth, "{name}");
     }

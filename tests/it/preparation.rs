@@ -1,11 +1,6 @@
 //! Personas and criteria that a model writes before the first round: agents work with them, they are
 //! charged and shown like a subagent, and a run that is resumed or replayed does not ask again.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests look at the disk themselves"
-)]
-
 use serde_json::json;
 
 use crate::guests;
