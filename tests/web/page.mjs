@@ -6,7 +6,7 @@
 // is valid for a minute. The server was started in DIRECTORY, a copy of `project`, with all configs in it.
 // Prints one line for each case, and the number of cases that passed and failed.
 
-import { createInterface } from 'node:readline/promises';
+import { createInterface } from 'node:readline';
 import { PageTester } from './browser.mjs';
 import { cases } from './cases.mjs';
 
@@ -19,8 +19,9 @@ const tester = new PageTester();
 let [passed, failed] = [0, 0];
 try {
   await tester.startBrowser();
+  console.log('the browser is ready');
   const input = createInterface({ input: process.stdin });
-  const link = await input.question('the browser is ready: link?\n');
+  const { value: link } = await input[Symbol.asyncIterator]().next();
   input.close();
   await tester.open(link);
   for (const [name, run] of Object.entries(cases)) {
