@@ -215,9 +215,6 @@ fn what_a_cluster_refuses_is_named_and_nothing_is_left() {
     let said = missing.stderr();
     assert!(said.contains("cannot find `kubectl`"), "{said}");
     let bare = missing.then([&RUN[..], &ON[..2]].concat()).failure(2);
-    assert!(
-        bare.stderr().contains("`--kubernetes FILE`"),
-        "{}",
-        bare.stderr()
-    );
+    let said = bare.stderr();
+    assert!(said.contains("`--kubernetes FILE`"), "{said}");
 }
