@@ -102,8 +102,11 @@ in_memory() {
   TMPDIR="$scratch/tmp" MASSGEN_TEST_PLACE="$place" MASSGEN_TEST_BINARY="$scratch/tmp/massgen" \
     "${enter[@]}" bash -c '
       if [ "$0" = 1 ]; then
+        options=mode=1777,size=50%
         for directory in "$TMPDIR" "$MASSGEN_TEST_PLACE"; do
-          mount -t tmpfs -o mode=1777,size=50% massgen-tests "$directory" || exit
+          # Huge pages halve the time in which the kernel starts and ends massgen.
+          mount -t tmpfs -o "$options,huge=within_size" massgen-tests "$directory" 2> /dev/null ||
+            mount -t tmpfs -o "$options" massgen-tests "$directory" || exit
         done
       fi
       install -m 755 -o "$1" "$2" "$MASSGEN_TEST_BINARY" && exec "${@:3}"' \
@@ -121,6 +124,13 @@ build() {
 documentation() {
   RUSTC_WORKSPACE_WRAPPER=clippy-driver RUSTDOC="$PWD/tests/rustdoc.sh" \
     RUSTDOC_OUT="$scratch/documentation" cargo test --locked --doc
+}
+
+# report_documentation: prints what `documentation` printed in the background, and returns whether it ended
+# well.
+report_documentation() {
+  cat "$scratch/documentation.log"
+  [ -e "$scratch/documented" ]
 }
 
 # test_binaries: prints the paths of the unit tests and of the integration tests.
@@ -241,13 +251,16 @@ installing=$!
 
 check "format" cargo fmt --check
 check "build and lints" build
-count "documentation" documentation
+{ documentation && touch "$scratch/documented"; } > "$scratch/documentation.log" 2>&1 &
+documenting=$!
 wait "$installing" || {
   echo "could not install the servers and libraries that tests need; see above" >&2
   exit 1
 }
 check "vendored library" node tests/web/vendor.mjs
 count "tests" tests
+wait "$documenting" || true
+count "documentation" report_documentation
 # The same rules as in tests/it/encodings.rs, for longer and led by coverage. This builds everything
 # once more.
 if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
