@@ -102,11 +102,8 @@ in_memory() {
   TMPDIR="$scratch/tmp" MASSGEN_TEST_PLACE="$place" MASSGEN_TEST_BINARY="$scratch/tmp/massgen" \
     "${enter[@]}" bash -c '
       if [ "$0" = 1 ]; then
-        options=mode=1777,size=50%
         for directory in "$TMPDIR" "$MASSGEN_TEST_PLACE"; do
-          # Huge pages halve the time in which the kernel starts and ends massgen.
-          mount -t tmpfs -o "$options,huge=within_size" massgen-tests "$directory" 2> /dev/null ||
-            mount -t tmpfs -o "$options" massgen-tests "$directory" || exit
+          mount -t tmpfs -o mode=1777,size=50% massgen-tests "$directory" || exit
         done
       fi
       install -m 755 -o "$1" "$2" "$MASSGEN_TEST_BINARY" && exec "${@:3}"' \
