@@ -21,7 +21,7 @@ pub struct ExternalAgentConfig {
     pub package: Option<&'static str>,
     /// The model it is told to use; `None` leaves the choice to the program.
     pub model: Option<String>,
-    /// How its model is told to reason.
+    /// Reasoning effort of its model.
     pub reasoning: AgentReasoning,
     /// Its restrictions: network, variables and limits.
     pub sandbox: CommandLineConfig,
@@ -35,7 +35,7 @@ impl ExternalAgentConfig {
     }
 }
 
-/// How the model of an external agent is told to reason. `None` leaves it to the program.
+/// Reasoning effort of the model of an external agent; `None` leaves it to the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentReasoning {
     /// How much.

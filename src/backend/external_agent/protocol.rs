@@ -50,7 +50,7 @@ pub(super) struct LaunchContext {
     pub(super) directories: Vec<AbsPath>,
     /// The model that it is to use, if any.
     pub(super) model: Option<String>,
-    /// How that model is told to reason.
+    /// Reasoning effort of that model.
     pub(super) reasoning: AgentReasoning,
 }
 

@@ -16,7 +16,7 @@ const ENTRIES_MAX: usize = 100;
 const NAME_BYTES_MAX: usize = 253;
 /// Maximum length of a text, in bytes.
 const TEXT_BYTES_MAX: usize = 4096;
-/// The domain of massgen's own labels.
+/// Prefix of the labels that massgen sets.
 pub const LABEL_DOMAIN: &str = "massgen.dev/";
 /// The variable of the container with the name of its pod.
 pub const POD_VARIABLE: &str = "POD_NAME";

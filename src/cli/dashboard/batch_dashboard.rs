@@ -1,16 +1,13 @@
 //! A batch on the whole terminal. It draws what it is given, and nothing while that is the same.
 
-use crossterm::event::{Event as TerminalEvent, EventStream, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui_core::buffer::Buffer;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::batch_report::{BatchReport, WatchedCells};
 use crate::cli::dashboard::batch_scene::BatchScene;
 use crate::cli::dashboard::screen::{FrameSignals, TerminalScreen, area_of};
 use crate::cli::dashboard::theme::Theme;
-use crate::cli::dashboard::{
-    DashboardFate, DashboardInput, DashboardInputs, SIGCONT, SIZE_UNKNOWN, TITLE,
-};
+use crate::cli::dashboard::{DashboardFate, DashboardInput, DashboardInputs, SIZE_UNKNOWN, TITLE};
 use crate::cli::output::CliOutput;
 use crate::world::diagnostics::probe::terminal::terminal_size;
 use crate::world::io::clock::now;
@@ -39,10 +36,7 @@ impl BatchDashboard {
         Some(Self {
             theme,
             screen: TerminalScreen::enter(output)?,
-            input: DashboardInputs {
-                events: Some(EventStream::new()),
-                continued: signal(SignalKind::from_raw(SIGCONT)).ok(),
-            },
+            input: DashboardInputs::open(),
             content: None,
             signals: FrameSignals {
                 beep: false,

@@ -129,10 +129,7 @@ impl Dashboard {
             state: ViewState::default(),
             questions: Vec::new(),
             screen,
-            input: DashboardInputs {
-                events: Some(EventStream::new()),
-                continued: signal(SignalKind::from_raw(SIGCONT)).ok(),
-            },
+            input: DashboardInputs::open(),
             elapsed: Duration::ZERO,
             since_elapsed: Stopwatch::start(),
             since_frame: None,
@@ -360,6 +357,14 @@ impl Dashboard {
 }
 
 impl DashboardInputs {
+    /// Begins to read the terminal.
+    fn open() -> Self {
+        Self {
+            events: Some(EventStream::new()),
+            continued: signal(SignalKind::from_raw(SIGCONT)).ok(),
+        }
+    }
+
     async fn next(&mut self) -> DashboardInput {
         loop {
             tokio::select! {
