@@ -39,6 +39,16 @@ function makeStreamsBreakable() {
   };
 }
 
+/** Makes frames take as long as on a busy machine: what happens between two of them has to work as well. */
+function makeFramesSlow() {
+  const draw = () => {
+    const end = performance.now() + 600;
+    while (performance.now() < end);
+    setTimeout(() => requestAnimationFrame(draw), 150);
+  };
+  requestAnimationFrame(draw);
+}
+
 /** Number of bytes that the page may load before a view is opened, as they are sent. */
 const FIRST_LOAD_MAX = 60 * 1024;
 
@@ -83,6 +93,7 @@ export class PageTester {
   async tab() {
     const page = await this.context.newPage();
     await page.addInitScript(makeStreamsBreakable);
+    if (process.env.MASSGEN_TEST_LONG === '1') await page.addInitScript(makeFramesSlow);
     page.on('console', (message) => {
       if (['error', 'warning'].includes(message.type()) && !/status of 40[049]|net::ERR_/.test(message.text())) this.faults.push(message.text());
     });
@@ -122,6 +133,11 @@ export class PageTester {
   /** Waits until the run in view has ended. */
   async ended(page = this.page) {
     await page.locator('.phases .here', { hasText: 'ended' }).waitFor({ timeout: RUN_MS });
+  }
+
+  /** Allows the call that waits for an approval. */
+  async allow(page = this.page) {
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Allow once' }).click();
   }
 
   /** Waits until what the view shows has been loaded. */

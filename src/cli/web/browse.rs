@@ -36,6 +36,8 @@ const ENTRIES_DEFAULT: usize = 20;
 const PATH_BYTES_MAX: usize = 4096;
 /// Time that a lookup may take; what was found by then is the reply.
 const LOOKUP_TIME_MAX: Duration = Duration::from_millis(100);
+/// The same for a client that has such a reply and waits for the rest.
+const WAITING_LOOKUP_TIME_MAX: Duration = Duration::from_secs(1);
 /// Maximum number of lookups at the same time.
 const LOOKUPS_MAX: usize = 4;
 /// Maximum number of lookups of a client within [`RATE_PERIOD`].
@@ -85,6 +87,25 @@ pub(super) struct BrowseRequest {
     #[serde(default)]
     path: String,
     limit: Option<usize>,
+    /// Whether the client waits for the rest of a partial reply.
+    #[serde(default)]
+    waits: bool,
+}
+
+impl BrowseRequest {
+    /// Returns the time that the lookup may take.
+    fn time_max(&self) -> Duration {
+        if self.waits {
+            WAITING_LOOKUP_TIME_MAX
+        } else {
+            LOOKUP_TIME_MAX
+        }
+    }
+
+    /// Returns how many entries the reply may have.
+    fn entries_max(&self) -> usize {
+        self.limit.unwrap_or(ENTRIES_DEFAULT).min(ENTRIES_MAX)
+    }
 }
 
 /// The lookups of all clients.
@@ -153,7 +174,6 @@ pub(super) async fn browse(
     Extension(client): Extension<BearerToken>,
     JsonBody(request): JsonBody<BrowseRequest>,
 ) -> ApiResult {
-    let limit = request.limit.unwrap_or(ENTRIES_DEFAULT).min(ENTRIES_MAX);
     expect_inside(&request.path)?;
     let lookups = server.lookups();
     let replaced = lookups.begin(client)?;
@@ -162,7 +182,7 @@ pub(super) async fn browse(
         let slot = slot.map_err(|_| ApiError::conflict("the server is stopping"))?;
         lookups.refresh();
         let (base, finder) = (lookups.base.clone(), Arc::clone(&lookups.finder));
-        let looking = move || Ok(look(&base, &finder, &request.path, limit, slot));
+        let looking = move || Ok(look(&base, &finder, &request, slot));
         run_blocking(looking).await?
     };
     tokio::select! {
@@ -194,10 +214,10 @@ fn expect_inside(typed: &str) -> ApiResult<()> {
 fn look(
     base: &AbsPath,
     finder: &FileFinder,
-    typed: &str,
-    limit: usize,
+    request: &BrowseRequest,
     slot: OwnedSemaphorePermit,
 ) -> ApiResult<Value> {
+    let typed = request.path.as_str();
     let directory = typed.rfind('/').and_then(|end| typed.get(..=end));
     let directory = directory.unwrap_or_default();
     let real = |path: &AbsPath| locate(path).ok().map(LocatedPath::into_real);
@@ -208,7 +228,7 @@ fn look(
         let message = "the directory lies outside that of the server";
         return Err(ApiError::new(StatusCode::FORBIDDEN, message));
     }
-    let found = finder.query(typed, limit, LOOKUP_TIME_MAX);
+    let found = finder.query(typed, request.entries_max(), request.time_max());
     drop(slot);
     Ok(to_json(&found, typed, directory))
 }
@@ -246,10 +266,12 @@ fn to_json(found: &FileSuggestions, typed: &str, directory: &str) -> Value {
         }
         Value::Object(entry)
     });
+    let is_partial = found.extent == SearchExtent::Part;
     json!({
         "entries": entries.collect::<Vec<_>>(),
         "path": path,
-        "has_more": found.matched > found.rows.len() || found.extent == SearchExtent::Part,
+        "has_more": found.matched > found.rows.len() || is_partial,
+        "is_partial": is_partial,
     })
 }
 

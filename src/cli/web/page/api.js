@@ -2,8 +2,12 @@
 // the one-time code in the link, or from another tab of this page; it is in no address and no cookie.
 
 const TOKEN_KEY = 'massgen-token';
-/** How long another tab may take to hand its token over, in milliseconds. */
-const HANDOVER_MS = 250;
+/** How long another tab may take to hand its token over, in milliseconds: it may be busy. */
+const HANDOVER_MS = 10_000;
+/** The same if it is not known whether there is another tab. */
+const UNKNOWN_TAB_MS = 1000;
+/** The lock that every tab with a token shares. */
+const TOKEN_LOCK = 'massgen-token';
 const tabs = new BroadcastChannel('massgen-session');
 
 /** An error that the server reports, or that kept the request from it. */
@@ -22,11 +26,21 @@ tabs.onmessage = ({ data }) => {
   if (data?.wants && token) tabs.postMessage({ reply: data.wants, token });
 };
 
+/** How long to wait for the token of another tab, in milliseconds. */
+async function handoverTime() {
+  // Only pages of this machine, or over TLS, have locks.
+  if (!navigator.locks) return UNKNOWN_TAB_MS;
+  const { held } = await navigator.locks.query();
+  return held?.some(({ name }) => name === TOKEN_LOCK) ? HANDOVER_MS : 0;
+}
+
 /** Asks the other tabs for their token. @returns {Promise<string | null>} */
-function tokenOfOtherTab() {
+async function tokenOfOtherTab() {
+  const most = await handoverTime();
+  if (!most) return null;
   return new Promise((resolve) => {
-    const wants = crypto.randomUUID();
-    const timer = setTimeout(() => resolve(null), HANDOVER_MS);
+    const wants = crypto.getRandomValues(new Uint32Array(4)).join('-');
+    const timer = setTimeout(() => resolve(null), most);
     tabs.addEventListener('message', ({ data }) => {
       if (data?.reply !== wants) return;
       clearTimeout(timer);
@@ -34,6 +48,12 @@ function tokenOfOtherTab() {
     });
     tabs.postMessage({ wants });
   });
+}
+
+/** Keeps the token of this tab, and tells other tabs by a lock that it has one. @param {string} token */
+function keepToken(token) {
+  sessionStorage.setItem(TOKEN_KEY, token);
+  navigator.locks?.request(TOKEN_LOCK, { mode: 'shared' }, () => new Promise(() => {}));
 }
 
 /** Exchanges the code of the link for a token, or finds one that this page has already. */
@@ -44,16 +64,15 @@ export async function openSession() {
     history.replaceState(null, '', `${location.pathname}#/`);
     try {
       const { token } = await send('POST', '/api/session', { code });
-      sessionStorage.setItem(TOKEN_KEY, token);
+      keepToken(token);
       return;
     } catch (error) {
       refusal = /** @type {ApiError} */ (error);
     }
   }
-  if (sessionStorage.getItem(TOKEN_KEY)) return;
-  const token = await tokenOfOtherTab();
+  const token = sessionStorage.getItem(TOKEN_KEY) ?? await tokenOfOtherTab();
   if (!token) throw refusal;
-  sessionStorage.setItem(TOKEN_KEY, token);
+  keepToken(token);
 }
 
 /** @param {Record<string, string>} [more] @returns {Record<string, string>} */

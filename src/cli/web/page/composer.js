@@ -37,7 +37,11 @@ function typed(event) {
 function openPicker(area, at) {
   composer.picker = new FilePicker(area, at);
   drawNow();
-  document.getElementById('picker-input')?.focus();
+  const input = /** @type {HTMLInputElement | null} */ (document.getElementById('picker-input'));
+  if (!input) return;
+  // It may be the element of a picker that was closed since the last frame.
+  input.value = '';
+  input.focus();
 }
 
 /** @param {{dry_run?: boolean, opens?: string[]}} more @param {string | null} session @param {string} team */
@@ -77,7 +81,8 @@ function opensDialog(session, team) {
   const { asks } = composer;
   if (!asks) return nothing;
   const close = () => {
-    composer.asks = null;
+    // The event comes with the next frame: another question may have been asked meanwhile.
+    if (composer.asks === asks) composer.asks = null;
     redraw();
   };
   return html`<dialog id="opens" aria-labelledby="opens-title" @close=${close}><h2 id="opens-title">${icon('ask')} The task opens these paths</h2>

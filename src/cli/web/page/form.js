@@ -31,8 +31,8 @@ const form = {
   error: null,
   /** @type {{path: string, commands: string[]} | null} */
   saved: null,
-  /** The digest of the file that is in the way. */
-  occupied: '',
+  /** The file that is in the way, by its digest. @type {{digest: string} | null} */
+  occupied: null,
   timer: 0,
   controller: new AbortController(),
 };
@@ -137,7 +137,7 @@ async function save(replaces) {
   } catch (error) {
     const { status, details } = /** @type {any} */ (error);
     if (status === 409 && details?.digest) {
-      form.occupied = details.digest;
+      form.occupied = { digest: details.digest };
       requestAnimationFrame(() => requestAnimationFrame(() => {
         const dialog = /** @type {HTMLDialogElement | null} */ (document.getElementById('occupied'));
         if (dialog && !dialog.open) dialog.showModal();
@@ -149,19 +149,20 @@ async function save(replaces) {
 }
 
 function occupiedDialog() {
-  if (!form.occupied) return nothing;
+  const { occupied } = form;
+  if (!occupied) return nothing;
   const close = () => {
-    form.occupied = '';
+    // The event comes with the next frame: another question may have been asked meanwhile.
+    if (form.occupied === occupied) form.occupied = null;
     redraw();
   };
   const replace = (/** @type {Event} */ event) => {
-    const digest = form.occupied;
     /** @type {Element} */ (event.target).closest('dialog')?.close();
-    save(digest);
+    save(occupied.digest);
   };
   return html`<dialog id="occupied" aria-labelledby="occupied-title" @close=${close}><h2 id="occupied-title">${icon('ask')} <bdi>${form.path}</bdi> exists already</h2>
     <p>What is in it now is lost if you replace it.</p>
-    <p class="muted">SHA-256 <code>${form.occupied.slice(0, 16)}…</code></p>
+    <p class="muted">SHA-256 <code>${occupied.digest.slice(0, 16)}…</code></p>
     <div class="row"><button class="button danger" @click=${replace}>Replace it</button>
       <button class="button" @click=${(/** @type {Event} */ event) => /** @type {Element} */ (event.target).closest('dialog')?.close()}>Cancel</button></div></dialog>`;
 }

@@ -12,6 +12,8 @@ import { redraw } from './redraw.js';
 const ENTRIES_MAX = 20;
 /** Wait for more keys before a lookup, in milliseconds. */
 const TYPING_MS = 60;
+/** Wait before a lookup that another one replaced is made again, in milliseconds. */
+const AGAIN_MS = 300;
 /** Characters of a name that needs no quotes. */
 const BARE = /^[\p{L}\p{N}/._+~=%-]*$/u;
 /** From here on, letters may end a name without quotes. */
@@ -79,21 +81,38 @@ export class FilePicker {
     this.isLoading = true;
     this.timer = window.setTimeout(async () => {
       try {
-        const found = await post('/api/browse', { path: this.typed.replace(/^"/, ''), limit: ENTRIES_MAX }, signal);
+        await this.find(signal);
+      } catch (error) {
+        // A later lookup shows what it finds.
         if (signal.aborted) return;
+        this.error = error;
+        this.entries = [];
+        this.active = 0;
+      }
+      this.isLoading = false;
+      redraw();
+    }, TYPING_MS);
+  }
+
+  /** Asks for the entries until the whole tree has been searched. @param {AbortSignal} signal */
+  async find(signal) {
+    const wanted = { path: this.typed.replace(/^"/, ''), limit: ENTRIES_MAX };
+    for (let isFirst = true, isPartial = true; isPartial; isFirst = false) {
+      try {
+        const found = await post('/api/browse', { ...wanted, waits: !isFirst }, signal);
+        isPartial = found.is_partial;
         this.entries = found.entries;
         this.path = found.path ?? '';
         this.hasMore = found.has_more;
         this.error = null;
+        if (isFirst || this.active >= this.entries.length) this.active = 0;
+        if (isPartial) redraw();
       } catch (error) {
-        if (signal.aborted || /** @type {any} */ (error).status === 409) return;
-        this.error = error;
-        this.entries = [];
+        // An earlier lookup reached the server after this one, or another tab looks for a file.
+        if (signal.aborted || /** @type {any} */ (error).status !== 409) throw error;
+        await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
       }
-      this.active = 0;
-      this.isLoading = false;
-      redraw();
-    }, TYPING_MS);
+    }
   }
 
   /** Chooses an entry: a directory is opened by Tab, everything else ends the picker.
