@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
-use bollard::{API_DEFAULT_VERSION, Docker};
+use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
 use rustix::process::{getgid, getuid};
 
 use crate::config::docker::{IMAGE, SUDO_IMAGE};
 use crate::config::engine_host::{ADDRESS_HINT, SSH_SCHEME, SshEngineHost};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
+use crate::world::sandbox::docker::engine_request::{reply_size_error, send_request};
 use crate::world::sandbox::docker::socket::{
     DaemonStatus, EngineDiscovery, EngineKind, find_engine,
 };
@@ -21,6 +22,8 @@ use crate::world::sandbox::docker::ssh_tunnel::SshTunnel;
 
 /// Timeout for one reply of an engine. Committing a large container takes long.
 const ANSWER_TIME_MAX: Duration = Duration::from_mins(10);
+/// The address of an engine in requests, which are sent to its socket.
+const REQUEST_ADDRESS: &str = "unix://engine";
 /// HTTP status with which an engine reports that an object does not exist.
 const NOT_FOUND: u16 = 404;
 
@@ -105,7 +108,14 @@ impl EngineClient {
         let version = about.clone();
         let failed = |error| engine_failure("cannot connect to the container engine", error);
         let seconds = ANSWER_TIME_MAX.as_secs();
-        let api = Docker::connect_with_unix(&socket.to_string(), seconds, API_DEFAULT_VERSION);
+        let place = socket.clone();
+        let send = move |request: BollardRequest| {
+            let place = place.clone();
+            async move { send_request(&place, request).await }
+        };
+        let address = Some(REQUEST_ADDRESS);
+        let api =
+            Docker::connect_with_custom_transport(send, address, seconds, API_DEFAULT_VERSION);
         let api = api
             .map_err(failed)?
             .negotiate_version()
@@ -239,6 +249,9 @@ pub(super) fn is_missing(error: &EngineError) -> bool {
 /// Converts an engine error to an error of a command, for its agent.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the list of errors is open")]
 pub(super) fn command_error(error: EngineError) -> io::Error {
+    if let Some(why) = reply_size_error(&error) {
+        return io::Error::other(format!("the container engine cannot be used: {why}"));
+    }
     io::Error::other(match error {
         EngineError::DockerResponseServerError { message, .. } => message,
         EngineError::RequestTimeoutError => {
@@ -250,5 +263,9 @@ pub(super) fn command_error(error: EngineError) -> io::Error {
 
 /// Error for an operation that failed, with the engine's own message.
 pub(super) fn engine_failure(what: &str, error: EngineError) -> Error {
-    Error::new(ErrorKind::Environment, what).with_source(error)
+    let failed = Error::new(ErrorKind::Environment, what);
+    match reply_size_error(&error) {
+        Some(why) => failed.with_source(why),
+        None => failed.with_source(error),
+    }
 }

@@ -2,14 +2,12 @@
 //! status.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::pin::Pin;
 use std::time::Duration;
 
-use bollard::container::LogOutput;
 use bollard::errors::Error as EngineError;
-use bollard::exec::{CreateExecOptions, StartExecResults};
-use futures_util::{Stream, StreamExt};
+use bollard::exec::CreateExecOptions;
+use futures_util::Stream;
+use futures_util::stream::try_unfold;
 use rustix::fd::OwnedFd;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe::Sender;
@@ -18,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::docker::client::{ContainerUser, EngineClient};
+use crate::world::sandbox::docker::exec_output::{EngineExecOutput, ExecStream, start_exec};
 
 /// Script that runs a command and kills what it leaves behind.
 const COMMAND: &str = include_str!("command.sh");
@@ -33,8 +32,6 @@ const LISTING: &str = include_str!("listing.sh");
 const PACKING: &str = "cd \"$1\" || exit 1; shift; exec tar -cf - -- \"$@\"";
 /// Environment variable that identifies a command and all its descendants.
 const MARK: &str = "MASSGEN_COMMAND";
-/// Size of a chunk of output that is read, in bytes.
-const OUTPUT_BYTES: usize = 64 * 1024;
 /// Timeout for the engine to report the exit status after the end of the output.
 const STATUS_TIME_MAX: Duration = Duration::from_secs(10);
 /// Interval between two polls of the exit status.
@@ -129,7 +126,7 @@ fn script(text: &str, arguments: impl IntoIterator<Item = String>) -> Vec<String
 /// A command that was started in a container.
 pub(super) struct ContainerExec {
     id: String,
-    output: Pin<Box<dyn Stream<Item = Result<LogOutput, EngineError>> + Send>>,
+    output: EngineExecOutput,
 }
 
 impl ContainerExec {
@@ -150,17 +147,8 @@ impl ContainerExec {
             ..CreateExecOptions::default()
         };
         let exec = client.api.create_exec(container, options).await?.id;
-        let start = bollard::exec::StartExecOptions {
-            output_capacity: Some(OUTPUT_BYTES),
-            ..bollard::exec::StartExecOptions::default()
-        };
-        match client.api.start_exec(&exec, Some(start)).await? {
-            StartExecResults::Attached { output, .. } => Ok(Self { id: exec, output }),
-            StartExecResults::Detached => {
-                let error = io::Error::other("the engine gave no output");
-                Err(EngineError::IOError { err: error })
-            }
-        }
+        let output = start_exec(&client.socket, &exec).await?;
+        Ok(Self { id: exec, output })
     }
 
     /// Returns the engine's id of the command.
@@ -170,11 +158,13 @@ impl ContainerExec {
 
     /// Returns its standard output in parts.
     pub(super) fn into_stdout(self) -> impl Stream<Item = Result<Vec<u8>, EngineError>> {
-        self.output.map(|part| {
-            part.map(|part| match part {
-                LogOutput::StdOut { message } | LogOutput::Console { message } => message.to_vec(),
-                LogOutput::StdErr { .. } | LogOutput::StdIn { .. } => Vec::new(),
-            })
+        try_unfold(self.output, async |mut output| {
+            let part = output.next_part().await?;
+            let stdout = part.map(|part| match part.stream {
+                ExecStream::Stdout => part.bytes,
+                ExecStream::Stderr | ExecStream::Stdin => Vec::new(),
+            });
+            Ok::<_, EngineError>(stdout.map(|bytes| (bytes, output)))
         })
     }
 
@@ -183,13 +173,11 @@ impl ContainerExec {
         let [stdout, stderr] = streams;
         let mut stdout = Sender::from_owned_fd(stdout)?;
         let mut stderr = Sender::from_owned_fd(stderr)?;
-        while let Some(written) = self.output.next().await {
-            match written? {
-                LogOutput::StdOut { message } | LogOutput::Console { message } => {
-                    stdout.write_all(&message).await?;
-                }
-                LogOutput::StdErr { message } => stderr.write_all(&message).await?,
-                LogOutput::StdIn { .. } => {}
+        while let Some(part) = self.output.next_part().await? {
+            match part.stream {
+                ExecStream::Stdout => stdout.write_all(&part.bytes).await?,
+                ExecStream::Stderr => stderr.write_all(&part.bytes).await?,
+                ExecStream::Stdin => {}
             }
         }
         Ok(())
@@ -197,7 +185,7 @@ impl ContainerExec {
 
     /// Reads and discards its output until it ends, for at most `time_max`.
     pub(super) async fn drain_output(mut self, time_max: Duration) {
-        let draining = async { while let Some(Ok(_)) = self.output.next().await {} };
+        let draining = async { while let Ok(Some(_)) = self.output.next_part().await {} };
         timeout(time_max, draining).await.unwrap_or_default();
     }
 }
