@@ -8,6 +8,7 @@ mod local_view;
 mod outgoing;
 mod incoming;
 mod listing;
+mod reported_files;
 mod apply;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,7 @@ use crate::world::sandbox::docker::sent_files::incoming::{EngineDownload, Incomi
 use crate::world::sandbox::docker::sent_files::listing::{ListedKind, RemoteListing, is_large};
 use crate::world::sandbox::docker::sent_files::local_view::read_view;
 use crate::world::sandbox::docker::sent_files::outgoing::{EntryOwners, pack, upload};
+use crate::world::sandbox::docker::sent_files::reported_files::ReportedFiles;
 use crate::world::sys::spool::SpoolFile;
 
 /// Timeout for removing files in a container.
@@ -93,8 +95,7 @@ pub(super) struct SentFiles {
     is_large: bool,
     /// The listing at the last time that changes were fetched.
     listing: Option<RemoteListing>,
-    /// Pipes and devices that were reported already.
-    reported: BTreeSet<AbsPath>,
+    reported: ReportedFiles,
 }
 
 /// Why files were not sent or fetched.
@@ -311,12 +312,9 @@ impl AgentContainer {
         let mut refused = apply_changes(reachable, &roots, entries, &incoming);
         // What was not written here is fetched again, although it does not change there.
         sent.listing = listing.filter(|_| refused.is_empty());
-        for (path, what) in incoming.special_files() {
-            if sent.reported.insert(path.clone()) {
-                refused.push((path.clone(), (*what).to_owned()));
-            }
-        }
-        Ok(remarks(&refused))
+        let special = sent.reported.report_new(incoming.special_files());
+        refused.extend(special.named);
+        Ok(remarks(&refused, special.more))
     }
 
     /// Fetches everything below `roots`.
@@ -516,9 +514,9 @@ fn written_roots(reachable: &ReachablePaths, sent: &SentEntries) -> Vec<AbsPath>
         .collect()
 }
 
-/// Returns one remark that names refused changes.
-fn remarks(refused: &[(AbsPath, String)]) -> Vec<String> {
-    if refused.is_empty() {
+/// Returns one remark that names refused changes; there were `unnamed` more.
+fn remarks(refused: &[(AbsPath, String)], unnamed: usize) -> Vec<String> {
+    if refused.is_empty() && unnamed == 0 {
         return Vec::new();
     }
     let named = refused.iter().take(REFUSED_NAMED_MAX);
@@ -526,15 +524,14 @@ fn remarks(refused: &[(AbsPath, String)]) -> Vec<String> {
         .map(|(path, why)| format!("`{}` ({why})", escape_name(&path.to_string())))
         .collect();
     let more = refused.len().saturating_sub(named.len());
-    let more = if more == 0 {
-        String::new()
-    } else {
-        format!(" and {more} more")
+    let more = more.saturating_add(unnamed);
+    let named = join_with_commas(&named);
+    let names = match (named.is_empty(), more) {
+        (false, 0) => named,
+        (false, more) => format!("{named} and {more} more"),
+        (true, more) => format!("{more} more pipes, sockets or devices"),
     };
-    vec![format!(
-        "not fetched from the container's machine: {}{more}",
-        join_with_commas(&named)
-    )]
+    vec![format!("not fetched from the container's machine: {names}")]
 }
 
 /// What must be removed and sent.
