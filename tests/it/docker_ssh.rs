@@ -100,7 +100,7 @@ fn run(
         .map_err(|error| error.to_string())?;
     let finished = container.run(line, &scene.workspace(), wait);
     let mut finished = finished.map_err(|error| error.to_string())?;
-    let notes = container.fetch_changes(reachable);
+    let notes = container.fetch_changes(reachable, &interrupt);
     finished
         .notes
         .extend(notes.map_err(|error| error.to_string())?);

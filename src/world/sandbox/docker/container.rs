@@ -26,6 +26,7 @@ use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::packages::DependencyHashes;
 use crate::world::sandbox::docker::run::RunningCommands;
 use crate::world::sandbox::docker::sent_files::{SentFiles, expect_available_over_ssh};
+use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// Environment variables of every command: no colours, no pager, no prompts. Debian's `pip` refuses
 /// to install into the system's packages unless it is told that this is intended.
@@ -163,8 +164,17 @@ impl AgentContainer {
     /// Changes made in the container are kept, except in memory and in mounted directories. Waits
     /// for running commands. If the engine is on another machine, the files are sent there instead.
     pub fn remount(&self, reachable: &ReachablePaths) -> Result<()> {
+        self.remount_until(reachable, None)
+    }
+
+    /// Like [`AgentContainer::remount`], but stops sending files at an interrupt.
+    pub(in crate::world::sandbox) fn remount_until(
+        &self,
+        reachable: &ReachablePaths,
+        interrupt: Option<&CommandInterrupt>,
+    ) -> Result<()> {
         if self.engine.is_elsewhere() {
-            return self.send_files(reachable);
+            return self.send_files(reachable, interrupt);
         }
         let mounts = self.recipe.plan_mounts(&self.engine.client, reachable)?;
         let mut instance = self
@@ -216,9 +226,13 @@ impl AgentContainer {
 
     /// Like [`AgentContainer::lock`], but mounts `reachable` first. Another thread may mount other
     /// directories at any time before the lock is taken.
-    pub(super) fn lock_with_paths(&self, reachable: &ReachablePaths) -> Result<ContainerGuard<'_>> {
+    pub(super) fn lock_with_paths(
+        &self,
+        reachable: &ReachablePaths,
+        interrupt: &CommandInterrupt,
+    ) -> Result<ContainerGuard<'_>> {
         for _ in 0..SHOWN_ANEW_MAX {
-            self.remount(reachable)?;
+            self.remount_until(reachable, Some(interrupt))?;
             let mounts = self.recipe.plan_mounts(&self.engine.client, reachable)?;
             let guard = self.lock();
             if guard

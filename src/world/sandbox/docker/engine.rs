@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::world::sandbox::docker::client::EngineClient;
@@ -84,9 +85,9 @@ impl ContainerEngine {
         ended.recv_timeout(FINISH_TIME_MAX).unwrap_or_default();
     }
 
-    /// Runs an operation in the background.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        drop(self.thread.handle.spawn(work));
+    /// Runs an operation in the background. It goes on if the handle is dropped.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.thread.handle.spawn(work).abort_handle()
     }
 }
 

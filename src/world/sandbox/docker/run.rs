@@ -115,7 +115,8 @@ impl AgentContainer {
             ..self.base_command()
         };
         let call = call.agent_command(command, &running_command.mark);
-        let guard = self.lock_with_paths(reachable).map_err(io::Error::other)?;
+        let guard = self.lock_with_paths(reachable, interrupt);
+        let guard = guard.map_err(io::Error::other)?;
         let disks = guard.disk_watch(self);
         let exec = match self.start(&guard, call) {
             Ok(exec) => exec,

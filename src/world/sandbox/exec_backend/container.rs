@@ -50,9 +50,11 @@ impl ExecBackend for AgentContainer {
         wait: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
         let reachable = reachable_paths(command);
-        self.remount(&reachable).map_err(io::Error::other)?;
+        self.remount_until(&reachable, Some(wait.interrupt))
+            .map_err(io::Error::other)?;
         let mut finished = AgentContainer::run(self, command.line, &command.policy.dir, wait)?;
-        finished.notes.extend(self.fetch_changes(&reachable)?);
+        let notes = self.fetch_changes(&reachable, wait.interrupt)?;
+        finished.notes.extend(notes);
         Ok(finished)
     }
 
@@ -67,7 +69,7 @@ impl ExecBackend for AgentContainer {
         Ok(Box::new(
             move |interrupt: &CommandInterrupt, on_output: &mut (dyn FnMut(&[u8]) + Send)| {
                 let ended = self.follow(&line, &dir, &reachable, interrupt, on_output)?;
-                Ok((ended, self.fetch_changes(&reachable)?))
+                Ok((ended, self.fetch_changes(&reachable, interrupt)?))
             },
         ))
     }

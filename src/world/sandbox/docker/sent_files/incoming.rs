@@ -15,7 +15,7 @@ use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
 use futures_util::{Stream, StreamExt};
 use sha2::{Digest, Sha256};
 use tar::{Archive, Entry, EntryType, PaxExtensions};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::path::AbsPath;
 use crate::sandbox_policy::returned_entry::returned_path;
@@ -23,7 +23,10 @@ use crate::text::escape_name;
 use crate::world::sandbox::docker::command::ContainerExec;
 use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::sent_files::listing::is_large;
-use crate::world::sandbox::docker::sent_files::{RemoteEntry, SentEntries, SentEntry};
+use crate::world::sandbox::docker::sent_files::transfer_limit::TransferLimit;
+use crate::world::sandbox::docker::sent_files::{
+    RemoteEntry, SentEntries, SentEntry, TransferFault,
+};
 use crate::world::sys::meta::SECOND_NS;
 use crate::world::sys::spool::SpoolFile;
 
@@ -426,32 +429,45 @@ impl<R: Read> Read for EndWatch<R> {
 /// What an engine sends, while it is downloaded.
 pub(super) struct EngineDownload<'e> {
     engine: &'e ContainerEngine,
+    limit: &'e TransferLimit<'e>,
     parts: Pin<Box<dyn Stream<Item = Result<Vec<u8>, EngineError>> + 'e>>,
     part: io::Cursor<Vec<u8>>,
     until: Instant,
-    failure: Option<EngineError>,
+    failure: Option<TransferFault>,
 }
 
 impl<'e> EngineDownload<'e> {
     /// Begins to download an archive of `path`.
-    pub(super) fn archive(engine: &'e ContainerEngine, container: &'e str, path: &AbsPath) -> Self {
+    pub(super) fn archive(
+        engine: &'e ContainerEngine,
+        container: &'e str,
+        path: &AbsPath,
+        limit: &'e TransferLimit<'e>,
+    ) -> Self {
         let options = DownloadFromContainerOptionsBuilder::default().path(&path.to_string());
         let api = &engine.client.api;
         let parts = api.download_from_container(container, Some(options.build()));
-        Self::of(engine, parts.map(|part| part.map(|part| part.to_vec())))
+        let parts = parts.map(|part| part.map(|part| part.to_vec()));
+        Self::of(engine, parts, limit)
     }
 
     /// Begins to download the standard output of a command.
-    pub(super) fn output(engine: &'e ContainerEngine, exec: ContainerExec) -> Self {
-        Self::of(engine, exec.into_stdout())
+    pub(super) fn output(
+        engine: &'e ContainerEngine,
+        exec: ContainerExec,
+        limit: &'e TransferLimit<'e>,
+    ) -> Self {
+        Self::of(engine, exec.into_stdout(), limit)
     }
 
     fn of(
         engine: &'e ContainerEngine,
         parts: impl Stream<Item = Result<Vec<u8>, EngineError>> + 'e,
+        limit: &'e TransferLimit<'e>,
     ) -> Self {
         Self {
             engine,
+            limit,
             parts: Box::pin(parts),
             part: io::Cursor::default(),
             until: Instant::now() + DOWNLOAD_TIME_MAX,
@@ -459,8 +475,8 @@ impl<'e> EngineDownload<'e> {
         }
     }
 
-    /// Returns the error of the engine that ended the download, if there was one.
-    pub(super) fn take_failure(&mut self) -> Option<EngineError> {
+    /// Returns what ended the download, if it was not the end of what was sent.
+    pub(super) fn take_failure(&mut self) -> Option<TransferFault> {
         self.failure.take()
     }
 }
@@ -473,18 +489,18 @@ impl Read for EngineDownload<'_> {
                 return Ok(count);
             }
             let until = self.until.min(Instant::now() + PART_TIME_MAX);
-            let next = self.parts.next();
-            let next = self
-                .engine
-                .block_on(async { timeout_at(until, next).await });
-            match next.unwrap_or(Some(Err(EngineError::RequestTimeoutError))) {
-                None => return Ok(0),
-                Some(Ok(part)) => self.part = io::Cursor::new(part),
-                Some(Err(error)) => {
-                    self.failure = Some(error);
-                    return Err(io::ErrorKind::ConnectionAborted.into());
+            let next = self.limit.wait(until, self.parts.next());
+            let fault = match self.engine.block_on(next) {
+                Ok(None) => return Ok(0),
+                Ok(Some(Ok(part))) => {
+                    self.part = io::Cursor::new(part);
+                    continue;
                 }
-            }
+                Ok(Some(Err(error))) => TransferFault::Engine(error),
+                Err(fault) => fault,
+            };
+            self.failure = Some(fault);
+            return Err(io::ErrorKind::ConnectionAborted.into());
         }
     }
 }

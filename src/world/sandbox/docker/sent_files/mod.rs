@@ -5,6 +5,7 @@
 
 mod local_trees;
 mod local_view;
+mod transfer_limit;
 mod outgoing;
 mod incoming;
 mod listing;
@@ -41,8 +42,12 @@ use crate::world::sandbox::docker::sent_files::listing::{ListedKind, RemoteListi
 use crate::world::sandbox::docker::sent_files::local_view::read_view;
 use crate::world::sandbox::docker::sent_files::outgoing::{EntryOwners, pack, upload};
 use crate::world::sandbox::docker::sent_files::reported_files::ReportedFiles;
+use crate::world::sandbox::docker::sent_files::transfer_limit::TransferLimit;
+use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sys::spool::SpoolFile;
 
+/// How long fetching goes on after an interrupt: the changes of most interrupted commands are few.
+const INTERRUPTED_FETCH_TIME_MAX: Duration = Duration::from_secs(3);
 /// Timeout for removing files in a container.
 const REMOVAL_TIME_MAX: Duration = Duration::from_mins(2);
 /// Number of paths that one command removes or packs.
@@ -105,6 +110,8 @@ enum TransferFault {
     Engine(EngineError),
     /// Something here cannot be read or written, or what was received is refused as a whole.
     Files(Error),
+    /// The command that it belongs to was interrupted.
+    Interrupted,
 }
 
 impl From<EngineError> for TransferFault {
@@ -157,12 +164,17 @@ impl AgentContainer {
     }
 
     /// Sends what commands may read, as far as it changed since the last time, and removes there what
-    /// they may no longer read. Blocks.
-    pub(super) fn send_files(&self, reachable: &ReachablePaths) -> Result<()> {
+    /// they may no longer read. Blocks until an interrupt.
+    pub(super) fn send_files(
+        &self,
+        reachable: &ReachablePaths,
+        interrupt: Option<&CommandInterrupt>,
+    ) -> Result<()> {
         self.engine.ensure_connected()?;
         let mut sent = self.lock_sent();
         let guard = self.lock();
-        let Err(fault) = self.send_changes(&guard, reachable, &mut sent) else {
+        let limit = TransferLimit::new(interrupt, Duration::ZERO);
+        let Err(fault) = self.send_changes(&guard, reachable, &mut sent, &limit) else {
             return Ok(());
         };
         drop(sent);
@@ -184,6 +196,7 @@ impl AgentContainer {
         guard: &ContainerGuard<'_>,
         reachable: &ReachablePaths,
         sent: &mut SentFiles,
+        limit: &TransferLimit<'_>,
     ) -> std::result::Result<(), TransferFault> {
         let nothing = SentEntries::new();
         let earlier = sent.entries.as_ref().unwrap_or(&nothing);
@@ -196,9 +209,10 @@ impl AgentContainer {
                 guard,
                 &roots,
                 &[owners.read, owners.write, ContainerUser::ROOT],
+                limit,
             )?;
         }
-        if let Err(fault) = self.transfer(guard, reachable, &view, &plan) {
+        if let Err(fault) = self.transfer(guard, reachable, &view, &plan, limit) {
             let affected = plan.affected_paths(&view);
             if let Some(entries) = sent.entries.as_mut() {
                 mark_unsent(entries, &affected);
@@ -221,13 +235,14 @@ impl AgentContainer {
         reachable: &ReachablePaths,
         view: &SentEntries,
         plan: &SendPlan<'_>,
+        limit: &TransferLimit<'_>,
     ) -> std::result::Result<(), TransferFault> {
         let owners = EntryOwners::for_user(self.engine.client.container_user());
-        self.remove_there(guard, &plan.removed, &[owners.read, owners.write])?;
+        self.remove_there(guard, &plan.removed, &[owners.read, owners.write], limit)?;
         if plan.added.is_empty() {
             return Ok(());
         }
-        upload(&self.engine, guard.id(), &mut |archive| {
+        upload(&self.engine, guard.id(), limit, &mut |archive| {
             pack(archive, reachable, view, &plan.added, owners)
         })
     }
@@ -239,9 +254,11 @@ impl AgentContainer {
         guard: &ContainerGuard<'_>,
         paths: &[&AbsPath],
         users: &[ContainerUser],
+        limit: &TransferLimit<'_>,
     ) -> std::result::Result<(), TransferFault> {
         for paths in paths.chunks(COMMAND_PATHS_MAX) {
             let mut is_removed = true;
+            limit.check()?;
             for user in users {
                 let names = paths.iter().map(|path| path_argument(path));
                 let exec = self.start(guard, ContainerCommand::removal(*user, names))?;
@@ -263,15 +280,21 @@ impl AgentContainer {
     }
 
     /// Fetches what commands have changed where they may write, and writes it here as far as the rules
-    /// allow it. Returns remarks about what was refused. Blocks. On this machine, where paths are
-    /// mounted, nothing is fetched.
-    pub fn fetch_changes(&self, reachable: &ReachablePaths) -> io::Result<Vec<String>> {
+    /// allow it. Returns remarks about what was refused. Blocks until a few seconds after an interrupt:
+    /// then nothing is written here, and the next call fetches everything. On this machine, where paths
+    /// are mounted, nothing is fetched.
+    pub fn fetch_changes(
+        &self,
+        reachable: &ReachablePaths,
+        interrupt: &CommandInterrupt,
+    ) -> io::Result<Vec<String>> {
         if !self.engine.is_elsewhere() {
             return Ok(Vec::new());
         }
         let mut sent = self.lock_sent();
         let guard = self.lock();
-        let fetched = self.fetch(&guard, reachable, &mut sent);
+        let limit = TransferLimit::new(Some(interrupt), INTERRUPTED_FETCH_TIME_MAX);
+        let fetched = self.fetch(&guard, reachable, &mut sent, &limit);
         drop(guard);
         fetched.map_err(|fault| {
             let what = "the command has ended, but what it changed cannot be fetched";
@@ -284,6 +307,7 @@ impl AgentContainer {
         guard: &ContainerGuard<'_>,
         reachable: &ReachablePaths,
         sent: &mut SentFiles,
+        limit: &TransferLimit<'_>,
     ) -> std::result::Result<Vec<String>, TransferFault> {
         let Some(entries) = sent.entries.as_mut() else {
             let message = "the command has ended, but what it changed cannot be fetched: its container \
@@ -292,21 +316,21 @@ impl AgentContainer {
         };
         let roots = written_roots(reachable, entries);
         let listing = if sent.is_large {
-            self.list_there(guard, &roots)?
+            self.list_there(guard, &roots, limit)?
         } else {
             None
         };
         let listed = match (&listing, &sent.listing) {
             (Some(now), Some(earlier)) => {
-                self.fetch_listed(guard, &roots, entries, earlier, now)?
+                self.fetch_listed(guard, &roots, entries, earlier, now, limit)?
             }
             (Some(_) | None, _) => None,
         };
         let incoming = match listed {
             Some(incoming) => incoming,
-            None => self.fetch_all(guard, &roots, entries)?,
+            None => self.fetch_all(guard, &roots, entries, limit)?,
         };
-        self.expect_gone(guard, &missing_paths(&roots, entries, &incoming))?;
+        self.expect_gone(guard, &missing_paths(&roots, entries, &incoming), limit)?;
         sent.is_large =
             incoming.is_large() || listing.as_ref().is_some_and(RemoteListing::is_large);
         let mut refused = apply_changes(reachable, &roots, entries, &incoming);
@@ -323,13 +347,14 @@ impl AgentContainer {
         guard: &ContainerGuard<'_>,
         roots: &[AbsPath],
         sent: &SentEntries,
+        limit: &TransferLimit<'_>,
     ) -> std::result::Result<IncomingFiles, TransferFault> {
         let mut incoming = self.new_incoming()?;
         for root in roots {
-            let mut download = EngineDownload::archive(&self.engine, guard.id(), root);
+            let mut download = EngineDownload::archive(&self.engine, guard.id(), root, limit);
             let read = incoming.read(root, &mut download, sent);
-            if let Some(error) = download.take_failure() {
-                return Err(error.into());
+            if let Some(fault) = download.take_failure() {
+                return Err(fault);
             }
             read.map_err(|error| refused_archive(root, &error))?;
         }
@@ -342,17 +367,19 @@ impl AgentContainer {
         &self,
         guard: &ContainerGuard<'_>,
         paths: &[&AbsPath],
+        limit: &TransferLimit<'_>,
     ) -> std::result::Result<(), TransferFault> {
         let user = self.engine.client.container_user();
         for paths in paths.chunks(COMMAND_PATHS_MAX) {
+            limit.check()?;
             let names = paths.iter().map(|path| path_argument(path));
             let exec = self.start(guard, ContainerCommand::presence(user, names))?;
             let mut output = Vec::new();
-            let mut download = EngineDownload::output(&self.engine, exec);
+            let mut download = EngineDownload::output(&self.engine, exec, limit);
             let mut answer = download.by_ref().take(PRESENCE_BYTES_MAX);
             let read = answer.read_to_end(&mut output);
-            if let Some(error) = download.take_failure() {
-                return Err(error.into());
+            if let Some(fault) = download.take_failure() {
+                return Err(fault);
             }
             read.map_err(|error| Error::io("cannot read from the container engine", error))?;
             check_gone(paths, &output)?;
@@ -366,14 +393,16 @@ impl AgentContainer {
         &self,
         guard: &ContainerGuard<'_>,
         roots: &[AbsPath],
+        limit: &TransferLimit<'_>,
     ) -> std::result::Result<Option<RemoteListing>, TransferFault> {
         let user = self.engine.client.container_user();
         let paths = roots.iter().map(ToString::to_string);
         let exec = self.start(guard, ContainerCommand::listing(user, paths))?;
         let id = exec.id().to_owned();
         let mut output = Vec::new();
-        let download = EngineDownload::output(&self.engine, exec);
+        let download = EngineDownload::output(&self.engine, exec, limit);
         let read = download.take(LISTING_BYTES_MAX).read_to_end(&mut output);
+        limit.check()?;
         let client = &self.engine.client;
         if read.is_err() || u64::try_from(output.len()).is_ok_and(|size| size == LISTING_BYTES_MAX)
         {
@@ -393,6 +422,7 @@ impl AgentContainer {
         sent: &SentEntries,
         earlier: &RemoteListing,
         now: &RemoteListing,
+        limit: &TransferLimit<'_>,
     ) -> std::result::Result<Option<IncomingFiles>, TransferFault> {
         let mut incoming = self.new_incoming()?;
         let mut changed: Vec<&AbsPath> = Vec::new();
@@ -416,11 +446,12 @@ impl AgentContainer {
                 let names = names.iter().map(ToString::to_string);
                 let user = self.engine.client.container_user();
                 let packing = ContainerCommand::packing(user, parent.to_string(), names);
-                let mut download =
-                    EngineDownload::output(&self.engine, self.start(guard, packing)?);
+                limit.check()?;
+                let exec = self.start(guard, packing)?;
+                let mut download = EngineDownload::output(&self.engine, exec, limit);
                 let read = incoming.read(root, &mut download, sent);
-                if let Some(error) = download.take_failure() {
-                    return Err(error.into());
+                if let Some(fault) = download.take_failure() {
+                    return Err(fault);
                 }
                 read.map_err(|error| refused_archive(root, &error))?;
             }
@@ -440,6 +471,13 @@ impl AgentContainer {
     fn transfer_error(&self, what: &str, fault: TransferFault) -> Error {
         match fault {
             TransferFault::Files(error) => error,
+            TransferFault::Interrupted => {
+                let message = format!(
+                    "{what}: it was interrupted; what was not transferred is transferred with the next \
+                     command, and what is only in the container is lost when the run ends"
+                );
+                Error::new(ErrorKind::Environment, message)
+            }
             TransferFault::Engine(error) => {
                 let why = self.engine.lost_reason();
                 let why = why.unwrap_or_else(|| command_error(error).to_string());

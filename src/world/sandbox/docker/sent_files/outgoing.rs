@@ -2,14 +2,15 @@
 
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::sync::mpsc as std_mpsc;
+use std::time::Duration;
 
 use bollard::body_try_stream;
 use bollard::errors::Error as EngineError;
 use bollard::query_parameters::UploadToContainerOptionsBuilder;
 use futures_util::stream::unfold;
 use tar::{Builder, EntryType, Header};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
 use crate::path::AbsPath;
@@ -18,6 +19,7 @@ use crate::world::sandbox::docker::client::ContainerUser;
 use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::sent_files::local_trees::LocalTrees;
+use crate::world::sandbox::docker::sent_files::transfer_limit::TransferLimit;
 use crate::world::sandbox::docker::sent_files::{
     RemoteEntry, SentEntries, SentEntry, TransferFault,
 };
@@ -27,6 +29,12 @@ use crate::world::sys::meta::SECOND_NS;
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Number of chunks that wait for the connection.
 const CHUNKS_WAITING: usize = 4;
+/// Timeout for the connection to take the next chunk.
+const CHUNK_TIME_MAX: Duration = Duration::from_mins(2);
+/// Timeout for the engine to unpack what it has received, after the last chunk.
+const UNPACKING_TIME_MAX: Duration = Duration::from_mins(10);
+/// Timeout for a whole upload: the largest one needs 50 kB per second.
+const UPLOAD_TIME_MAX: Duration = Duration::from_hours(24);
 /// The user that owns what commands may not change. Nothing runs as that user.
 const KEEPER: u32 = 65_533;
 /// Permission bits of a symlink.
@@ -147,10 +155,12 @@ impl<R: Read> Read for SizedReader<R> {
     }
 }
 
-/// Uploads the archive that `write` writes to a container, and unpacks it there at `/`.
+/// Uploads the archive that `write` writes to a container, and unpacks it there at `/`. It may take long as
+/// long as it makes progress.
 pub(super) fn upload(
     engine: &ContainerEngine,
     container: &str,
+    limit: &TransferLimit<'_>,
     write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), TransferFault> {
     let (chunks, receiver) = mpsc::channel::<io::Result<Vec<u8>>>(CHUNKS_WAITING);
@@ -158,31 +168,42 @@ pub(super) fn upload(
         let chunk = receiver.recv().await?;
         Some((chunk.map(Into::into), receiver))
     }));
-    let (client, id) = (engine.client.clone(), container.to_owned());
-    let (done, ended) = std_mpsc::sync_channel(1);
-    engine.spawn(async move {
+    let api = engine.client.api.clone().with_timeout(UPLOAD_TIME_MAX);
+    let id = container.to_owned();
+    let (done, ended) = oneshot::channel();
+    let sending = engine.spawn(async move {
         let options = UploadToContainerOptionsBuilder::default().path("/").build();
-        let uploaded = client
-            .api
-            .upload_to_container(&id, Some(options), body)
-            .await;
-        // The receiver waits for this.
-        done.send(uploaded).unwrap_or_default();
+        let uploaded = api.upload_to_container(&id, Some(options), body).await;
+        // It is not received after an interrupt.
+        drop(done.send(uploaded));
     });
     let mut writer = ChunkWriter {
+        engine,
+        limit,
         chunks,
         chunk: Vec::with_capacity(CHUNK_BYTES),
+        fault: None,
     };
     let written = write(&mut writer);
-    if let Err(error) = &written {
+    if let Err(error) = &written
+        && writer.fault.is_none()
+    {
         let broken = io::Error::other(error.to_string());
         // The upload may have ended by itself.
-        writer.chunks.blocking_send(Err(broken)).unwrap_or_default();
+        writer.send(Err(broken)).unwrap_or_default();
     }
-    drop(writer);
-    let uploaded: Result<(), EngineError> = ended
-        .recv()
-        .unwrap_or(Err(EngineError::RequestTimeoutError));
+    let ChunkWriter { chunks, fault, .. } = writer;
+    if let Some(fault) = fault {
+        sending.abort();
+        return Err(fault);
+    }
+    drop(chunks);
+    let unpacked = Instant::now() + UNPACKING_TIME_MAX;
+    let uploaded = engine.block_on(limit.wait(unpacked, ended));
+    // It has ended already, unless it took too long.
+    sending.abort();
+    let uploaded: Result<(), EngineError> =
+        uploaded?.unwrap_or(Err(EngineError::RequestTimeoutError));
     match (uploaded, written) {
         (Ok(()), Ok(())) => Ok(()),
         (_, Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -195,12 +216,31 @@ pub(super) fn upload(
 }
 
 /// Passes what is written on in chunks.
-struct ChunkWriter {
+struct ChunkWriter<'e> {
+    engine: &'e ContainerEngine,
+    limit: &'e TransferLimit<'e>,
     chunks: mpsc::Sender<io::Result<Vec<u8>>>,
     chunk: Vec<u8>,
+    /// Why the upload is given up.
+    fault: Option<TransferFault>,
 }
 
-impl Write for ChunkWriter {
+impl ChunkWriter<'_> {
+    /// Waits until the connection has room for a chunk.
+    fn send(&mut self, chunk: io::Result<Vec<u8>>) -> io::Result<()> {
+        let until = Instant::now() + CHUNK_TIME_MAX;
+        let sending = self.limit.wait(until, self.chunks.send(chunk));
+        match self.engine.block_on(sending) {
+            Ok(Ok(())) => return Ok(()),
+            // The upload has ended, and says why.
+            Ok(Err(_)) => {}
+            Err(fault) => self.fault = Some(fault),
+        }
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Write for ChunkWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.chunk.extend_from_slice(bytes);
         if self.chunk.len() >= CHUNK_BYTES {
@@ -214,7 +254,6 @@ impl Write for ChunkWriter {
             return Ok(());
         }
         let chunk = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK_BYTES));
-        let sent = self.chunks.blocking_send(Ok(chunk));
-        sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
+        self.send(Ok(chunk))
     }
 }

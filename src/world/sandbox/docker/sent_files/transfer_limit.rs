@@ -1,0 +1,106 @@
+//! When a transfer ends although it is not complete: at an interrupt, or if nothing happens for too long.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use bollard::errors::Error as EngineError;
+use tokio::time::{Instant, timeout_at};
+
+use crate::world::sandbox::docker::sent_files::TransferFault;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+
+/// Interval between two looks at an interrupt.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The limit of all transfers before or after one command.
+#[derive(Debug)]
+pub(super) struct TransferLimit<'i> {
+    interrupt: Option<&'i CommandInterrupt>,
+    /// How long the transfers may go on after the interrupt.
+    grace: Duration,
+    /// When they must end, once the interrupt was seen.
+    ends: Cell<Option<Instant>>,
+}
+
+impl<'i> TransferLimit<'i> {
+    /// Ends transfers `grace` after an interrupt.
+    pub(super) fn new(interrupt: Option<&'i CommandInterrupt>, grace: Duration) -> Self {
+        Self {
+            interrupt,
+            grace,
+            ends: Cell::new(None),
+        }
+    }
+
+    /// Refuses to go on if transfers must end.
+    pub(super) fn check(&self) -> Result<(), TransferFault> {
+        if self.ends.get().is_none() && self.interrupt.is_some_and(CommandInterrupt::is_raised) {
+            self.ends.set(Some(Instant::now() + self.grace));
+        }
+        match self.ends.get() {
+            Some(ends) if Instant::now() >= ends => Err(TransferFault::Interrupted),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Waits for one step of a transfer until `until`.
+    pub(super) async fn wait<T>(
+        &self,
+        until: Instant,
+        step: impl Future<Output = T>,
+    ) -> Result<T, TransferFault> {
+        let mut step = pin!(step);
+        loop {
+            self.check()?;
+            let look = until.min(Instant::now() + LOOK_INTERVAL);
+            if let Ok(done) = timeout_at(look, step.as_mut()).await {
+                return Ok(done);
+            }
+            if Instant::now() >= until {
+                return Err(EngineError::RequestTimeoutError.into());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_hours(1);
+
+    #[tokio::test]
+    async fn a_transfer_ends_soon_after_an_interrupt_and_not_before() {
+        let interrupt = CommandInterrupt::new().unwrap();
+        let at_once = TransferLimit::new(Some(&interrupt), Duration::ZERO);
+        let later = TransferLimit::new(Some(&interrupt), LONG);
+        let never = TransferLimit::new(None, Duration::ZERO);
+        let far = || Instant::now() + LONG;
+        assert_eq!(at_once.wait(far(), ready(1)).await.ok(), Some(1));
+        let waiting = at_once.wait(far(), pending::<()>());
+        let raising = async {
+            tokio::task::yield_now().await;
+            interrupt.raise();
+        };
+        let (ended, ()) = tokio::join!(waiting, raising);
+        assert!(matches!(ended, Err(TransferFault::Interrupted)));
+        let ended = at_once.wait(far(), ready(1)).await;
+        assert!(matches!(ended, Err(TransferFault::Interrupted)), "it stays");
+        assert_eq!(later.wait(far(), ready(2)).await.ok(), Some(2));
+        assert_eq!(never.wait(far(), ready(3)).await.ok(), Some(3));
+    }
+
+    #[tokio::test]
+    async fn a_step_that_makes_no_progress_ends() {
+        let limit = TransferLimit::new(None, LONG);
+        let ended = limit.wait(Instant::now(), pending::<()>()).await;
+        assert!(matches!(
+            ended,
+            Err(TransferFault::Engine(EngineError::RequestTimeoutError))
+        ));
+    }
+}
