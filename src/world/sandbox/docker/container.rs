@@ -213,6 +213,11 @@ impl AgentContainer {
         }
     }
 
+    /// Returns the limits of its commands.
+    pub(super) fn limits(&self) -> ResourceLimits {
+        self.recipe.limits
+    }
+
     /// Returns whether the agent may become root in it.
     pub(super) fn has_root(&self) -> bool {
         self.config.root == RootAccess::BySudo

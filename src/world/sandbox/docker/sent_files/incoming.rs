@@ -15,11 +15,13 @@ use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
 use futures_util::{Stream, StreamExt};
 use sha2::{Digest, Sha256};
 use tar::{Archive, Entry, EntryType, PaxExtensions};
+use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::path::AbsPath;
 use crate::sandbox_policy::returned_entry::returned_path;
 use crate::text::escape_name;
+use crate::world::sandbox::disk_watch::{DiskStatus, DiskWatch};
 use crate::world::sandbox::docker::command::ContainerExec;
 use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::sent_files::listing::is_large;
@@ -40,6 +42,8 @@ const EXTENSION_BYTES_MAX: u64 = 256 * 1024;
 const TARGET_BYTES_MAX: usize = 4095;
 /// Size of a chunk that is read, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// How much content is kept between two looks at the free space, in bytes.
+const DISK_LOOK_BYTES: usize = 16 * 1024 * 1024;
 /// Permission bits that are taken over: no setuid, setgid or sticky bit.
 const BITS: u32 = 0o777;
 /// Timeout for the next part of an archive.
@@ -58,7 +62,16 @@ pub(super) struct IncomingFiles {
     bytes: u64,
     entries_max: u64,
     bytes_max: u64,
+    /// Watches the disk of the temporary file.
+    disk: Option<DiskWatch>,
+    /// Content that was kept since the last look at the free space, in bytes.
+    unwatched_bytes: usize,
 }
+
+/// Content cannot be kept in the temporary file.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub(super) struct SpoolError(pub(super) String);
 
 /// One name that was received.
 #[derive(Clone, Debug)]
@@ -90,9 +103,14 @@ struct NextNames {
 }
 
 impl IncomingFiles {
-    /// Keeps content in `spool`, which is empty.
-    pub(super) fn new(spool: SpoolFile) -> Self {
-        Self::with_limits(spool, ENTRIES_MAX, BYTES_MAX)
+    /// Keeps content in `spool`, which is empty, while the `disk` has room for it.
+    pub(super) fn new(spool: SpoolFile, disk: DiskWatch) -> Self {
+        Self {
+            disk: Some(disk),
+            // The first content is not kept without a look.
+            unwatched_bytes: DISK_LOOK_BYTES,
+            ..Self::with_limits(spool, ENTRIES_MAX, BYTES_MAX)
+        }
     }
 
     pub(super) fn with_limits(spool: SpoolFile, entries_max: u64, bytes_max: u64) -> Self {
@@ -104,6 +122,8 @@ impl IncomingFiles {
             bytes: 0,
             entries_max,
             bytes_max,
+            disk: None,
+            unwatched_bytes: 0,
         }
     }
 
@@ -115,6 +135,15 @@ impl IncomingFiles {
     /// Returns the pipes, devices and other files that are never taken over.
     pub(super) fn special_files(&self) -> &[(AbsPath, &'static str)] {
         &self.special
+    }
+
+    /// Returns how much content there is to write here, in bytes.
+    pub(super) fn new_bytes(&self) -> u64 {
+        let sizes = self.entries.values().map(|entry| match &entry.content {
+            IncomingContent::Spooled { size_bytes, .. } => *size_bytes,
+            IncomingContent::Nothing | IncomingContent::AsSent(_) => 0,
+        });
+        sizes.fold(0, u64::saturating_add)
     }
 
     /// Returns whether listing this much is cheaper than fetching it.
@@ -325,7 +354,7 @@ impl IncomingFiles {
             }
             let bytes = chunk.get(..count).unwrap_or_default();
             digest.update(bytes);
-            self.spool.append(bytes)?;
+            self.keep(bytes)?;
         }
         if self.spool.size_bytes().checked_sub(offset) != Some(size_bytes) {
             return Err(refused("it ends within a file"));
@@ -341,6 +370,22 @@ impl IncomingFiles {
             IncomingContent::Spooled { offset, size_bytes }
         };
         Ok((RemoteEntry::File { digest, bits }, content))
+    }
+
+    /// Appends content to the temporary file.
+    fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let failed = |why: String| io::Error::other(SpoolError(why));
+        self.unwatched_bytes = self.unwatched_bytes.saturating_add(bytes.len());
+        if let Some(disk) = &self.disk
+            && self.unwatched_bytes > DISK_LOOK_BYTES
+        {
+            self.unwatched_bytes = 0;
+            if let DiskStatus::Full(shortage) = disk.check() {
+                return Err(failed(shortage.to_string()));
+            }
+        }
+        let appended = self.spool.append(bytes);
+        appended.map_err(|error| failed(error.to_string()))
     }
 
     /// Returns the file that a hard link names: it must have come before in the same archive. It becomes
@@ -502,5 +547,55 @@ impl Read for EngineDownload<'_> {
             self.failure = Some(fault);
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tar::{Builder, Header};
+
+    use super::*;
+    use crate::sandbox_policy::limits::ResourceLimits;
+
+    #[test]
+    fn what_the_disk_has_no_room_for_is_not_kept() {
+        let mut archive = Builder::new(Vec::new());
+        for (kind, name, content) in [
+            (EntryType::Directory, "ws/", ""),
+            (EntryType::Regular, "ws/made", "made"),
+        ] {
+            let mut header = Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_mode(0o755);
+            header.set_size(content.len().try_into().unwrap());
+            archive
+                .append_data(&mut header, name, content.as_bytes())
+                .unwrap();
+        }
+        let archive = archive.into_inner().unwrap();
+        let disk = tempfile::tempdir().unwrap();
+        let place = AbsPath::new(disk.path()).unwrap();
+        let root = AbsPath::new("/p/ws").unwrap();
+        let receive = |disk_free_bytes: u64| {
+            let limits = ResourceLimits {
+                disk_free_bytes,
+                disk_free_files: 0,
+                ..ResourceLimits::default()
+            };
+            let disk = DiskWatch::new(vec![place.clone()], &limits);
+            let spool = SpoolFile::new_in(&place).unwrap();
+            let mut incoming = IncomingFiles::new(spool, disk);
+            let read = incoming.read(&root, archive.as_slice(), &SentEntries::new());
+            read.map(|()| incoming.new_bytes())
+        };
+        assert_eq!(receive(0).unwrap(), 4);
+        let full = receive(u64::MAX).unwrap_err();
+        let why = full
+            .get_ref()
+            .and_then(|why| why.downcast_ref::<SpoolError>());
+        assert_eq!(
+            why,
+            Some(&SpoolError("the disk was nearly full".to_owned()))
+        );
     }
 }

@@ -29,15 +29,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::grant::{GrantScope, Permission};
 use crate::permissions::history::FileFingerprint;
+use crate::sandbox_policy::limits::ResourceLimits;
 use crate::text::{escape_name, join_with_commas};
 use crate::world::sandbox::ExitReason;
+use crate::world::sandbox::disk_watch::{DiskStatus, DiskWatch};
 use crate::world::sandbox::docker::client::{ContainerUser, command_error, is_missing};
 use crate::world::sandbox::docker::command::{ContainerCommand, exit_status};
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::sandbox::docker::instance::REMOVED;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::sent_files::apply::{apply_changes, missing_paths};
-use crate::world::sandbox::docker::sent_files::incoming::{EngineDownload, IncomingFiles};
+use crate::world::sandbox::docker::sent_files::incoming::{
+    EngineDownload, IncomingFiles, SpoolError,
+};
 use crate::world::sandbox::docker::sent_files::listing::{ListedKind, RemoteListing, is_large};
 use crate::world::sandbox::docker::sent_files::local_view::read_view;
 use crate::world::sandbox::docker::sent_files::outgoing::{EntryOwners, pack, upload};
@@ -315,6 +319,7 @@ impl AgentContainer {
             return Err(Error::new(ErrorKind::Environment, message).into());
         };
         let roots = written_roots(reachable, entries);
+        self.expect_room(reachable, &roots, 0)?;
         let listing = if sent.is_large {
             self.list_there(guard, &roots, limit)?
         } else {
@@ -331,6 +336,7 @@ impl AgentContainer {
             None => self.fetch_all(guard, &roots, entries, limit)?,
         };
         self.expect_gone(guard, &missing_paths(&roots, entries, &incoming), limit)?;
+        self.expect_room(reachable, &roots, incoming.new_bytes())?;
         sent.is_large =
             incoming.is_large() || listing.as_ref().is_some_and(RemoteListing::is_large);
         let mut refused = apply_changes(reachable, &roots, entries, &incoming);
@@ -465,7 +471,29 @@ impl AgentContainer {
     fn new_incoming(&self) -> std::result::Result<IncomingFiles, TransferFault> {
         let spool = SpoolFile::new_in(&self.spool_place);
         let spool = spool.map_err(|error| Error::io("cannot create a temporary file", error))?;
-        Ok(IncomingFiles::new(spool))
+        let disk = DiskWatch::new(vec![self.spool_place.clone()], &self.limits());
+        Ok(IncomingFiles::new(spool, disk))
+    }
+
+    /// Refuses to fetch if the disks here have no room for `new_bytes` below `roots`.
+    fn expect_room(
+        &self,
+        reachable: &ReachablePaths,
+        roots: &[AbsPath],
+        new_bytes: u64,
+    ) -> std::result::Result<(), TransferFault> {
+        let limits = self.limits();
+        let limits = ResourceLimits {
+            disk_free_bytes: limits.disk_free_bytes.saturating_add(new_bytes),
+            ..limits
+        };
+        let written = roots.iter();
+        let written = written.map(|root| reachable.copies.get(root).unwrap_or(root).clone());
+        let places = written.chain([self.spool_place.clone()]).collect();
+        match DiskWatch::new(places, &limits).check() {
+            DiskStatus::Free(_) => Ok(()),
+            DiskStatus::Full(shortage) => Err(no_room_error(&shortage.to_string()).into()),
+        }
     }
 
     fn transfer_error(&self, what: &str, fault: TransferFault) -> Error {
@@ -487,7 +515,23 @@ impl AgentContainer {
     }
 }
 
+/// Returns the error for a machine without room for what was changed.
+fn no_room_error(why: &str) -> Error {
+    let message = format!(
+        "the command has ended, but nothing that it changed was fetched: on this machine, {why}; it stays in \
+         its container, and the next command fetches it"
+    );
+    Error::new(ErrorKind::Environment, message)
+        .with_hint("free some space here, then run another command, such as `true`")
+}
+
 fn refused_archive(root: &AbsPath, why: &io::Error) -> Error {
+    if let Some(SpoolError(why)) = why
+        .get_ref()
+        .and_then(|why| why.downcast_ref::<SpoolError>())
+    {
+        return no_room_error(why);
+    }
     let message = format!("what the engine sent of `{root}` is refused: {why}");
     Error::new(ErrorKind::Environment, message)
 }
