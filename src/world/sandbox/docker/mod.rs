@@ -10,6 +10,7 @@ pub mod image;
 pub mod mounts;
 pub mod socket;
 mod engine_request;
+mod socket_directory;
 mod ssh_tunnel;
 mod exec_output;
 mod command;

@@ -15,10 +15,10 @@ use crate::config::engine_host::SshEngineHost;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::text::single_line;
+use crate::world::sandbox::docker::socket_directory::SocketDirectory;
 use crate::world::sys::environment::ProcessEnvironment;
 use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
 use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::dir::StagingDirectory;
 
 /// Timeout for `ssh` to connect, through all jump hosts.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(30);
@@ -80,7 +80,7 @@ pub(super) struct SshTunnel {
     host: SshEngineHost,
     program: AbsPath,
     env: ProcessEnvironment,
-    dir: StagingDirectory,
+    dir: SocketDirectory,
     process: Mutex<Option<SshProcess>>,
 }
 
@@ -105,11 +105,12 @@ impl SshTunnel {
                 .with_hint("sudo apt-get install openssh-client")
         })?;
         let parent = AbsPath::new(PARENT).ok_or_else(|| Error::bug("no directory for sockets"))?;
+        let env = env.with("PATH", &path);
         let tunnel = Self {
             host,
             program,
-            env: env.with("PATH", &path),
-            dir: StagingDirectory::with_prefix(&parent, "massgen-ssh-")?,
+            dir: SocketDirectory::create(&parent, &env)?,
+            env,
             process: Mutex::new(None),
         };
         tunnel.ensure_connected().await?;

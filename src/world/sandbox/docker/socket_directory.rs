@@ -1,0 +1,151 @@
+//! Private directory of the sockets of a connection. It is removed when it is dropped, by a process that
+//! waits for the end of massgen if it ends without that, and otherwise by a later massgen.
+
+use std::io;
+
+use tokio::process::Child;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::sys::environment::ProcessEnvironment;
+use crate::world::sys::process;
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir::{
+    DirLock, DirLockAttempt, StagingDirectory, first_names, is_own, try_lock,
+};
+
+/// Beginning of the names of the directories.
+const PREFIX: &str = "massgen-ssh-";
+/// The most names that are searched for directories of dead processes.
+const NAMES_MAX: usize = 10_000;
+/// How often a directory is created anew if a sweep takes it for an abandoned one.
+const TRIES_MAX: usize = 4;
+/// Shell that waits for the end of massgen, which closes its standard input.
+const SHELL: &str = "/bin/sh";
+/// What it does: everything in the directory is a socket.
+const REMOVAL: &str = "cat >/dev/null; rm -f -- \"$1\"/*; rmdir -- \"$1\"";
+
+/// A directory that no other user can read. It is locked as long as it is in use.
+#[derive(Debug)]
+pub(super) struct SocketDirectory {
+    /// Its standard input closes when massgen ends, however that is. When it is dropped, it is killed.
+    _remover: Option<Child>,
+    dir: StagingDirectory,
+    /// `None` where the file system does not support locks.
+    _lock: Option<DirLock>,
+}
+
+impl SocketDirectory {
+    /// Creates an empty directory in `parent`, and removes those of processes that have ended. `env` is the
+    /// environment of the process that waits.
+    pub(super) fn create(parent: &AbsPath, env: &ProcessEnvironment) -> Result<Self> {
+        remove_abandoned(parent);
+        for _ in 0..TRIES_MAX {
+            let dir = StagingDirectory::with_prefix(parent, PREFIX)?;
+            let lock = match try_lock(dir.path()) {
+                Ok(DirLockAttempt::Acquired(lock)) if lock.is_for(dir.path()) => Some(lock),
+                Ok(DirLockAttempt::Unsupported) => None,
+                // Another process takes it for an abandoned one.
+                Ok(DirLockAttempt::Acquired(_) | DirLockAttempt::Taken) | Err(_) => continue,
+            };
+            return Ok(Self {
+                // Without it, a later massgen removes the directory.
+                _remover: start_remover(dir.path(), env).ok(),
+                dir,
+                _lock: lock,
+            });
+        }
+        let message = format!("cannot lock a directory for sockets in `{parent}`");
+        Err(Error::new(ErrorKind::Environment, message)
+            .with_hint("check the limit of open files: `ulimit -n`"))
+    }
+
+    /// Returns its path.
+    pub(super) fn path(&self) -> &AbsPath {
+        self.dir.path()
+    }
+}
+
+/// Starts the process that removes `dir` when massgen has ended.
+fn start_remover(dir: &AbsPath, env: &ProcessEnvironment) -> io::Result<Child> {
+    let shell = AbsPath::new(SHELL).ok_or(io::ErrorKind::InvalidInput)?;
+    let dir = dir.to_string();
+    let words = ["-c", REMOVAL, "massgen", dir.as_str()];
+    process::start_connected(&shell, &words, env)
+}
+
+/// Removes the user's directories in `parent` that no process uses. What cannot be removed stays.
+fn remove_abandoned(parent: &AbsPath) {
+    let names = first_names(parent, NAMES_MAX).unwrap_or_default();
+    for name in names.iter().filter(|name| name.starts_with(PREFIX)) {
+        let path = parent.join(name);
+        if !is_own(&path) {
+            continue;
+        }
+        if let Ok(DirLockAttempt::Acquired(lock)) = try_lock(&path) {
+            clear::remove(&path).unwrap_or_default();
+            drop(lock);
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test makes its own directories"
+)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    use super::*;
+
+    fn environment() -> ProcessEnvironment {
+        let path = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
+        ProcessEnvironment::inherit_listed(&path, &["PATH"])
+    }
+
+    fn names(parent: &AbsPath) -> Vec<String> {
+        let mut names = first_names(parent, NAMES_MAX).unwrap();
+        names.sort();
+        names
+    }
+
+    #[tokio::test]
+    async fn directories_of_dead_processes_are_removed_and_no_others() {
+        let temporary = tempfile::tempdir().unwrap();
+        let parent = AbsPath::new(temporary.path()).unwrap();
+        for name in ["massgen-ssh-dead", "massgen-other"] {
+            fs::create_dir(parent.join(name).as_path()).unwrap();
+        }
+        for name in ["massgen-ssh-dead/engine", "massgen-ssh-file"] {
+            fs::write(parent.join(name).as_path(), "").unwrap();
+        }
+        let live = SocketDirectory::create(&parent, &environment()).unwrap();
+        let next = SocketDirectory::create(&parent, &environment()).unwrap();
+        let kept = ["massgen-other", "massgen-ssh-file"].map(str::to_owned);
+        let used = [&live, &next].map(|dir| {
+            let name = dir.path().as_path().file_name().unwrap();
+            name.to_str().unwrap().to_owned()
+        });
+        let mut expected: Vec<String> = kept.iter().chain(&used).cloned().collect();
+        expected.sort();
+        assert_eq!(names(&parent), expected);
+        drop([live, next]);
+        assert_eq!(names(&parent), kept);
+    }
+
+    #[tokio::test]
+    async fn a_directory_is_removed_when_its_process_has_ended() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = AbsPath::new(temporary.path()).unwrap().join("sockets");
+        fs::create_dir(dir.as_path()).unwrap();
+        fs::write(dir.join("control").as_path(), "").unwrap();
+        let mut remover = start_remover(&dir, &environment()).unwrap();
+        assert!(matches!(remover.try_wait(), Ok(None)));
+        // So it closes when massgen ends.
+        drop(remover.stdin.take());
+        assert!(remover.wait().await.unwrap().success());
+        assert!(!dir.as_path().exists());
+    }
+}
