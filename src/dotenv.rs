@@ -267,6 +267,11 @@ impl ConfigVariables {
         self.get(name).filter(|value| !value.is_empty())
     }
 
+    /// Returns the values of all variables.
+    pub fn values(&self) -> impl Iterator<Item = &str> {
+        self.0.values().map(String::as_str)
+    }
+
     /// Returns only the variables whose name `is_kept` accepts.
     #[must_use]
     pub fn retain_named(&self, is_kept: impl Fn(&str) -> bool) -> Self {

@@ -25,7 +25,8 @@ use crate::cli::run_observer::RunObserver;
 use crate::cli::steering::SteeringInput;
 use crate::cli::team_file::TeamFile;
 use crate::cli::web::page_run::PageRun;
-use crate::config::vendors::key_variables;
+use crate::config::secrets::is_secret;
+use crate::config::vendors::{is_key_variable, key_variables};
 use crate::config::{Config, DeliveryMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, InputChannel};
@@ -468,6 +469,14 @@ pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
         )
         .with_source(error)
     })
+}
+
+/// Returns the secrets of the environment, as far as names tell them: all that is known before a config is
+/// read.
+pub(crate) fn environment_secrets(host: &Host) -> Vec<SecretString> {
+    let variables = host.config_variables();
+    let named = variables.retain_named(|name| is_key_variable(name) || is_secret(name));
+    named.values().map(SecretString::from).collect()
 }
 
 /// Returns every secret that this run could send: the keys in the config and the environment, and

@@ -525,31 +525,37 @@ fn a_cell_writes_through_no_symlink_and_keeps_no_key() {
         )
     };
     let victim = format!("victim-{KEY}");
-    let project = project(1)
+    let mut project = project(1)
         .file(&format!("{victim}/a.txt"), "as it was")
         .file(
             "team.yaml",
             WORKS.replace("\"an answer\"", &format!("\"the key {KEY}\"")),
         )
-        .file("tasks.jsonl", task("Fix @docs:w"))
         .env("OPENAI_API_KEY", KEY);
     std::os::unix::fs::symlink(project.path(&victim), project.path("app/docs")).unwrap();
-    let refused = project.args(RUN).run();
-    let project = refused.then::<&str>([]);
-    let output = fs::read_to_string(batch_dir(&project).join("cells/c0/output.txt")).unwrap();
-    let result = fs::read_to_string(batch_dir(&project).join("results/c0.jsonl")).unwrap();
-    // The error names the directory that the link leads to.
-    for shown in [output, result] {
-        assert!(shown.contains("may not write to"), "{shown}");
-        assert!(shown.contains("victim-[redacted]"), "{shown}");
-        assert!(!shown.contains(KEY), "{shown}");
+    // The second one fails before its config is read.
+    let commit = json!({"git": victim, "commit": "0".repeat(40)});
+    let without_files = json!({"id": "c0", "text": "Fix", "project": commit});
+    for (task, why) in [
+        (task("Fix @docs:w"), "may not write to"),
+        (format!("{without_files}\n"), "is no git repository"),
+    ] {
+        let refused = project.file("tasks.jsonl", task).args(RUN).run();
+        project = refused.then::<&str>([]);
+        let output = fs::read_to_string(batch_dir(&project).join("cells/c0/output.txt")).unwrap();
+        let result = fs::read_to_string(batch_dir(&project).join("results/c0.jsonl")).unwrap();
+        // The error names the directory that the link leads to, or the project.
+        for shown in [output, result] {
+            assert!(shown.contains(why), "{shown}");
+            assert!(shown.contains("victim-[redacted]"), "{shown}");
+            assert!(!shown.contains(KEY), "{shown}");
+        }
+        assert_eq!(
+            fs::read_to_string(project.path(format!("{victim}/a.txt"))).unwrap(),
+            "as it was"
+        );
+        fs::remove_dir_all(project.path(".massgen/batches")).unwrap();
     }
-    assert_eq!(
-        fs::read_to_string(project.path(format!("{victim}/a.txt"))).unwrap(),
-        "as it was"
-    );
-
-    fs::remove_dir_all(project.path(".massgen/batches")).unwrap();
     let finished = project.file("tasks.jsonl", task("Fix")).args(RUN).success();
     let project = finished.then::<&str>([]);
     let output = fs::read_to_string(batch_dir(&project).join("cells/c0/output.txt")).unwrap();

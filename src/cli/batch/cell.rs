@@ -12,6 +12,7 @@ use crate::cli::batch::cell_run::{CellRun, run_in_cell};
 use crate::cli::batch::{batches_directory, open_batch};
 use crate::cli::batch_arguments::BatchCellArguments;
 use crate::cli::environment;
+use crate::cli::execution::environment_secrets;
 use crate::cli::interrupts::listen_for_parking;
 use crate::cli::output::CliOutput;
 use crate::cli::run::{CALLS_END_MAX, runtime};
@@ -22,6 +23,7 @@ use crate::spending::money::Money;
 use crate::world::io::clock::now;
 use crate::world::store::batches::claims::{AttemptNote, CellClaim, ClaimAttempt, ClaimOwner};
 use crate::world::store::batches::{BatchDir, BatchRecord};
+use crate::world::store::redact::Redactor;
 
 /// How often a running cell looks whether its batch was cancelled.
 const CANCEL_LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
@@ -142,7 +144,7 @@ impl CellWorker {
                 crate::error::ErrorKind::Environment,
                 format!("its process was lost {} times", before.counts.node_faults),
             );
-            let report = CellRunReport::of_error(&lost)?;
+            let report = CellRunReport::of_error(&lost, &self.redactor())?;
             return self.publish(&task, &claim, CellOutcome::Failed, &report);
         }
         // The process of a lost attempt may still be parking its run.
@@ -213,6 +215,11 @@ impl CellWorker {
         }
     }
 
+    /// Returns what redacts errors outside a run, without its config.
+    fn redactor(&self) -> Redactor {
+        Redactor::new(environment_secrets(&self.host))
+    }
+
     /// Publishes the result of a cell, with its delivery. A cell whose delivery cannot be read has
     /// failed.
     fn publish(
@@ -225,7 +232,8 @@ impl CellWorker {
         let cell = self.batch.cell_dir(&task.id);
         let exported = export_delivery(&cell);
         let failure = exported.as_ref().err();
-        let failure = failure.map(CellRunReport::of_error).transpose()?;
+        let failure = failure.map(|error| CellRunReport::of_error(error, &self.redactor()));
+        let failure = failure.transpose()?;
         let outcome = failure.as_ref().map_or(outcome, |_| CellOutcome::Failed);
         let shown = failure.as_ref().unwrap_or(report);
         let cost = total_cost(claim, report);

@@ -41,9 +41,10 @@ pub(super) struct CellRunReport {
 }
 
 impl CellRunReport {
-    /// Returns the report of a cell whose run cannot begin because of `error`.
-    pub(super) fn of_error(error: &Error) -> Result<Self> {
-        RunRecords::default().report(Some(error), &Redactor::default())
+    /// Returns the report of a cell that has failed because of `error` outside its run. `redactor` knows the
+    /// secrets that the error may contain.
+    pub(super) fn of_error(error: &Error, redactor: &Redactor) -> Result<Self> {
+        RunRecords::default().report(Some(error), redactor)
     }
 
     /// Reads the report of the last run in the directory of `host`, which ended with `error` if

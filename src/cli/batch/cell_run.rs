@@ -11,7 +11,7 @@ use crate::cli::batch::cell_scope::require_own_directory;
 use crate::cli::batch::cell_team::load_cell_team;
 use crate::cli::deliveries::recover;
 use crate::cli::execution::{
-    OutputMode, UserPresence, execute_and_show, run_request, secret_values,
+    OutputMode, UserPresence, environment_secrets, execute_and_show, run_request, secret_values,
 };
 use crate::cli::interrupts::parked_before_run;
 use crate::cli::mentions;
@@ -97,7 +97,7 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
         .cell_budget(&run.task.id, run.before.spent, park)?;
     let budget = budget.map(Arc::new);
     // Knows the secrets of the config as soon as that is loaded.
-    let mut redactor = Redactor::default();
+    let mut redactor = Redactor::new(environment_secrets(&host));
     let conducted = conduct(&run, &cell, &host, goes_on, budget.clone(), &mut redactor);
     let error = Box::pin(conducted).await.err();
     if let Some(error) = &error {
