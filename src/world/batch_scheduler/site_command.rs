@@ -17,29 +17,19 @@ const COMMAND_TIME_MAX: Duration = Duration::from_mins(1);
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Maximum length of the reason why a command failed, in characters.
 const FAULT_CHARS_MAX: usize = 500;
-/// The variables that the commands of a queue need.
+/// The variables that the commands of a queue need, in addition to those of every login.
 const VARIABLES: &[&str] = &[
-    "HOME",
-    "PATH",
-    "USER",
-    "LOGNAME",
-    "LANG",
-    "LC_*",
     "TZ",
     "TMPDIR",
     "SLURM_CONF",
     "SLURM_CLUSTERS",
     "TS_SOCKET",
-    "SSH_AUTH_SOCK",
-    "KRB5CCNAME",
     "PBS_*",
     "LSF_*",
     "SGE_*",
     "CONDOR_CONFIG",
     "HQ_SERVER_DIR",
 ];
-/// Where programs are if `PATH` is not set.
-const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Where and how the commands of a queue run.
 #[derive(Debug)]
@@ -64,11 +54,14 @@ pub enum SiteCommandEnd {
 impl SiteCommands {
     /// Creates the commands of a site: they run in `dir` with few variables of `env`, or on `login`.
     pub fn new(dir: AbsPath, env: &BTreeMap<String, String>, login: Option<String>) -> Self {
-        let env = ProcessEnvironment::inherit_listed(env, VARIABLES);
-        let path = env.get("PATH").unwrap_or(PATH_DEFAULT).to_owned();
+        let env = if login.is_some() {
+            ProcessEnvironment::inherit_for_ssh(env, VARIABLES)
+        } else {
+            ProcessEnvironment::inherit_for_login(env, VARIABLES)
+        };
         Self {
             dir,
-            env: env.with("PATH", &path),
+            env,
             login,
             missing_hint: "run this where jobs are submitted, or name that host: `--login HOST`",
         }
@@ -123,8 +116,7 @@ impl SiteCommands {
         let (name, arguments) = words
             .split_first()
             .ok_or_else(|| Error::bug("a command of a queue has no name"))?;
-        let path = self.env.get("PATH").unwrap_or(PATH_DEFAULT);
-        let found = process::find(name, path).ok_or_else(|| {
+        let found = process::find(name, self.env.program_path()).ok_or_else(|| {
             Error::new(ErrorKind::Environment, format!("cannot find `{name}`"))
                 .with_hint(self.missing_hint)
         })?;

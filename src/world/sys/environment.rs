@@ -4,6 +4,29 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// The variables that programs get which log in to other machines with what the user has set up. None may be
+/// a secret.
+const LOGIN_VARIABLES: &[&str] = &[
+    "HOME",
+    "PATH",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LC_*",
+    "SSH_AUTH_SOCK",
+    "KRB5CCNAME",
+];
+/// What the user's own `ssh` gets in addition. Jobs of a queue do not: they describe this machine.
+const SSH_VARIABLES: &[&str] = &[
+    "TERM",
+    "XDG_RUNTIME_DIR",
+    "SSH_ASKPASS",
+    "SSH_ASKPASS_REQUIRE",
+    "DISPLAY",
+];
+/// Where programs are if `PATH` is not set.
+const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
+
 /// All variables of a program.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct ProcessEnvironment(BTreeMap<String, String>);
@@ -29,6 +52,19 @@ impl ProcessEnvironment {
         )
     }
 
+    /// Keeps the variables of `process` that a program which logs in elsewhere needs, and those in `more`,
+    /// and sets `PATH`.
+    pub(crate) fn inherit_for_login(process: &BTreeMap<String, String>, more: &[&str]) -> Self {
+        let env = Self::inherit_listed(process, &[LOGIN_VARIABLES, more].concat());
+        let path = env.program_path().to_owned();
+        env.with("PATH", &path)
+    }
+
+    /// Like [`ProcessEnvironment::inherit_for_login`], for the user's own `ssh`.
+    pub(crate) fn inherit_for_ssh(process: &BTreeMap<String, String>, more: &[&str]) -> Self {
+        Self::inherit_for_login(process, &[SSH_VARIABLES, more].concat())
+    }
+
     /// Keeps all variables of `process` except those named in `without`. Only for programs that the
     /// users could have started themselves, on their own terminal or screen.
     pub(crate) fn inherit_except(process: &BTreeMap<String, String>, without: &[&str]) -> Self {
@@ -47,6 +83,11 @@ impl ProcessEnvironment {
     /// Returns the value of a variable.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
+    }
+
+    /// Returns where programs are.
+    pub(crate) fn program_path(&self) -> &str {
+        self.get("PATH").unwrap_or(PATH_DEFAULT)
     }
 
     /// Iterates over all variables, for starting a program.
@@ -80,6 +121,7 @@ mod tests {
             ("LC_ALL", "C"),
             ("LD_PRELOAD", "x"),
             ("HOMES", "y"),
+            ("TERM", "dumb"),
         ];
         let process =
             BTreeMap::from(process.map(|(name, value)| (name.to_owned(), value.to_owned())));
@@ -90,11 +132,16 @@ mod tests {
         assert_eq!(names(&listed), ["HOME", "LC_ALL"]);
         assert_eq!(names(&listed.with("A", "1")), ["A", "HOME", "LC_ALL"]);
         let of_user = ProcessEnvironment::inherit_except(&process, &["HOME"]);
-        assert_eq!(names(&of_user), ["HOMES", "LC_ALL", "LD_PRELOAD"]);
+        assert_eq!(names(&of_user), ["HOMES", "LC_ALL", "LD_PRELOAD", "TERM"]);
         assert_eq!(
             names(&ProcessEnvironment::from_variables([("B", "2")])),
             ["B"]
         );
         assert!(!format!("{of_user:?}").contains("/h"));
+        let for_login = ProcessEnvironment::inherit_for_login(&process, &["HOMES"]);
+        assert_eq!(names(&for_login), ["HOME", "HOMES", "LC_ALL", "PATH"]);
+        let for_ssh = ProcessEnvironment::inherit_for_ssh(&process, &[]);
+        assert_eq!(names(&for_ssh), ["HOME", "LC_ALL", "PATH", "TERM"]);
+        assert_eq!(for_ssh.program_path(), PATH_DEFAULT);
     }
 }

@@ -47,24 +47,6 @@ const GREETING_BYTES_MAX: usize = 64 * 1024;
 const MESSAGES_BYTES_MAX: usize = 4096;
 /// The longest reason that is shown, in characters.
 const REASON_CHARS_MAX: usize = 300;
-/// The variables that `ssh` gets.
-const VARIABLES: &[&str] = &[
-    "HOME",
-    "PATH",
-    "USER",
-    "LOGNAME",
-    "LANG",
-    "LC_*",
-    "TERM",
-    "SSH_AUTH_SOCK",
-    "KRB5CCNAME",
-    "XDG_RUNTIME_DIR",
-    "SSH_ASKPASS",
-    "SSH_ASKPASS_REQUIRE",
-    "DISPLAY",
-];
-/// Where programs are if `PATH` is not set.
-const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Parent of the private directory; the paths of sockets must be short.
 const PARENT: &str = "/tmp";
 /// Beginning of the line with which the host reports its engine's socket.
@@ -97,15 +79,13 @@ struct SshProcess {
 impl SshTunnel {
     /// Connects to a host with the user's `ssh`, which gets few variables of `env`.
     pub(super) async fn open(host: SshEngineHost, env: &BTreeMap<String, String>) -> Result<Self> {
-        let env = ProcessEnvironment::inherit_listed(env, VARIABLES);
-        let path = env.get("PATH").unwrap_or(PATH_DEFAULT).to_owned();
-        let program = process::find("ssh", &path).ok_or_else(|| {
+        let env = ProcessEnvironment::inherit_for_ssh(env, &[]);
+        let program = process::find("ssh", env.program_path()).ok_or_else(|| {
             let message = format!("`{host}` is reached with `ssh`, which is not in your `PATH`");
             Error::new(ErrorKind::Environment, message)
                 .with_hint("sudo apt-get install openssh-client")
         })?;
         let parent = AbsPath::new(PARENT).ok_or_else(|| Error::bug("no directory for sockets"))?;
-        let env = env.with("PATH", &path);
         let tunnel = Self {
             host,
             program,
