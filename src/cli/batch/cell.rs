@@ -9,7 +9,7 @@ use crate::batch::task::{BatchTask, CellId};
 use crate::cli::batch::cell_delivery::export_delivery;
 use crate::cli::batch::cell_report::CellRunReport;
 use crate::cli::batch::cell_run::{CellRun, run_in_cell};
-use crate::cli::batch::{batches_directory, open_batch};
+use crate::cli::batch::open_begun_batch;
 use crate::cli::batch_arguments::BatchCellArguments;
 use crate::cli::environment;
 use crate::cli::execution::environment_secrets;
@@ -72,8 +72,7 @@ pub(super) struct CellWorker {
 impl CellWorker {
     /// Creates the worker of a process that claims cells of the batch `wanted` as `owner`.
     pub(super) fn new(host: &Host, wanted: &str, owner: ClaimOwner) -> Result<Self> {
-        let batch = open_batch(wanted, &batches_directory(host))?;
-        let record = batch.record()?;
+        let (batch, record) = open_begun_batch(wanted, host)?;
         Ok(Self {
             host: environment::load(host).host,
             batch,

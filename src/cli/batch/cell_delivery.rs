@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::batch::task::{BatchTask, CellId, TaskProject};
 use crate::cli::args::ApplyArguments;
-use crate::cli::batch::{batches_directory, open_batch};
+use crate::cli::batch::open_begun_batch;
 use crate::cli::batch_arguments::BatchApplyArguments;
 use crate::cli::deliveries::apply::{EarlierParts, apply_delivery};
 use crate::cli::deliveries::{deliveries_directory, recover};
@@ -114,8 +114,7 @@ pub(super) fn apply(
     arguments: &BatchApplyArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
-    let record = batch.record()?;
+    let (batch, record) = open_begun_batch(&arguments.batch, host)?;
     let ids = batch.cell_ids(&record)?;
     let wanted = CellId::parse(&arguments.cell);
     let number = ids.iter().position(|id| Some(id) == wanted.as_ref());

@@ -7,7 +7,7 @@ use crate::config::storage_path::{BATCHES, STATE_DIR};
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::world::store::batches::{BatchDir, find};
+use crate::world::store::batches::{BatchDir, BatchRecord, find};
 
 mod cell_scope;
 mod cell_team;
@@ -58,4 +58,11 @@ pub(crate) fn batches_directory(host: &Host) -> AbsPath {
 /// Finds the batch `wanted`.
 fn open_batch(wanted: &str, batches: &AbsPath) -> Result<BatchDir> {
     find(wanted, batches)
+}
+
+/// Finds the batch `wanted` of this directory and reads how it began.
+fn open_begun_batch(wanted: &str, host: &Host) -> Result<(BatchDir, BatchRecord)> {
+    let batch = open_batch(wanted, &batches_directory(host))?;
+    let record = batch.record()?;
+    Ok((batch, record))
 }

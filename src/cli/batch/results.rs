@@ -7,7 +7,7 @@ use crate::batch::comparison::{
 };
 use crate::batch::result::CellResult;
 use crate::batch::table::{TagRow, tag_rows};
-use crate::cli::batch::{batches_directory, open_batch};
+use crate::cli::batch::{batches_directory, open_batch, open_begun_batch};
 use crate::cli::batch_arguments::{BatchCompareArguments, BatchResultsArguments};
 use crate::cli::output::CliOutput;
 use crate::error::{Error, ExitStatus, Result};
@@ -35,8 +35,7 @@ pub(super) fn results(
     arguments: &BatchResultsArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
-    let record = batch.record()?;
+    let (batch, record) = open_begun_batch(&arguments.batch, host)?;
     if !arguments.json {
         write_table(&batch.results()?, output)?;
         return Ok(ExitStatus::Delivered);

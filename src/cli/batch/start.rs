@@ -10,7 +10,7 @@ use crate::cli::batch::cell_scope::require_own_directory;
 use crate::cli::batch::control::{BatchControl, conduct};
 use crate::cli::batch::queue_control::{QueueControl, run_queue_jobs};
 use crate::cli::batch::start_settings::BatchStartSettings;
-use crate::cli::batch::{batches_directory, open_batch};
+use crate::cli::batch::{batches_directory, open_begun_batch};
 use crate::cli::batch_arguments::{
     BatchEngine, BatchResumeArguments, BatchRetryArguments, BatchRunArguments, RetrySelection,
 };
@@ -195,8 +195,7 @@ pub(super) fn resume(
     arguments: &BatchResumeArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
-    let record = batch.record()?;
+    let (batch, record) = open_begun_batch(&arguments.batch, host)?;
     let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
     check_configs_of_jobs(&batch, &record, &settings, host, output)?;
     if let Some(limit) = arguments.max_cost_usd {
@@ -219,8 +218,7 @@ pub(super) fn retry(
     arguments: &BatchRetryArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
-    let record = batch.record()?;
+    let (batch, record) = open_begun_batch(&arguments.batch, host)?;
     batch.cell_ids(&record)?;
     let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
     check_configs_of_jobs(&batch, &record, &settings, host, output)?;

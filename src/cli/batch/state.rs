@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::cli::batch::start_settings::BatchStartSettings;
-use crate::cli::batch::{batches_directory, open_batch};
+use crate::cli::batch::{batches_directory, open_batch, open_begun_batch};
 use crate::cli::batch_arguments::{BatchExportArguments, BatchNameArguments};
 use crate::cli::batch_report::BatchReport;
 use crate::cli::output::CliOutput;
@@ -78,8 +78,7 @@ pub(super) fn cancel(
     arguments: &BatchNameArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
-    batch.record()?;
+    let (batch, _) = open_begun_batch(&arguments.batch, host)?;
     batch.cancel()?;
     cancel_jobs(&batch, host, output)?;
     output.note(&format!(
@@ -110,8 +109,7 @@ pub(super) fn export(
     arguments: &BatchExportArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
-    batch.record()?;
+    let (batch, _) = open_begun_batch(&arguments.batch, host)?;
     let name = arguments
         .output
         .clone()

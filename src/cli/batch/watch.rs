@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::batch::result::CellResult;
+use crate::cli::batch::open_begun_batch;
 use crate::cli::batch::state::write_report;
-use crate::cli::batch::{batches_directory, open_batch};
 use crate::cli::batch_arguments::BatchWatchArguments;
 use crate::cli::batch_report::{BatchReport, WatchedCells};
 use crate::cli::dashboard::DashboardFate;
@@ -42,8 +42,7 @@ pub(super) fn watch(
     arguments: &BatchWatchArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
-    batch.record()?;
+    let (batch, _) = open_begun_batch(&arguments.batch, host)?;
     let presence = UserPresence::detect(host);
     let theme = (!arguments.json && !arguments.plain)
         .then(|| select_watch_theme(presence, &host.env, terminal_size()))
