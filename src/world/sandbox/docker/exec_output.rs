@@ -238,6 +238,6 @@ mod tests {
             let part = output.next_part().await.unwrap().unwrap();
             assert!(part.bytes.len() <= PART_BYTES_MAX && !part.bytes.is_empty());
         }
-        assert_eq!(output.received.capacity(), PART_BYTES_MAX);
+        assert_eq!(output.received.len(), PART_BYTES_MAX);
     }
 }

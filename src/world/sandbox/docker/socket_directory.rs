@@ -114,7 +114,7 @@ mod tests {
     #[tokio::test]
     async fn directories_of_dead_processes_are_removed_and_no_others() {
         let temporary = tempfile::tempdir().unwrap();
-        let parent = AbsPath::new(temporary.path()).unwrap();
+        let parent = AbsPath::new(temporary.path().canonicalize().unwrap()).unwrap();
         for name in ["massgen-ssh-dead", "massgen-other"] {
             fs::create_dir(parent.join(name).as_path()).unwrap();
         }

@@ -257,3 +257,77 @@ impl Write for ChunkWriter<'_> {
         self.send(Ok(chunk))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::thread;
+
+    use super::*;
+    use crate::world::sandbox::docker::sent_files::incoming::EngineDownload;
+    use crate::world::sandbox::interrupt::CommandInterrupt;
+
+    /// Answers one request as an engine whose archives have no end, and that takes all of an upload.
+    fn answer(mut stream: UnixStream) {
+        let mut request = Vec::new();
+        let mut byte = [0];
+        while !request.ends_with(b"\r\n\r\n") {
+            if stream.read(&mut byte).unwrap() == 0 {
+                return;
+            }
+            request.push(byte[0]);
+        }
+        let request = String::from_utf8(request).unwrap();
+        let is_archive = request.contains("/archive");
+        let (size, body) = if is_archive {
+            (u64::from(u32::MAX), "")
+        } else {
+            (21, r#"{"ApiVersion":"1.41"}"#)
+        };
+        if is_archive && request.starts_with("PUT ") {
+            io::copy(&mut stream, &mut io::sink()).unwrap_or_default();
+            return;
+        }
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nServer: Libpod/4.3.1 (linux)\r\nContent-Length: {size}\r\n\r\n{body}"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        while is_archive && stream.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    #[test]
+    fn transfers_end_at_an_interrupt() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("engine");
+        let listener = UnixListener::bind(&socket).unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                thread::spawn(|| answer(stream.unwrap()));
+            }
+        });
+        let host = format!("unix://{}", socket.display());
+        let engine = ContainerEngine::open(Some(&host), &BTreeMap::new()).unwrap();
+        let mut chunk = vec![0; CHUNK_BYTES];
+
+        let interrupt = CommandInterrupt::new().unwrap();
+        let limit = TransferLimit::new(Some(&interrupt), Duration::ZERO);
+        let path = AbsPath::new("/ws").unwrap();
+        let mut download = EngineDownload::archive(&engine, "c", &path, &limit);
+        download.read_exact(&mut chunk).unwrap();
+        interrupt.raise();
+        assert!(io::copy(&mut download, &mut io::sink()).is_err());
+        let fault = download.take_failure();
+        assert!(matches!(fault, Some(TransferFault::Interrupted)));
+
+        let interrupt = CommandInterrupt::new().unwrap();
+        let limit = TransferLimit::new(Some(&interrupt), Duration::ZERO);
+        let uploaded = upload(&engine, "c", &limit, &mut |archive| {
+            loop {
+                archive.write_all(&chunk)?;
+                interrupt.raise();
+            }
+        });
+        assert!(matches!(uploaded, Err(TransferFault::Interrupted)));
+    }
+}

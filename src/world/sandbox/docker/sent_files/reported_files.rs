@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn each_file_is_reported_once_and_few_names_are_kept() {
         let pipes = |count: usize| -> Vec<(AbsPath, &'static str)> {
-            let path = |number| AbsPath::new(format!("/ws/{number:06}")).unwrap();
+            let path = |number: usize| AbsPath::new(format!("/ws/{number:06}")).unwrap();
             (0..count).map(|number| (path(number), "a pipe")).collect()
         };
         let mut reported = ReportedFiles::default();
