@@ -270,10 +270,10 @@ mod tests {
 
     /// Answers one request as an engine whose archives have no end, and that takes all of an upload.
     fn answer(mut stream: UnixStream) {
-        let mut request = Vec::new();
+        let mut request: Vec<u8> = Vec::new();
         let mut byte = [0];
         while !request.ends_with(b"\r\n\r\n") {
-            if stream.read(&mut byte).unwrap() == 0 {
+            if stream.read(&mut byte).unwrap_or_default() == 0 {
                 return;
             }
             request.push(byte[0]);
