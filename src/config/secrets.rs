@@ -8,6 +8,7 @@ const SECRET_NAMES: &[&str] = &[
     "apikey",
     "authorization",
     "password",
+    "private_key",
     "secret",
     "_token",
 ];
@@ -97,6 +98,10 @@ mod tests {
             "{type: x, \"API_KEY\" : *** ****** **",
         );
         check("  X_TOKEN: abc\n", "  X_TOKEN: ***\n");
+        check(
+            "private_key: |\n  MIG\nb: c\n",
+            "private_key: |\n  ***\nb: c\n",
+        );
         check(
             "a:\n  api_key: |\n    sk\n\n  b: c\n",
             "a:\n  api_key: |\n    **\n\n  b: c\n",

@@ -80,9 +80,7 @@ impl ServerConfig {
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret());
         match &self.link {
             ServerTransport::Remote(remote) => {
-                let client = remote.oauth.client.as_ref();
-                let secret = client.and_then(|client| client.secret.as_ref());
-                let of_client = secret.map(copy);
+                let of_client = remote.oauth.secret().map(copy);
                 remote
                     .header_values()
                     .into_iter()
@@ -231,13 +229,63 @@ pub enum RemoteProtocol {
     Sse,
 }
 
-/// How massgen signs in to a server that requires it (`oauth`).
+/// How massgen gets a token for a server that requires one (`oauth`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OauthConfig {
-    /// The registered client; `None` makes massgen register itself.
+    /// The registered client with which the user signs in; `None` makes massgen register itself.
     pub client: Option<OauthClient>,
+    /// The credentials with which massgen gets a token without a user
+    /// (`grant_type: client_credentials`).
+    pub client_credentials: Option<ClientCredentials>,
     /// The requested scopes; if empty, those that the server names.
     pub scopes: Vec<String>,
+}
+
+impl OauthConfig {
+    /// Returns its secret, if it has one.
+    fn secret(&self) -> Option<&SecretString> {
+        match &self.client_credentials {
+            Some(credentials) => Some(credentials.authentication.secret()),
+            None => self.client.as_ref()?.secret.as_ref(),
+        }
+    }
+}
+
+/// The credentials of a client that acts for itself, not for a user.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientCredentials {
+    /// Its id (`client_id`).
+    pub id: String,
+    /// How it proves that it is this client.
+    pub authentication: ClientAuthentication,
+    /// The authorization server that may receive them (`issuer`); `None` for one that has the
+    /// origin of the server itself.
+    pub issuer: Option<Url>,
+}
+
+/// How a client proves who it is.
+#[derive(Clone, Debug)]
+pub enum ClientAuthentication {
+    /// With its secret (`client_secret`).
+    Secret(SecretString),
+    /// With an assertion that it signs with its private key, in PEM (`private_key`).
+    PrivateKey(SecretString),
+}
+
+impl ClientAuthentication {
+    /// Returns the secret or the key.
+    fn secret(&self) -> &SecretString {
+        match self {
+            Self::Secret(secret) | Self::PrivateKey(secret) => secret,
+        }
+    }
+}
+
+impl PartialEq for ClientAuthentication {
+    fn eq(&self, other: &Self) -> bool {
+        core::mem::discriminant(self) == core::mem::discriminant(other)
+            && self.secret().expose_secret() == other.secret().expose_secret()
+    }
 }
 
 /// The client that massgen is registered as at an authorization server.

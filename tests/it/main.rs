@@ -103,6 +103,7 @@ mod image_files;
 mod mcp_images;
 mod mcp_lifecycle;
 mod mcp_login;
+mod mcp_client_credentials;
 mod mcp_conformance;
 mod mcp_packages;
 mod mcp_servers;

@@ -32,6 +32,10 @@ pub(crate) struct Manner {
     pub(crate) wants_scope: Option<&'static str>,
     /// The stream for its answers, if it supports only the older HTTP+SSE transport.
     pub(crate) answers_in: Option<Feed>,
+    /// The authorization server that it announces instead of itself.
+    pub(crate) authorized_by: Option<String>,
+    /// It rejects its first token when a tool is called.
+    pub(crate) is_forgetful: bool,
 }
 
 /// Codes and tokens that it has issued.
@@ -69,6 +73,11 @@ impl OauthServer {
     /// Returns the address of its tools.
     pub(crate) fn url(&self) -> String {
         format!("{}/mcp", self.endpoint.server.url)
+    }
+
+    /// Returns its address as an authorization server.
+    pub(crate) fn issuer(&self) -> String {
+        self.endpoint.server.url.clone()
     }
 
     /// Returns the requests so far whose line begins with `line`.
@@ -110,9 +119,11 @@ fn answer(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
             if let Some(to) = &manner.moved_to {
                 return Answer::whole("302 Found", &[&format!("location: {to}")], "");
             }
-            json_answer(
-                &json!({"resource": format!("{host}/mcp"), "authorization_servers": [host]}),
-            )
+            let authorized_by = manner.authorized_by.as_ref().unwrap_or(&host);
+            json_answer(&json!({
+                "resource": format!("{host}/mcp"),
+                "authorization_servers": [authorized_by],
+            }))
         }
         ("GET", "/.well-known/oauth-authorization-server") => {
             let moved = state.tokens_moved_to.clone();
@@ -200,6 +211,7 @@ fn token(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
             }
             scopes
         }
+        "client_credentials" => form.get("scope").cloned().unwrap_or_default(),
         _ if state.is_revoked => return refused("invalid_grant"),
         _ => String::new(),
     };
@@ -220,9 +232,13 @@ fn turned_away(asked: &Recorded, host: &str, state: &State) -> Option<Answer> {
     let sent = asked.headers.get("authorization").cloned();
     let valid = state.valid.as_ref();
     let is_known = valid.is_some_and(|(token, _)| sent == Some(format!("Bearer {token}")));
+    (!is_known).then(|| unauthorized(host))
+}
+
+fn unauthorized(host: &str) -> Answer {
     let metadata = format!("{host}/.well-known/oauth-protected-resource/mcp");
     let header = format!("www-authenticate: Bearer resource_metadata=\"{metadata}\"");
-    (!is_known).then(|| Answer::whole("401 Unauthorized", &[&header], ""))
+    Answer::whole("401 Unauthorized", &[&header], "")
 }
 
 /// Returns the answer to a message, if it requires one.
@@ -241,6 +257,9 @@ fn tools(
     let Some(id) = message.get("id") else {
         return Ok(None);
     };
+    if manner.is_forgetful && state.given == 1 && message["method"] == "tools/call" {
+        return Err(unauthorized(host));
+    }
     let result = match message["method"].as_str().unwrap() {
         "initialize" => json!({
             "protocolVersion": "2025-06-18",

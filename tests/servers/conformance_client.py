@@ -3,7 +3,7 @@
 Takes the path of massgen and, from the suite, the address of its server. Signs in where the scenario
 needs it, and again for the scopes that a run lacks. Ends with the status of the last run.
 """
-import json, os, socket, stat, subprocess, sys, tempfile, threading
+import json, os, re, socket, stat, subprocess, sys, tempfile, threading
 
 massgen, url = sys.argv[1], sys.argv[-1]
 scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
@@ -50,6 +50,11 @@ if "toolCalls" in context:
     calls = [tool(call["name"], **call.get("arguments", {})) for call in context["toolCalls"]]
 
 oauth = {key: context[key] for key in ("client_id", "client_secret") if key in context}
+is_own_client = scenario.startswith("auth/client-credentials-")
+if is_own_client:
+    oauth["grant_type"] = "client_credentials"
+    if "private_key_pem" in context:
+        oauth["private_key"] = context["private_key_pem"]
 if scenario == "auth/basic-cimd":
     oauth = {"client_id": "https://conformance-test.local/client-metadata.json"}
 
@@ -100,6 +105,11 @@ def lacking(said):
     words = said.rsplit("mcp login t", 1)[1].split("`")[0].split()
     return words
 
+def issuer_to_add(said):
+    """The authorization server that the run asks to add to the config; else none."""
+    found = re.search(r"add `issuer: ([^`]*)`", said)
+    return found and found[1]
+
 def offered(name):
     """The schema with which massgen offers a tool of the server to an agent."""
     asked = [("initialize", {"protocolVersion": "2025-11-25", "capabilities": {},
@@ -119,9 +129,14 @@ def offered(name):
 
 if scenario == "json-schema-2020-12-preservation":
     write_config([tool("json_schema_echo", schema=offered("json_schema_2020_12_tool"))])
-if scenario.startswith("auth/") and login() != 0:
+if scenario.startswith("auth/") and not is_own_client and login() != 0:
     sys.exit(1)
 code, said = run()
+issuer = issuer_to_add(said)
+if is_own_client and issuer is not None:
+    oauth["issuer"] = issuer
+    write_config(calls)
+    code, said = run()
 words = lacking(said)
 if words is not None and login(*words) == 0:
     code, said = run()

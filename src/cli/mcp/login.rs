@@ -34,6 +34,12 @@ pub(crate) fn login(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let server = find_server(&arguments.server, host, output)?;
+    if server.oauth.client_credentials.is_some() {
+        let name = &arguments.server.name;
+        let message = format!("`{name}` has `grant_type: client_credentials` and needs no sign-in");
+        return Err(Error::new(ErrorKind::Config, message)
+            .with_hint("start a run: it gets its token itself"));
+    }
     let file = token_file(host)?;
     let runtime = runtime()?;
     let signed_in = runtime.block_on(async {

@@ -27,6 +27,7 @@ mod external_agents;
 mod limits;
 mod media;
 mod models;
+mod oauth;
 mod orchestrator;
 mod overlap;
 mod parameters;

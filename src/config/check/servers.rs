@@ -12,12 +12,12 @@ use crate::config::check::mapping_view::{MappingView, TextValue, join_key, scala
 use crate::config::custom_tools::ProgramInterface;
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::{Flag, NamesOrPairs, Text, TextList};
-use crate::config::keys::{ConfigKey, ServedKey, oauth, server_security, servers};
+use crate::config::keys::{ConfigKey, ServedKey, server_security, servers};
 use crate::config::server_package::{ServerPackage, registry_domains};
 use crate::config::servers::{
     AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, InstanceSharing,
-    OauthClient, OauthConfig, PackageRequest, RemoteProtocol, RemoteServer, ServerConfig,
-    ServerDirectory, ServerProgram, ServerTransport,
+    PackageRequest, RemoteProtocol, RemoteServer, ServerConfig, ServerDirectory, ServerProgram,
+    ServerTransport,
 };
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
@@ -38,7 +38,7 @@ const URL_CHARS_MAX: usize = 2048;
 const CWD_CHARS_MAX: usize = 500;
 /// The longest name and value of a variable or header, in characters.
 const NAME_CHARS_MAX: usize = 100;
-const VALUE_CHARS_MAX: usize = 1000;
+pub(super) const VALUE_CHARS_MAX: usize = 1000;
 /// Characters with a meaning for a shell; no shell parses the command, so they would have no
 /// effect.
 const METACHARACTERS: &[char] = &[
@@ -501,43 +501,8 @@ impl ConfigChecker<'_> {
             },
             headers: self.headers(entry),
             addresses,
-            oauth: self.sign_in(entry),
+            oauth: self.oauth(entry),
         })
-    }
-
-    fn sign_in(&mut self, entry: &MappingView<'_>) -> OauthConfig {
-        let Some(oauth) = entry.section(&servers::OAUTH) else {
-            return OauthConfig::default();
-        };
-        let id = oauth.text(&oauth::CLIENT_ID);
-        let secret = oauth.text(&oauth::CLIENT_SECRET);
-        if let Some(id) = &id {
-            self.limit_chars(id, "the name", VALUE_CHARS_MAX);
-        }
-        if id.is_none() && secret.is_some() {
-            let message = "a `client_secret` needs a `client_id`";
-            self.refuse_key(&oauth, &oauth::CLIENT_SECRET, message, "add `client_id`");
-        }
-        let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-        let scopes = oauth.texts(&oauth::SCOPES);
-        for scope in &scopes {
-            if scope.written.is_empty() || !is_word(scope.written) {
-                let message = format!("{} is not a scope", quote(scope.written));
-                let error = Diagnostic::error(&scope.path, message).with_span(scope.span);
-                self.findings
-                    .push(error.with_suggestion("list each scope separately"));
-            }
-        }
-        OauthConfig {
-            client: id.map(|id| OauthClient {
-                id: id.written.to_owned(),
-                secret: secret.map(|secret| SecretString::from(secret.written)),
-            }),
-            scopes: scopes
-                .iter()
-                .map(|scope| scope.written.to_owned())
-                .collect(),
-        }
     }
 
     fn headers(&mut self, entry: &MappingView<'_>) -> BTreeMap<String, SecretString> {
@@ -565,7 +530,7 @@ impl ConfigChecker<'_> {
     }
 
     /// Refuses keys that have no effect for this kind of server.
-    fn refuse_keys(&mut self, entry: &MappingView<'_>, keys: &[&ConfigKey], why: &str) {
+    pub(super) fn refuse_keys(&mut self, entry: &MappingView<'_>, keys: &[&ConfigKey], why: &str) {
         for key in keys.iter().filter(|key| entry.get(key).is_some()) {
             let message = format!("`{}` has no effect: {why}", key.name());
             self.refuse_key(entry, key, &message, "remove it");
@@ -573,7 +538,7 @@ impl ConfigChecker<'_> {
     }
 
     /// Refuses a string that is longer than `chars_max` characters.
-    fn limit_chars(&mut self, text: &TextValue<'_>, what: &str, chars_max: usize) {
+    pub(super) fn limit_chars(&mut self, text: &TextValue<'_>, what: &str, chars_max: usize) {
         let chars = text.written.chars().count();
         if chars > chars_max {
             let message = format!("{what} has {chars} characters: at most {chars_max}");

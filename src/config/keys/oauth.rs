@@ -4,6 +4,19 @@ use crate::config::keys::found_config::FoundConfigUse::Named;
 use crate::config::keys::shape::{self, Text, TextList};
 use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape};
 
+/// The grant types of the protocol that massgen knows.
+pub(crate) const AUTHORIZATION_CODE: &str = "authorization_code";
+pub(crate) const CLIENT_CREDENTIALS: &str = "client_credentials";
+
+pub(crate) const GRANT_TYPE: ServedKey<Text> = ServedKey::optional(
+    &["grant_type"],
+    shape::one_of(&[AUTHORIZATION_CODE, CLIENT_CREDENTIALS]),
+    "How massgen gets a token: you sign in with `massgen mcp login` (`authorization_code`), or it \
+             identifies itself with `client_secret` or `private_key` (`client_credentials`).",
+    Named("sends the agents' work to a server"),
+)
+.with_default(AUTHORIZATION_CODE);
+
 pub(crate) const CLIENT_ID: ServedKey<Text> = ServedKey::optional(
     &["client_id"],
     shape::text(),
@@ -15,6 +28,24 @@ pub(crate) const CLIENT_SECRET: ServedKey<Text> = ServedKey::optional(
     &["client_secret"],
     shape::text(),
     "The client secret, if there is one; preferably `${VARIABLE}`.",
+    Named("sends the agents' work to a server"),
+);
+
+pub(crate) const PRIVATE_KEY: ServedKey<Text> = ServedKey::optional(
+    &["private_key"],
+    shape::text(),
+    "With `client_credentials`, instead of `client_secret`: the key that signs massgen's \
+             assertions (`private_key_jwt`), P-256 or RSA, as PKCS#8 in PEM; preferably \
+             `${VARIABLE}`.",
+    Named("sends the agents' work to a server"),
+);
+
+pub(crate) const ISSUER: ServedKey<Text> = ServedKey::optional(
+    &["issuer"],
+    shape::text(),
+    "With `client_credentials`: the issuer URL of the authorization server at which the client is \
+             registered, the only one that receives its credentials. Default: one with the origin \
+             of `url`.",
     Named("sends the agents' work to a server"),
 );
 
@@ -32,5 +63,12 @@ pub static OAUTH: KeySection = KeySection {
     doc: "How massgen signs in to a remote server. Not needed if the server supports dynamic \
           client registration.",
     others: UnknownKeys::Refused,
-    keys: &[CLIENT_ID.row(), CLIENT_SECRET.row(), SCOPES.row()],
+    keys: &[
+        GRANT_TYPE.row(),
+        CLIENT_ID.row(),
+        CLIENT_SECRET.row(),
+        PRIVATE_KEY.row(),
+        ISSUER.row(),
+        SCOPES.row(),
+    ],
 };

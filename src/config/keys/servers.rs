@@ -111,7 +111,7 @@ pub(crate) const HEADERS: ServedKey<NamesOrPairs> = ServedKey::optional(
 pub(crate) const OAUTH: ServedKey<Section> = ServedKey::optional(
     &["oauth"],
     shape::section(&oauth::OAUTH),
-    "How massgen signs in with `massgen mcp login`, if the server requires it.",
+    "How massgen gets a token, if the server requires one.",
     Named("sends the agents' work to a server"),
 );
 

@@ -23,6 +23,8 @@ use crate::path::AbsPath;
 use crate::text::{escape_line, single_line};
 use crate::tools::served::ServerOperation;
 use crate::tools::served::offer::{ServerFeature, ServerToolDescription};
+use crate::world::mcp::client_credentials::AccessTokenSource;
+use crate::world::mcp::client_credentials::token_http_client::TokenHttpClient;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::event_stream::EventStreamState;
@@ -102,13 +104,15 @@ impl From<ServiceError> for McpClientError {
             error,
             ServiceError::TransportClosed | ServiceError::TransportSend(_)
         );
-        let missing = if let ServiceError::TransportSend(error) = &error {
-            remote::missing_scopes(error)
+        let (missing, no_token) = if let ServiceError::TransportSend(error) = &error {
+            (remote::missing_scopes(error), remote::token_fault(error))
         } else {
-            None
+            (None, None)
         };
         if missing.is_some() {
             McpClientError::Closed(missing)
+        } else if let Some(why) = no_token {
+            McpClientError::Failed(quote_server(&why))
         } else if error.is_authorization_required() {
             McpClientError::Closed(None)
         } else if is_gone {
@@ -180,7 +184,9 @@ impl McpClient {
         tokens: Option<ServerTokens>,
         listener: Option<ServerListener>,
     ) -> Result<Self, McpClientError> {
-        let tokens = tokens.filter(|_| !request_headers::has_own_credentials(remote));
+        let is_own = request_headers::has_own_credentials(remote);
+        let is_client = remote.oauth.client_credentials.is_some();
+        let tokens = tokens.filter(|_| !is_own && !is_client);
         let credentials = Credentials::of(remote, tokens.clone());
         let connected = Self::connected(remote, tokens, listener, &credentials);
         let connected = connected.await;
@@ -202,7 +208,21 @@ impl McpClient {
             None => None,
         };
         let listener = listener.as_ref();
-        let service = if let Some(manager) = signed_in {
+        let service = if let Some(client_credentials) = &remote.oauth.client_credentials {
+            let sent = credentials.of_client();
+            let source = AccessTokenSource::new(remote, client_credentials, sent);
+            let no_token = |why: String| McpClientError::Failed(quote_server(&why));
+            source.token().await.map_err(no_token)?;
+            let client = TokenHttpClient::new(client, source);
+            Box::pin(remote::initialize_remote(
+                remote,
+                client,
+                listener,
+                &changes,
+                credentials,
+            ))
+            .await
+        } else if let Some(manager) = signed_in {
             let client = AuthClient::new(client, manager);
             Box::pin(remote::initialize_remote(
                 remote,

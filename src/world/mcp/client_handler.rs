@@ -13,8 +13,8 @@ use std::time::Duration;
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, ErrorData, Implementation, ListRootsResult, ProgressNotificationParam,
-    ProtocolVersion, Root, RootsCapabilities,
+    ElicitationCapability, ErrorData, Implementation, JsonObject, ListRootsResult,
+    ProgressNotificationParam, ProtocolVersion, Root, RootsCapabilities,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::{Map, Value};
@@ -47,6 +47,8 @@ const QUESTION_CHARS_MAX: usize = 1000;
 #[derive(Debug)]
 pub(super) struct McpClientHandler {
     roots: Vec<Root>,
+    /// The extension of the protocol that the server is told about.
+    extension: Option<&'static str>,
     listener: Option<ServerListener>,
     routes: Arc<ProgressRoutes>,
     spoke_last: Mutex<Option<Instant>>,
@@ -86,11 +88,20 @@ impl McpClientHandler {
         let root = |path: &AbsPath| Url::from_file_path(path.as_path()).ok().map(Root::new);
         Self {
             roots: roots.iter().filter_map(root).collect(),
+            extension: None,
             listener,
             routes: Arc::default(),
             spoke_last: Mutex::default(),
             forms: AtomicU32::default(),
             turn: Turns::default(),
+        }
+    }
+
+    /// Adds an extension of the protocol.
+    pub(super) fn with_extension(self, name: &'static str) -> Self {
+        Self {
+            extension: Some(name),
+            ..self
         }
     }
 
@@ -157,6 +168,10 @@ impl ClientHandler for McpClientHandler {
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = Some(RootsCapabilities::default());
         capabilities.elicitation = Some(ElicitationCapability::new());
+        let extension = self
+            .extension
+            .map(|name| (name.to_owned(), JsonObject::new()));
+        capabilities.extensions = extension.map(|extension| [extension].into());
         let massgen = Implementation::new("massgen", env!("CARGO_PKG_VERSION"));
         // The newest version with a handshake; `lifecycle` offers the one without.
         let version = ProtocolVersion::V_2025_11_25;

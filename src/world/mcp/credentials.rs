@@ -4,6 +4,7 @@
 use rmcp::service::{RoleClient, RxJsonRpcMessage};
 
 use crate::config::servers::RemoteServer;
+use crate::world::mcp::sent_secrets::SentSecrets;
 use crate::world::mcp::tokens::ServerTokens;
 use crate::world::store::redact::Redactor;
 
@@ -12,6 +13,8 @@ use crate::world::store::redact::Redactor;
 pub(super) struct Credentials {
     headers: Redactor,
     tokens: Option<ServerTokens>,
+    /// What massgen has sent as a client that acts for itself.
+    of_client: SentSecrets,
 }
 
 impl Credentials {
@@ -20,7 +23,13 @@ impl Credentials {
         Self {
             headers: Redactor::new(remote.credentials()),
             tokens,
+            of_client: SentSecrets::default(),
         }
+    }
+
+    /// Returns the secrets of a client that acts for itself, to which its tokens are added.
+    pub(super) fn of_client(&self) -> &SentSecrets {
+        &self.of_client
     }
 
     /// Redacts the credentials from `text`.
@@ -51,8 +60,12 @@ impl Credentials {
         serde_json::from_value(value).ok()
     }
 
-    fn redactors(&self) -> [Redactor; 2] {
+    fn redactors(&self) -> [Redactor; 3] {
         let of_tokens = self.tokens.as_ref().map(ServerTokens::redactor);
-        [self.headers.clone(), of_tokens.unwrap_or_default()]
+        [
+            self.headers.clone(),
+            of_tokens.unwrap_or_default(),
+            self.of_client.redactor(),
+        ]
     }
 }

@@ -32,21 +32,26 @@ pub(super) struct GuardedHttpClient {
 
 impl OAuthHttpClient for GuardedHttpClient {
     fn execute(&self, asked: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
-        Box::pin(async move {
-            let mut request = Request::try_from(asked.request)?;
-            // A connection that the other side is about to close would lose a code or a token.
-            let close = HeaderValue::from_static("close");
-            request.headers_mut().insert(CONNECTION, close);
-            if let Some(why) = address_fault(self.addresses, request.url()) {
-                return Err(why.into());
-            }
-            let answered = tokio::time::timeout(REQUEST_TIME_MAX, self.answer(request)).await;
-            answered.unwrap_or_else(|_| Err("no answer".into()))
-        })
+        Box::pin(async move { self.send(Request::try_from(asked.request)?).await })
     }
 }
 
 impl GuardedHttpClient {
+    /// Sends a request, if its URL is allowed, and returns the response.
+    pub(super) async fn send(
+        &self,
+        mut request: Request,
+    ) -> Result<Response<Vec<u8>>, OAuthHttpClientError> {
+        // A connection that the other side is about to close would lose a code or a token.
+        let close = HeaderValue::from_static("close");
+        request.headers_mut().insert(CONNECTION, close);
+        if let Some(why) = address_fault(self.addresses, request.url()) {
+            return Err(why.into());
+        }
+        let answered = tokio::time::timeout(REQUEST_TIME_MAX, self.answer(request)).await;
+        answered.unwrap_or_else(|_| Err("no answer".into()))
+    }
+
     async fn answer(&self, request: Request) -> Result<Response<Vec<u8>>, OAuthHttpClientError> {
         let place = display_url(request.url());
         let failed = |error: reqwest::Error| format!("`{place}`: {}", root_cause(&error));

@@ -5,6 +5,7 @@
 
 mod server_reply;
 mod request_headers;
+mod sent_secrets;
 pub mod tokens;
 pub mod packages;
 mod credentials;
@@ -18,6 +19,7 @@ mod watched_transport;
 mod lifecycle;
 mod remote;
 pub mod sign_in;
+mod client_credentials;
 mod client;
 pub(in crate::world) mod python_host;
 pub mod tool_content;
@@ -544,6 +546,14 @@ impl ConnectionSlot {
             McpClientError::Closed(_) if self.has_own_credentials() => {
                 "it rejects the credentials in `headers`".to_owned()
             }
+            McpClientError::Closed(None) if self.is_own_client() => {
+                "it rejects the token that it is sent for the client in `oauth`".to_owned()
+            }
+            McpClientError::Closed(Some(scopes)) if self.is_own_client() => format!(
+                "it requires more scopes than the client in `oauth` has; add them to its `scopes`: \
+                 {}",
+                plain_scopes(&scopes).join(", ")
+            ),
             McpClientError::Closed(None) => format!(
                 "it requires authentication: sign in with `massgen mcp login {name}`, or add its \
                  token to `headers`"
@@ -552,6 +562,14 @@ impl ConnectionSlot {
                 "it requires more scopes: sign in again with `massgen mcp login {name}{}`",
                 sign_in_command(&scopes)
             ),
+        }
+    }
+
+    /// Returns whether massgen gets tokens for the server as a client that acts for itself.
+    fn is_own_client(&self) -> bool {
+        match &self.equipped.config.link {
+            ServerTransport::Remote(remote) => remote.oauth.client_credentials.is_some(),
+            ServerTransport::Program(_) => false,
         }
     }
 
@@ -587,16 +605,20 @@ fn missing_package(program: &ServerProgram) -> Option<String> {
     ))
 }
 
-/// Builds the command-line options that request these scopes. A server names them and is not
-/// trusted, and the user may copy the command: scopes that a shell would not read as a single word
-/// are left out.
+/// Builds the command-line options that request these scopes.
 fn sign_in_command(scopes: &str) -> String {
+    let scopes = plain_scopes(scopes).into_iter();
+    let words: Vec<&str> = scopes.flat_map(|scope| [" --scope ", scope]).collect();
+    words.concat()
+}
+
+/// Splits scopes. A server names them and is not trusted, and the user may copy them into a
+/// command: scopes that a shell would not read as a single word are left out.
+fn plain_scopes(scopes: &str) -> Vec<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
     let plain = |scope: &&str| scope.len() <= SCOPE_BYTES_MAX && scope.chars().all(is_plain);
     let scopes = scopes.split_ascii_whitespace().filter(plain);
-    let scopes = scopes.take(SCOPES_MAX);
-    let words: Vec<&str> = scopes.flat_map(|scope| [" --scope ", scope]).collect();
-    words.concat()
+    scopes.take(SCOPES_MAX).collect()
 }
 
 /// Describes a program that is a tool, as a server describes its tools.

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicUsize;
 use reqwest::Client;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use rmcp::service::{ClientInitializeError, RoleClient, RunningService};
+use rmcp::transport::auth::{AuthError, EXTENSION_OAUTH_CLIENT_CREDENTIALS};
 use rmcp::transport::streamable_http_client::{
     InsufficientScopeError, StreamableHttpClient, StreamableHttpClientTransportConfig,
     StreamableHttpError,
@@ -63,7 +64,13 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
 ) -> Result<RemoteConnection, RemoteConnectError> {
     let stream = EventStreamState::default();
     let client = BoundedClient::new(client, &stream);
-    let host = || McpClientHandler::new(&[], listener.cloned());
+    let host = || {
+        let host = McpClientHandler::new(&[], listener.cloned());
+        match remote.oauth.client_credentials {
+            Some(_) => host.with_extension(EXTENSION_OAUTH_CLIENT_CREDENTIALS),
+            None => host,
+        }
+    };
     let mut before = None;
     if remote.protocol == RemoteProtocol::Streamable {
         let begin_with = |choice| {
@@ -139,7 +146,9 @@ fn connect_error(error: &ClientInitializeError) -> RemoteConnectError {
         if let missing @ Some(_) = missing_scopes(error) {
             return sign_in(missing);
         }
-        return RemoteConnectError::Failed(root_cause(error.error.as_ref()).to_string());
+        let why = token_fault(error);
+        let why = why.unwrap_or_else(|| root_cause(error.error.as_ref()).to_string());
+        return RemoteConnectError::Failed(why);
     }
     RemoteConnectError::Failed(root_cause(error).to_string())
 }
@@ -151,6 +160,19 @@ pub(super) fn missing_scopes(error: &DynamicTransportError) -> Option<String> {
     while let Some(current) = source {
         if let Some(missing) = current.downcast_ref::<InsufficientScopeError>() {
             return Some(missing.required_scope.clone().unwrap_or_default());
+        }
+        source = current.source();
+    }
+    None
+}
+
+/// Returns why a request had no token of massgen's own, if that is why it failed.
+pub(super) fn token_fault(error: &DynamicTransportError) -> Option<String> {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error.error.as_ref());
+    while let Some(current) = source {
+        let known = current.downcast_ref::<AuthError>();
+        if let Some(AuthError::ClientCredentialsError(why)) = known {
+            return Some(why.clone());
         }
         source = current.source();
     }

@@ -207,7 +207,10 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
     asked.unwrap_or_else(|_| Err(refusal("the server does not answer")))
 }
 
-async fn manager(server: &RemoteServer) -> std::result::Result<AuthorizationManager, AuthError> {
+/// Returns an OAuth manager for `server`, which sends requests only to allowed addresses.
+pub(super) async fn manager(
+    server: &RemoteServer,
+) -> std::result::Result<AuthorizationManager, AuthError> {
     let client = remote::client(server).map_err(AuthError::InternalError)?;
     let judged = Arc::new(GuardedHttpClient {
         client,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rmcp::transport::auth::{
     AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials,
@@ -16,6 +16,7 @@ use url::Url;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::io::files::read_own;
+use crate::world::mcp::sent_secrets::SentSecrets;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
@@ -88,7 +89,7 @@ impl TokenFile {
             file: self.clone(),
             server: url.to_string(),
             begun: None,
-            seen: Arc::default(),
+            seen: SentSecrets::default(),
         }
     }
 
@@ -138,7 +139,7 @@ pub(super) struct ServerTokens {
     /// The registration of a sign-in that has just begun.
     begun: Option<Arc<PendingRegistration>>,
     /// All secrets that were read or written so far, to be redacted from the server's messages.
-    seen: Arc<Mutex<Redactor>>,
+    seen: SentSecrets,
 }
 
 /// Registration data that is stored along with the tokens.
@@ -198,8 +199,7 @@ impl ServerTokens {
 
     /// Returns a redactor for all secrets that were sent to the server or its authorization server.
     pub(super) fn redactor(&self) -> Redactor {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.clone()
+        self.seen.redactor()
     }
 
     fn entry(&self) -> Result<Option<TokenFileEntry>> {
@@ -216,9 +216,8 @@ impl ServerTokens {
         let tokens = tokens
             .iter()
             .filter_map(|name| response.get(name)?.as_str());
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         for secret in tokens.chain(kept.client_secret.as_deref()) {
-            seen.insert(secret);
+            self.seen.insert(secret);
         }
     }
 

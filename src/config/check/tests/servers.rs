@@ -6,7 +6,8 @@ use super::*;
 use crate::call_rules::CallMatcher;
 use crate::config::command_line::EnvVariable;
 use crate::config::servers::{
-    AddressAllowance, AddressPolicy, RemoteProtocol, ServerConfig, ServerDirectory, ServerTransport,
+    AddressAllowance, AddressPolicy, ClientAuthentication, RemoteProtocol, ServerConfig,
+    ServerDirectory, ServerTransport,
 };
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::network::NetworkPolicy;
@@ -117,6 +118,93 @@ fn what_a_server_is_signed_in_at_with_is_read() {
     check_server(
         "command: node, oauth: {client_id: x}",
         &["error agent.backend.mcp_servers[0].oauth: `oauth` has no effect"],
+    );
+}
+
+/// The beginning of a private key, in double quotes of YAML.
+const PRIVATE_KEY: &str = r#""-----BEGIN PRIVATE KEY-----\nMIG""#;
+
+#[test]
+fn the_credentials_of_a_client_are_read() {
+    let read = |keys: &str| {
+        let oauth = format!("oauth: {{grant_type: client_credentials, client_id: id, {keys}}}");
+        let yaml = with_servers(&format!("[{{name: s, url: 'https://e.org', {oauth}}}]"));
+        let servers = servers(&yaml);
+        let secrets: Vec<String> = servers[0]
+            .secrets(&ConfigVariables::default())
+            .iter()
+            .map(|secret| secret.expose_secret().to_owned())
+            .collect();
+        let ServerTransport::Remote(remote) = &servers[0].link else {
+            panic!("{yaml}");
+        };
+        assert_eq!(remote.oauth.client, None);
+        (remote.oauth.client_credentials.clone().unwrap(), secrets)
+    };
+    let (credentials, secrets) = read("client_secret: '${TOKEN}'");
+    assert_eq!(credentials.id, "id");
+    assert_eq!(credentials.issuer, None);
+    let secret = ClientAuthentication::Secret("t-1".into());
+    assert_eq!(credentials.authentication, secret);
+    assert_eq!(secrets, ["t-1"]);
+    let (credentials, secrets) = read(&format!(
+        "issuer: 'https://login.example', private_key: {PRIVATE_KEY}"
+    ));
+    let issuer = credentials.issuer.unwrap();
+    assert_eq!(issuer.as_str(), "https://login.example/");
+    let pem = "-----BEGIN PRIVATE KEY-----\nMIG";
+    let key = ClientAuthentication::PrivateKey(pem.into());
+    assert_eq!(credentials.authentication, key);
+    assert_eq!(secrets, [pem]);
+}
+
+#[test]
+fn credentials_of_a_client_are_whole_and_of_one_kind() {
+    let url = "url: 'https://e.org/mcp'";
+    let grant = "grant_type: client_credentials";
+    let both = format!("client_id: x, client_secret: y, private_key: {PRIVATE_KEY}");
+    for (keys, expected) in [
+        (
+            "client_secret: x",
+            ".grant_type: `grant_type: client_credentials` needs a `client_id`",
+        ),
+        (
+            "client_id: x",
+            ".grant_type: `grant_type: client_credentials` needs a secret",
+        ),
+        (
+            both.as_str(),
+            ".private_key: `client_secret` and `private_key` exclude each other",
+        ),
+        (
+            "client_id: x, private_key: MIG",
+            ".private_key: `private_key` is not a private key as PKCS#8 in PEM",
+        ),
+        (
+            "client_id: x, client_secret: y, issuer: 'http://login.example'",
+            ".issuer: `issuer` is not the URL of an authorization server",
+        ),
+        (
+            "client_id: x, client_secret: y, issuer: 'https://login.example?a=1'",
+            ".issuer: `issuer` is not the URL of an authorization server",
+        ),
+    ] {
+        let expected = format!("error agent.backend.mcp_servers[0].oauth{expected}");
+        let keys = format!("{url}, oauth: {{{grant}, {keys}}}");
+        check_server(&keys, &[&expected]);
+    }
+    let oauth = format!("oauth: {{{grant}, client_id: x, client_secret: y}}");
+    let local = "issuer: 'http://127.0.0.1:8080'";
+    let with_issuer = oauth.replace("client_id", &format!("{local}, client_id"));
+    check_server(&format!("{url}, {with_issuer}"), &[]);
+    check_server(
+        &format!("{url}, {oauth}, headers: {{authorization: z}}"),
+        &["error agent.backend.mcp_servers[0].headers: `headers` and `grant_type"],
+    );
+    check_server(&format!("{url}, {oauth}, headers: {{X-Team: z}}"), &[]);
+    check_server(
+        &format!("{url}, oauth: {{client_id: x, issuer: 'https://login.example'}}"),
+        &["error agent.backend.mcp_servers[0].oauth.issuer: `issuer` has no effect"],
     );
 }
 

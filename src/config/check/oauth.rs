@@ -1,0 +1,155 @@
+//! Checks the keys about tokens for a remote MCP server (`oauth`). A value with expanded variables
+//! is never quoted, because it may be a secret.
+
+use secrecy::SecretString;
+use url::Url;
+
+use crate::config::check::ConfigChecker;
+use crate::config::check::mapping_view::{MappingView, TextValue};
+use crate::config::check::servers::VALUE_CHARS_MAX;
+use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::keys::{ConfigKey, oauth, servers};
+use crate::config::servers::{ClientAuthentication, ClientCredentials, OauthClient, OauthConfig};
+use crate::config::vendors::is_this_machine;
+
+/// The longest private key, in characters.
+const PRIVATE_KEY_CHARS_MAX: usize = 16_384;
+/// The beginning of a private key in PKCS#8.
+const PRIVATE_KEY_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
+/// The header that a token is sent in.
+const AUTHORIZATION: &str = "authorization";
+
+impl ConfigChecker<'_> {
+    /// Reads `oauth` of a server.
+    pub(super) fn oauth(&mut self, entry: &MappingView<'_>) -> OauthConfig {
+        let Some(oauth) = entry.section(&servers::OAUTH) else {
+            return OauthConfig::default();
+        };
+        let scopes = self.scopes(&oauth);
+        let grant = oauth.text(&oauth::GRANT_TYPE);
+        if grant.is_some_and(|grant| grant.written == oauth::CLIENT_CREDENTIALS) {
+            self.refuse_authorization_header(entry);
+            return OauthConfig {
+                client: None,
+                client_credentials: self.client_credentials(&oauth),
+                scopes,
+            };
+        }
+        let keys: [&ConfigKey; 2] = [&oauth::PRIVATE_KEY, &oauth::ISSUER];
+        let why = "it belongs to `grant_type: client_credentials`";
+        self.refuse_keys(&oauth, &keys, why);
+        let secret = oauth.text(&oauth::CLIENT_SECRET);
+        let id = self.client_id(&oauth);
+        if id.is_none() && secret.is_some() {
+            let message = "a `client_secret` needs a `client_id`";
+            self.refuse_key(&oauth, &oauth::CLIENT_SECRET, message, "add `client_id`");
+        }
+        OauthConfig {
+            client: id.map(|id| OauthClient {
+                id,
+                secret: secret.map(|secret| SecretString::from(secret.written)),
+            }),
+            client_credentials: None,
+            scopes,
+        }
+    }
+
+    fn client_id(&mut self, oauth: &MappingView<'_>) -> Option<String> {
+        let id = oauth.text(&oauth::CLIENT_ID)?;
+        self.limit_chars(&id, "the name", VALUE_CHARS_MAX);
+        Some(id.written.to_owned())
+    }
+
+    fn scopes(&mut self, oauth: &MappingView<'_>) -> Vec<String> {
+        let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        let scopes = oauth.texts(&oauth::SCOPES);
+        for scope in &scopes {
+            if scope.written.is_empty() || !is_word(scope.written) {
+                let message = format!("{} is not a scope", quote(scope.written));
+                let error = Diagnostic::error(&scope.path, message).with_span(scope.span);
+                self.findings
+                    .push(error.with_suggestion("list each scope separately"));
+            }
+        }
+        let written = scopes.iter().map(|scope| scope.written.to_owned());
+        written.collect()
+    }
+
+    /// Reads the credentials of a client that acts for itself.
+    fn client_credentials(&mut self, oauth: &MappingView<'_>) -> Option<ClientCredentials> {
+        let id = self.client_id(oauth);
+        if id.is_none() {
+            let message = "`grant_type: client_credentials` needs a `client_id`";
+            let hint = "add the `client_id` with which massgen is registered";
+            self.refuse_key(oauth, &oauth::GRANT_TYPE, message, hint);
+        }
+        let issuer = oauth.text(&oauth::ISSUER);
+        let issuer = issuer.and_then(|text| self.issuer(oauth, &text));
+        let secret = oauth.text(&oauth::CLIENT_SECRET);
+        let key = oauth.text(&oauth::PRIVATE_KEY);
+        let authentication = match (secret, key) {
+            (Some(secret), None) => {
+                self.limit_chars(&secret, "the secret", PRIVATE_KEY_CHARS_MAX);
+                ClientAuthentication::Secret(SecretString::from(secret.written))
+            }
+            (None, Some(key)) => {
+                self.check_private_key(oauth, &key);
+                ClientAuthentication::PrivateKey(SecretString::from(key.written))
+            }
+            (Some(_), Some(_)) => {
+                let message = "`client_secret` and `private_key` exclude each other";
+                self.refuse_key(oauth, &oauth::PRIVATE_KEY, message, "remove one of them");
+                return None;
+            }
+            (None, None) => {
+                let message = "`grant_type: client_credentials` needs a secret";
+                let hint = "add `client_secret: ${VARIABLE}` or `private_key: ${VARIABLE}`";
+                self.refuse_key(oauth, &oauth::GRANT_TYPE, message, hint);
+                return None;
+            }
+        };
+        Some(ClientCredentials {
+            id: id?,
+            authentication,
+            issuer,
+        })
+    }
+
+    fn check_private_key(&mut self, oauth: &MappingView<'_>, key: &TextValue<'_>) {
+        self.limit_chars(key, "the key", PRIVATE_KEY_CHARS_MAX);
+        if !key.written.trim_start().starts_with(PRIVATE_KEY_BEGIN) {
+            let message = "`private_key` is not a private key as PKCS#8 in PEM";
+            let hint = "convert it with `openssl pkcs8 -topk8 -nocrypt -in KEY`; it begins with \
+                        `-----BEGIN PRIVATE KEY-----`";
+            self.refuse_key(oauth, &oauth::PRIVATE_KEY, message, hint);
+        }
+    }
+
+    fn issuer(&mut self, oauth: &MappingView<'_>, text: &TextValue<'_>) -> Option<Url> {
+        self.limit_chars(text, "the address", VALUE_CHARS_MAX);
+        let url = Url::parse(text.written).ok();
+        let url = url.filter(|url| {
+            let is_secure =
+                url.scheme() == "https" || (url.scheme() == "http" && is_this_machine(url));
+            is_secure && url.query().is_none() && url.fragment().is_none()
+        });
+        if url.is_none() {
+            let message = "`issuer` is not the URL of an authorization server";
+            let hint = "write `https://host/path`, as its metadata names it";
+            self.refuse_key(oauth, &oauth::ISSUER, message, hint);
+        }
+        url
+    }
+
+    /// Refuses an `Authorization` header, which the token replaces.
+    fn refuse_authorization_header(&mut self, entry: &MappingView<'_>) {
+        let Some(headers) = entry.section(&servers::HEADERS) else {
+            return;
+        };
+        let mut names = headers.node.entries().iter().map(|header| &header.key);
+        if names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION)) {
+            let message = "`headers` and `grant_type: client_credentials` both set `Authorization`";
+            self.refuse_key(entry, &servers::HEADERS, message, "remove one of them");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Tokens for remote servers without a user: which authorization server receives the credentials of
+//! the client, and how a token is replaced in the middle of a run.
+
+use url::form_urlencoded::byte_serialize;
+
+use crate::mcp::{read, stands_nowhere};
+use crate::mcp_login::{LOGIN, RUN, project};
+use crate::oauth_server::{Manner, OauthServer, TOKEN};
+use crate::project::Project;
+
+const SECRET: &str = "secret-of-massgen";
+/// The `Authorization` header with the id `known` and the secret.
+const BASIC: &str = "Basic a25vd246c2VjcmV0LW9mLW1hc3NnZW4=";
+
+/// Returns a project whose server has the client `known`, with further keys in `oauth`.
+fn client(server: &OauthServer, keys: &str) -> Project {
+    let keys = format!(
+        "oauth: {{grant_type: client_credentials, client_id: known, client_secret: '${{SECRET}}', \
+         scopes: [a, b]{keys}}}"
+    );
+    project(&server.url(), &keys).env("SECRET", SECRET)
+}
+
+#[test]
+fn a_client_gets_a_token_without_a_user_and_another_if_it_is_rejected() {
+    let server = OauthServer::start(Manner {
+        client: Some(("known", SECRET)),
+        is_forgetful: true,
+        ..Manner::default()
+    });
+    let finished = client(&server, "").args(RUN).success();
+    assert_eq!(read(&finished)[0], "you are Bearer [redacted]");
+    let asked = server.requests("POST /token");
+    assert_eq!(asked.len(), 2, "{asked:#?}");
+    let resource: String = byte_serialize(server.url().as_bytes()).collect();
+    let form = format!("grant_type=client_credentials&scope=a+b&resource={resource}");
+    for request in &asked {
+        assert_eq!(request.headers["authorization"], BASIC);
+        assert_eq!(request.body, form);
+    }
+    for line in ["POST /register", "GET /authorize"] {
+        assert_eq!(server.requests(line).len(), 0);
+    }
+    for secret in [TOKEN, SECRET] {
+        assert!(!finished.stderr().contains(secret));
+        stands_nowhere(secret, finished.project().path(""));
+    }
+    assert!(!finished.project().home(".massgen/mcp").exists());
+
+    let finished = finished.then(LOGIN).failure(2);
+    let stderr = finished.stderr();
+    assert!(stderr.contains("needs no sign-in"), "{stderr}");
+}
+
+/// Checks that a run whose `oauth` has further keys ends before a model is asked, with `expected`.
+#[track_caller]
+fn check_refused(server: &OauthServer, keys: &str, expected: &str) {
+    let finished = client(server, keys).args(RUN).failure(3);
+    let stderr = finished.stderr();
+    assert!(stderr.contains(expected), "{stderr}\n{expected}");
+    assert!(!stderr.contains(TOKEN), "{stderr}");
+}
+
+#[test]
+fn a_stranger_receives_no_credentials() {
+    let stranger = OauthServer::start(Manner::default());
+    let issuer = stranger.issuer();
+    let server = OauthServer::start(Manner {
+        authorized_by: Some(issuer.clone()),
+        ..Manner::default()
+    });
+    let hint = format!("add `issuer: {issuer}/` to its `oauth`");
+    check_refused(&server, "", &hint);
+    let own = format!(", issuer: '{}'", server.issuer());
+    check_refused(&server, &own, "the credentials were not sent");
+    for one in [&server, &stranger] {
+        assert_eq!(one.requests("POST /token").len(), 0);
+    }
+    // The control: it is the one that the config means, but the server does not know its tokens.
+    let named = format!(", issuer: '{issuer}'");
+    check_refused(&server, &named, "it rejects the token");
+    let asked = stranger.requests("POST /token");
+    assert_eq!(asked[0].headers["authorization"], BASIC);
+    assert_eq!(server.requests("POST /token").len(), 0);
+}
