@@ -234,8 +234,7 @@ pub enum RemoteProtocol {
 pub struct OauthConfig {
     /// The registered client with which the user signs in; `None` makes massgen register itself.
     pub client: Option<OauthClient>,
-    /// The credentials with which massgen gets a token without a user
-    /// (`grant_type: client_credentials`).
+    /// The credentials with which massgen gets a token without a user.
     pub client_credentials: Option<ClientCredentials>,
     /// The requested scopes; if empty, those that the server names.
     pub scopes: Vec<String>,
@@ -245,7 +244,7 @@ impl OauthConfig {
     /// Returns its secret, if it has one.
     fn secret(&self) -> Option<&SecretString> {
         match &self.client_credentials {
-            Some(credentials) => Some(credentials.authentication.secret()),
+            Some(credentials) => credentials.authentication.secret(),
             None => self.client.as_ref()?.secret.as_ref(),
         }
     }
@@ -254,9 +253,7 @@ impl OauthConfig {
 /// The credentials of a client that acts for itself, not for a user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientCredentials {
-    /// Its id (`client_id`).
-    pub id: String,
-    /// How it proves that it is this client.
+    /// How it proves who it is.
     pub authentication: ClientAuthentication,
     /// The authorization server that may receive them (`issuer`); `None` for one that has the
     /// origin of the server itself.
@@ -266,25 +263,69 @@ pub struct ClientCredentials {
 /// How a client proves who it is.
 #[derive(Clone, Debug)]
 pub enum ClientAuthentication {
-    /// With its secret (`client_secret`).
-    Secret(SecretString),
-    /// With an assertion that it signs with its private key, in PEM (`private_key`).
-    PrivateKey(SecretString),
+    /// With a secret (`client_credentials`).
+    Secret {
+        /// The id of the client (`client_id`).
+        id: String,
+        /// Its secret (`client_secret`).
+        secret: SecretString,
+    },
+    /// With assertions that it signs (`client_credentials`).
+    PrivateKey {
+        /// The id of the client (`client_id`).
+        id: String,
+        /// Its private key, in PEM (`private_key`).
+        key: SecretString,
+    },
+    /// With an assertion that its platform has signed (`…:jwt-bearer`).
+    Workload {
+        /// The id of the client (`client_id`), if it is registered.
+        id: Option<String>,
+        /// The assertion.
+        assertion: WorkloadAssertion,
+    },
+}
+
+/// A JSON Web Token that identifies a workload.
+#[derive(Clone, Debug)]
+pub enum WorkloadAssertion {
+    /// The token (`assertion`).
+    Text(SecretString),
+    /// A file with the token of the moment (`assertion_file`).
+    File(AbsPath),
 }
 
 impl ClientAuthentication {
-    /// Returns the secret or the key.
-    fn secret(&self) -> &SecretString {
+    /// Returns its secret, if the config contains it.
+    fn secret(&self) -> Option<&SecretString> {
         match self {
-            Self::Secret(secret) | Self::PrivateKey(secret) => secret,
+            Self::Secret { secret, .. } => Some(secret),
+            Self::PrivateKey { key, .. } => Some(key),
+            Self::Workload { assertion, .. } => match assertion {
+                WorkloadAssertion::Text(token) => Some(token),
+                WorkloadAssertion::File(_) => None,
+            },
+        }
+    }
+
+    /// Returns the id of the client and the file with its assertion, if it has them.
+    fn names(&self) -> (Option<&str>, Option<&AbsPath>) {
+        match self {
+            Self::Secret { id, .. } | Self::PrivateKey { id, .. } => (Some(id.as_str()), None),
+            Self::Workload { id, assertion } => match assertion {
+                WorkloadAssertion::Text(_) => (id.as_deref(), None),
+                WorkloadAssertion::File(path) => (id.as_deref(), Some(path)),
+            },
         }
     }
 }
 
 impl PartialEq for ClientAuthentication {
     fn eq(&self, other: &Self) -> bool {
+        let secret = |one: &Self| one.secret().map(|text| text.expose_secret().to_owned());
         core::mem::discriminant(self) == core::mem::discriminant(other)
-            && self.secret().expose_secret() == other.secret().expose_secret()
+            && self.names() == other.names()
+            && secret(self) == secret(other)
     }
 }
 

@@ -1,8 +1,12 @@
 //! Tokens for remote servers without a user: which authorization server receives the credentials of
 //! the client, and how a token is replaced in the middle of a run.
 
+use std::sync::{Arc, OnceLock};
+
+use serde_json::json;
 use url::form_urlencoded::byte_serialize;
 
+use crate::http_server::{Answer, Endpoint};
 use crate::mcp::{read, stands_nowhere};
 use crate::mcp_login::{LOGIN, RUN, project};
 use crate::oauth_server::{Manner, OauthServer, TOKEN};
@@ -82,4 +86,50 @@ fn a_stranger_receives_no_credentials() {
     let asked = stranger.requests("POST /token");
     assert_eq!(asked[0].headers["authorization"], BASIC);
     assert_eq!(server.requests("POST /token").len(), 0);
+}
+
+/// The metadata of a stranger name the server itself as the issuer, but the stranger's endpoint.
+#[test]
+fn a_stranger_cannot_speak_for_the_issuer() {
+    let claimed: Arc<OnceLock<String>> = Arc::default();
+    let issuer = Arc::clone(&claimed);
+    let stranger = Endpoint::answering(move |asked| {
+        let host = format!("http://{}", asked.headers["host"]);
+        let metadata = json!({
+            "issuer": issuer.get(),
+            "authorization_endpoint": format!("{host}/authorize"),
+            "token_endpoint": format!("{host}/token"),
+        });
+        let headers = ["content-type: application/json"];
+        Answer::whole("200 OK", &headers, metadata.to_string())
+    });
+    let server = OauthServer::start(Manner {
+        authorized_by: Some(format!("{}/.well-known/stranger", stranger.server.url)),
+        ..Manner::default()
+    });
+    claimed.set(server.issuer()).unwrap();
+    client(&server, "").args(RUN).success();
+    let asked = stranger.server.requests();
+    assert!(!asked.is_empty());
+    assert!(asked.iter().all(|asked| asked.line.starts_with("GET ")));
+    assert_eq!(server.requests("POST /token").len(), 1);
+}
+
+#[test]
+fn a_workload_shows_the_assertion_in_its_file() {
+    let server = OauthServer::start(Manner::default());
+    let keys = "oauth: {grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', \
+                assertion_file: platform.jwt}";
+    let project = project(&server.url(), keys).file("platform.jwt", "header.claims.signature\n");
+    let finished = project.args(RUN).success();
+    assert_eq!(read(&finished)[0], "you are Bearer [redacted]");
+    let asked = server.requests("POST /token");
+    let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&";
+    let assertion = "&assertion=header.claims.signature";
+    let form = &asked[0].body;
+    assert!(
+        form.starts_with(grant) && form.ends_with(assertion),
+        "{form}"
+    );
+    assert!(!asked[0].headers.contains_key("authorization"));
 }

@@ -50,11 +50,16 @@ if "toolCalls" in context:
     calls = [tool(call["name"], **call.get("arguments", {})) for call in context["toolCalls"]]
 
 oauth = {key: context[key] for key in ("client_id", "client_secret") if key in context}
-is_own_client = scenario.startswith("auth/client-credentials-")
-if is_own_client:
+is_own_client = True
+if scenario.startswith("auth/client-credentials-"):
     oauth["grant_type"] = "client_credentials"
     if "private_key_pem" in context:
         oauth["private_key"] = context["private_key_pem"]
+elif scenario == "auth/wif-jwt-bearer":
+    oauth["grant_type"] = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+    oauth["assertion"] = context["valid_jwt"]
+else:
+    is_own_client = False
 if scenario == "auth/basic-cimd":
     oauth = {"client_id": "https://conformance-test.local/client-metadata.json"}
 

@@ -9,11 +9,13 @@ use crate::config::check::mapping_view::{MappingView, TextValue};
 use crate::config::check::servers::VALUE_CHARS_MAX;
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::{ConfigKey, oauth, servers};
-use crate::config::servers::{ClientAuthentication, ClientCredentials, OauthClient, OauthConfig};
+use crate::config::servers::{
+    ClientAuthentication, ClientCredentials, OauthClient, OauthConfig, WorkloadAssertion,
+};
 use crate::config::vendors::is_this_machine;
 
-/// The longest private key, in characters.
-const PRIVATE_KEY_CHARS_MAX: usize = 16_384;
+/// The longest secret, private key or assertion, in characters.
+const SECRET_CHARS_MAX: usize = 16_384;
 /// The beginning of a private key in PKCS#8.
 const PRIVATE_KEY_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 /// The header that a token is sent in.
@@ -27,31 +29,67 @@ impl ConfigChecker<'_> {
         };
         let scopes = self.scopes(&oauth);
         let grant = oauth.text(&oauth::GRANT_TYPE);
-        if grant.is_some_and(|grant| grant.written == oauth::CLIENT_CREDENTIALS) {
-            self.refuse_authorization_header(entry);
+        let grant = grant.map_or(oauth::AUTHORIZATION_CODE, |grant| grant.written);
+        self.refuse_keys_of_other_grants(&oauth, grant);
+        if grant == oauth::AUTHORIZATION_CODE {
             return OauthConfig {
-                client: None,
-                client_credentials: self.client_credentials(&oauth),
+                client: self.client_of_user(&oauth),
+                client_credentials: None,
                 scopes,
             };
         }
-        let keys: [&ConfigKey; 2] = [&oauth::PRIVATE_KEY, &oauth::ISSUER];
-        let why = "it belongs to `grant_type: client_credentials`";
-        self.refuse_keys(&oauth, &keys, why);
-        let secret = oauth.text(&oauth::CLIENT_SECRET);
-        let id = self.client_id(&oauth);
-        if id.is_none() && secret.is_some() {
-            let message = "a `client_secret` needs a `client_id`";
-            self.refuse_key(&oauth, &oauth::CLIENT_SECRET, message, "add `client_id`");
-        }
+        self.refuse_authorization_header(entry);
+        let issuer = oauth.text(&oauth::ISSUER);
+        let issuer = issuer.and_then(|text| self.issuer(&oauth, &text));
+        let authentication = if grant == oauth::JWT_BEARER {
+            self.workload(&oauth)
+        } else {
+            self.registered_client(&oauth)
+        };
         OauthConfig {
-            client: id.map(|id| OauthClient {
-                id,
-                secret: secret.map(|secret| SecretString::from(secret.written)),
+            client: None,
+            client_credentials: authentication.map(|authentication| ClientCredentials {
+                authentication,
+                issuer,
             }),
-            client_credentials: None,
             scopes,
         }
+    }
+
+    /// Refuses keys that have no effect with this grant type.
+    fn refuse_keys_of_other_grants(&mut self, oauth: &MappingView<'_>, grant: &str) {
+        let of_workloads: [&ConfigKey; 2] = [&oauth::ASSERTION, &oauth::ASSERTION_FILE];
+        let of_clients: [&ConfigKey; 1] = [&oauth::PRIVATE_KEY];
+        let of_users: [&ConfigKey; 1] = [&oauth::ISSUER];
+        let secrets: [&ConfigKey; 1] = [&oauth::CLIENT_SECRET];
+        if grant == oauth::JWT_BEARER {
+            let why = "an `assertion` identifies the workload";
+            self.refuse_keys(oauth, &secrets, why);
+        } else {
+            let why = format!("it belongs to `grant_type: {}`", oauth::JWT_BEARER);
+            self.refuse_keys(oauth, &of_workloads, &why);
+        }
+        let why = "it belongs to `grant_type: client_credentials`";
+        if grant != oauth::CLIENT_CREDENTIALS {
+            self.refuse_keys(oauth, &of_clients, why);
+        }
+        if grant == oauth::AUTHORIZATION_CODE {
+            self.refuse_keys(oauth, &of_users, why);
+        }
+    }
+
+    /// Reads the client with which the user signs in.
+    fn client_of_user(&mut self, oauth: &MappingView<'_>) -> Option<OauthClient> {
+        let secret = oauth.text(&oauth::CLIENT_SECRET);
+        let id = self.client_id(oauth);
+        if id.is_none() && secret.is_some() {
+            let message = "a `client_secret` needs a `client_id`";
+            self.refuse_key(oauth, &oauth::CLIENT_SECRET, message, "add `client_id`");
+        }
+        id.map(|id| OauthClient {
+            id,
+            secret: secret.map(|secret| SecretString::from(secret.written)),
+        })
     }
 
     fn client_id(&mut self, oauth: &MappingView<'_>) -> Option<String> {
@@ -75,48 +113,69 @@ impl ConfigChecker<'_> {
         written.collect()
     }
 
-    /// Reads the credentials of a client that acts for itself.
-    fn client_credentials(&mut self, oauth: &MappingView<'_>) -> Option<ClientCredentials> {
+    /// Reads how a registered client that acts for itself proves who it is.
+    fn registered_client(&mut self, oauth: &MappingView<'_>) -> Option<ClientAuthentication> {
         let id = self.client_id(oauth);
         if id.is_none() {
             let message = "`grant_type: client_credentials` needs a `client_id`";
             let hint = "add the `client_id` with which massgen is registered";
             self.refuse_key(oauth, &oauth::GRANT_TYPE, message, hint);
         }
-        let issuer = oauth.text(&oauth::ISSUER);
-        let issuer = issuer.and_then(|text| self.issuer(oauth, &text));
         let secret = oauth.text(&oauth::CLIENT_SECRET);
         let key = oauth.text(&oauth::PRIVATE_KEY);
-        let authentication = match (secret, key) {
+        match (secret, key) {
             (Some(secret), None) => {
-                self.limit_chars(&secret, "the secret", PRIVATE_KEY_CHARS_MAX);
-                ClientAuthentication::Secret(SecretString::from(secret.written))
+                self.limit_chars(&secret, "the secret", SECRET_CHARS_MAX);
+                let secret = SecretString::from(secret.written);
+                Some(ClientAuthentication::Secret { id: id?, secret })
             }
             (None, Some(key)) => {
                 self.check_private_key(oauth, &key);
-                ClientAuthentication::PrivateKey(SecretString::from(key.written))
+                let key = SecretString::from(key.written);
+                Some(ClientAuthentication::PrivateKey { id: id?, key })
             }
             (Some(_), Some(_)) => {
                 let message = "`client_secret` and `private_key` exclude each other";
                 self.refuse_key(oauth, &oauth::PRIVATE_KEY, message, "remove one of them");
-                return None;
+                None
             }
             (None, None) => {
                 let message = "`grant_type: client_credentials` needs a secret";
                 let hint = "add `client_secret: ${VARIABLE}` or `private_key: ${VARIABLE}`";
                 self.refuse_key(oauth, &oauth::GRANT_TYPE, message, hint);
+                None
+            }
+        }
+    }
+
+    /// Reads how a workload proves who it is.
+    fn workload(&mut self, oauth: &MappingView<'_>) -> Option<ClientAuthentication> {
+        let id = self.client_id(oauth);
+        let text = oauth.text(&oauth::ASSERTION);
+        let file = oauth.text(&oauth::ASSERTION_FILE);
+        let assertion = match (text, file) {
+            (Some(text), None) => {
+                self.limit_chars(&text, "the assertion", SECRET_CHARS_MAX);
+                WorkloadAssertion::Text(SecretString::from(text.written))
+            }
+            (None, Some(file)) => WorkloadAssertion::File(self.path(&file)?),
+            (Some(_), Some(_)) => {
+                let message = "`assertion` and `assertion_file` exclude each other";
+                self.refuse_key(oauth, &oauth::ASSERTION, message, "remove one of them");
+                return None;
+            }
+            (None, None) => {
+                let message = "this `grant_type` needs an assertion";
+                let hint = "add `assertion: ${VARIABLE}` or `assertion_file: PATH`";
+                self.refuse_key(oauth, &oauth::GRANT_TYPE, message, hint);
                 return None;
             }
         };
-        Some(ClientCredentials {
-            id: id?,
-            authentication,
-            issuer,
-        })
+        Some(ClientAuthentication::Workload { id, assertion })
     }
 
     fn check_private_key(&mut self, oauth: &MappingView<'_>, key: &TextValue<'_>) {
-        self.limit_chars(key, "the key", PRIVATE_KEY_CHARS_MAX);
+        self.limit_chars(key, "the key", SECRET_CHARS_MAX);
         if !key.written.trim_start().starts_with(PRIVATE_KEY_BEGIN) {
             let message = "`private_key` is not a private key as PKCS#8 in PEM";
             let hint = "convert it with `openssl pkcs8 -topk8 -nocrypt -in KEY`; it begins with \
@@ -148,7 +207,7 @@ impl ConfigChecker<'_> {
         };
         let mut names = headers.node.entries().iter().map(|header| &header.key);
         if names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION)) {
-            let message = "`headers` and `grant_type: client_credentials` both set `Authorization`";
+            let message = "`headers` and the token of `oauth` both set `Authorization`";
             self.refuse_key(entry, &servers::HEADERS, message, "remove one of them");
         }
     }

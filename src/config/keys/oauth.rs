@@ -7,12 +7,14 @@ use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape};
 /// The grant types of the protocol that massgen knows.
 pub(crate) const AUTHORIZATION_CODE: &str = "authorization_code";
 pub(crate) const CLIENT_CREDENTIALS: &str = "client_credentials";
+pub(crate) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 pub(crate) const GRANT_TYPE: ServedKey<Text> = ServedKey::optional(
     &["grant_type"],
-    shape::one_of(&[AUTHORIZATION_CODE, CLIENT_CREDENTIALS]),
+    shape::one_of(&[AUTHORIZATION_CODE, CLIENT_CREDENTIALS, JWT_BEARER]),
     "How massgen gets a token: you sign in with `massgen mcp login` (`authorization_code`), or it \
-             identifies itself with `client_secret` or `private_key` (`client_credentials`).",
+             identifies itself with `client_secret` or `private_key` (`client_credentials`) or \
+             with `assertion` or `assertion_file` (`…:jwt-bearer`).",
     Named("sends the agents' work to a server"),
 )
 .with_default(AUTHORIZATION_CODE);
@@ -40,12 +42,26 @@ pub(crate) const PRIVATE_KEY: ServedKey<Text> = ServedKey::optional(
     Named("sends the agents' work to a server"),
 );
 
+pub(crate) const ASSERTION: ServedKey<Text> = ServedKey::optional(
+    &["assertion"],
+    shape::text(),
+    "With `…:jwt-bearer`: the JSON Web Token that identifies this workload; preferably \
+             `${VARIABLE}`.",
+    Named("sends the agents' work to a server"),
+);
+
+pub(crate) const ASSERTION_FILE: ServedKey<Text> = ServedKey::optional(
+    &["assertion_file"],
+    shape::text(),
+    "With `…:jwt-bearer`, instead of `assertion`: a file with it, which is read for each token.",
+    Named("sends the agents' work to a server"),
+);
+
 pub(crate) const ISSUER: ServedKey<Text> = ServedKey::optional(
     &["issuer"],
     shape::text(),
-    "With `client_credentials`: the issuer URL of the authorization server at which the client is \
-             registered, the only one that receives its credentials. Default: one with the origin \
-             of `url`.",
+    "Unless you sign in: the issuer URL of the authorization server that knows massgen, the only \
+             one that receives these credentials. Default: one with the origin of `url`.",
     Named("sends the agents' work to a server"),
 );
 
@@ -68,6 +84,8 @@ pub static OAUTH: KeySection = KeySection {
         CLIENT_ID.row(),
         CLIENT_SECRET.row(),
         PRIVATE_KEY.row(),
+        ASSERTION.row(),
+        ASSERTION_FILE.row(),
         ISSUER.row(),
         SCOPES.row(),
     ],

@@ -16,7 +16,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 
-use crate::config::servers::{AddressPolicy, RemoteProtocol, RemoteServer};
+use crate::config::servers::{AddressPolicy, ClientAuthentication, RemoteProtocol, RemoteServer};
 use crate::config::vendors::is_local_name;
 use crate::world::io::http::{client_with_resolver, loopback, root_cause};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
@@ -66,9 +66,13 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
     let client = BoundedClient::new(client, &stream);
     let host = || {
         let host = McpClientHandler::new(&[], listener.cloned());
-        match remote.oauth.client_credentials {
-            Some(_) => host.with_extension(EXTENSION_OAUTH_CLIENT_CREDENTIALS),
-            None => host,
+        let credentials = remote.oauth.client_credentials.as_ref();
+        match credentials.map(|credentials| &credentials.authentication) {
+            Some(ClientAuthentication::Secret { .. } | ClientAuthentication::PrivateKey { .. }) => {
+                host.with_extension(EXTENSION_OAUTH_CLIENT_CREDENTIALS)
+            }
+            // The extension for workloads is a draft.
+            Some(ClientAuthentication::Workload { .. }) | None => host,
         }
     };
     let mut before = None;

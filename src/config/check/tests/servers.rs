@@ -7,7 +7,7 @@ use crate::call_rules::CallMatcher;
 use crate::config::command_line::EnvVariable;
 use crate::config::servers::{
     AddressAllowance, AddressPolicy, ClientAuthentication, RemoteProtocol, ServerConfig,
-    ServerDirectory, ServerTransport,
+    ServerDirectory, ServerTransport, WorkloadAssertion,
 };
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::network::NetworkPolicy;
@@ -121,13 +121,15 @@ fn what_a_server_is_signed_in_at_with_is_read() {
     );
 }
 
+/// The grant type of workloads.
+const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 /// The beginning of a private key, in double quotes of YAML.
 const PRIVATE_KEY: &str = r#""-----BEGIN PRIVATE KEY-----\nMIG""#;
 
 #[test]
 fn the_credentials_of_a_client_are_read() {
-    let read = |keys: &str| {
-        let oauth = format!("oauth: {{grant_type: client_credentials, client_id: id, {keys}}}");
+    let read = |grant: &str, keys: &str| {
+        let oauth = format!("oauth: {{grant_type: '{grant}', client_id: id, {keys}}}");
         let yaml = with_servers(&format!("[{{name: s, url: 'https://e.org', {oauth}}}]"));
         let servers = servers(&yaml);
         let secrets: Vec<String> = servers[0]
@@ -141,21 +143,39 @@ fn the_credentials_of_a_client_are_read() {
         assert_eq!(remote.oauth.client, None);
         (remote.oauth.client_credentials.clone().unwrap(), secrets)
     };
-    let (credentials, secrets) = read("client_secret: '${TOKEN}'");
-    assert_eq!(credentials.id, "id");
+    let id = || "id".to_owned();
+    let (credentials, secrets) = read("client_credentials", "client_secret: '${TOKEN}'");
     assert_eq!(credentials.issuer, None);
-    let secret = ClientAuthentication::Secret("t-1".into());
+    let secret = ClientAuthentication::Secret {
+        id: id(),
+        secret: "t-1".into(),
+    };
     assert_eq!(credentials.authentication, secret);
     assert_eq!(secrets, ["t-1"]);
-    let (credentials, secrets) = read(&format!(
-        "issuer: 'https://login.example', private_key: {PRIVATE_KEY}"
-    ));
+    let keys = format!("issuer: 'https://login.example', private_key: {PRIVATE_KEY}");
+    let (credentials, secrets) = read("client_credentials", &keys);
     let issuer = credentials.issuer.unwrap();
     assert_eq!(issuer.as_str(), "https://login.example/");
     let pem = "-----BEGIN PRIVATE KEY-----\nMIG";
-    let key = ClientAuthentication::PrivateKey(pem.into());
+    let key = ClientAuthentication::PrivateKey {
+        id: id(),
+        key: pem.into(),
+    };
     assert_eq!(credentials.authentication, key);
     assert_eq!(secrets, [pem]);
+
+    let (credentials, secrets) = read(JWT_BEARER, "assertion: '${TOKEN}'");
+    let workload = |assertion| ClientAuthentication::Workload {
+        id: Some(id()),
+        assertion,
+    };
+    let text = WorkloadAssertion::Text("t-1".into());
+    assert_eq!(credentials.authentication, workload(text));
+    assert_eq!(secrets, ["t-1"]);
+    let (credentials, secrets) = read(JWT_BEARER, "assertion_file: /run/token");
+    let file = WorkloadAssertion::File(AbsPath::new("/run/token").unwrap());
+    assert_eq!(credentials.authentication, workload(file));
+    assert_eq!(secrets, [""; 0]);
 }
 
 #[test]
@@ -199,13 +219,41 @@ fn credentials_of_a_client_are_whole_and_of_one_kind() {
     check_server(&format!("{url}, {with_issuer}"), &[]);
     check_server(
         &format!("{url}, {oauth}, headers: {{authorization: z}}"),
-        &["error agent.backend.mcp_servers[0].headers: `headers` and `grant_type"],
+        &["error agent.backend.mcp_servers[0].headers: `headers` and the token of `oauth`"],
     );
     check_server(&format!("{url}, {oauth}, headers: {{X-Team: z}}"), &[]);
-    check_server(
-        &format!("{url}, oauth: {{client_id: x, issuer: 'https://login.example'}}"),
-        &["error agent.backend.mcp_servers[0].oauth.issuer: `issuer` has no effect"],
-    );
+    for (keys, expected) in [
+        ("issuer: 'https://login.example'", "issuer: `issuer`"),
+        ("assertion: x", "assertion: `assertion`"),
+    ] {
+        let expected = format!("error agent.backend.mcp_servers[0].oauth.{expected} has no effect");
+        let keys = format!("{url}, oauth: {{client_id: x, {keys}}}");
+        check_server(&keys, &[&expected]);
+    }
+    for (keys, expected) in [
+        (
+            "client_id: x",
+            ".grant_type: this `grant_type` needs an assertion",
+        ),
+        (
+            "assertion: x, assertion_file: y",
+            ".assertion: `assertion` and `assertion_file` exclude each other",
+        ),
+        (
+            "assertion: x, client_secret: y",
+            ".client_secret: `client_secret` has no effect",
+        ),
+        (
+            "assertion: x, private_key: y",
+            ".private_key: `private_key` has no effect",
+        ),
+    ] {
+        let expected = format!("error agent.backend.mcp_servers[0].oauth{expected}");
+        let keys = format!("{url}, oauth: {{grant_type: '{JWT_BEARER}', {keys}}}");
+        check_server(&keys, &[&expected]);
+    }
+    let keys = format!("{url}, oauth: {{grant_type: '{JWT_BEARER}', assertion: x}}");
+    check_server(&keys, &[]);
 }
 
 #[test]

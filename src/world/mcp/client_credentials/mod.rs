@@ -1,7 +1,8 @@
-//! Tokens for a remote server that massgen gets as a client that acts for itself, not for a user
-//! (the extension `io.modelcontextprotocol/oauth-client-credentials`). No browser is opened, and
-//! nothing is stored. It must never send the credentials to an authorization server other than the
-//! one that the config means, or show a token.
+//! Tokens for a remote server that massgen gets as a client that acts for itself, not for a user:
+//! a registered client (the extension `io.modelcontextprotocol/oauth-client-credentials`), or a
+//! workload with an assertion of its platform. No browser is opened, and nothing is stored. It must
+//! never send the credentials to an authorization server other than the one that the config means,
+//! or show a token.
 
 mod assertion;
 mod token_request;
@@ -12,22 +13,32 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, Request};
-use rmcp::transport::auth::AuthError;
+use rmcp::transport::auth::{AuthError, AuthorizationMetadata};
 use secrecy::ExposeSecret;
 use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
 use url::Url;
 use uuid::Uuid;
 
-use crate::config::servers::{ClientAuthentication, ClientCredentials, RemoteServer};
+use crate::config::servers::{
+    ClientAuthentication, ClientCredentials, RemoteServer, WorkloadAssertion,
+};
+use crate::path::AbsPath;
 use crate::world::io::clock::{self, Stopwatch};
+use crate::world::io::files::read_capped;
 use crate::world::io::http::root_cause;
+use crate::world::mcp::client_credentials::assertion::{AssertionKey, assertion_claims};
 use crate::world::mcp::client_credentials::token_request::{
-    IssuedToken, RequestNonce, TokenRequest, checked_issuer, parse_token, refusal_reason,
-    token_request,
+    ClientProof, IssuedToken, TokenRequest, assertion_proof, checked_issuer, metadata_urls,
+    parse_assertion, parse_metadata, parse_token, refusal_reason, secret_proof, token_request,
+    workload_proof,
 };
 use crate::world::mcp::guarded_http::GuardedHttpClient;
 use crate::world::mcp::sent_secrets::SentSecrets;
 use crate::world::mcp::{remote, sign_in};
+
+/// Largest file with the assertion of a workload, in bytes.
+const ASSERTION_BYTES_MAX: u64 = 16 * 1024;
 
 /// Gets tokens for one server, and keeps the last one in memory. A clone is the same.
 #[derive(Clone)]
@@ -67,9 +78,9 @@ impl AccessTokenSource {
         sent: &SentSecrets,
     ) -> Self {
         match &credentials.authentication {
-            ClientAuthentication::Secret(secret) => sent.insert(secret.expose_secret()),
-            // It is never sent.
-            ClientAuthentication::PrivateKey(_) => {}
+            ClientAuthentication::Secret { secret, .. } => sent.insert(secret.expose_secret()),
+            // A key is never sent; an assertion is read when it is.
+            ClientAuthentication::PrivateKey { .. } | ClientAuthentication::Workload { .. } => {}
         }
         Self(Arc::new(AccessTokenSourceState {
             server: server.clone(),
@@ -116,24 +127,22 @@ impl AccessTokenSource {
         let failed = |error: AuthError| root_cause(&error).to_string();
         let manager = sign_in::manager(server).await.map_err(failed)?;
         let found = manager.resolve_metadata_from_challenge(None);
-        let metadata = found.await.map_err(failed)?.metadata;
-        let issuer = checked_issuer(&server.url, credentials, &metadata)?;
+        let found = found.await.map_err(failed)?.metadata.issuer;
+        let issuer = checked_issuer(&server.url, credentials.issuer.as_ref(), found.as_deref())?;
+        let http = GuardedHttpClient {
+            client: remote::client(server)?,
+            addresses: server.addresses,
+        };
+        // What the server says about the issuer is not trusted: only the issuer names its endpoint.
+        let metadata = issuer_metadata(&http, &issuer).await?;
         let endpoint = Url::parse(&metadata.token_endpoint)
             .map_err(|_| format!("`{issuer}` announces no URL for tokens"))?;
         let scopes = match server.oauth.scopes.as_slice() {
             [] => manager.select_initial_scopes(&[]).await,
             written => written.to_vec(),
         };
-        let id = Uuid::new_v4().simple().to_string();
-        let nonce = RequestNonce {
-            now: Duration::from_nanos(clock::now().unix_nanoseconds()).as_secs(),
-            id: &id,
-        };
-        let asked = token_request(&server.url, credentials, &scopes, &metadata, issuer, nonce)?;
-        let http = GuardedHttpClient {
-            client: remote::client(server)?,
-            addresses: server.addresses,
-        };
+        let proof = self.proof(&metadata).await?;
+        let asked = token_request(&server.url, &scopes, proof);
         let reply = http.send(http_request(endpoint, asked)?).await;
         let reply = reply.map_err(|error| error.to_string())?;
         let status = reply.status();
@@ -143,6 +152,62 @@ impl AccessTokenSource {
         }
         parse_token(reply.body()).map_err(|why| format!("`{issuer}` issues no token: {why}"))
     }
+
+    /// Returns what proves to the authorization server with these metadata who massgen is.
+    async fn proof(&self, metadata: &AuthorizationMetadata) -> Result<ClientProof, String> {
+        match &self.0.credentials.authentication {
+            ClientAuthentication::Secret { id, secret } => {
+                secret_proof(id, secret.expose_secret(), metadata)
+            }
+            ClientAuthentication::PrivateKey { id, key } => {
+                let key = AssertionKey::parse(key.expose_secret())?;
+                let now = Duration::from_nanos(clock::now().unix_nanoseconds()).as_secs();
+                let once = Uuid::new_v4().simple().to_string();
+                let issuer = metadata.issuer.as_deref().unwrap_or_default();
+                let claims = assertion_claims(id, issuer, now, &once);
+                assertion_proof(&key, &claims, metadata)
+            }
+            ClientAuthentication::Workload { id, assertion } => {
+                let assertion = match assertion {
+                    WorkloadAssertion::Text(text) => text.expose_secret().trim().to_owned(),
+                    WorkloadAssertion::File(path) => read_assertion(path).await?,
+                };
+                self.0.sent.insert(&assertion);
+                Ok(workload_proof(id.as_deref(), &assertion))
+            }
+        }
+    }
+}
+
+/// Gets the metadata of an authorization server from itself.
+async fn issuer_metadata(
+    http: &GuardedHttpClient,
+    issuer: &Url,
+) -> Result<AuthorizationMetadata, String> {
+    for url in metadata_urls(issuer) {
+        let reply = http.send(Request::new(Method::GET, url)).await;
+        let reply = reply.map_err(|error| error.to_string())?;
+        let body = Some(reply.body()).filter(|_| reply.status().is_success());
+        if let Some(metadata) = body.and_then(|body| parse_metadata(issuer, body)) {
+            return Ok(metadata);
+        }
+    }
+    Err(format!(
+        "`{issuer}` publishes no metadata as an authorization server"
+    ))
+}
+
+/// Reads the assertion of a workload from its file.
+async fn read_assertion(path: &AbsPath) -> Result<String, String> {
+    let file = path.clone();
+    let read = spawn_blocking(move || read_capped(&file, ASSERTION_BYTES_MAX)).await;
+    let read = read.map_err(|error| error.to_string())?;
+    let bytes = read.map_err(|error| error.to_string())?;
+    let bytes = bytes.ok_or_else(|| format!("its `assertion_file` `{path}` does not exist"))?;
+    let assertion = parse_assertion(&bytes);
+    let assertion =
+        assertion.ok_or_else(|| format!("its `assertion_file` `{path}` has no token"))?;
+    Ok(assertion.to_owned())
 }
 
 /// Converts a request for a token to one over HTTP.

@@ -1,24 +1,27 @@
-//! The request for a token of a client that acts for itself (RFC 6749, section 4.4), and the reply:
-//! which authorization server may receive it, and how the client proves who it is.
+//! The request for a token of a client that acts for itself (RFC 6749, section 4.4, and RFC 7523,
+//! section 2.1), and the reply: which authorization server may receive it, and how the client proves
+//! who it is.
 
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::transport::auth::AuthorizationMetadata;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde_json::Value;
 use url::{Url, form_urlencoded};
 
-use crate::config::servers::{ClientAuthentication, ClientCredentials};
 use crate::text::list_names;
-use crate::world::mcp::client_credentials::assertion::{AssertionKey, assertion_claims};
+use crate::world::mcp::client_credentials::assertion::AssertionKey;
 
 /// Largest token, in bytes: it has to fit into a header.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// Time before its end at which a token is replaced, unless it lives shorter than twice that.
 const REPLACED_BEFORE_END: Duration = Duration::from_secs(30);
-/// The type of assertions (RFC 7523, section 2.2).
+/// Types of grants: to a registered client, and for an assertion (RFC 7523, section 2.1).
+const CLIENT_CREDENTIALS: &str = "client_credentials";
+const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+/// The type of assertions of a client (RFC 7523, section 2.2).
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /// A request for a token.
@@ -29,16 +32,19 @@ pub(super) struct TokenRequest {
     pub(super) authorization: Option<String>,
 }
 
-/// What proves to an authorization server that massgen is a client.
-struct ClientProof {
+/// What proves to an authorization server who massgen is.
+pub(super) struct ClientProof {
+    grant_type: &'static str,
     /// Parameters of the form.
     parameters: Vec<(&'static str, String)>,
     authorization: Option<String>,
 }
 
 impl ClientProof {
+    /// Creates a proof of a registered client that is part of the form.
     fn in_form(parameters: Vec<(&'static str, String)>) -> Self {
         Self {
+            grant_type: CLIENT_CREDENTIALS,
             parameters,
             authorization: None,
         }
@@ -53,34 +59,23 @@ pub(super) struct IssuedToken {
     pub(super) usable_for: Option<Duration>,
 }
 
-/// A moment, and a value that is never used again.
-#[derive(Clone, Copy)]
-pub(super) struct RequestNonce<'a> {
-    /// The time in seconds since the Unix epoch.
-    pub(super) now: u64,
-    /// The value.
-    pub(super) id: &'a str,
-}
-
-/// Returns the issuer of the discovered metadata, if it may receive the credentials: it is the one
-/// that the config names, or else has the origin of the server at `url`.
-pub(super) fn checked_issuer<'m>(
+/// Returns the issuer that was discovered, if it may receive the credentials: it is the one that the
+/// config names, or else has the origin of the server at `url`.
+pub(super) fn checked_issuer(
     url: &Url,
-    credentials: &ClientCredentials,
-    metadata: &'m AuthorizationMetadata,
-) -> Result<&'m str, String> {
-    let found = metadata.issuer.as_deref();
-    let found = found.and_then(|written| Some((written, Url::parse(written).ok()?)));
-    let Some((written, found)) = found else {
+    named: Option<&Url>,
+    found: Option<&str>,
+) -> Result<Url, String> {
+    let Some(found) = found.and_then(|written| Url::parse(written).ok()) else {
         return Err("it announces no authorization server with an `issuer`".to_owned());
     };
-    match &credentials.issuer {
-        Some(issuer) if *issuer == found => Ok(written),
+    match named {
+        Some(issuer) if *issuer == found => Ok(found),
         Some(issuer) => Err(format!(
             "it uses the authorization server `{found}`, but `issuer` in its `oauth` is \
              `{issuer}`: the credentials were not sent"
         )),
-        None if found.origin() == url.origin() => Ok(written),
+        None if found.origin() == url.origin() => Ok(found),
         None => Err(format!(
             "it uses the authorization server `{found}`: if your client is registered there, add \
              `issuer: {found}` to its `oauth`"
@@ -88,29 +83,38 @@ pub(super) fn checked_issuer<'m>(
     }
 }
 
-/// Builds the request for a token for the server at `url` from the authorization server `issuer`.
-pub(super) fn token_request(
-    url: &Url,
-    credentials: &ClientCredentials,
-    scopes: &[String],
-    metadata: &AuthorizationMetadata,
-    issuer: &str,
-    nonce: RequestNonce<'_>,
-) -> Result<TokenRequest, String> {
-    let proof = match &credentials.authentication {
-        ClientAuthentication::Secret(secret) => {
-            secret_proof(&credentials.id, secret.expose_secret(), metadata)?
-        }
-        ClientAuthentication::PrivateKey(pem) => {
-            let key = AssertionKey::parse(pem.expose_secret())?;
-            let claims = assertion_claims(&credentials.id, issuer, nonce.now, nonce.id);
-            assertion_proof(&key, &claims, metadata)?
-        }
+/// Returns the URLs at which an authorization server may publish its metadata (RFC 8414, section 3,
+/// and `OpenID` Connect Discovery, section 4).
+pub(super) fn metadata_urls(issuer: &Url) -> Vec<Url> {
+    let path = issuer.path().trim_end_matches('/');
+    let mut paths = vec![
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("/.well-known/openid-configuration{path}"),
+    ];
+    if !path.is_empty() {
+        paths.push(format!("{path}/.well-known/openid-configuration"));
+    }
+    let at = |path: String| {
+        let mut url = issuer.clone();
+        url.set_path(&path);
+        url
     };
+    paths.into_iter().map(at).collect()
+}
+
+/// Reads the metadata of an authorization server; `None` if it is not that of `issuer`.
+pub(super) fn parse_metadata(issuer: &Url, body: &[u8]) -> Option<AuthorizationMetadata> {
+    let metadata: AuthorizationMetadata = serde_json::from_slice(body).ok()?;
+    let written = Url::parse(metadata.issuer.as_deref()?).ok()?;
+    (written == *issuer).then_some(metadata)
+}
+
+/// Builds the request for a token for the server at `url`.
+pub(super) fn token_request(url: &Url, scopes: &[String], proof: ClientProof) -> TokenRequest {
     let mut resource = url.clone();
     resource.set_fragment(None);
     let mut form = form_urlencoded::Serializer::new(String::new());
-    form.append_pair("grant_type", "client_credentials");
+    form.append_pair("grant_type", proof.grant_type);
     if !scopes.is_empty() {
         form.append_pair("scope", &scopes.join(" "));
     }
@@ -118,15 +122,15 @@ pub(super) fn token_request(
     for (name, value) in &proof.parameters {
         form.append_pair(name, value);
     }
-    Ok(TokenRequest {
+    TokenRequest {
         form: form.finish(),
         authorization: proof.authorization,
-    })
+    }
 }
 
 /// Proves who the client is with its secret: in a header, unless the authorization server accepts
 /// it only in the form.
-fn secret_proof(
+pub(super) fn secret_proof(
     id: &str,
     secret: &str,
     metadata: &AuthorizationMetadata,
@@ -139,6 +143,7 @@ fn secret_proof(
             |text: &str| -> String { form_urlencoded::byte_serialize(text.as_bytes()).collect() };
         let pair = format!("{}:{}", encode(id), encode(secret));
         return Ok(ClientProof {
+            grant_type: CLIENT_CREDENTIALS,
             parameters: Vec::new(),
             authorization: Some(format!("Basic {}", STANDARD.encode(pair))),
         });
@@ -152,8 +157,8 @@ fn secret_proof(
     Err(unsupported("a `client_secret`", methods))
 }
 
-/// Proves who the client is with a signed assertion.
-fn assertion_proof(
+/// Proves who the client is with an assertion that it signs.
+pub(super) fn assertion_proof(
     key: &AssertionKey,
     claims: &Value,
     metadata: &AuthorizationMetadata,
@@ -181,6 +186,24 @@ fn assertion_proof(
         ("client_assertion_type", ASSERTION_TYPE.to_owned()),
         ("client_assertion", assertion),
     ]))
+}
+
+/// Proves who a workload is with the assertion of its platform.
+pub(super) fn workload_proof(id: Option<&str>, assertion: &str) -> ClientProof {
+    let id = id.map(|id| ("client_id", id.to_owned()));
+    let assertion = ("assertion", assertion.to_owned());
+    ClientProof {
+        grant_type: JWT_BEARER,
+        parameters: id.into_iter().chain([assertion]).collect(),
+        authorization: None,
+    }
+}
+
+/// Reads an assertion from a file.
+pub(super) fn parse_assertion(bytes: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(bytes).ok()?.trim();
+    let is_word = text.bytes().all(|byte| byte.is_ascii_graphic());
+    (is_word && !text.is_empty()).then_some(text)
 }
 
 /// Returns a list of names in the metadata, if it is there.
@@ -243,19 +266,14 @@ pub(super) fn refusal_reason(status: u16, body: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
     use serde_json::json;
 
     use super::*;
 
     const LOGIN: &str = "https://login.example";
-
-    fn credentials(issuer: Option<&str>) -> ClientCredentials {
-        ClientCredentials {
-            id: "the client".to_owned(),
-            authentication: ClientAuthentication::Secret("s&cret:1".into()),
-            issuer: issuer.map(|issuer| Url::parse(issuer).unwrap()),
-        }
-    }
+    /// The parameter of the form for the server of `request`.
+    const RESOURCE: &str = "resource=https%3A%2F%2Ftools.example%2Fmcp%3Fa%3D1";
 
     /// Returns metadata with these fields.
     fn metadata(fields: &Value) -> AuthorizationMetadata {
@@ -273,63 +291,104 @@ mod tests {
         metadata(&json!({"token_endpoint_auth_methods_supported": methods}))
     }
 
-    /// Builds a request with the client's secret.
-    fn request(scopes: &[&str], metadata: &AuthorizationMetadata) -> Result<TokenRequest, String> {
+    /// Builds a request with a proof.
+    fn request(scopes: &[&str], proof: ClientProof) -> TokenRequest {
         let url = Url::parse("https://tools.example/mcp?a=1#part").unwrap();
         let scopes: Vec<String> = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-        let nonce = RequestNonce { now: 1, id: "1" };
-        token_request(&url, &credentials(None), &scopes, metadata, LOGIN, nonce)
+        token_request(&url, &scopes, proof)
+    }
+
+    /// Returns the proof with the client's secret, or why there is none.
+    fn secret(metadata: &AuthorizationMetadata) -> Result<ClientProof, String> {
+        secret_proof("the client", "s&cret:1", metadata)
     }
 
     #[test]
     fn the_secret_is_in_the_header_unless_only_the_form_is_accepted() {
-        let form =
-            "grant_type=client_credentials&resource=https%3A%2F%2Ftools.example%2Fmcp%3Fa%3D1";
+        let form = format!("grant_type=client_credentials&{RESOURCE}");
         for metadata in [
             metadata(&json!({})),
             methods(&["client_secret_post", "client_secret_basic"]),
         ] {
-            let request = request(&[], &metadata).unwrap();
+            let request = request(&[], secret(&metadata).unwrap());
             assert_eq!(request.form, form);
             let pair = STANDARD.encode("the+client:s%26cret%3A1");
             assert_eq!(request.authorization, Some(format!("Basic {pair}")));
         }
-        let request = request(&[], &methods(&["client_secret_post"])).unwrap();
-        let secret = "&client_id=the+client&client_secret=s%26cret%3A1";
-        assert_eq!(request.form, format!("{form}{secret}"));
+        let proof = secret(&methods(&["client_secret_post"])).unwrap();
+        let request = request(&[], proof);
+        let parameters = "&client_id=the+client&client_secret=s%26cret%3A1";
+        assert_eq!(request.form, format!("{form}{parameters}"));
         assert_eq!(request.authorization, None);
     }
 
     #[test]
-    fn scopes_are_one_parameter() {
-        let request = request(&["a", "b:c"], &metadata(&json!({}))).unwrap();
-        assert!(request.form.contains("&scope=a+b%3Ac&"), "{}", request.form);
+    fn an_assertion_is_a_parameter() {
+        let proof = workload_proof(Some("me"), "a.b.c");
+        let request = request(&["a", "b:c"], proof);
+        let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer";
+        let rest = format!("scope=a+b%3Ac&{RESOURCE}&client_id=me&assertion=a.b.c");
+        assert_eq!(request.form, format!("{grant}&{rest}"));
+        assert_eq!(request.authorization, None);
+        assert_eq!(parse_assertion(b"\n a.b.c\n"), Some("a.b.c"));
+        for wrong in ["", " \n", "a b", "a.b.c\nd.e.f"] {
+            assert_eq!(parse_assertion(wrong.as_bytes()), None, "{wrong:?}");
+        }
     }
 
     #[test]
     fn methods_that_are_not_announced_are_not_used() {
-        let why = request(&[], &methods(&["private_key_jwt"])).err().unwrap();
+        let why = secret(&methods(&["private_key_jwt"])).err().unwrap();
         assert!(
             why.ends_with("does not accept a `client_secret`, but `private_key_jwt`"),
             "{why}"
         );
-        let why = request(&[], &methods(&[])).err().unwrap();
+        let why = secret(&methods(&[])).err().unwrap();
         assert!(why.ends_with("does not accept a `client_secret`"), "{why}");
     }
 
-    /// Checks the issuer of the metadata `found` for a config with the issuer `named`.
+    /// Checks whether the issuer `found` may receive the credentials of a config with the issuer
+    /// `named`.
     #[track_caller]
     fn check_issuer(named: Option<&str>, found: Option<&str>, expected: Result<&str, &str>) {
         let url = Url::parse("https://tools.example/mcp").unwrap();
-        let metadata = metadata(&json!({"issuer": found}));
-        match (
-            checked_issuer(&url, &credentials(named), &metadata),
-            expected,
-        ) {
-            (Ok(issuer), Ok(expected)) => assert_eq!(issuer, expected),
+        let named = named.map(|named| Url::parse(named).unwrap());
+        match (checked_issuer(&url, named.as_ref(), found), expected) {
+            (Ok(issuer), Ok(expected)) => assert_eq!(issuer, Url::parse(expected).unwrap()),
             (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
             (found, expected) => panic!("{found:?}, expected {expected:?}"),
         }
+    }
+
+    #[test]
+    fn metadata_are_those_of_the_issuer_at_its_own_address() {
+        let found = |issuer: &str| {
+            let urls = metadata_urls(&Url::parse(issuer).unwrap());
+            urls.iter().map(Url::to_string).collect::<Vec<String>>()
+        };
+        let known = "https://login.example/.well-known";
+        let plain = [
+            format!("{known}/oauth-authorization-server"),
+            format!("{known}/openid-configuration"),
+        ];
+        assert_eq!(found(LOGIN), plain);
+        let of_tenant = [
+            format!("{known}/oauth-authorization-server/a/b"),
+            format!("{known}/openid-configuration/a/b"),
+            format!("{LOGIN}/a/b/.well-known/openid-configuration"),
+        ];
+        assert_eq!(found("https://login.example/a/b/"), of_tenant);
+
+        let issuer = Url::parse(LOGIN).unwrap();
+        let text = |issuer: &str| {
+            let all = serde_json::to_string(&metadata(&json!({"issuer": issuer})));
+            all.unwrap()
+        };
+        assert!(parse_metadata(&issuer, text(LOGIN).as_bytes()).is_some());
+        for wrong in ["https://login.example/a", "https://tools.example", "x"] {
+            assert!(parse_metadata(&issuer, text(wrong).as_bytes()).is_none());
+        }
+        assert!(parse_metadata(&issuer, b"<html>").is_none());
     }
 
     #[test]
