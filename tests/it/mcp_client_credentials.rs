@@ -49,7 +49,12 @@ fn a_client_gets_a_token_without_a_user_and_another_if_it_is_rejected() {
         assert!(!finished.stderr().contains(secret));
         stands_nowhere(secret, finished.project().path(""));
     }
-    assert!(!finished.project().home(".massgen/mcp").exists());
+    assert!(
+        !finished
+            .project()
+            .home(".massgen/mcp/credentials.json")
+            .exists()
+    );
 
     let finished = finished.then(LOGIN).failure(2);
     let stderr = finished.stderr();
