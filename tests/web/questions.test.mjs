@@ -81,17 +81,43 @@ test('the refusal of an answer is shown at its question, which can be answered a
   assert.doesNotMatch(text(panel('log_c', approval('q1'))), /nothing waits/);
 });
 
-test('a run is stopped only after a question about this run, and a new line says nothing of the last', async () => {
+test('a run is stopped only after a question about this run, and a new line says nothing of the last', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
   const stream = (id) => ({ id, reading: Symbol(id), agents: [] });
   const [one, other] = [stream('pipeline_1'), stream('pipeline_2')];
   button(steeringLine(one, null), 'Cancel').click();
   assert.match(text(steeringLine(one, null)), /Really cancel\?/);
   button(steeringLine(other, null), 'Cancel').click();
   assert.deepEqual(asked.splice(0), []);
+  context.mock.timers.tick(1000);
   button(steeringLine(other, null), 'Really cancel?').click();
   assert.deepEqual(asked.splice(0), ['/api/runs/pipeline_2/stop {"mode":"cancel"}']);
   await settled();
   assert.match(text(steeringLine(other, null)), /it can be continued/);
   other.reading = Symbol('continued');
   assert.doesNotMatch(text(steeringLine(other, null)), /it can be continued/);
+});
+
+test('the second click of a double click confirms nothing', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const stream = { id: 'pipeline_3', reading: Symbol('pipeline_3'), agents: [] };
+  const cancel = button(steeringLine(stream, null), 'Cancel');
+  cancel.click(1);
+  // The second click comes before and after the question is drawn.
+  cancel.click(2);
+  const sure = () => button(steeringLine(stream, null), 'Really cancel?');
+  assert.equal(sure().isHeld, true);
+  sure().click(2);
+  sure().click(0);
+  assert.deepEqual(asked.splice(0), []);
+  context.mock.timers.tick(1000);
+  assert.equal(sure().isHeld, false);
+  sure().click(1);
+  assert.deepEqual(asked.splice(0), ['/api/runs/pipeline_3/stop {"mode":"cancel"}']);
+  await settled();
+  // The question disappears if nothing follows, and is new when it comes again.
+  button(steeringLine(stream, null), 'Cancel').click(1);
+  context.mock.timers.tick(5000);
+  button(steeringLine(stream, null), 'Cancel').click(1);
+  assert.equal(sure().isHeld, true);
 });

@@ -55,6 +55,7 @@ const ASSETS: &[PageAsset] = page_assets![
     "elements.js",
     "format.js",
     "form.js",
+    "held_button.js",
     "icon.svg",
     "index.html",
     "keys.js",

@@ -5,23 +5,21 @@ import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { post, runPath } from './api.js';
 import { failure, icon } from './elements.js';
 import { counted, duration } from './format.js';
+import { AnswerHold, heldButton } from './held_button.js';
 import { isTyping } from './keys.js';
 import { redraw } from './redraw.js';
 import { runHref } from './router.js';
 
 /** @typedef {Record<string, any>} Question */
 
-/** Time for which a new question takes no answer, in milliseconds: its buttons may be where a person is
- * about to press those of another one. */
-const SETTLE_MS = 700;
 /** The keys of the questions in view that were answered. @type {Set<string>} */
 const answered = new Set();
 /** The run whose question was answered last. */
 let answeredRun = '';
 /** Why an answer was refused, and the key of its question. */
 let refusal = { key: '', error: /** @type {any} */ (null) };
-/** The key of the question in view, and whether it has just appeared. */
-const shown = { key: '', isNew: false, timer: 0 };
+/** The question in view. */
+const shown = new AnswerHold();
 
 /** Distinguishes a question from those of all runs. @param {RunStream} stream @param {Question | undefined} question */
 const keyOf = (stream, question) => (question ? `${stream.id} ${question.id}` : '');
@@ -57,11 +55,7 @@ export function pending(stream) {
 function buttons(question, stream, mayAnswer) {
   const isAnswered = answered.has(keyOf(stream, question));
   const send = (/** @type {string} */ kind, /** @type {string} */ answer) => () => reply(stream, question, kind, answer);
-  // Tab reaches a button that waits. The second click of a double click may be meant for an earlier question.
-  const button = (/** @type {string} */ text, /** @type {() => void} */ run, look = '') =>
-    html`<button class="button ${look}" aria-disabled=${isAnswered || shown.isNew ? 'true' : nothing} @click=${(/** @type {MouseEvent} */ event) => {
-      if (event.detail <= 1 && !shown.isNew) run();
-    }}>${text}</button>`;
+  const button = (/** @type {string} */ text, /** @type {() => void} */ run, look = '') => heldButton(text, run, shown, { look, isAnswered });
   if (question.kind === 'elsewhere') return html`<p class="muted">It is answered in the terminal that started the run.</p>`;
   if (question.kind === 'delivery' || question.kind === 'review') return html`<a class="button primary" href=${runHref(stream.id, ['delivery'])}>Review the delivery</a>`;
   if (!mayAnswer) return html`<p class="muted">The page is read-only.</p>`;
@@ -110,15 +104,7 @@ function description(question) {
 
 /** Moves the focus to a new question, unless a person types. @param {string} key */
 function focusNew(key) {
-  if (key === shown.key) return;
-  clearTimeout(shown.timer);
-  shown.key = key;
-  shown.isNew = key !== '';
-  if (!key) return;
-  shown.timer = window.setTimeout(() => {
-    shown.isNew = false;
-    redraw();
-  }, SETTLE_MS);
+  if (!shown.show(key) || !key) return;
   setTimeout(() => {
     const dialog = document.querySelector('.question');
     const isFree = !isTyping(document.activeElement) && !document.querySelector('dialog[open]');

@@ -4,6 +4,7 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { post, runPath } from './api.js';
 import { failure } from './elements.js';
+import { AnswerHold, heldButton } from './held_button.js';
 import { leaveOnEscape, onKey, valueOf } from './keys.js';
 import { redraw } from './redraw.js';
 import { isPipeline } from './router.js';
@@ -16,12 +17,15 @@ const BLANK = { agent: '', asked: '', error: /** @type {any} */ (null), note: ''
 let steering = { ...BLANK };
 /** What was read of its run. @type {symbol | null} */
 let reading = null;
+/** The second step that is asked for. */
+const confirmation = new AnswerHold();
 
 /** Forgets what was done at the line of another run, or before this one was continued. @param {RunStream} stream */
 function beginLine(stream) {
   if (reading === stream.reading) return;
   clearTimeout(steering.timer);
   steering = { ...BLANK };
+  confirmation.show('');
   reading = stream.reading;
 }
 
@@ -45,18 +49,22 @@ function outcome(run, mode) {
   return mode === 'finish' ? 'The run ends with the best answer so far.' : 'The run is cancelled.';
 }
 
-/** The first press asks, the second one within some seconds does it.
+/** The first press asks, the second one within some seconds does it, but not that of a double click.
  * @param {string} run @param {'finish' | 'cancel'} mode */
 function stop(run, mode) {
   const line = steering;
+  if (line.asked === mode && confirmation.isNew) return;
   clearTimeout(line.timer);
   if (line.asked === mode) {
     line.asked = '';
+    confirmation.show('');
     send(runPath(run, 'stop'), { mode }, outcome(run, mode));
   } else {
     line.asked = mode;
+    confirmation.show(`${run} ${mode}`);
     line.timer = window.setTimeout(() => {
       line.asked = '';
+      confirmation.show('');
       redraw();
     }, CONFIRM_MS);
   }
@@ -87,8 +95,10 @@ function messageForm(stream, agent) {
 /** @param {RunStream} stream @param {string | null} agent the agent in view, if it is one */
 export function steeringLine(stream, agent) {
   beginLine(stream);
-  const stopButton = (/** @type {'finish' | 'cancel'} */ mode, /** @type {string} */ text, /** @type {string} */ sure, look = '') =>
-    html`<button class="button ${look}" id="stop-${mode}" type="button" @click=${() => stop(stream.id, mode)}>${steering.asked === mode ? sure : text}</button>`;
+  const stopButton = (/** @type {'finish' | 'cancel'} */ mode, /** @type {string} */ text, /** @type {string} */ sure, look = '') => {
+    const isAsked = steering.asked === mode;
+    return heldButton(isAsked ? sure : text, () => stop(stream.id, mode), isAsked ? confirmation : null, { look, id: `stop-${mode}` });
+  };
   const hasStages = isPipeline(stream.id);
   return html`<div class="sticky-bar steering" role="region" aria-label="Steering">
     ${hasStages ? html`<span class="muted grow">The roles of a pipeline take no messages.</span>` : messageForm(stream, agent)}
