@@ -22,6 +22,10 @@ const ROUTES: &[(&str, &str)] = &[
     ("GET", "/api/info"),
     ("GET", "/api/runs"),
     ("GET", "/api/runs/log_20260101_000000_000000/log"),
+    (
+        "GET",
+        "/api/runs/log_20260101_000000_000000/resumption?log_bytes=1",
+    ),
     ("POST", "/api/runs/log_20260101_000000_000000/continue"),
     ("GET", "/api/batches"),
     ("GET", "/api/batches/batch_20260101_000000_0000"),

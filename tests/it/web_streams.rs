@@ -239,12 +239,21 @@ fn a_run_is_resumed_only_with_its_own_config_and_in_a_terminal() {
     assert!(refused.body.contains("massgen web --config"), "{refused:?}");
     let row = server.get("/api/runs").json()["runs"][0].clone();
     assert_eq!(row["state"], "interrupted", "{row}");
+    let mut page = server.stream(&run, None);
+    let bytes = page.read_to_end().last().unwrap().data["log_bytes"].clone();
+    let is_resumed = || {
+        let target = format!("/api/runs/{run}/resumption?log_bytes={bytes}");
+        server.get(&target).json()["is_resumed"].clone()
+    };
+    assert_eq!(is_resumed(), false, "{bytes}");
     let resumed = resumption.output().unwrap();
     assert!(resumed.status.success(), "{resumed:?}");
+    assert_eq!(is_resumed(), true, "{bytes}");
     // The server has a feed of the run, which ended when that was killed.
     let mut page = server.stream(&run, None);
     let events = page.read_to_end();
-    assert_eq!(events.last().unwrap().data["state"], "ended", "{events:?}");
+    let end = json!({"state": "ended", "log_bytes": null});
+    assert_eq!(events.last().unwrap().data, end, "{events:?}");
     assert_eq!(page.sections["run"]["status"], "delivered");
 }
 

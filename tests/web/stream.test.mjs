@@ -75,6 +75,43 @@ test('a run that is resumed is read again from its beginning', () => {
   assert.deepEqual([stream.state, stream.sections.size, stream.lastId], ['connecting', 0, '']);
 });
 
+test('a run that has ended is asked about now and then if it may be resumed, and read again if it was', async () => {
+  const { fetch, setTimeout: wait } = globalThis;
+  const asked = [];
+  const waits = [];
+  globalThis.setTimeout = (run, ms) => {
+    waits.push(ms);
+    return wait(run, 0);
+  };
+  /** What the server answers to each request for the stream, and for the resumption. */
+  const ends = [{ state: 'interrupted', log_bytes: 120 }, { state: 'ended', log_bytes: null }];
+  const answers = [{ is_resumed: false }, { is_resumed: true }];
+  globalThis.fetch = async (address) => {
+    asked.push(address);
+    return address.endsWith('/stream') ? new Response(`event: end\ndata: ${JSON.stringify(ends.shift())}\n\n`) : Response.json(answers.shift());
+  };
+  const stream = fold([]);
+  while (ends.length || stream.state !== 'ended') await new Promise((done) => wait(done, 1));
+  await new Promise((done) => wait(done, 20));
+  const question = '/api/runs/log/resumption?log_bytes=120';
+  assert.deepEqual(asked, ['/api/runs/log/stream', question, question, '/api/runs/log/stream']);
+  assert.deepEqual(waits, [3000, 3000]);
+  // Nor is it asked about when it is not known any more.
+  ends.push({ state: 'interrupted', log_bytes: 7 });
+  asked.length = 0;
+  const gone = new RunStream('gone', () => {});
+  const known = globalThis.fetch;
+  globalThis.fetch = async (address) => {
+    if (address.endsWith('/stream')) return known(address);
+    asked.push(address);
+    return new Response('{}', { status: 404 });
+  };
+  while (gone.logBytes !== null || asked.length < 2) await new Promise((done) => wait(done, 1));
+  await new Promise((done) => wait(done, 20));
+  assert.deepEqual(asked, ['/api/runs/gone/stream', '/api/runs/gone/resumption?log_bytes=7']);
+  Object.assign(globalThis, { fetch, setTimeout: wait });
+});
+
 test('a tab asks without following if the other tabs have all streams', async () => {
   const asked = [];
   const { fetch } = globalThis;

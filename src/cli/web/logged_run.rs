@@ -12,7 +12,7 @@ use crate::cli::web::overview::run_blocking;
 use crate::cli::web::reply::{ApiError, ApiResult};
 use crate::cli::web::server_state::WebServer;
 use crate::config::storage_path::{LOGS, STATE_DIR};
-use crate::error::Result;
+use crate::error::{ExitStatus, Result};
 use crate::path::AbsPath;
 use crate::world::store::batches::BatchDir;
 use crate::world::store::event_log::{self, LogReader};
@@ -76,6 +76,18 @@ impl LoggedRun {
     /// Returns whether a process writes its log.
     pub(super) fn is_written(&self) -> bool {
         event_log::is_written(&self.events)
+    }
+
+    /// Returns whether it may be resumed after it ended with `status`; `None` if its process is gone
+    /// and did not record an end. The run of a cell is not: its batch starts another one.
+    pub(super) fn may_be_resumed(&self, status: Option<ExitStatus>) -> bool {
+        if self.name.contains(CELL_SEPARATOR) {
+            return false;
+        }
+        if pipelines::is_name(&self.name) {
+            return status != Some(ExitStatus::Delivered);
+        }
+        status.is_none_or(|status| status == ExitStatus::Interrupted)
     }
 
     /// Returns the length of its log in bytes, if it can be determined.

@@ -64,6 +64,7 @@ pub(super) fn routes(server: &WebServer) -> Router {
         .route("/runs", get(overview::runs).post(run_start::start))
         .route("/runs/{id}/stream", get(stream::stream))
         .route("/runs/{id}/log", get(run_log::events))
+        .route("/runs/{id}/resumption", get(run_log::resumption))
         .route("/runs/{id}/answers/{label}", get(run_log::answer))
         .route(
             "/runs/{id}/approvals/{approval}",

@@ -225,14 +225,12 @@ impl RunFeed {
 
     fn fold(&self, mut tail: LogTail, events: &AbsPath) {
         loop {
-            // Before it is read: if more is appended meanwhile, the feed only seems outdated.
-            let log_length = event_log::length(events);
-            self.lock().log_length = log_length;
-            while self.fold_written(&mut tail) {
-                self.changed.send_replace(());
-            }
+            self.fold_all_written(&mut tail, events);
             let mut state = self.lock();
             if state.view.run().phase == RunPhase::Ended {
+                drop(state);
+                // The length of a log that grew while it was read is known now.
+                self.fold_all_written(&mut tail, events);
                 break;
             }
             state.progress = FeedProgress::Following;
@@ -243,6 +241,16 @@ impl RunFeed {
             }
         }
         self.end();
+    }
+
+    /// Folds all lines that are written already.
+    fn fold_all_written(&self, tail: &mut LogTail, events: &AbsPath) {
+        // Before it is read: if more is appended meanwhile, the feed only seems outdated.
+        let log_length = event_log::length(events);
+        self.lock().log_length = log_length;
+        while self.fold_written(tail) {
+            self.changed.send_replace(());
+        }
     }
 
     /// Folds some lines that are written already. Returns whether there may be more.

@@ -42,6 +42,32 @@ pub(super) async fn events(
     run_blocking(reading).await.map(JsonReply)
 }
 
+/// Query of `GET /api/runs/{id}/resumption`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ResumptionQuery {
+    /// The length of the log when its stream ended, in bytes.
+    log_bytes: u64,
+}
+
+/// Answers `GET /api/runs/{id}/resumption`: whether the run was resumed since its stream ended, here
+/// or by another process.
+pub(super) async fn resumption(
+    State(server): State<WebServer>,
+    Path(id): Path<String>,
+    query: std::result::Result<Query<ResumptionQuery>, QueryRejection>,
+) -> ApiResult {
+    let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
+    let run = find_logged(&server, id).await?;
+    let looking = move || {
+        // The log is looked at and not locked, which could refuse it to the process that resumes it.
+        let length = run.log_length();
+        let is_resumed = length.is_some_and(|length| length != query.log_bytes);
+        Ok(json!({"is_resumed": is_resumed}))
+    };
+    run_blocking(looking).await.map(JsonReply)
+}
+
 /// Answers `GET /api/runs/{id}/answers/{label}`: the whole answer, with its checks.
 pub(super) async fn answer(
     State(server): State<WebServer>,

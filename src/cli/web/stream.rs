@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use crate::cli::web::logged_run::find_logged;
+use crate::cli::web::logged_run::{LoggedRun, find_logged};
 use crate::cli::web::reply::{ApiError, ApiResult, outward};
 use crate::cli::web::run_feed::{ChangedSection, FeedCursor, FeedProgress, FeedUpdate, RunFeed};
 use crate::cli::web::run_log::find_feed;
@@ -51,6 +51,7 @@ fn follows() -> bool {
 /// A reader of a run.
 struct StreamReader {
     server: WebServer,
+    run: LoggedRun,
     feed: Arc<RunFeed>,
     changes: watch::Receiver<()>,
     cursor: FeedCursor,
@@ -88,12 +89,13 @@ pub(super) async fn stream(
         let message = "too many streams are open";
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message)
     })?;
-    let feed = find_feed(&server, run).await?;
+    let feed = find_feed(&server, run.clone()).await?;
     let mut queue = VecDeque::new();
     queue.push_back(StreamEvent::default().retry(RETRY));
     let reader = StreamReader {
         changes: feed.subscribe(),
         server,
+        run,
         feed,
         cursor: FeedCursor::after(last.unwrap_or_default()),
         queue,
@@ -171,15 +173,20 @@ impl StreamReader {
         }
         if update.progress == FeedProgress::Ended {
             self.state = ReaderState::Ended;
-            let state = if update.is_complete {
-                "ended"
-            } else {
-                "interrupted"
-            };
             let event = StreamEvent::default().event("end");
-            let event = self.with_data(event, json!({"state": state}));
+            let event = self.with_data(event, self.end_data(update.is_complete));
             self.queue.push_back(event);
         }
+    }
+
+    /// Returns how the run ended and, if it may be resumed, the length of its log: another length
+    /// says later that it was.
+    fn end_data(&self, is_complete: bool) -> Value {
+        let state = if is_complete { "ended" } else { "interrupted" };
+        let status = self.feed.with_view(|view| view.run().status);
+        let length = self.feed.log_length();
+        let length = length.filter(|_| self.run.may_be_resumed(status));
+        json!({"state": state, "log_bytes": length})
     }
 
     fn section(&self, section: &str, value: Value) -> StreamEvent {

@@ -159,24 +159,40 @@ function body({ stream, info, route }, view) {
 const askRuns = () => get('/api/runs?limit=500');
 /** The run for which the list was read again, because it was not in it. */
 let missed = '';
-/** Wait before the list is read again, because the run has ended since, in milliseconds. */
+/** Waits before the list is read again, because the run has ended since: the first one, in milliseconds, and the
+ * last one. Each is twice the one before. */
 const OUTDATED_MS = 300;
-let timer = 0;
+const OUTDATED_MS_MAX = 5000;
+/** What was read of the run in view, and the wait before the list is read again. */
+const outdated = { run: '', reading: /** @type {symbol | null} */ (null), wait: OUTDATED_MS, timer: 0 };
+
+/** Begins to wait anew when another run is in view, or this one is read again as it was resumed.
+ * Returns whether it was. @param {RunStream} stream */
+function noteReading({ id, reading }) {
+  if (outdated.reading === reading) return false;
+  const isResumed = outdated.run === id;
+  clearTimeout(outdated.timer);
+  Object.assign(outdated, { run: id, reading, wait: OUTDATED_MS, timer: 0 });
+  return isResumed;
+}
 
 /** The row of this run in the list of runs. @param {RunStream} stream @returns {RunRow | undefined} */
-function rowOf({ id, state: progress }) {
+function rowOf(stream) {
+  const { id, state: progress } = stream;
   if (batchOf(id)) return undefined;
-  const { value } = load('runs', askRuns);
+  const { state: listed, value } = load('runs', askRuns);
+  if (noteReading(stream) && listed !== 'loading') refresh('runs', askRuns);
   const row = value?.runs.find((/** @type {RunRow} */ run) => run.id === id);
   if (value && !row && missed !== id) {
     missed = id;
     refresh('runs', askRuns);
   }
-  if (row && progress === 'ended' && (row.live || row.state === 'running') && !timer) {
-    timer = window.setTimeout(() => {
-      timer = 0;
+  if (row && progress === 'ended' && (row.live || row.state === 'running') && !outdated.timer) {
+    outdated.timer = window.setTimeout(() => {
+      outdated.timer = 0;
       refresh('runs', askRuns);
-    }, OUTDATED_MS);
+    }, outdated.wait);
+    outdated.wait = Math.min(2 * outdated.wait, OUTDATED_MS_MAX);
   }
   return row;
 }

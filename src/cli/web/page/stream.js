@@ -2,7 +2,7 @@
 // them. Read by `fetch`, because `EventSource` cannot send the token. After a break it resumes after the
 // last section by `Last-Event-ID`; a piece that does not fit is ignored until its section comes.
 
-import { errorOf, headers, query, runPath } from './api.js';
+import { errorOf, get, headers, query, runPath } from './api.js';
 
 /** Length at which the text of an agent is cut, and to which, in characters. */
 const TEXT_CHARS_MAX = 64 * 1024;
@@ -14,6 +14,8 @@ const HIDDEN_MS = 30_000;
 /** Number of streams that all tabs of a browser have open; a tab without one asks again after a wait. */
 const STREAMS = 3;
 const ASK_MS = 1000;
+/** How often the server is asked whether an ended run was resumed, in milliseconds. */
+const RESUMED_MS = 3000;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
@@ -73,6 +75,8 @@ export class RunStream {
     /** @type {any} */
     this.error = null;
     this.lastId = '';
+    /** The length of the log of a run that has ended and may be resumed. @type {number | null} */
+    this.logBytes = null;
     /** Identifies what was read: another value once the run is read again from its beginning. */
     this.reading = Symbol('reading');
     /** Reading of the page's clock when `run` came, to show elapsed times between sections. */
@@ -95,6 +99,7 @@ export class RunStream {
     this.sections.clear();
     this.speech.clear();
     this.lastId = '';
+    this.logBytes = null;
     this.reading = Symbol('reading');
     this.state = 'connecting';
     this.read();
@@ -124,8 +129,32 @@ export class RunStream {
     }
   }
 
+  /** Reads the run to its end, and again if it is resumed. */
   async read() {
     const { signal } = this.controller;
+    await this.readToEnd(signal);
+    while (this.state === 'ended' && this.logBytes !== null && !signal.aborted) {
+      await new Promise((resolve) => setTimeout(resolve, RESUMED_MS));
+      if (signal.aborted || document.visibilityState !== 'visible') continue;
+      if (await this.isResumed(signal)) this.restart();
+    }
+  }
+
+  /** Returns whether the run was resumed since it ended, as far as the server says. It is not asked again about
+   * a run that it does not know any more. @param {AbortSignal} signal */
+  async isResumed(signal) {
+    try {
+      const { is_resumed: isResumed } = await get(runPath(this.id, 'resumption') + query({ log_bytes: this.logBytes }), signal);
+      return isResumed && !signal.aborted;
+    } catch (error) {
+      const { status } = /** @type {any} */ (error);
+      if (status >= 400 && status < 500 && !signal.aborted) this.logBytes = null;
+      return false;
+    }
+  }
+
+  /** @param {AbortSignal} signal */
+  async readToEnd(signal) {
     for (let attempt = 0; !signal.aborted && this.state !== 'ended'; attempt += 1) {
       const release = await takeStream();
       let isAsked = false;
@@ -179,8 +208,10 @@ export class RunStream {
   /** @param {{name: string, id: string | null, data: string}} event */
   apply(event) {
     if (event.id) this.lastId = event.id;
-    if (event.name === 'end') this.state = 'ended';
-    else if (event.name === 'section') this.applySection(JSON.parse(event.data));
+    if (event.name === 'end') {
+      this.state = 'ended';
+      this.logBytes = JSON.parse(event.data || '{}').log_bytes ?? null;
+    } else if (event.name === 'section') this.applySection(JSON.parse(event.data));
     else if (event.name === 'text') this.applyText(JSON.parse(event.data));
     this.changed();
   }
