@@ -793,5 +793,18 @@ fn the_answer_of_another_agent_can_be_taken() {
         .has_file("two.txt", "by two")
         .then(["undo", "last"])
         .success();
-    undone.has_no("two.txt").has_file("one.txt", "by one");
+    let offered =
+        "1 earlier part of what the run delivered is still applied; to revert it: massgen undo";
+    let (_, first) = undone.stderr().split_once(offered).unwrap();
+    let first = first.lines().next().unwrap().trim().to_owned();
+    let undone = undone.has_no("two.txt").has_file("one.txt", "by one");
+    let undone = undone
+        .then(["undo", first.as_str()])
+        .success()
+        .has_no("one.txt");
+    assert!(
+        !undone.stderr().contains("earlier part"),
+        "{}",
+        undone.stderr()
+    );
 }

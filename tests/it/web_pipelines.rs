@@ -1,6 +1,7 @@
 //! `massgen web`: pipelines that the page starts, answers, cancels and continues.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
@@ -295,6 +296,34 @@ fn take(server: &WebServer, run: &str, path: &str, hunk: Option<usize>) -> Reply
     server.post(&target, &json!({ "files": [taken] }))
 }
 
+/// Undoes two parts of what a pipeline delivered to `file`, the newest first.
+#[track_caller]
+fn check_undo_of_parts(server: &WebServer, run: &str, file: &Path) {
+    let diff = || server.get(&format!("/api/runs/{run}/diff")).json();
+    let target = format!("/api/runs/{run}/undo");
+    let all = diff()["parts"].clone();
+    assert_eq!(all.as_array().map(Vec::len), Some(2), "{all}");
+    let unknown = server.post(&target, &json!({"part": "pipeline_1"}));
+    assert_eq!(unknown.status, 404, "{unknown:?}");
+    let rest = [json!([all[1]]), json!([])];
+    for (rest, begins) in rest.into_iter().zip(["new 1\n", "1\n"]) {
+        let undone = server.post(&target, &json!({}));
+        assert_eq!(undone.status, 200, "{undone:?}");
+        assert_eq!(undone.json()["may_apply_again"], false, "{undone:?}");
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(
+            text.starts_with(begins) && text.ends_with("\n60\n"),
+            "{text}"
+        );
+        let diff = diff();
+        assert_eq!(diff["parts"], rest, "{diff}");
+        assert_eq!(diff["state"], "kept", "{diff}");
+    }
+    // The newest part has been reverted; what is named is reverted again without effect.
+    let named = server.post(&target, &json!({"part": all[0]}));
+    assert_eq!(named.json()["rows"], json!([]), "{named:?}");
+}
+
 #[test]
 fn a_pipeline_goes_on_with_another_limit_and_is_delivered_in_parts_and_as_a_merge() {
     let server = WebServer::start(limited(), &["--config", "line.yaml"]);
@@ -335,13 +364,18 @@ fn a_pipeline_goes_on_with_another_limit_and_is_delivered_in_parts_and_as_a_merg
     std::fs::write(&new, "mine\n").unwrap();
     let refused = take(&server, &run, "src/new.txt", None);
     assert_eq!(refused.status, 403, "{refused:?}");
-    for (hunk, begins, ends) in [(0, "new 1\n", "\n60\n"), (1, "new 1\n", "\nnew 60\n")] {
-        let taken = take(&server, &run, "src/old.txt", Some(hunk));
-        assert_eq!(taken.status, 200, "{taken:?}");
-        let text = std::fs::read_to_string(&old).unwrap();
-        assert!(text.starts_with(begins) && text.ends_with(ends), "{text}");
-        assert!(text.contains("\n30\n"), "{text}");
-    }
+    let take_two_parts = || {
+        for (hunk, begins, ends) in [(0, "new 1\n", "\n60\n"), (1, "new 1\n", "\nnew 60\n")] {
+            let taken = take(&server, &run, "src/old.txt", Some(hunk));
+            assert_eq!(taken.status, 200, "{taken:?}");
+            let text = std::fs::read_to_string(&old).unwrap();
+            assert!(text.starts_with(begins) && text.ends_with(ends), "{text}");
+            assert!(text.contains("\n30\n"), "{text}");
+        }
+    };
+    take_two_parts();
+    check_undo_of_parts(&server, &run, &old);
+    take_two_parts();
     let text = std::fs::read_to_string(&old).unwrap();
     std::fs::write(&old, format!("{text}mine\n")).unwrap();
     let refused = take(&server, &run, "src/old.txt", Some(0));

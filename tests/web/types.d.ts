@@ -76,7 +76,7 @@ type DiffFile = {path: string, change?: string, before?: DiffSide, after?: DiffS
   mode?: {before: string, after: string} | null, conflict?: string | null, too_long?: boolean,
   state?: string, binary?: boolean, protected?: boolean, hunks: Hunk[]};
 type DiffReply = {state: 'pending' | 'offered' | 'kept' | 'none' | 'answer', files: DiffFile[],
-  refused?: {path: string, refused: string}[], applied?: DiffFile[], may_commit?: boolean};
+  refused?: {path: string, refused: string}[], applied?: DiffFile[], parts?: string[], may_commit?: boolean};
 
 type FormQuestion = {name: string, key: string, label: string, doc: string, expected: string,
   kind: 'line' | 'paragraph' | 'flag' | 'number' | 'choice' | 'model' | 'list' | 'choice_or_list',

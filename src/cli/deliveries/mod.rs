@@ -18,6 +18,7 @@ pub(crate) mod diff;
 pub(crate) mod pipeline;
 pub(crate) mod interactive_review;
 pub(crate) mod diff_text;
+pub(crate) mod parts;
 pub(crate) mod undo;
 
 /// Maximum number of paths of a delivery that an error names.

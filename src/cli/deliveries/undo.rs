@@ -1,6 +1,7 @@
 //! Implements `massgen undo`.
 
 use crate::cli::args::UndoArguments;
+use crate::cli::deliveries::parts::{earlier_parts, revertible_parts};
 use crate::cli::deliveries::{display_path, find_delivery, require_known_path, resolve_paths};
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -11,6 +12,7 @@ use crate::world::delivery::store::{DeliveryUse, OpenDelivery};
 use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, UndoDirection, UndoOutcome, UndoRow, refuse_outside,
 };
+use crate::world::store::delivery_names::pipeline_of;
 
 /// Reverts a delivery.
 pub(crate) fn run(
@@ -46,7 +48,35 @@ pub(crate) fn run(
              files: git restore FILE)"
         ));
     }
-    report(&name, &host.cwd, &rows, remedy, output)
+    let status = report(&name, &host.cwd, &rows, remedy, output)?;
+    if paths.is_empty() {
+        offer_earlier_part(&name, &deliveries, output)?;
+    }
+    Ok(status)
+}
+
+/// Names the part that can be reverted next: the newest that was delivered before `name`.
+fn offer_earlier_part(name: &str, deliveries: &AbsPath, output: &mut CliOutput<'_>) -> Result<()> {
+    let applied = revertible_parts(&earlier_parts(name, deliveries)?, deliveries);
+    let Some(newest) = applied.first() else {
+        return Ok(());
+    };
+    let whose = if pipeline_of(name).is_some() {
+        "pipeline"
+    } else {
+        "run"
+    };
+    let count = count_noun(applied.len(), "earlier part");
+    let (verb, meant) = if applied.len() == 1 {
+        ("is", "it")
+    } else {
+        ("are", "the newest of them")
+    };
+    output.note(&format!(
+        "{count} of what the {whose} delivered {verb} still applied; to revert {meant}: massgen \
+         undo {newest}"
+    ));
+    Ok(())
 }
 
 /// Advice about names that were not changed.

@@ -2,10 +2,9 @@
 //! was applied. Files alone are delivered in any choice, and all of them with a commit, as by `massgen
 //! apply --history`.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
+use crate::cli::deliveries::parts::{parts_of, revertible_parts};
 use crate::cli::deliveries::pipeline::{
     file_source, may_change, open_delivery, partial_files, require_all_allowed,
 };
@@ -14,7 +13,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::pipeline::run::pipelines_directory;
 use crate::cli::web::reply::{ApiError, ApiResult};
 use crate::cli::web::review::{
-    AppliedChanges, DeliveryRequest, RequestedHistory, apply_selected, change_rows, plan_json,
+    DeliveryRequest, RequestedHistory, applied_files, apply_selected, change_rows, plan_json,
     taken_paths,
 };
 use crate::cli::web::server_state::WebServer;
@@ -27,17 +26,22 @@ use crate::world::delivery::planning::plan;
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::transaction::apply;
 use crate::world::io::file_change::FileChange;
-use crate::world::store::delivery_names::newest_of_pipeline;
-use crate::world::store::pipelines::{self, PipelineDir, find_by_name};
+use crate::world::store::pipelines::{PipelineDir, find_by_name};
 
 /// Returns what the pipeline `id` would deliver now, and what of it was applied.
 pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
     let _alone = server.runs().lock_deliveries().await;
     let host = server.host();
     let delivering = open(id, HistoryMode::Files, host).await?;
-    let applied = applied_changes(id, host)?;
+    let deliveries = deliveries_directory(host);
+    let names = parts_of(id, &deliveries)?;
+    let parts = revertible_parts(&names, &deliveries);
+    let applied = match parts.first().or(names.first()) {
+        Some(part) => applied_files(part, host)?,
+        None => Vec::new(),
+    };
     // What is offered for the first time is taken unless the person leaves it.
-    let state = if applied.files.is_empty() {
+    let state = if applied.is_empty() {
         "offered"
     } else {
         "kept"
@@ -51,7 +55,8 @@ pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
         found = shown?;
     }
     if let Some(found) = found.as_object_mut() {
-        found.insert("applied".to_owned(), applied.files.into());
+        found.insert("applied".to_owned(), applied.into());
+        found.insert("parts".to_owned(), parts.into());
         let may_commit = delivering.has_branch() && !delivering.is_empty();
         found.insert("may_commit".to_owned(), may_commit.into());
     }
@@ -153,17 +158,4 @@ async fn plan_files(
 ) -> Result<DeliveryPlan> {
     let offer = file_source(delivering, delivery, host).await?;
     plan(delivery, &offer, None)
-}
-
-/// Returns what was applied of the newest delivery of the pipeline `id`.
-fn applied_changes(id: &str, host: &Host) -> Result<AppliedChanges> {
-    let deliveries = deliveries_directory(host);
-    let newest = newest_of_pipeline(pipelines::short_name(id), &deliveries)?;
-    match newest {
-        Some(name) => {
-            let delivery = OpenDelivery::open(&deliveries, &name)?;
-            AppliedChanges::read(&Arc::new(delivery), host)
-        }
-        None => Ok(AppliedChanges::default()),
-    }
 }

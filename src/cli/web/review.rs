@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::cli::deliveries::apply::{EarlierParts, labelled_source};
+use crate::cli::deliveries::parts::{parts_of, revertible_parts};
 use crate::cli::deliveries::{
     deliveries_directory, display_path, recover, require_known_path, resolve_paths,
 };
@@ -40,7 +41,6 @@ use crate::world::delivery::undo::{
     refuse_outside,
 };
 use crate::world::io::file_change::FileChange;
-use crate::world::store::delivery_names::{names_of, newest_of_pipeline};
 use crate::world::store::pipelines;
 use crate::world::store::runs::RunDir;
 
@@ -91,6 +91,8 @@ pub(super) struct UndoRequest {
     paths: Vec<String>,
     #[serde(default)]
     force: bool,
+    /// The delivery that is reverted; without one, the newest of which something is applied.
+    part: Option<String>,
 }
 
 /// Answers `GET /api/runs/{id}/diff`.
@@ -208,23 +210,14 @@ async fn answer_pending(run: &PageRun, selection: DeliverySelection) -> ApiResul
 /// Returns the newest delivery of the run or the pipeline `name` that is kept, opened.
 fn open_newest(name: &str, host: &Host) -> ApiResult<OpenDelivery> {
     let deliveries = deliveries_directory(host);
-    let newest = if pipelines::is_name(name) {
-        newest_of_pipeline(pipelines::short_name(name), &deliveries)?
-    } else {
-        let names = names_of(name, &deliveries)?.into_iter();
-        names.max_by_key(|name| further_number(name))
-    };
-    let newest = newest.ok_or_else(|| {
-        ApiError::not_found(format!("`{name}` has no delivery"))
-            .with_hint("only runs with a write path have deliveries")
-    })?;
-    Ok(OpenDelivery::open(&deliveries, &newest)?)
+    let parts = parts_of(name, &deliveries)?;
+    let newest = parts.first().ok_or_else(|| no_delivery(name))?;
+    Ok(OpenDelivery::open(&deliveries, newest)?)
 }
 
-/// Returns the number of a further delivery of a run.
-fn further_number(name: &str) -> u32 {
-    let number = name.rsplit_once('.').map(|(_, number)| number.parse());
-    number.and_then(std::result::Result::ok).unwrap_or(1)
+fn no_delivery(name: &str) -> ApiError {
+    ApiError::not_found(format!("`{name}` has no delivery"))
+        .with_hint("only runs with a write path have deliveries")
 }
 
 /// Plans what is offered, except what was applied of it earlier and not changed since.
@@ -264,16 +257,20 @@ pub(super) fn plan_json(
 /// Returns what a kept delivery would change now, and what of it was applied before.
 fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     let deliveries = deliveries_directory(host);
-    let names = names_of(&run.name(), &deliveries)?;
-    let Some(newest) = names.iter().max_by_key(|name| further_number(name)) else {
-        return Ok(json!({"state": "none", "files": [], "applied": []}));
+    let names = parts_of(&run.name(), &deliveries)?;
+    let Some(newest) = names.first() else {
+        return Ok(json!({"state": "none", "files": [], "applied": [], "parts": []}));
     };
+    let parts = revertible_parts(&names, &deliveries);
+    let earlier = parts.first().filter(|part| *part != newest);
+    let earlier = earlier.map(|part| applied_files(part, host)).transpose()?;
     let delivery = Arc::new(OpenDelivery::open(&deliveries, newest)?);
     let AppliedChanges {
         files: applied,
         undone,
         partial,
     } = AppliedChanges::read(&delivery, host)?;
+    let applied = earlier.unwrap_or(applied);
     let offer = delivery.read_source()?;
     let planned = plan_of(&delivery, &offer, partial)?;
     let mut kept = plan_json("kept", &delivery, &planned, host)?;
@@ -284,15 +281,22 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
             }
         }
         kept.insert("applied".to_owned(), applied.into());
+        kept.insert("parts".to_owned(), parts.into());
     }
     Ok(kept)
 }
 
+/// Returns the files that were applied of the delivery `part`, each with its state now.
+pub(super) fn applied_files(part: &str, host: &Host) -> Result<Vec<Value>> {
+    let delivery = OpenDelivery::open(&deliveries_directory(host), part)?;
+    Ok(AppliedChanges::read(&Arc::new(delivery), host)?.files)
+}
+
 /// What was applied of a delivery.
 #[derive(Debug, Default)]
-pub(super) struct AppliedChanges {
+struct AppliedChanges {
     /// The files, each with its state now.
-    pub(super) files: Vec<Value>,
+    files: Vec<Value>,
     /// The paths of those that were reverted.
     undone: BTreeSet<String>,
     partial: PartialFiles,
@@ -300,7 +304,7 @@ pub(super) struct AppliedChanges {
 
 impl AppliedChanges {
     /// Reads what was applied of `delivery`.
-    pub(super) fn read(delivery: &Arc<OpenDelivery>, host: &Host) -> Result<Self> {
+    fn read(delivery: &Arc<OpenDelivery>, host: &Host) -> Result<Self> {
         let Some(mut delivered) = AppliedDelivery::open(Arc::clone(delivery))? else {
             return Ok(Self::default());
         };
@@ -516,11 +520,26 @@ fn reapply(
     Ok(Some(rows.iter().map(|row| undo_row(row, host)).collect()))
 }
 
-/// Reverts the newest delivery of a run.
+/// Reverts a delivery of a run or a pipeline.
 fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Value> {
     let mut output = CliOutput::with_writers(std::io::sink(), std::io::sink());
     recover(host, &mut output)?;
-    let Some(mut delivered) = AppliedDelivery::open(open_newest(run, host)?)? else {
+    let deliveries = deliveries_directory(host);
+    let parts = parts_of(run, &deliveries)?;
+    let newest = parts.first().ok_or_else(|| no_delivery(run))?;
+    let part = match &request.part {
+        Some(part) if parts.contains(part) => part.clone(),
+        Some(part) => {
+            let message = format!("`{run}` has no delivery `{part}`");
+            return Err(ApiError::not_found(message));
+        }
+        None => {
+            let applied = revertible_parts(&parts, &deliveries).into_iter().next();
+            applied.unwrap_or_else(|| newest.clone())
+        }
+    };
+    let Some(mut delivered) = AppliedDelivery::open(OpenDelivery::open(&deliveries, &part)?)?
+    else {
         let message = format!("nothing of `{run}` was applied");
         return Err(ApiError::conflict(message));
     };
@@ -535,7 +554,9 @@ fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Valu
     };
     let rows = delivered.move_steps(UndoDirection::Back, &paths, since)?;
     let rows: Vec<Value> = rows.iter().map(|row| undo_row(row, host)).collect();
-    Ok(json!({"rows": rows}))
+    // What a pipeline delivers is offered anew, and an earlier delivery of a run by its name alone.
+    let may_apply_again = part == *newest && !pipelines::is_name(run);
+    Ok(json!({"rows": rows, "may_apply_again": may_apply_again}))
 }
 
 fn undo_row(row: &UndoRow, host: &Host) -> Value {

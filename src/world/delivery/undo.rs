@@ -125,6 +125,17 @@ impl AppliedDelivery {
         })
     }
 
+    /// Returns whether some path is as it was delivered.
+    pub fn is_applied(&self) -> bool {
+        self.names().any(|(.., now)| now == DeliveredState::Applied)
+    }
+
+    /// Returns whether some path was not reverted, even if it has been changed since.
+    pub fn is_in_effect(&self) -> bool {
+        let mut steps = self.work.steps.iter().zip(&self.taken);
+        steps.any(|(step, is_taken)| *is_taken && entry(step, StepDirection::Forward).is_listed())
+    }
+
     /// Returns the files of which some hunks were delivered, if they are still as they were
     /// delivered: the rest of their hunks can be offered.
     pub fn partial_files(&self) -> PartialFiles {

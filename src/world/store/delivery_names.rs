@@ -60,12 +60,6 @@ pub fn names_of_pipeline(short: &str, deliveries: &AbsPath) -> Result<Vec<String
     Ok(names)
 }
 
-/// Returns the name of the newest delivery below `deliveries` of the pipeline whose name ends in
-/// `short`.
-pub fn newest_of_pipeline(short: &str, deliveries: &AbsPath) -> Result<Option<String>> {
-    Ok(names_of_pipeline(short, deliveries)?.into_iter().next())
-}
-
 /// Returns the run of the delivery `name`: its further deliveries have a number after the name.
 pub fn run_of(name: &str) -> &str {
     name.split_once(FURTHER).map_or(name, |(run, _)| run)

@@ -5,6 +5,7 @@ import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get, post, query, runPath } from './api.js';
 import { checkList, empty, failure, icon, state } from './elements.js';
 import { counted } from './format.js';
+import { AnswerHold, heldButton } from './held_button.js';
 import { markdown } from './markdown.js';
 import { forget, load, redraw } from './redraw.js';
 import { Review, diffToggles, filesOf, isTakeable, reviewBody, whenDiff } from './review.js';
@@ -27,6 +28,9 @@ class DeliveryChoice {
     /** What became of each file, as the server answered. @type {DeliveryRow[] | null} */
     this.rows = null;
     this.wasUndone = false;
+    /** The part that was undone last. @type {string | undefined} */
+    this.undonePart = undefined;
+    this.mayApplyAgain = false;
     /** The commit that has all files of a pipeline. @type {{commit: string, branch: string} | null} */
     this.commit = null;
   }
@@ -92,10 +96,12 @@ class DeliveryChoice {
     this.error = null;
     redraw();
     try {
-      const { rows, commit, branch } = await post(runPath(this.review.run, action), body);
+      const { rows, commit, branch, may_apply_again: mayApplyAgain } = await post(runPath(this.review.run, action), body);
       this.rows = rows ?? null;
       this.commit = commit ? { commit, branch } : null;
       this.wasUndone = action === 'undo';
+      this.undonePart = body.part;
+      this.mayApplyAgain = mayApplyAgain === true;
       this.reply = null;
       forget(`delivery ${this.review.run}`);
       forget('runs');
@@ -141,16 +147,38 @@ function applyBar(chosen, files) {
     <span class="muted wide-only"><kbd>n</kbd> <kbd>p</kbd> hunk · <kbd>y</kbd> take · <kbd>x</kbd> leave</span></div>`;
 }
 
-/** @param {DeliveryChoice} chosen @param {RunStream} stream @param {{mayUndo: boolean, directory: string}} may */
-function outcome(chosen, stream, { mayUndo, directory }) {
+/** The button of the next undo. */
+const undoHold = new AnswerHold();
+
+/** Undoes the newest part that is applied: each part of a delivery is undone alone. The button of an earlier part
+ * appears where that of the later one was pressed. @param {DeliveryChoice} chosen @param {string[]} parts */
+function undoButton(chosen, parts) {
+  const [part] = parts;
+  const isEarlier = chosen.wasUndone && part !== chosen.undonePart;
+  undoHold.show(isEarlier ? `${chosen.review.run} ${part}` : '');
+  const text = isEarlier ? (parts.length > 1 ? `Undo the part before it, the newest of ${parts.length}` : 'Undo the part before it')
+    : parts.length > 1 ? `Undo the newest of ${parts.length} parts` : 'Undo the delivery';
+  const undo = () => {
+    if (!chosen.isSending) chosen.send('undo', { part });
+  };
+  return heldButton(html`${icon('undo')} ${text}`, undo, isEarlier ? undoHold : null, { id: 'undo', isAnswered: chosen.isSending });
+}
+
+/** What is applied, if the page does not know how it was delivered. @param {DiffFile[]} applied @returns {DeliveryRow[]} */
+const appliedRows = (applied) => applied.map(({ path, change, state: now }) => (now === 'applied' ? { path, outcome: change ?? 'changed' } : { path, outcome: 'left', reason: now }));
+
+/** @param {DeliveryChoice} chosen @param {RunStream} stream @param {{parts: string[] | null, directory: string}} may the
+ * parts that can be undone, `null` if none may be */
+function outcome(chosen, stream, { parts, directory }) {
   /** @type {DeliverySection} */
   const { rows, checks } = stream.sections.get('delivery') ?? { rows: null, checks: [] };
-  const shown = chosen.rows ?? (chosen.answer ? null : rows);
+  const known = chosen.rows ?? (chosen.answer ? null : rows);
+  const shown = known ?? (parts?.length ? appliedRows(chosen.reply?.applied ?? []) : null);
   if (!shown && !checks.length) return nothing;
-  // Without hunks, a file that was undone is applied again as it was applied before; that of a pipeline is offered anew.
-  const undone = chosen.wasUndone && !isPipeline(stream.id) ? (shown ?? []).filter(({ outcome: word }) => word !== 'left').map(({ path }) => ({ path, take: true })) : [];
+  // Without hunks, a file that was undone is applied again as it was applied before.
+  const undone = chosen.wasUndone && chosen.mayApplyAgain ? (shown ?? []).filter(({ outcome: word }) => word !== 'left').map(({ path }) => ({ path, take: true })) : [];
   return html`<section aria-labelledby="outcome"><div class="bar"><h3 id="outcome" tabindex="-1">${chosen.wasUndone ? 'Undone' : 'What was delivered'}</h3>
-      ${mayUndo ? html`<button class="button" id="undo" ?disabled=${chosen.isSending} @click=${() => chosen.send('undo', {})}>${icon('undo')} Undo the delivery</button>` : nothing}
+      ${parts ? undoButton(chosen, parts) : nothing}
       ${undone.length ? html`<button class="button" id="again" ?disabled=${chosen.isSending} @click=${() => chosen.send('delivery', { files: undone })}>Apply it again</button>` : nothing}</div>
     ${chosen.commit ? html`<p>${state('done', html`committed to <bdi>${chosen.commit.branch}</bdi>: <code>${chosen.commit.commit.slice(0, 10)}</code>`)}</p>` : nothing}
     ${shown?.length ? rowsTable(shown, directory) : html`<p class="muted">No file was delivered.</p>`}
@@ -178,7 +206,9 @@ export function deliveryView(stream, { isReadOnly, directory, answer }) {
   const applied = reply?.applied ?? [];
   const isReviewable = !isReadOnly && (isPending || !stream.isLive) && files.some(isTakeable);
   chosen.isOpen = isReviewable && !chosen.isSending;
-  const mayUndo = !isReadOnly && !stream.isLive && !chosen.wasUndone && (chosen.rows !== null || applied.some((file) => file.state === 'applied'));
+  const parts = reply?.parts ?? [];
+  // What was just applied is the newest part, also before the server has said so.
+  const mayUndo = !isReadOnly && !stream.isLive && (parts.length > 0 || (chosen.rows !== null && !chosen.wasUndone));
   const rest = isDone && !answer && files.length ? html`<h3>Not delivered yet</h3>` : nothing;
   return html`<div class="stack wide"><div class="bar"><h2>Delivery${answer ? html` of ${answer}` : nothing}</h2>
       ${delivery?.agent && !answer ? html`<span class="muted">by <bdi>${delivery.agent}</bdi></span>` : nothing}
@@ -187,7 +217,7 @@ export function deliveryView(stream, { isReadOnly, directory, answer }) {
       chosen.error = null;
       forget(chosen.review.key);
     }) : nothing}
-    ${outcome(chosen, stream, { mayUndo, directory })}
+    ${outcome(chosen, stream, { parts: mayUndo ? parts : null, directory })}
     ${delivery?.answer ? html`<details class="panel"><summary>Final answer</summary>${markdown(/** @type {any} */ (delivery).markdown, delivery.answer, 2)}</details>` : nothing}
     ${whenDiff(loaded, () => html`${rest}${isReviewable ? applyBar(chosen, files) : nothing}
       ${files.length ? reviewBody(chosen.review, files, isReviewable ? chosen : null)

@@ -33,7 +33,7 @@ export class AnswerHold {
 }
 
 /** A button that answers a question. Tab reaches it while it waits. The second click of a double click may
- * be meant for an earlier question. @param {string} text @param {() => void} run
+ * be meant for an earlier question. @param {any} text @param {() => void} run
  * @param {AnswerHold | null} hold that of the question; `null` if the button answers none
  * @param {{look?: string, id?: string, isAnswered?: boolean}} [more] */
 export const heldButton = (text, run, hold, { look = '', id, isAnswered = false } = {}) =>

@@ -1,0 +1,58 @@
+//! The parts in which a run or a pipeline delivered: each is a delivery that is reverted alone.
+
+use std::cmp::Reverse;
+
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::delivery::store::OpenDelivery;
+use crate::world::delivery::undo::AppliedDelivery;
+use crate::world::store::delivery_names::{names_of, names_of_pipeline, pipeline_of, run_of};
+use crate::world::store::pipelines;
+
+/// Returns the names of the deliveries of the run or pipeline `name`, newest first.
+pub(crate) fn parts_of(name: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
+    if pipelines::is_name(name) {
+        return names_of_pipeline(pipelines::short_name(name), deliveries);
+    }
+    let mut names = names_of(name, deliveries)?;
+    names.sort_by_key(|name| Reverse(further_number(name)));
+    Ok(names)
+}
+
+/// Returns the names of the deliveries that the same run or pipeline made before `delivery`, newest
+/// first.
+pub(super) fn earlier_parts(delivery: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
+    let all = match pipeline_of(delivery) {
+        Some(short) => names_of_pipeline(short, deliveries)?,
+        None => parts_of(run_of(delivery), deliveries)?,
+    };
+    let from = all.into_iter().skip_while(|part| part.as_str() != delivery);
+    Ok(from.skip(1).collect())
+}
+
+/// Returns those of `parts`, newest first, that can be reverted one after the other: the first has
+/// paths that are as it delivered them, the others may have once the later ones are reverted. A part
+/// that cannot be read is not among them; to revert it says why.
+pub(crate) fn revertible_parts(parts: &[String], deliveries: &AbsPath) -> Vec<String> {
+    let mut revertible = Vec::new();
+    for part in parts {
+        let Ok(Some(delivered)) = open_applied(part, deliveries) else {
+            continue;
+        };
+        let is_next = !revertible.is_empty() && delivered.is_in_effect();
+        if is_next || delivered.is_applied() {
+            revertible.push(part.clone());
+        }
+    }
+    revertible
+}
+
+fn open_applied(part: &str, deliveries: &AbsPath) -> Result<Option<AppliedDelivery>> {
+    AppliedDelivery::open(OpenDelivery::open(deliveries, part)?)
+}
+
+/// Returns the number of a further delivery of a run; 1 for the first.
+fn further_number(name: &str) -> u32 {
+    let number = name.rsplit_once('.').map(|(_, number)| number.parse());
+    number.and_then(std::result::Result::ok).unwrap_or(1)
+}

@@ -1,0 +1,78 @@
+// A delivery that was made in parts is undone part by part.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+
+globalThis.window = globalThis;
+globalThis.matchMedia = () => ({ matches: false, addEventListener() {} });
+globalThis.BroadcastChannel = class { addEventListener() {} postMessage() {} };
+globalThis.HTMLElement = class {};
+globalThis.sessionStorage = { getItem: () => null };
+globalThis.localStorage = { getItem: () => null };
+globalThis.requestAnimationFrame = () => {};
+globalThis.document = { visibilityState: 'visible', createTreeWalker() {}, querySelector: () => null };
+const { deliveryView } = await import('../../src/cli/web/page/delivery.js');
+
+/** The parts that are applied, newest first, and the bodies of the requests to undo one. */
+const parts = ['pipeline_3_a', 'pipeline_2_a', 'pipeline_1_a'];
+const undone = [];
+globalThis.fetch = async (address, { method, body }) => {
+  if (method === 'POST') {
+    undone.push(`${address} ${body}`);
+    parts.shift();
+    return Response.json({ rows: [{ path: 'a.txt', outcome: 'restored' }], may_apply_again: false });
+  }
+  return Response.json({ state: 'kept', files: [], applied: [{ path: 'a.txt', change: 'changed', state: 'applied', hunks: [] }], parts: [...parts] });
+};
+const settled = async () => {
+  for (let turn = 0; turn < 5; turn += 1) await new Promise((done) => setImmediate(done));
+};
+
+/** The templates in what a view draws. */
+function templates(drawn) {
+  if (Array.isArray(drawn)) return drawn.flatMap(templates);
+  return drawn?.strings ? [drawn, ...templates(drawn.values)] : [];
+}
+
+function text(drawn) {
+  if (Array.isArray(drawn)) return drawn.map(text).join('');
+  if (drawn?.strings) return drawn.strings.map((part, index) => part + text(drawn.values[index])).join('');
+  return ['string', 'number'].includes(typeof drawn) ? String(drawn) : '';
+}
+
+const stream = { id: 'pipeline_x_a', questions: [], isLive: false, sections: new Map([['delivery', { agent: 'ann', answer: '', rows: null, checks: [] }]]) };
+
+/** The button that undoes something, as the view draws it now: its text and what a click does. */
+async function undoButton() {
+  const view = () => deliveryView(stream, { isReadOnly: false, directory: '/project', answer: '' });
+  view();
+  await settled();
+  const found = templates(view()).find(({ values }) => values.includes('undo'));
+  if (!found) return null;
+  const at = (name) => found.values[found.strings.findIndex((part) => part.endsWith(name))];
+  return { text: /Undo .*/.exec(text(found))[0].replace('</button>', ''), isHeld: at('aria-disabled=') === 'true', click: () => at('@click=')({ detail: 1 }) };
+}
+
+test('each part is undone in turn, the newest first, and no click undoes two', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const texts = ['Undo the newest of 3 parts', 'Undo the part before it, the newest of 2', 'Undo the part before it'];
+  for (const [index, expected] of texts.entries()) {
+    const button = await undoButton();
+    assert.equal(button.text, expected);
+    if (index) {
+      // It is where the button of the later part was pressed.
+      assert.equal(button.isHeld, true);
+      button.click();
+      await settled();
+      assert.equal(undone.length, index);
+      context.mock.timers.tick(1000);
+    }
+    const ready = await undoButton();
+    ready.click();
+    ready.click();
+    await settled();
+    assert.equal(undone.length, index + 1);
+    assert.equal(undone[index], `/api/runs/pipeline_x_a/undo {"part":"pipeline_${3 - index}_a"}`);
+  }
+  assert.equal(await undoButton(), null);
+});
