@@ -42,7 +42,10 @@ impl PipelineRun {
                 None => None,
             };
             let held = match user_answer {
-                Some(user_answer) => format!("the user: {user_answer}"),
+                Some(user_answer) => {
+                    // Its further lines are part of the item too.
+                    format!("the user: {}", user_answer.replace('\n', "\n  "))
+                }
                 None => format!("nobody answered; {assumed}"),
             };
             parts.push(format!("- {}\n  {held}\n", question.text));

@@ -248,13 +248,23 @@ fn a_message_to_the_agents_is_written_below_the_views() {
     terminal.types("2:");
     terminal.displays("> ben:");
     terminal.types("and small ones\r");
+    // Pasted keys open no view, and pasted lines are one message.
+    terminal.types("\u{1b}[200~l\rq\u{1b}[201~");
+    terminal.displays("not pasted: press i first");
+    terminal.types("i");
+    terminal.types("\u{1b}[200~feed them\rtwice a day\r\u{1b}[201~");
+    terminal.displays("> ben: [pasted 2 lines]_");
+    terminal.types(" please\r");
     terminal.types("e");
     terminal.displays("you to ben: and small ones");
+    assert!(terminal.written().contains("\u{1b}[?2004h"));
     terminal.types(CTRL_C);
     terminal.says("ended: ");
     let story = story(&terminal);
     assert!(story.contains("you to all: prefer quiet pets"), "{story}");
     assert!(story.contains("you to ben: and small ones"), "{story}");
+    assert!(story.contains("twice a day please"), "{story}");
+    assert!(terminal.written().contains("\u{1b}[?2004l"));
     let _project = terminal.ends(130);
 }
 

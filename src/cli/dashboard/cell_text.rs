@@ -126,6 +126,22 @@ pub(super) fn fit(text: &str, width: usize) -> String {
     out
 }
 
+/// Returns the end of `text` as it fits into `width` columns, after `…` if something was cut off.
+pub(super) fn fit_end(text: &str, width: usize) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
+    }
+    let (mut start, mut used) = (text.len(), 0_usize);
+    for (index, grapheme) in text.grapheme_indices(true).rev() {
+        used = used.saturating_add(columns(grapheme));
+        if used >= width {
+            break;
+        }
+        start = index;
+    }
+    format!("…{}", text.get(start..).unwrap_or_default())
+}
+
 /// Formats a time since the start as a clock: `01:24`, then `1:02:03`.
 pub(super) fn format_clock(elapsed_ms: u64) -> String {
     let seconds = elapsed_ms / 1000;
@@ -226,6 +242,10 @@ mod tests {
         assert_eq!(fit("abc", 3), "abc");
         assert_eq!(fit("abcd", 3), "ab…");
         assert_eq!(fit("日本語", 4), "日…");
+        assert_eq!(fit_end("abc", 3), "abc");
+        assert_eq!(fit_end("abcd", 3), "…cd");
+        assert_eq!(fit_end("日本語", 4), "…語");
+        assert_eq!(fit_end("abcd", 0), "…");
     }
 
     #[test]

@@ -8,14 +8,21 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use crate::agent::user_messages::MESSAGE_BYTES_MAX;
 use crate::cli::dashboard::question::{QuestionAnswer, QuestionPanel};
+use crate::cli::dashboard::typed_text::TypedText;
 use crate::cli::dashboard::view_state::{
     ComposerLine, ComposerPurpose, OpenView, SearchState, ViewState,
 };
 use crate::run_view::RunView;
 
-/// Maximum length of a line that is typed, in bytes.
-const TYPED_BYTES_MAX: usize = 4096;
+/// Maximum length of a message or an answer, in bytes.
+const COMPOSED_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+/// Maximum length of a text that is looked for, in bytes.
+const SEARCH_BYTES_MAX: usize = 4096;
+/// Why a pasted text was not taken.
+const PASTE_TOO_LONG: &str = "not pasted: too long; a message has at most 16 KiB";
+const PASTE_WITHOUT_LINE: &str = "not pasted: press i first to write a message or an answer";
 /// Number of rows of a small and of a large step.
 const ROW: usize = 1;
 const PAGE: usize = 10;
@@ -66,6 +73,7 @@ impl KeyTarget<'_> {
                 _ => KeyEffect::Redraw,
             };
         }
+        self.state.note = None;
         if self.state.composer.is_some() {
             return self.type_answer(key.code);
         }
@@ -77,7 +85,6 @@ impl KeyTarget<'_> {
         {
             return self.type_search(key.code);
         }
-        self.state.note = None;
         if let Some(answer) = self.answer(key.code) {
             return KeyEffect::Answer(answer);
         }
@@ -85,6 +92,22 @@ impl KeyTarget<'_> {
             return KeyEffect::Redraw;
         }
         self.press_in_view(key.code)
+    }
+
+    /// Takes a pasted text into the line that is being typed; without one, it has no effect: it is not
+    /// what the user pressed.
+    pub(super) fn paste(&mut self, pasted: &str) {
+        let state = &mut *self.state;
+        let search = state.search.as_mut().filter(|search| search.is_typing);
+        let is_taken = match (&mut state.composer, search) {
+            (Some(line), _) => line.text.paste(pasted, COMPOSED_BYTES_MAX),
+            (None, Some(search)) => paste_in_search(&mut search.text, pasted),
+            (None, None) => {
+                state.note = Some(PASTE_WITHOUT_LINE).filter(|_| !self.is_record);
+                return;
+            }
+        };
+        state.note = (!is_taken).then_some(PASTE_TOO_LONG);
     }
 
     fn is_review_open(&self) -> bool {
@@ -105,14 +128,16 @@ impl KeyTarget<'_> {
 
     fn type_answer(&mut self, code: KeyCode) -> KeyEffect {
         let text = self.state.composer.as_mut().map(|line| &mut line.text);
-        match edit(text, code) {
+        match edit(text, code, COMPOSED_BYTES_MAX) {
             TypedLineState::Open => KeyEffect::Redraw,
             TypedLineState::Done => match self.state.composer.take() {
                 Some(ComposerLine {
                     purpose: ComposerPurpose::Answer,
                     text,
-                }) => KeyEffect::Answer(QuestionAnswer::Text(text)),
-                Some(ComposerLine { text, .. }) if !text.trim().is_empty() => KeyEffect::Send(text),
+                }) => KeyEffect::Answer(QuestionAnswer::Text(text.into_string())),
+                Some(ComposerLine { text, .. }) if !text.as_str().trim().is_empty() => {
+                    KeyEffect::Send(text.into_string())
+                }
                 Some(_) | None => KeyEffect::Redraw,
             },
             TypedLineState::Cancelled => {
@@ -124,7 +149,7 @@ impl KeyTarget<'_> {
 
     fn type_search(&mut self, code: KeyCode) -> KeyEffect {
         let text = self.state.search.as_mut().map(|search| &mut search.text);
-        match edit(text, code) {
+        match edit(text, code, SEARCH_BYTES_MAX) {
             TypedLineState::Open => KeyEffect::Redraw,
             TypedLineState::Done => {
                 if let Some(search) = &mut self.state.search {
@@ -153,7 +178,7 @@ impl KeyTarget<'_> {
             KeyCode::Char('i' | ':') if question.is_open_question() => {
                 state.composer = Some(ComposerLine {
                     purpose: ComposerPurpose::Answer,
-                    text: String::new(),
+                    text: TypedText::default(),
                 });
             }
             KeyCode::Esc | KeyCode::Char('q') if state.is_question_open => {
@@ -240,7 +265,7 @@ impl KeyTarget<'_> {
             KeyCode::Char('u') => state.folds_results = !state.folds_results,
             KeyCode::Char('/') => {
                 state.search = Some(SearchState {
-                    text: String::new(),
+                    text: TypedText::default(),
                     is_typing: true,
                 });
             }
@@ -270,7 +295,7 @@ impl KeyTarget<'_> {
         let text = agent.map(|agent| format!("{}: ", agent.id));
         self.state.composer = Some(ComposerLine {
             purpose: ComposerPurpose::Message,
-            text: text.unwrap_or_default(),
+            text: TypedText::new(text.unwrap_or_default()),
         });
     }
 
@@ -335,18 +360,106 @@ enum TypedLineState {
     Cancelled,
 }
 
-fn edit(line: Option<&mut String>, code: KeyCode) -> TypedLineState {
+/// Pastes a text into the line of a search, which has no line breaks. Returns whether it was short enough.
+fn paste_in_search(line: &mut TypedText, pasted: &str) -> bool {
+    if pasted.len() > SEARCH_BYTES_MAX {
+        return false;
+    }
+    let words: Vec<&str> = pasted.split_whitespace().collect();
+    line.paste(&words.join(" "), SEARCH_BYTES_MAX)
+}
+
+fn edit(line: Option<&mut TypedText>, code: KeyCode, bytes_max: usize) -> TypedLineState {
     let Some(line) = line else {
         return TypedLineState::Cancelled;
     };
     match code {
         KeyCode::Enter => return TypedLineState::Done,
         KeyCode::Esc => return TypedLineState::Cancelled,
-        KeyCode::Backspace => {
-            line.pop();
-        }
-        KeyCode::Char(c) if line.len() < TYPED_BYTES_MAX && !c.is_control() => line.push(c),
+        KeyCode::Backspace => line.pop(),
+        KeyCode::Char(c) if !c.is_control() => line.push(c, bytes_max),
         _ => {}
     }
     TypedLineState::Open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pastes each text in turn.
+    fn pasted(state: &mut ViewState, is_record: bool, texts: &[&str]) {
+        let run = RunView::default();
+        let mut target = KeyTarget {
+            state,
+            questions: &mut [],
+            run: &run,
+            now_ms: 0,
+            is_record,
+        };
+        for text in texts {
+            target.paste(text);
+        }
+    }
+
+    fn composing() -> ViewState {
+        ViewState {
+            composer: Some(ComposerLine {
+                purpose: ComposerPurpose::Message,
+                text: TypedText::default(),
+            }),
+            ..ViewState::default()
+        }
+    }
+
+    #[test]
+    fn a_pasted_text_presses_no_key() {
+        let mut state = ViewState::default();
+        pasted(&mut state, false, &["v", "y\nl\nq"]);
+        assert_eq!(state.view, OpenView::Overview);
+        assert_eq!(state.note, Some(PASTE_WITHOUT_LINE));
+        let mut state = ViewState::default();
+        pasted(&mut state, true, &["q"]);
+        assert_eq!(state.note, None);
+    }
+
+    #[test]
+    fn a_pasted_text_is_part_of_the_line_that_is_typed() {
+        let mut state = composing();
+        pasted(&mut state, false, &["one\ntwo\n", "x"]);
+        let run = RunView::default();
+        let mut target = KeyTarget {
+            state: &mut state,
+            questions: &mut [],
+            run: &run,
+            now_ms: 0,
+            is_record: false,
+        };
+        let sent = target.press(KeyEvent::from(KeyCode::Enter));
+        assert_eq!(sent, KeyEffect::Send("one\ntwox".to_owned()));
+        assert_eq!(state.composer, None);
+
+        let mut state = ViewState {
+            search: Some(SearchState {
+                text: TypedText::default(),
+                is_typing: true,
+            }),
+            ..ViewState::default()
+        };
+        pasted(&mut state, true, &["two\n  words"]);
+        let found = state.search.map(|search| search.text.into_string());
+        assert_eq!(found.as_deref(), Some("two words"));
+    }
+
+    #[test]
+    fn a_pasted_text_that_is_too_long_is_refused_and_said() {
+        let mut state = composing();
+        pasted(&mut state, false, &[&"x".repeat(COMPOSED_BYTES_MAX + 1)]);
+        assert_eq!(state.note, Some(PASTE_TOO_LONG));
+        assert!(PASTE_TOO_LONG.contains(&format!("{} KiB", COMPOSED_BYTES_MAX / 1024)));
+        pasted(&mut state, false, &[&"x".repeat(COMPOSED_BYTES_MAX)]);
+        assert_eq!(state.note, None);
+        let text = state.composer.map(|line| line.text.into_string().len());
+        assert_eq!(text, Some(COMPOSED_BYTES_MAX));
+    }
 }

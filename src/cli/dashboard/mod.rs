@@ -28,6 +28,7 @@ pub(crate) mod theme;
 mod cell_text;
 mod canvas;
 mod story;
+mod typed_text;
 mod view_state;
 mod delivery_review;
 mod question;
@@ -209,16 +210,14 @@ impl Dashboard {
             {
                 *key
             }
+            DashboardInput::Terminal(TerminalEvent::Paste(text)) => {
+                self.key_target().paste(text);
+                return DashboardFate::Stays;
+            }
             DashboardInput::Terminal(_) => return DashboardFate::Stays,
         };
-        let mut target = KeyTarget {
-            now_ms: self.now_ms(),
-            state: &mut self.state,
-            questions: &mut self.questions,
-            run: &self.run,
-            is_record: self.source == DashboardSource::Record,
-        };
-        match target.press(key) {
+        let effect = self.key_target().press(key);
+        match effect {
             KeyEffect::Redraw => {}
             KeyEffect::RedrawAll => self.screen.forget(),
             KeyEffect::Answer(answer) => self.answer(answer),
@@ -229,6 +228,16 @@ impl Dashboard {
             KeyEffect::Quit => return DashboardFate::Quits,
         }
         DashboardFate::Stays
+    }
+
+    fn key_target(&mut self) -> KeyTarget<'_> {
+        KeyTarget {
+            now_ms: self.now_ms(),
+            state: &mut self.state,
+            questions: &mut self.questions,
+            run: &self.run,
+            is_record: self.source == DashboardSource::Record,
+        }
     }
 
     /// Shows a question of the run, which waits for the user's answer.

@@ -5,7 +5,9 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::{clean_line, columns, format_clock, format_count, wrap_row};
+use crate::cli::dashboard::cell_text::{
+    clean_line, columns, fit_end, format_clock, format_count, wrap_row,
+};
 use crate::cli::dashboard::key_lines::key_line;
 use crate::cli::dashboard::question::{QuestionPanel, more_questions};
 use crate::cli::dashboard::story::RunStory;
@@ -69,7 +71,7 @@ impl Scene<'_> {
         let scroll_max = self.draw_body(canvas, areas.body);
         canvas.line(areas.ballot, areas.ballot.y, &ballot::strip(self));
         self.draw_question(canvas, areas.question);
-        if let Some(line) = self.input_line() {
+        if let Some(line) = self.input_line(areas.input.width) {
             canvas.line(areas.input, areas.input.y, &line);
         }
         let keys = key_line(self, areas.keys.width);
@@ -111,7 +113,7 @@ impl Scene<'_> {
             take_top(&mut rest, 2)
         };
         let keys = take_bottom(&mut rest, 1);
-        let input = take_bottom(&mut rest, u16::from(self.input_line().is_some()));
+        let input = take_bottom(&mut rest, u16::from(self.input_line(rest.width).is_some()));
         let question_rows = self.question_rows(rest);
         let question = take_bottom(&mut rest, question_rows);
         let has_ballot = area.height >= BALLOT_HEIGHT_MIN && self.has_ballot();
@@ -294,29 +296,32 @@ impl Scene<'_> {
         canvas.line(area, area.bottom().saturating_sub(1), &keys);
     }
 
-    /// Returns the line that is being typed, or a message about the last key.
-    fn input_line(&self) -> Option<StyledRow> {
-        if let Some(line) = &self.state.composer {
-            let label = match line.purpose {
-                ComposerPurpose::Answer => " your answer: ",
-                ComposerPurpose::Message => " to all, or NAME: text > ",
-            };
-            return Some(vec![
-                (TextStyle::Strong, label.to_owned()),
-                (TextStyle::Plain, clean_line(&line.text)),
-                (TextStyle::Plain, "_".to_owned()),
-            ]);
-        }
-        if let Some(search) = &self.state.search {
-            let cursor = if search.is_typing { "_" } else { "" };
-            return Some(vec![
-                (TextStyle::Strong, " find: ".to_owned()),
-                (TextStyle::Plain, clean_line(&search.text)),
-                (TextStyle::Plain, cursor.to_owned()),
-            ]);
-        }
-        let note = self.state.note?;
-        Some(vec![(TextStyle::Warn, format!(" {note}"))])
+    /// Returns a message about the last key, and the line that is being typed, of which `width` columns
+    /// show at least the end; `None` without both.
+    fn input_line(&self, width: u16) -> Option<StyledRow> {
+        let state = self.state;
+        let note = state.note.map(|note| (TextStyle::Warn, format!(" {note}")));
+        let mut row: StyledRow = note.into_iter().collect();
+        let (label, text, cursor) = match (&state.composer, &state.search) {
+            (Some(line), _) => {
+                let label = match line.purpose {
+                    ComposerPurpose::Answer => " your answer: ",
+                    ComposerPurpose::Message => " to all, or NAME: text > ",
+                };
+                (label, line.text.display_line(), "_")
+            }
+            (None, Some(search)) => {
+                let cursor = if search.is_typing { "_" } else { "" };
+                (" find: ", search.text.display_line(), cursor)
+            }
+            (None, None) => return Some(row).filter(|row| !row.is_empty()),
+        };
+        row.push((TextStyle::Strong, label.to_owned()));
+        let used: usize = row.iter().map(|(_, text)| columns(text)).sum();
+        let room = usize::from(width).saturating_sub(used.saturating_add(columns(cursor)));
+        row.push((TextStyle::Plain, fit_end(&text, room)));
+        row.push((TextStyle::Plain, cursor.to_owned()));
+        Some(row)
     }
 }
 

@@ -16,6 +16,8 @@ use crate::batch::task::CellId;
 use crate::cli::batch_report::{BatchReport, CellFailure, RunningCell, WatchedCells};
 use crate::cli::dashboard::batch_scene::BatchScene;
 use crate::cli::dashboard::theme::{CharacterSet, Theme};
+use crate::cli::dashboard::typed_text::TypedText;
+use crate::cli::dashboard::view_state::{ComposerLine, ComposerPurpose};
 use crate::cli::execution::UserPresence;
 use crate::cli::output::ColourChoice;
 use crate::spending::limits::BudgetLimits;
@@ -449,6 +451,28 @@ fn events_of_different_agents_may_come_in_any_order() {
         seconds.replace_all(&text, " N s ").into_owned()
     };
     assert_eq!(draw([&first, &second]), draw([&second, &first]));
+}
+
+#[test]
+fn the_end_of_a_long_line_is_in_sight_and_a_pasted_text_is_folded() {
+    let mut case = Case::new("composer", (60, 16), at_work());
+    let mut text = TypedText::new("agent: read ".to_owned());
+    assert!(text.paste("first\nsecond\nthird", 1000));
+    for c in " and the words at the end of it".chars() {
+        text.push(c, 1000);
+    }
+    case.state.composer = Some(ComposerLine {
+        purpose: ComposerPurpose::Message,
+        text,
+    });
+    let drawn = describe(&case.draw());
+    let line = " to all, or NAME: text > …s] and the words at the end of it_";
+    assert!(drawn.contains(line), "{drawn}");
+    case.size = (120, 16);
+    case.state.note = Some("too long");
+    let drawn = describe(&case.draw());
+    let line = " too long to all, or NAME: text > agent: read [pasted 3 lines] and the words";
+    assert!(drawn.contains(line), "{drawn}");
 }
 
 /// A batch of 500 cells, of which three failed and `running` run.

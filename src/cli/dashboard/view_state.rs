@@ -1,6 +1,8 @@
 //! The state of the dashboard that is not of the run: which view is open, what is selected and how far
 //! it is scrolled.
 
+use crate::cli::dashboard::typed_text::TypedText;
+
 /// A view that fills the body of the dashboard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum OpenView {
@@ -60,7 +62,7 @@ pub(super) struct ComposerLine {
     /// What it is for.
     pub(super) purpose: ComposerPurpose,
     /// The text.
-    pub(super) text: String,
+    pub(super) text: TypedText,
 }
 
 /// What a line is for.
@@ -76,7 +78,7 @@ pub(super) enum ComposerPurpose {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SearchState {
     /// The text.
-    pub(super) text: String,
+    pub(super) text: TypedText,
     /// Whether it is still being typed.
     pub(super) is_typing: bool,
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crossterm::cursor::{Hide, Show};
+use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use crossterm::queue;
 use crossterm::style::{Attribute, ResetColor, SetAttribute};
 use crossterm::terminal::{
@@ -107,7 +108,7 @@ impl TerminalScreen {
     fn enter_modes(&mut self, mut bytes: Vec<u8>, output: &mut CliOutput<'_>) {
         self.keyboard.enter_key_mode();
         // Writing to a vector cannot fail.
-        queue!(bytes, EnterAlternateScreen, Hide).unwrap_or_default();
+        queue!(bytes, EnterAlternateScreen, Hide, EnableBracketedPaste).unwrap_or_default();
         self.is_unknown = true;
         output.draw(&bytes);
     }
@@ -166,6 +167,7 @@ fn leaving_bytes() -> Vec<u8> {
         EndSynchronizedUpdate,
         ResetColor,
         SetAttribute(Attribute::Reset),
+        DisableBracketedPaste,
         Show,
         LeaveAlternateScreen
     )

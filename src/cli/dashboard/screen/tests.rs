@@ -44,5 +44,6 @@ fn a_panic_gives_the_terminal_back_before_its_message() {
     let (entered, left) = (at("\x1b[?1049h"), at("\x1b[?1049l"));
     assert!(entered < left && left < at(MESSAGE), "{shown:?}");
     assert!(at("\x1b[?25l") < at("\x1b[?25h"), "{shown:?}");
+    assert!(at("\x1b[?2004h") < at("\x1b[?2004l"), "{shown:?}");
     assert_eq!(after, before);
 }

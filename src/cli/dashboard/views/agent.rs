@@ -64,7 +64,7 @@ pub(in crate::cli::dashboard) fn draw(
     canvas.lines(inside, shown);
     if let Some(search) = &scene.state.search {
         for (line, y) in shown.iter().zip(inside.y..inside.bottom()) {
-            if contains(line, &search.text) {
+            if contains(line, search.text.as_str()) {
                 canvas.select(Rect {
                     y,
                     height: 1,
@@ -87,7 +87,7 @@ pub(in crate::cli::dashboard) fn find_older(
     let width = body.width.saturating_sub(2);
     let rows = TranscriptRows::from_end(agent, state, width, usize::MAX);
     let from_end = rows.lines.iter().rev().enumerate();
-    let found = from_end.filter(|(_, line)| contains(line, &search.text));
+    let found = from_end.filter(|(_, line)| contains(line, search.text.as_str()));
     let found: Vec<usize> = found.map(|(offset, _)| offset).collect();
     let below_state = body.height.saturating_sub(3);
     let plan = plan_lines(agent, plan_rows_max(below_state)).len();
