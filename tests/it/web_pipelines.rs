@@ -57,6 +57,18 @@ fn row(server: &WebServer, id: &str) -> Value {
     found.unwrap_or_else(|| panic!("{id}: {list}")).clone()
 }
 
+/// Continues a pipeline with these limits. Returns the reply.
+fn resume(server: &WebServer, run: &str, limits: &Value) -> Reply {
+    loop {
+        // The pipeline has ended a moment later than its log.
+        let target = format!("/api/runs/{run}/continue");
+        let reply = server.post(&target, &json!({ "limits": limits }));
+        if reply.status == 200 || !reply.body.contains("another process") {
+            return reply;
+        }
+    }
+}
+
 /// Takes one file of what a pipeline made, and undoes that.
 #[track_caller]
 fn check_delivery(server: &WebServer, run: &str) {
@@ -127,13 +139,7 @@ fn a_pipeline_is_started_cancelled_and_continued_at_the_page() {
     let ended = server.stream(&run, None).read_to_end();
     assert_eq!(ended.last().unwrap().name, "end", "{ended:?}");
 
-    let resumed = loop {
-        // The pipeline has ended a moment later than its log.
-        let reply = server.post(&format!("/api/runs/{run}/continue"), &json!({}));
-        if reply.status == 200 || !reply.body.contains("another process") {
-            break reply;
-        }
-    };
+    let resumed = resume(&server, &run, &json!({}));
     assert_eq!(
         (resumed.status, &resumed.json()["run"]),
         (200, &json!(run)),
@@ -325,6 +331,31 @@ fn check_undo_of_parts(server: &WebServer, run: &str, file: &Path) {
 }
 
 #[test]
+fn a_pipeline_that_has_used_its_iterations_goes_on_with_more() {
+    let second = "- when: {last: \"iteration 2 of\"}\n  calls: [{name: new_answer, arguments: \
+                  {content: SATISFIED}}]\n";
+    let planner = agent("planner", "", &format!("{second}{}", does("", "not yet")));
+    let keys = "stages: [planner]\nuntil: planner\nmax_iterations: 1\nproject: none";
+    let project = Project::new().file("line.yaml", pipeline(keys, &[planner], ""));
+    let server = WebServer::start(project, &["--config", "line.yaml"]);
+    let run = server.start_run(&json!({"task": "plan it"}));
+    let mut page = server.stream(&run, None);
+    page.read_to_end();
+    assert_eq!(page.sections["run"]["status"], "limit");
+    let resumed = resume(&server, &run, &json!({"max_iterations": 2}));
+    assert_eq!(resumed.status, 200, "{resumed:?}");
+    let mut page = server.stream(&run, None);
+    page.read_to_end();
+    assert_eq!(
+        page.sections["run"]["status"], "delivered",
+        "{:#?}",
+        page.sections["run"]
+    );
+    let stages = &page.sections["pipeline"]["stages"];
+    assert_eq!(stages[1]["iteration"], 2, "{stages}");
+}
+
+#[test]
 fn a_pipeline_goes_on_with_another_limit_and_is_delivered_in_parts_and_as_a_merge() {
     let server = WebServer::start(limited(), &["--config", "line.yaml"]);
     let run = server.start_run(&json!({"task": "change it"}));
@@ -335,18 +366,14 @@ fn a_pipeline_goes_on_with_another_limit_and_is_delivered_in_parts_and_as_a_merg
     for limits in [
         json!({"max_tokens_total": 0}),
         json!({"max_tool_calls": -1}),
+        json!({"max_iterations": 0}),
+        json!({"max_iterations": 1001}),
         json!({"timeout": 1}),
     ] {
         let refused = server.post(&target, &json!({ "limits": limits }));
         assert_eq!(refused.status, 400, "{refused:?}");
     }
-    let resumed = loop {
-        // The pipeline has ended a moment later than its log.
-        let reply = server.post(&target, &json!({"limits": {"max_tool_calls": 100}}));
-        if reply.status == 200 || !reply.body.contains("another process") {
-            break reply;
-        }
-    };
+    let resumed = resume(&server, &run, &json!({"max_tool_calls": 100}));
     assert_eq!(resumed.status, 200, "{resumed:?}");
     let mut page = server.stream(&run, None);
     page.read_to_end();

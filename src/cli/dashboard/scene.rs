@@ -113,7 +113,7 @@ impl Scene<'_> {
             take_top(&mut rest, 2)
         };
         let keys = take_bottom(&mut rest, 1);
-        let input = take_bottom(&mut rest, u16::from(self.input_line(rest.width).is_some()));
+        let input = take_bottom(&mut rest, u16::from(self.input_line(area.width).is_some()));
         let question_rows = self.question_rows(rest);
         let question = take_bottom(&mut rest, question_rows);
         let has_ballot = area.height >= BALLOT_HEIGHT_MIN && self.has_ballot();

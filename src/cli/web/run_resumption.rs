@@ -3,7 +3,7 @@
 //! rights.
 
 use std::io;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
@@ -27,6 +27,7 @@ use crate::cli::web::page_run::PageRun;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody};
 use crate::cli::web::run_start::begin_run;
 use crate::cli::web::server_state::{NamedTeam, WebServer};
+use crate::config::keys::workflow::ITERATIONS_MAX;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::pipeline::repository::PipelineRepository;
@@ -57,6 +58,7 @@ struct ContinuedLimits {
     max_cost_usd: Option<Money>,
     max_tokens_total: Option<NonZeroU64>,
     max_tool_calls: Option<u64>,
+    max_iterations: Option<NonZeroU32>,
 }
 
 /// The config with which a run or pipeline was started.
@@ -138,6 +140,11 @@ fn prepare_pipeline(
     id: &str,
     limits: ContinuedLimits,
 ) -> ApiResult<PipelineResumption> {
+    let iterations = limits.max_iterations.map(NonZeroU32::get);
+    if iterations.is_some_and(|max| i64::from(max) > ITERATIONS_MAX) {
+        let message = format!("expected at most {ITERATIONS_MAX} iterations");
+        return Err(ApiError::invalid(message));
+    }
     let found = pipelines::find_by_name(id, &pipelines_directory(server.host()))?;
     let dir = found.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
     let record = dir.record()?;
@@ -152,11 +159,11 @@ fn prepare_pipeline(
     flags.limits.cost = limits.max_cost_usd.or(flags.limits.cost);
     flags.limits.tokens = tokens.or(flags.limits.tokens);
     flags.limits.tool_calls = limits.max_tool_calls.or(flags.limits.tool_calls);
-    Ok(PipelineResumption {
-        team: team_of(server, &config)?,
-        flags,
-        dir,
-    })
+    let mut team = team_of(server, &config)?;
+    if let (Some(iterations), Some(workflow)) = (iterations, &mut team.config.workflow) {
+        workflow.pipeline.iterations_max = iterations;
+    }
+    Ok(PipelineResumption { dir, team, flags })
 }
 
 /// Returns `run` if it is the last run of its session, and was interrupted.

@@ -6,7 +6,7 @@ use crate::config::keys::shape::{self, Integer, NodeList, Text};
 use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape, stages};
 
 /// The highest limit of iterations.
-const ITERATIONS_MAX: i64 = 1_000;
+pub(crate) const ITERATIONS_MAX: i64 = 1_000;
 
 /// The largest token budget for context.
 const CONTEXT_TOKENS_MAX: i64 = 10_000_000;

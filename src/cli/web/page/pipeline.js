@@ -21,7 +21,8 @@ function card(stage, isLive) {
 }
 
 /** The limits of a pipeline: name, label and smallest step. @type {[string, string, string][]} */
-const LIMITS = [['max_cost_usd', 'Cost in US dollars', '0.01'], ['max_tokens_total', 'Tokens', '1'], ['max_tool_calls', 'Tool calls', '1']];
+const LIMITS = [['max_cost_usd', 'Cost in US dollars', '0.01'], ['max_tokens_total', 'Tokens', '1'], ['max_tool_calls', 'Tool calls', '1'],
+  ['max_iterations', 'Iterations', '1']];
 
 /** Asks for the limits with which a pipeline goes on that met one. @param {RunStream} stream */
 export function limitForm(stream) {
