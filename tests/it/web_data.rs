@@ -15,7 +15,8 @@ fn project() -> Project {
         agent("ann", "", &answers("yes", "agent1", 1)),
         agent("ben", "", &answers("no", "agent1", 1)),
     ];
-    Project::new().file("team.yaml", team(&agents, ""))
+    let limits = "limits: {max_tokens_total: 10000000, max_tool_calls: 50}";
+    Project::new().file("team.yaml", team(&agents, limits))
 }
 
 /// Runs the team in a terminal, and returns the server of a page for it.
@@ -61,7 +62,11 @@ fn runs_that_were_started_in_a_terminal_are_listed_and_read() {
     );
     let info = server.get("/api/info").json();
     assert_eq!(info["teams"][0]["id"], "team.yaml", "{info}");
-    assert_eq!(info["teams"][0]["agents"][1]["id"], "ben", "{info}");
+    let team = &info["teams"][0];
+    assert_eq!(team["agents"][1]["id"], "ben", "{info}");
+    assert_eq!(team["max_cost_usd"], Value::Null, "{info}");
+    assert_eq!(team["max_tokens_total"], 10_000_000, "{info}");
+    assert_eq!(team["max_tool_calls"], 50, "{info}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-// The list of runs is read again for the view of one run as rarely as possible.
+// The view of one run: its limits, and how rarely it reads the list of runs again.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -58,4 +58,29 @@ test('the list is read once when the run is read again, and not again once it ag
   }
   // The first draw knows only the old list.
   assert.ok(asked >= 1 && asked <= 2, `${asked}`);
+});
+
+/** The text that is drawn. */
+function text(drawn) {
+  if (Array.isArray(drawn)) return drawn.map(text).join('');
+  if (drawn?.strings) return drawn.strings.map((part, index) => part + text(drawn.values[index])).join('');
+  return ['string', 'number'].includes(typeof drawn) ? String(drawn) : '';
+}
+
+test('what a live run has used is shown against the limits of its team', async () => {
+  row = { ...row, live: true };
+  const team = (limits) => ({ agents: [{ id: 'ben' }, { id: 'ann' }], ...limits });
+  const usage = { input_tokens: 500, output_tokens: 250, cost_usd: 0.25, cost_is_complete: true };
+  const run = { task: 'go', agents: ['ann', 'ben'], phase: 'coordinating', usage, tool_calls: 3, warnings: [], more_warnings: 0, sandbox: [] };
+  const shown = (teams, isLive) => text(runView({
+    stream: { ...stream, run, isLive, state: 'live', reading: Symbol('limits'), sections: new Map() }, info: { teams },
+    route: { parts: ['runs', 'log_1', 'votes'], params: new URLSearchParams() },
+  }));
+  const limited = team({ max_cost_usd: '0.5', max_tokens_total: 900, max_tool_calls: 5 });
+  const drawn = shown([limited, { agents: [{ id: 'cam' }] }], true);
+  for (const part of ['500 in · 250 out, at most 900', '$0.25 of $0.5', '3 of 5 tool calls']) assert.ok(drawn.includes(part), `${part}: ${drawn}`);
+  // A run that has ended, or of which it is not known which team it has.
+  for (const other of [shown([limited], false), shown([limited, team({ max_tool_calls: 6 })], true), shown([team({})], true)]) {
+    assert.ok(other.includes('3 tool calls') && !other.includes('<meter'), other);
+  }
 });

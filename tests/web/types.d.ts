@@ -64,7 +64,7 @@ type BatchReply = {id: string, tasks: string, began: string, counts: Record<stri
   failures: {id: string, state: string, at: string, reason: string}[], rows: TagRow[], more_rows: number,
   cells: BatchCell[], matching: number};
 type Team = {id: string, name: string, agents: {id: string, model: string | null}[],
-  max_cost_usd?: string | null, stages?: string[] | null};
+  max_cost_usd?: string | null, max_tokens_total?: number | null, max_tool_calls?: number | null, stages?: string[] | null};
 type Info = {version: string, directory: string, read_only: boolean, teams: Team[],
   limits: Record<string, number>};
 

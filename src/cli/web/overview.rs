@@ -64,6 +64,8 @@ fn team_json(named: &NamedTeam) -> Value {
         "name": named.name,
         "agents": agents.collect::<Vec<_>>(),
         "max_cost_usd": config.limits.cost.map(|cost| cost.to_string()),
+        "max_tokens_total": config.limits.tokens,
+        "max_tool_calls": config.limits.tool_calls,
         "stages": stages.map(Iterator::collect::<Vec<_>>),
     })
 }

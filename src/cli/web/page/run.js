@@ -60,15 +60,33 @@ function phases(stream) {
     aria-current=${index === at ? 'step' : nothing}>${phase}</li>`)}</ol>`;
 }
 
-/** @param {Context} context */
-function costMeter({ stream, info }) {
-  const { usage } = /** @type {RunSection} */ (stream.run);
+/** The limits of a live run: those of the team that has its agents, unless several have them with other limits.
+ * @param {Context} context */
+function limitsOf({ stream, info }) {
+  if (!stream.isLive) return { cost: 0, tokens: 0, calls: 0 };
   const names = [...(stream.run?.agents ?? [])].sort().join(' ');
-  const team = info.teams.find((one) => one.agents.map(({ id }) => id).sort().join(' ') === names);
-  const most = Number(String(team?.max_cost_usd ?? '').replace('$', '')) || 0;
-  const text = money(usage.cost_usd, usage.cost_is_complete);
-  if (!most || !stream.isLive) return html`<span class="num" title="Cost">${text}</span>`;
-  return html`<span class="num">${text} of $${most}</span><meter min="0" max=${most} high=${most * 0.8} .value=${usage.cost_usd ?? 0} aria-label="Cost against the limit"></meter>`;
+  const teams = info.teams.filter((one) => one.agents.map(({ id }) => id).sort().join(' ') === names);
+  const all = teams.map((team) => ({
+    cost: Number(String(team.max_cost_usd ?? '').replace('$', '')) || 0, tokens: team.max_tokens_total ?? 0, calls: team.max_tool_calls ?? 0,
+  }));
+  const isOne = new Set(all.map((limits) => JSON.stringify(limits))).size === 1;
+  return isOne ? all[0] : { cost: 0, tokens: 0, calls: 0 };
+}
+
+/** What is used, and how much of its limit, if there is one. @param {string} name @param {string} text
+ * @param {number} used @param {number} most the limit; 0 if there is none */
+const usageMeter = (name, text, used, most) => html`<span class="num" title=${name}>${text}</span>${most
+  ? html`<meter min="0" max=${most} high=${most * 0.8} .value=${used} aria-label="${name} against the limit"></meter>` : nothing}`;
+
+/** The usage of a run. @param {Context} context */
+function usageMeters(context) {
+  const { usage, tool_calls: calls } = /** @type {RunSection} */ (context.stream.run);
+  const most = limitsOf(context);
+  const { input_tokens: input, output_tokens: output } = usage;
+  const used = { tokens: `${tokens(input)} in · ${tokens(output)} out`, cost: money(usage.cost_usd, usage.cost_is_complete) };
+  return html`${usageMeter('Tokens', most.tokens ? `${used.tokens}, at most ${tokens(most.tokens)}` : used.tokens, input + output, most.tokens)}
+    ${usageMeter('Cost', most.cost ? `${used.cost} of $${most.cost}` : used.cost, usage.cost_usd ?? 0, most.cost)}
+    ${isPipeline(context.stream.id) ? nothing : usageMeter('Tool calls', most.calls ? `${calls} of ${counted(most.calls, 'tool call')}` : counted(calls, 'tool call'), calls, most.calls)}`;
 }
 
 /** @param {RunStream} stream */
@@ -101,8 +119,7 @@ function header(context, row) {
         ? html`<button class="button small primary" id="resume" @click=${() => resumeRun(stream.id, () => stream.restart())}>Continue</button>` : nothing}
       ${row?.session && !stream.isLive && !info.read_only ? html`<a class="button small" href=${hrefTo(['new'], { continue: row.session })}>Next turn</a>` : nothing}</div>
     <div class="row wrap meta">${phases(stream)}<span class="num" title="Elapsed">${clock(stream.now)}</span>
-      <span class="num" title="Tokens">${tokens(run.usage.input_tokens)} in · ${tokens(run.usage.output_tokens)} out</span>${costMeter(context)}
-      ${isPipeline(stream.id) ? nothing : html`<span class="num muted">${counted(run.tool_calls, 'tool call')}</span>`}
+      ${usageMeters(context)}
       ${batchOf(stream.id) ? html`<a href=${hrefTo(['batches', /** @type {string} */ (batchOf(stream.id))])}>cell of a batch</a>` : nothing}
       ${row?.pipeline ? html`<a href=${runHref(row.pipeline)}>stage of a pipeline</a>` : nothing}
       ${isLong ? html`<details class="note-box"><summary>whole task</summary><p class="plain" tabindex="0">${run.task}</p></details>` : nothing}
