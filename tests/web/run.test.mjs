@@ -16,11 +16,12 @@ globalThis.document = { visibilityState: 'visible', addEventListener() {}, creat
 const { runView } = await import('../../src/cli/web/page/run.js');
 
 let asked = 0;
-/** The only run in the list. */
+/** The run in the list, and others. */
+const others = [];
 let row = { id: 'log_1', session: null, live: false, state: 'running', resumable: false };
 globalThis.fetch = async () => {
   asked += 1;
-  return Response.json({ runs: [row] });
+  return Response.json({ runs: [row, ...others] });
 };
 const settled = () => new Promise((done) => setImmediate(done));
 const stream = { id: 'log_1', reading: Symbol('first'), state: 'ended', questions: [], approvals: [], agents: [], isLive: false, now: 0,
@@ -83,4 +84,18 @@ test('what a live run has used is shown against the limits of its team', async (
   for (const other of [shown([limited], false), shown([limited, team({ max_tool_calls: 6 })], true), shown([team({})], true)]) {
     assert.ok(other.includes('3 tool calls') && !other.includes('<meter'), other);
   }
+});
+
+test('a turn leads to the others of its session', async () => {
+  row = { ...row, session: 'session_1' };
+  const link = async (session) => {
+    others.splice(0, others.length, { ...row, id: 'log_2', session });
+    // Another reading: the list is read again.
+    Object.assign(stream, { run: undefined, reading: Symbol(session) });
+    await draw();
+    const run = { task: 'go', agents: [], phase: 'ended', usage: {}, tool_calls: 0, warnings: [], more_warnings: 0, sandbox: [] };
+    return text(runView({ stream: { ...stream, run, sections: new Map() }, info: { teams: [] }, route: { parts: ['runs', 'log_1', 'votes'], params: new URLSearchParams() } }));
+  };
+  assert.match(await link('session_1'), /one of 2 turns of a session/);
+  assert.doesNotMatch(await link('session_2'), /turns of a session/);
 });

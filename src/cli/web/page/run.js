@@ -12,7 +12,7 @@ import { clock, counted, money, tokens } from './format.js';
 import { moveFocus, onKey } from './keys.js';
 import { load, refresh } from './redraw.js';
 import { batchOf, go, hrefTo, isPipeline, runHref } from './router.js';
-import { FINISHED, resumeFailure, resumeRun } from './runs.js';
+import { FINISHED, filterRuns, resumeFailure, resumeRun } from './runs.js';
 import { steeringLine } from './steering.js';
 
 /** @typedef {{stream: RunStream, info: Info, route: Route}} Context */
@@ -106,6 +106,15 @@ function notes(stream) {
       ${note.leaves_open.length ? html`<ul>${note.leaves_open.map((gap) => html`<li>does not protect ${gap}</li>`)}</ul>` : nothing}`)}</details>` : nothing}`;
 }
 
+/** The way to the other runs of the session, if there are any. @param {RunRow | undefined} row */
+function sessionLink(row) {
+  const session = row?.session;
+  /** @type {RunRow[]} */
+  const runs = load('runs', askRuns).value?.runs ?? [];
+  const count = session ? runs.filter((run) => run.session === session).length : 0;
+  return session && count > 1 ? html`<a href="#/" @click=${() => filterRuns(session)}>one of ${count} turns of a session</a>` : nothing;
+}
+
 /** @param {Context} context @param {RunRow | undefined} row */
 function header(context, row) {
   const { stream, info } = context;
@@ -121,7 +130,7 @@ function header(context, row) {
     <div class="row wrap meta">${phases(stream)}<span class="num" title="Elapsed">${clock(stream.now)}</span>
       ${usageMeters(context)}
       ${batchOf(stream.id) ? html`<a href=${hrefTo(['batches', /** @type {string} */ (batchOf(stream.id))])}>cell of a batch</a>` : nothing}
-      ${row?.pipeline ? html`<a href=${runHref(row.pipeline)}>stage of a pipeline</a>` : nothing}
+      ${row?.pipeline ? html`<a href=${runHref(row.pipeline)}>stage of a pipeline</a>` : sessionLink(row)}
       ${isLong ? html`<details class="note-box"><summary>whole task</summary><p class="plain" tabindex="0">${run.task}</p></details>` : nothing}
       ${run.attempt > 1 ? html`<span class="chip">attempt ${run.attempt}</span>` : nothing}${notes(stream)}</div>
     ${isPipeline(stream.id) && row?.resumable && run.status === 'limit' && !stream.isLive && !info.read_only ? lazily('pipeline', () => import('./pipeline.js'), (module) => module.limitForm(stream)) : nothing}

@@ -66,11 +66,17 @@ export async function resumeRun(id, resumed, limits = {}) {
 /** Why a run could not be resumed; of any run without an id. @param {string} [id] */
 export const resumeFailure = (id) => (refusal && (!id || refusal.id === id) ? failure(refusal.error) : nothing);
 
+/** Filters the list by this text. @param {string} text */
+export function filterRuns(text) {
+  filter = text;
+  redraw();
+}
+
 /** @param {RunRow} run @param {string} wanted */
 function matches(run, wanted) {
   // The stages of a pipeline are in its own row, unless they are looked for.
   if (!wanted && run.pipeline) return false;
-  const text = [run.task, run.id, run.pipeline, run.state, run.outcome, ...run.agents].join(' ').toLowerCase();
+  const text = [run.task, run.id, run.session, run.pipeline, run.state, run.outcome, ...run.agents].join(' ').toLowerCase();
   return wanted.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
@@ -119,13 +125,9 @@ export function runsView({ info }) {
   onKey('j', 'next run', () => moveFocus('.run-link', 1));
   onKey('k', 'previous run', () => moveFocus('.run-link', -1));
   if (!info.read_only) onKey('c', 'start a run', () => go('#/new'));
-  const typed = (/** @type {Event} */ event) => {
-    filter = valueOf(event);
-    redraw();
-  };
   return html`<div class="page"><div class="bar"><h1 tabindex="-1">Runs</h1>
       <input id="runs-filter" class="input grow" type="search" placeholder="Filter by task, agent or state"
-        aria-label="Filter runs" .value=${filter} @input=${typed} @keydown=${leaveOnEscape}>
+        aria-label="Filter runs" .value=${filter} @input=${(/** @type {Event} */ event) => filterRuns(valueOf(event))} @keydown=${leaveOnEscape}>
       ${info.read_only ? nothing : html`<a class="button primary" href="#/new">New run</a>`}</div>
     ${resumeFailure()}${whenLoaded(load(KEY, ask), 'runs', ({ runs }) => table(runs, info), () => forget(KEY))}</div>`;
 }
