@@ -90,8 +90,9 @@ test('a turn leads to the others of its session', async () => {
   row = { ...row, session: 'session_1' };
   const link = async (session) => {
     others.splice(0, others.length, { ...row, id: 'log_2', session });
-    // Another reading: the list is read again.
-    Object.assign(stream, { run: undefined, reading: Symbol(session) });
+    await draw();
+    // When the run is resumed, the list is read again.
+    stream.reading = Symbol(session);
     await draw();
     const run = { task: 'go', agents: [], phase: 'ended', usage: {}, tool_calls: 0, warnings: [], more_warnings: 0, sandbox: [] };
     return text(runView({ stream: { ...stream, run, sections: new Map() }, info: { teams: [] }, route: { parts: ['runs', 'log_1', 'votes'], params: new URLSearchParams() } }));

@@ -22,6 +22,7 @@ class LogWindow {
   /** @param {RunStream} stream */
   constructor(stream) {
     this.stream = stream;
+    this.reading = stream.reading;
     /** @type {LogEvent[]} */
     this.events = [];
     /** @type {number | null} The number of the event before the window. */
@@ -107,9 +108,9 @@ class LogWindow {
 /** @type {LogWindow | null} */
 let kept = null;
 
-/** @param {RunStream} stream */
+/** The window of the log in view. Lines that are known may be replaced when the run is resumed. @param {RunStream} stream */
 function windowOf(stream) {
-  if (kept?.stream !== stream) kept = new LogWindow(stream);
+  if (kept?.stream !== stream || kept.reading !== stream.reading) kept = new LogWindow(stream);
   kept.follow();
   return kept;
 }

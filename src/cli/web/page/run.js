@@ -10,7 +10,7 @@ import { commentBar } from './comments.js';
 import { empty, failure, icon, loading, state, whenLoaded } from './elements.js';
 import { clock, counted, money, tokens } from './format.js';
 import { moveFocus, onKey } from './keys.js';
-import { load, refresh } from './redraw.js';
+import { forget, load, refresh } from './redraw.js';
 import { batchOf, go, hrefTo, isPipeline, runHref } from './router.js';
 import { FINISHED, filterRuns, resumeFailure, resumeRun } from './runs.js';
 import { steeringLine } from './steering.js';
@@ -190,15 +190,17 @@ let missed = '';
 const OUTDATED_MS = 300;
 const OUTDATED_MS_MAX = 5000;
 /** What was read of the run in view, and the wait before the list is read again. */
-const outdated = { run: '', reading: /** @type {symbol | null} */ (null), wait: OUTDATED_MS, timer: 0 };
+const outdated = { stream: /** @type {RunStream | null} */ (null), reading: /** @type {symbol | null} */ (null), wait: OUTDATED_MS, timer: 0 };
 
-/** Begins to wait anew when another run is in view, or this one is read again as it was resumed.
- * Returns whether it was. @param {RunStream} stream */
-function noteReading({ id, reading }) {
+/** Begins to wait anew when another run is in view, or this one is read again as it was resumed: then what was
+ * loaded of it is too. Returns whether it was. @param {RunStream} stream */
+function noteReading(stream) {
+  const { id, reading } = stream;
   if (outdated.reading === reading) return false;
-  const isResumed = outdated.run === id;
+  const isResumed = outdated.stream === stream;
   clearTimeout(outdated.timer);
-  Object.assign(outdated, { run: id, reading, wait: OUTDATED_MS, timer: 0 });
+  Object.assign(outdated, { stream, reading, wait: OUTDATED_MS, timer: 0 });
+  if (isResumed) for (const what of ['answer', 'diff', 'delivery']) forget(`${what} ${id} `);
   return isResumed;
 }
 

@@ -1,0 +1,39 @@
+// The log of a run that is resumed: lines that were known may be replaced.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+
+globalThis.window = globalThis;
+globalThis.BroadcastChannel = class { addEventListener() {} postMessage() {} };
+globalThis.HTMLElement = class {};
+globalThis.sessionStorage = { getItem: () => null };
+globalThis.requestAnimationFrame = () => {};
+globalThis.document = { visibilityState: 'visible', createTreeWalker() {}, querySelector: () => null };
+const { logView } = await import('../../src/cli/web/page/log.js');
+
+function text(drawn) {
+  if (Array.isArray(drawn)) return drawn.map(text).join('');
+  if (drawn?.strings) return drawn.strings.map((part, index) => part + text(drawn.values[index])).join('');
+  return ['string', 'number'].includes(typeof drawn) ? String(drawn) : '';
+}
+
+test('the log of a run that is resumed is read again', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  let events = ['run_started', 'coordination_stopped'];
+  globalThis.fetch = async (address) => {
+    const after = Number(new URL(address, 'http://localhost').searchParams.get('after') ?? 0);
+    return Response.json({ events: events.slice(after).map((type) => ({ type, time: '2026-11-02T14:03:22Z' })), has_more: false });
+  };
+  const stream = { id: 'log_1', lastId: '2', reading: Symbol('first') };
+  const shown = async () => {
+    logView(stream);
+    for (let turn = 0; turn < 5; turn += 1) await new Promise((done) => setImmediate(done));
+    return text(logView(stream));
+  };
+  assert.match(await shown(), /coordination stopped/);
+  events = ['run_started', 'answered'];
+  stream.reading = Symbol('resumed');
+  const again = await shown();
+  assert.match(again, /answered/);
+  assert.doesNotMatch(again, /coordination stopped/);
+});
