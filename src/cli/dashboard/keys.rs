@@ -103,7 +103,7 @@ impl KeyTarget<'_> {
             (Some(line), _) => line.text.paste(pasted, COMPOSED_BYTES_MAX),
             (None, Some(search)) => paste_in_search(&mut search.text, pasted),
             (None, None) => {
-                state.note = Some(PASTE_WITHOUT_LINE).filter(|_| !self.is_record);
+                state.note = (!self.is_record).then_some(PASTE_WITHOUT_LINE);
                 return;
             }
         };
@@ -360,7 +360,8 @@ enum TypedLineState {
     Cancelled,
 }
 
-/// Pastes a text into the line of a search, which has no line breaks. Returns whether it was short enough.
+/// Pastes a text into the line of a search, which has no line breaks. Returns whether it was short
+/// enough.
 fn paste_in_search(line: &mut TypedText, pasted: &str) -> bool {
     if pasted.len() > SEARCH_BYTES_MAX {
         return false;
