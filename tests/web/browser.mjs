@@ -11,6 +11,8 @@ const here = dirname(fileURLToPath(import.meta.url));
 const axe = readFileSync(join(here, 'node_modules/axe-core/axe.min.js'), 'utf8');
 /** Time for what a run does, in milliseconds: on a busy machine, steps that take a second may take a minute. */
 export const RUN_MS = 180_000;
+/** Time after which the question whether a run is really cancelled has gone, in milliseconds. */
+const CONFIRM_MS = 6000;
 /** Lets a case cut the streams of a page, as a network does: `cutStreams()`. */
 function makeStreamsBreakable() {
   const { fetch } = window;
@@ -140,18 +142,34 @@ export class PageTester {
     await page.getByRole('alertdialog').getByRole('button', { name: 'Allow once' }).click();
   }
 
+  /** Cancels the run in view in two steps. The second question goes after a while: on a busy machine, it may
+   * have gone before it is answered. */
+  async cancel(page = this.page) {
+    const confirm = page.getByRole('button', { name: 'Really cancel?' });
+    for (let attempt = 0; ; attempt += 1) {
+      // The second click of a double click answers no question.
+      await page.getByRole('button', { name: 'Cancel', exact: true }).dblclick();
+      try {
+        return await confirm.click({ timeout: CONFIRM_MS });
+      } catch (error) {
+        if (attempt === 9) throw error;
+      }
+    }
+  }
+
   /** Waits until what the view shows has been loaded. */
   async settled(page = this.page) {
     await page.waitForFunction(() => !document.querySelector('.loading'));
     await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   }
 
-  /** Finds what axe-core objects to in the view. */
-  async axe(name, page = this.page) {
+  /** Finds what axe-core objects to in the view, by all rules or by those that are named. */
+  async axe(name, page = this.page, rules = null) {
     // The policy of the page forbids scripts from elsewhere; the protocol of the browser does not ask it.
     if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe);
-    const violations = await page.evaluate(async () => (await window.axe.run(document, { resultTypes: ['violations'] })).violations
-      .map(({ id, impact, nodes }) => ({ id, impact, nodes: nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.failureSummary}`) })));
+    const options = { resultTypes: ['violations'], ...(rules && { runOnly: rules }) };
+    const violations = await page.evaluate(async (options) => (await window.axe.run(document, options)).violations
+      .map(({ id, impact, nodes }) => ({ id, impact, nodes: nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.failureSummary}`) })), options);
     assert.deepEqual(violations, [], `axe in ${name}`);
   }
 

@@ -3,7 +3,7 @@
 
 use std::error::Error as StdError;
 use std::io;
-use std::iter::successors;
+use std::iter::from_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,9 +87,14 @@ where
 
 /// Returns the reason if `error` is about a reply that was too large.
 pub(super) fn reply_size_error(error: &EngineError) -> Option<EngineReplyTooLargeError> {
-    let first: &(dyn StdError + 'static) = error;
-    successors(Some(first), |error| error.source()).find_map(|error| {
-        let inner = error.downcast_ref::<io::Error>()?.get_ref()?;
+    let mut next: Option<&(dyn StdError + 'static)> = Some(error);
+    let mut causes = from_fn(|| {
+        let cause = next?;
+        next = cause.source();
+        Some(cause)
+    });
+    causes.find_map(|cause| {
+        let inner = cause.downcast_ref::<io::Error>()?.get_ref()?;
         inner.downcast_ref::<EngineReplyTooLargeError>().copied()
     })
 }

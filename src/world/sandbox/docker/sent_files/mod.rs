@@ -608,12 +608,12 @@ fn remarks(refused: &[(AbsPath, String)], unnamed: usize) -> Vec<String> {
     let more = refused.len().saturating_sub(named.len());
     let more = more.saturating_add(unnamed);
     let named = join_with_commas(&named);
-    let names = match (named.is_empty(), more) {
+    let paths = match (named.is_empty(), more) {
         (false, 0) => named,
         (false, more) => format!("{named} and {more} more"),
         (true, more) => format!("{more} more pipes, sockets or devices"),
     };
-    vec![format!("not fetched from the container's machine: {names}")]
+    vec![format!("not fetched from the container's machine: {paths}")]
 }
 
 /// What must be removed and sent.
