@@ -5,45 +5,41 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use secrecy::SecretString;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+pub use crate::config::agent::{AgentConfig, DebugDelay, ToolFilter};
+pub use crate::config::backend::{
+    BackendConfig, KeyHosts, MediaModels, ReplyTimeouts, ScriptSource,
+};
 use crate::config::checks::ChecksConfig;
-use crate::config::code_mode::CodeModeConfig;
 use crate::config::command_line::CommandLineConfig;
+pub use crate::config::context_path::ContextPath;
 use crate::config::diagnostic::{ConfigSource, Diagnostic};
 use crate::config::engine_host::SshEngineHost;
-use crate::config::external_agents::ExternalAgentConfig;
 use crate::config::found_config::RestrictedUse;
+pub use crate::config::orchestrator::{
+    CoordinationMode, NoveltyRequirement, OrchestratorConfig, PlanningMode, SubagentsConfig,
+    TaskPlanning, TimeoutConfig, VotingChecklist, VotingSensitivity,
+};
 use crate::config::permissions::PermissionsConfig;
-use crate::config::preparation::PreparationConfig;
 use crate::config::rates::RateLimit;
 use crate::config::retention::RetentionConfig;
-use crate::config::round_guidance::RoundGuidance;
-use crate::config::servers::ServerConfig;
-use crate::config::skills::SkillsConfig;
-use crate::config::storage_path::StoragePath;
-use crate::config::vendors::{ImageInput, ReasoningEcho, Vendor};
 use crate::config::workflow::WorkflowConfig;
 use crate::dotenv::ConfigVariables;
-use crate::hooks::HookList;
-use crate::id::AgentId;
-use crate::path::{AbsPath, RelPath};
+use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::FolderGuard;
-use crate::permissions::history::ReadBeforeDelete;
-use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::spending::limits::BudgetLimits;
 use crate::spending::models::KnownModel;
-use crate::tools::media::MediaKind;
-use crate::tools::spec::ToolSpec;
-use crate::tools::tool_selection::names_tool;
 
+mod agent;
+mod backend;
 pub mod check;
 pub mod checks;
 pub mod command_line;
 pub mod code_mode;
+mod context_path;
 pub mod diagnostic;
 pub mod docker;
 pub mod draft;
@@ -57,6 +53,7 @@ pub mod external_agents;
 pub mod keys;
 pub mod lookup;
 pub mod yaml;
+mod orchestrator;
 pub mod permissions;
 pub mod storage_path;
 pub mod rates;
@@ -360,441 +357,5 @@ impl Config {
         let images = commands.filter_map(|commands| commands.mode.image());
         let images: BTreeSet<&str> = images.collect();
         images.into_iter().collect()
-    }
-}
-
-/// An agent.
-#[derive(Clone, Debug)]
-pub struct AgentConfig {
-    /// Its name in logs and directories.
-    pub id: AgentId,
-    /// The user's instructions for this agent, in addition to the task.
-    pub system_message: Option<String>,
-    /// Its model.
-    pub backend: BackendConfig,
-    /// Its workspace (relative paths start at `.massgen/workspaces`); `None` leaves it without file
-    /// tools.
-    pub cwd: Option<StoragePath>,
-    /// Paths that are opened to this agent only.
-    pub context_paths: Vec<ContextPath>,
-    /// Image files that are part of its first message; it may read them.
-    pub uploaded_images: Vec<AbsPath>,
-    /// Whether it is restricted to listed directories.
-    pub folder_guard: FolderGuard,
-    /// Whether it must read a file before deleting or overwriting it.
-    pub read_before_delete: ReadBeforeDelete,
-    /// The tools that it is offered.
-    pub tools: ToolFilter,
-    /// How its commands are run; `None` if it may run none.
-    pub commands: Option<CommandLineConfig>,
-    /// How its programs are run; if set, the agent makes all its calls through programs.
-    pub programs: Option<CodeModeConfig>,
-    /// Its pause for a test, if it makes one.
-    pub debug_delay: Option<DebugDelay>,
-    /// Whether it is asked to make one file of those that all agents left, as the final agent.
-    pub merges_files: bool,
-    /// The hosts whose pages it may read with `fetch_url`.
-    pub pages: NetworkPolicy,
-    /// The servers with tools that it may use.
-    pub servers: Vec<Arc<ServerConfig>>,
-    /// The file to which its model's replies are recorded.
-    pub record: Option<AbsPath>,
-    /// Its limits, within those of the run.
-    pub limits: BudgetLimits,
-    /// The permission rules for it, including those for every agent.
-    pub permissions: PermissionsConfig,
-    /// The hooks for it, including those for every agent.
-    pub hooks: HookList,
-    /// The maximum number of requests to its model in one round or presentation, which stops an
-    /// endless loop.
-    pub steps_per_round_max: u32,
-}
-
-/// The default maximum of requests in one round or presentation.
-const STEPS_PER_ROUND_DEFAULT: u32 = 200;
-
-/// The tools that an agent is offered, by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToolFilter {
-    /// If set, only these tools (`allowed_tools`).
-    pub allowed: Option<Vec<String>>,
-    /// Tools that are excluded (`exclude_tools`, `disallowed_tools`).
-    pub excluded: Vec<String>,
-}
-
-impl ToolFilter {
-    /// Returns whether the lists leave `tool` open.
-    pub fn keeps(&self, tool: &ToolSpec) -> bool {
-        let listed = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
-        self.allowed.as_deref().is_none_or(listed) && !listed(&self.excluded)
-    }
-}
-
-/// The model of an agent, and how it is reached.
-#[derive(Clone, Debug)]
-pub struct BackendConfig {
-    /// The row of the vendor table that `type` names.
-    pub vendor: &'static Vendor,
-    /// The model's name at the vendor.
-    pub model: String,
-    /// The endpoint; the vendor's own unless the YAML or the environment names another.
-    pub base_url: Option<String>,
-    /// The key from the YAML; `None` uses the vendor's environment variables.
-    pub api_key: Option<SecretString>,
-    /// The hosts that the user's keys are sent to.
-    pub key_hosts: KeyHosts,
-    /// Keys for the model's API, sent in every request unchanged.
-    pub parameters: Map<String, Value>,
-    /// The replies of a `scripted` backend.
-    pub script: Option<ScriptSource>,
-    /// The external agent that replaces a model, if the type is one.
-    pub external_agent: Option<Arc<ExternalAgentConfig>>,
-    /// The models of the same vendor that make media for the agent.
-    pub media: MediaModels,
-    /// Whether the model accepts images.
-    pub image_input: ImageInput,
-    /// Whether a Chat Completions model gets its reasoning back; `None` leaves that to what is
-    /// known of host and model.
-    pub reasoning_echo: Option<ReasoningEcho>,
-    /// The timeouts of a reply.
-    pub timeouts: ReplyTimeouts,
-    /// The model of the agent's subagents, if it is not the agent's.
-    pub subagent: Option<Box<BackendConfig>>,
-    /// The models that are used when this one fails, in this order; they have no fallback of their
-    /// own.
-    pub fallback: Vec<BackendConfig>,
-}
-
-impl BackendConfig {
-    /// Returns this model, followed by its fallback models.
-    pub fn with_fallbacks(&self) -> impl Iterator<Item = &BackendConfig> {
-        std::iter::once(self).chain(&self.fallback)
-    }
-
-    /// Returns all models that are asked for the agent: these, and that of its subagents.
-    pub fn with_subagent(&self) -> impl Iterator<Item = &BackendConfig> {
-        self.with_fallbacks().chain(self.subagent.as_deref())
-    }
-}
-
-/// A pause of an agent, for tests.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DebugDelay {
-    /// The number of calls after which it pauses.
-    pub calls: u32,
-    /// How long it pauses, in seconds.
-    pub seconds: f64,
-}
-
-/// The models of a vendor that make media, as far as the agent may have it made.
-#[derive(Clone, Debug, Default)]
-pub struct MediaModels {
-    /// The vendor; `None` is the agent's own, at the agent's endpoint.
-    pub vendor: Option<&'static Vendor>,
-    /// The one for images.
-    pub image: Option<String>,
-    /// The one for speech.
-    pub audio: Option<String>,
-}
-
-impl MediaModels {
-    /// Returns the kinds of media that can be made.
-    pub fn kinds(&self) -> Vec<MediaKind> {
-        let is_made = |kind: &MediaKind| match kind {
-            MediaKind::Image => self.image.is_some(),
-            MediaKind::Audio => self.audio.is_some(),
-        };
-        MediaKind::ALL.into_iter().filter(is_made).collect()
-    }
-}
-
-/// The hosts that the keys in the user's environment are sent to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeyHosts {
-    /// Those that the config names: the config is the user's own, or the user named it.
-    #[default]
-    Configured,
-    /// Only the vendors' own.
-    OfVendors,
-}
-
-/// The timeouts of a model's reply, in whole seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReplyTimeouts {
-    /// Until the first byte.
-    pub first_byte_seconds: u64,
-    /// Between two bytes after that.
-    pub idle_seconds: u64,
-    /// Until it is complete.
-    pub total_seconds: u64,
-}
-
-/// The default silence timeout, in seconds. Vendors are silent for up to four minutes while a model
-/// reasons or writes a long call, and local servers while they load a model.
-const SILENCE_SECONDS_DEFAULT: u64 = 300;
-/// The default timeout of a complete reply, in seconds.
-const REPLY_SECONDS_DEFAULT: u64 = 3_600;
-
-impl Default for ReplyTimeouts {
-    fn default() -> Self {
-        Self {
-            first_byte_seconds: SILENCE_SECONDS_DEFAULT,
-            idle_seconds: SILENCE_SECONDS_DEFAULT,
-            total_seconds: REPLY_SECONDS_DEFAULT,
-        }
-    }
-}
-
-/// The source of a scripted backend's replies.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ScriptSource {
-    /// In the config itself, under `replies`.
-    Inline(Value),
-    /// In a separate YAML file.
-    File(AbsPath),
-}
-
-/// A path of the user that agents are given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ContextPath {
-    /// The path.
-    pub path: AbsPath,
-    /// The permission of the final agent; every agent may read during coordination.
-    pub permission: Permission,
-    /// Paths inside that stay read-only.
-    pub protected: Vec<RelPath>,
-    /// Paths inside that cannot be read either.
-    pub hidden: Vec<RelPath>,
-    /// Names that are removed from the protected ones here.
-    pub unprotected: Vec<String>,
-}
-
-impl ContextPath {
-    /// Creates a read-only context path.
-    pub fn read_only(path: AbsPath) -> Self {
-        Self {
-            path,
-            permission: Permission::Read,
-            protected: Vec::new(),
-            hidden: Vec::new(),
-            unprotected: Vec::new(),
-        }
-    }
-}
-
-/// The rules of coordination and delivery.
-#[derive(Clone, Debug)]
-pub struct OrchestratorConfig {
-    /// Paths that are opened to every agent.
-    pub context_paths: Vec<ContextPath>,
-    /// The directory of the latest snapshot of each agent.
-    pub snapshot_storage: StoragePath,
-    /// The directory in which agents see each other's snapshots.
-    pub agent_temporary_workspace: StoragePath,
-    /// The directory of sessions.
-    pub session_storage: StoragePath,
-    /// How critical voters are asked to be.
-    pub voting_sensitivity: VotingSensitivity,
-    /// The criteria by which voters score answers, if they do.
-    pub checklist: Option<VotingChecklist>,
-    /// The maximum number of answers per agent.
-    pub max_new_answers_per_agent: Option<u32>,
-    /// The maximum number of answers of all agents together.
-    pub max_new_answers_global: Option<u32>,
-    /// What the final agent evaluates after the first attempt instead of its answer.
-    pub debug_final_answer: Option<String>,
-    /// The share of a model's context from which a conversation is compacted.
-    pub compaction_threshold: Option<f64>,
-    /// The share of a conversation's steps, the newest, that a compaction leaves as they are.
-    pub compression_target_ratio: Option<f64>,
-    /// How different a new answer must be from all others.
-    pub answer_novelty: NoveltyRequirement,
-    /// Whether the first answer wins without a vote.
-    pub coordination: CoordinationMode,
-    /// Whether agents only plan until the final phase, and the instruction for it.
-    pub planning: PlanningMode,
-    /// Whether agents keep plans of their tasks.
-    pub task_planning: TaskPlanning,
-    /// The maximum number of restarts of the whole coordination after the final answer was judged.
-    pub max_orchestration_restarts: u32,
-    /// Whether agents are given the instructions that opened directories keep for them.
-    pub reads_project_instructions: bool,
-    /// Where skills are looked for.
-    pub skills: SkillsConfig,
-    /// Whether agents keep notes for later sessions.
-    pub keeps_memory: bool,
-    /// The subagents of each agent; `None` if it may have none.
-    pub subagents: Option<SubagentsConfig>,
-    /// How they are asked to work within a round.
-    pub rounds: RoundGuidance,
-    /// What a model writes before the first round.
-    pub preparation: PreparationConfig,
-}
-
-/// The subagents of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SubagentsConfig {
-    /// How long one may work, in seconds.
-    pub timeout_seconds: u64,
-    /// How many work at the same time.
-    pub concurrent_max: usize,
-}
-
-impl Default for SubagentsConfig {
-    fn default() -> Self {
-        Self {
-            timeout_seconds: 300,
-            concurrent_max: 3,
-        }
-    }
-}
-
-/// How critical voters are asked to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum VotingSensitivity {
-    /// Any answer that does the job is good enough.
-    #[default]
-    Lenient,
-    /// The answer has to be complete and correct.
-    Balanced,
-    /// The answer has to be as good as the voter could make it.
-    Strict,
-}
-
-/// The criteria by which voters score answers: a vote counts only if its scores are high enough.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VotingChecklist {
-    /// The criteria, for agents; at least one.
-    pub criteria: Vec<String>,
-    /// `voting_threshold`: from 0, which asks for the highest scores, to 10.
-    pub threshold: u8,
-}
-
-/// How different a new answer must be from each existing one, measured as word overlap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NoveltyRequirement {
-    /// Only an exact repetition is refused.
-    #[default]
-    Lenient,
-    /// An overlap above 0.70 is refused.
-    Balanced,
-    /// An overlap above 0.50 is refused.
-    Strict,
-}
-
-/// Whether agents vote.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CoordinationMode {
-    /// Agents answer, see each other's answers and vote.
-    #[default]
-    Vote,
-    /// The first agent presents immediately (`skip_coordination_rounds`).
-    Skip,
-}
-
-/// Whether agents only plan until the final phase.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum PlanningMode {
-    /// Agents do the work while coordinating.
-    #[default]
-    Off,
-    /// Agents describe the work; the instruction is the config's, or massgen's default.
-    On {
-        /// `planning_mode_instruction`.
-        instruction: Option<String>,
-    },
-}
-
-/// Whether agents keep plans of their tasks, with a tool for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TaskPlanning {
-    /// They plan in their text.
-    #[default]
-    Off,
-    /// Each has a plan (`enable_agent_task_planning`).
-    On {
-        /// The maximum number of entries of a plan (`max_tasks_per_plan`).
-        entries_max: usize,
-        /// Whether it is written to the agent's workspace (`task_planning_filesystem_mode`).
-        writes_file: bool,
-    },
-}
-
-impl TaskPlanning {
-    /// Returns the maximum number of entries of a plan; `None` without plans.
-    pub fn entries_max(self) -> Option<usize> {
-        match self {
-            TaskPlanning::Off => None,
-            TaskPlanning::On { entries_max, .. } => Some(entries_max),
-        }
-    }
-
-    /// Returns whether plans are written to workspaces.
-    pub fn writes_file(self) -> bool {
-        matches!(
-            self,
-            TaskPlanning::On {
-                writes_file: true,
-                ..
-            }
-        )
-    }
-}
-
-/// Timeouts, in whole seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimeoutConfig {
-    /// The whole coordination.
-    pub orchestrator_seconds: u64,
-    /// An agent's first round, after which it is told to finish.
-    pub initial_round_seconds: Option<u64>,
-    /// Every later round, after which the agent is told to finish.
-    pub subsequent_round_seconds: Option<u64>,
-    /// The grace period after that in which the agent may still use tools.
-    pub round_grace_seconds: u64,
-}
-
-/// The default timeout of the whole coordination, in seconds: the same as MassGen's.
-const ORCHESTRATOR_SECONDS_DEFAULT: u64 = 1_800;
-/// The default grace period after a round, in seconds: the same as MassGen's.
-const ROUND_GRACE_SECONDS_DEFAULT: u64 = 120;
-
-impl Default for OrchestratorConfig {
-    fn default() -> Self {
-        Self {
-            context_paths: Vec::new(),
-            snapshot_storage: StoragePath::relocated(storage_path::SNAPSHOTS),
-            agent_temporary_workspace: StoragePath::relocated(storage_path::TEMP_WORKSPACES),
-            session_storage: StoragePath::relocated(storage_path::SESSIONS),
-            voting_sensitivity: VotingSensitivity::default(),
-            checklist: None,
-            max_new_answers_per_agent: None,
-            max_new_answers_global: None,
-            debug_final_answer: None,
-            compaction_threshold: None,
-            compression_target_ratio: None,
-            answer_novelty: NoveltyRequirement::default(),
-            coordination: CoordinationMode::default(),
-            planning: PlanningMode::default(),
-            task_planning: TaskPlanning::default(),
-            max_orchestration_restarts: 0,
-            reads_project_instructions: true,
-            skills: SkillsConfig::default(),
-            keeps_memory: false,
-            subagents: None,
-            rounds: RoundGuidance::default(),
-            preparation: PreparationConfig::default(),
-        }
-    }
-}
-
-impl Default for TimeoutConfig {
-    fn default() -> Self {
-        Self {
-            orchestrator_seconds: ORCHESTRATOR_SECONDS_DEFAULT,
-            initial_round_seconds: None,
-            subsequent_round_seconds: None,
-            round_grace_seconds: ROUND_GRACE_SECONDS_DEFAULT,
-        }
     }
 }

@@ -3,6 +3,7 @@
 
 use serde_json::Map;
 
+use crate::config::agent::STEPS_PER_ROUND_DEFAULT;
 use crate::config::checks::ChecksConfig;
 use crate::config::command_line::CommandLineConfig;
 use crate::config::diagnostic::quote;
@@ -13,7 +14,7 @@ use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{self, VENDORS, Vendor, VendorConnection};
 use crate::config::{
     AgentConfig, BackendConfig, Config, DashboardMode, DeliveryMode, KeyHosts, MediaModels,
-    OrchestratorConfig, ReplyTimeouts, STEPS_PER_ROUND_DEFAULT, TimeoutConfig, ToolFilter,
+    OrchestratorConfig, ReplyTimeouts, TimeoutConfig, ToolFilter,
 };
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};

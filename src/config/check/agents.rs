@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::config::agent::STEPS_PER_ROUND_DEFAULT;
 use crate::config::check::limits::{dashboard_mode, retention, steps_per_round};
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key};
 use crate::config::check::orchestrator::timeouts;
@@ -14,9 +15,7 @@ use crate::config::servers::ServerConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{VendorConnection, find_vendor};
 use crate::config::yaml::{YamlNode, YamlValue};
-use crate::config::{
-    AgentConfig, Config, ContextPath, DebugDelay, DeliveryMode, STEPS_PER_ROUND_DEFAULT, ToolFilter,
-};
+use crate::config::{AgentConfig, Config, ContextPath, DebugDelay, DeliveryMode, ToolFilter};
 use crate::hooks::HookList;
 use crate::id::AgentId;
 use crate::permissions::folded::FoldedPath;

@@ -1,0 +1,96 @@
+//! An agent as the config describes it: its access, its tools and its limits.
+
+use std::sync::Arc;
+
+use crate::config::backend::BackendConfig;
+use crate::config::code_mode::CodeModeConfig;
+use crate::config::command_line::CommandLineConfig;
+use crate::config::context_path::ContextPath;
+use crate::config::permissions::PermissionsConfig;
+use crate::config::servers::ServerConfig;
+use crate::config::storage_path::StoragePath;
+use crate::hooks::HookList;
+use crate::id::AgentId;
+use crate::path::AbsPath;
+use crate::permissions::guard::FolderGuard;
+use crate::permissions::history::ReadBeforeDelete;
+use crate::sandbox_policy::network::NetworkPolicy;
+use crate::spending::limits::BudgetLimits;
+use crate::tools::spec::ToolSpec;
+use crate::tools::tool_selection::names_tool;
+
+/// An agent.
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    /// Its name in logs and directories.
+    pub id: AgentId,
+    /// The user's instructions for this agent, in addition to the task.
+    pub system_message: Option<String>,
+    /// Its model.
+    pub backend: BackendConfig,
+    /// Its workspace (relative paths start at `.massgen/workspaces`); `None` leaves it without file
+    /// tools.
+    pub cwd: Option<StoragePath>,
+    /// Paths that are opened to this agent only.
+    pub context_paths: Vec<ContextPath>,
+    /// Image files that are part of its first message; it may read them.
+    pub uploaded_images: Vec<AbsPath>,
+    /// Whether it is restricted to listed directories.
+    pub folder_guard: FolderGuard,
+    /// Whether it must read a file before deleting or overwriting it.
+    pub read_before_delete: ReadBeforeDelete,
+    /// The tools that it is offered.
+    pub tools: ToolFilter,
+    /// How its commands are run; `None` if it may run none.
+    pub commands: Option<CommandLineConfig>,
+    /// How its programs are run; if set, the agent makes all its calls through programs.
+    pub programs: Option<CodeModeConfig>,
+    /// Its pause for a test, if it makes one.
+    pub debug_delay: Option<DebugDelay>,
+    /// Whether it is asked to make one file of those that all agents left, as the final agent.
+    pub merges_files: bool,
+    /// The hosts whose pages it may read with `fetch_url`.
+    pub pages: NetworkPolicy,
+    /// The servers with tools that it may use.
+    pub servers: Vec<Arc<ServerConfig>>,
+    /// The file to which its model's replies are recorded.
+    pub record: Option<AbsPath>,
+    /// Its limits, within those of the run.
+    pub limits: BudgetLimits,
+    /// The permission rules for it, including those for every agent.
+    pub permissions: PermissionsConfig,
+    /// The hooks for it, including those for every agent.
+    pub hooks: HookList,
+    /// The maximum number of requests to its model in one round or presentation, which stops an
+    /// endless loop.
+    pub steps_per_round_max: u32,
+}
+
+/// The default maximum of requests in one round or presentation.
+pub(super) const STEPS_PER_ROUND_DEFAULT: u32 = 200;
+
+/// The tools that an agent is offered, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolFilter {
+    /// If set, only these tools (`allowed_tools`).
+    pub allowed: Option<Vec<String>>,
+    /// Tools that are excluded (`exclude_tools`, `disallowed_tools`).
+    pub excluded: Vec<String>,
+}
+
+impl ToolFilter {
+    /// Returns whether the lists leave `tool` open.
+    pub fn keeps(&self, tool: &ToolSpec) -> bool {
+        let listed = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
+        self.allowed.as_deref().is_none_or(listed) && !listed(&self.excluded)
+    }
+}
+
+/// A pause of an agent, for tests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DebugDelay {
+    /// The number of calls after which it pauses.
+    pub calls: u32,
+    /// How long it pauses, in seconds.
+    pub seconds: f64,
+}

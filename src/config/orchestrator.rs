@@ -1,0 +1,224 @@
+//! How the agents work together: coordination, voting, plans, notes and the timeouts.
+
+use crate::config::context_path::ContextPath;
+use crate::config::preparation::PreparationConfig;
+use crate::config::round_guidance::RoundGuidance;
+use crate::config::skills::SkillsConfig;
+use crate::config::storage_path::{self, StoragePath};
+
+/// The rules of coordination and delivery.
+#[derive(Clone, Debug)]
+pub struct OrchestratorConfig {
+    /// Paths that are opened to every agent.
+    pub context_paths: Vec<ContextPath>,
+    /// The directory of the latest snapshot of each agent.
+    pub snapshot_storage: StoragePath,
+    /// The directory in which agents see each other's snapshots.
+    pub agent_temporary_workspace: StoragePath,
+    /// The directory of sessions.
+    pub session_storage: StoragePath,
+    /// How critical voters are asked to be.
+    pub voting_sensitivity: VotingSensitivity,
+    /// The criteria by which voters score answers, if they do.
+    pub checklist: Option<VotingChecklist>,
+    /// The maximum number of answers per agent.
+    pub max_new_answers_per_agent: Option<u32>,
+    /// The maximum number of answers of all agents together.
+    pub max_new_answers_global: Option<u32>,
+    /// What the final agent evaluates after the first attempt instead of its answer.
+    pub debug_final_answer: Option<String>,
+    /// The share of a model's context from which a conversation is compacted.
+    pub compaction_threshold: Option<f64>,
+    /// The share of a conversation's steps, the newest, that a compaction leaves as they are.
+    pub compression_target_ratio: Option<f64>,
+    /// How different a new answer must be from all others.
+    pub answer_novelty: NoveltyRequirement,
+    /// Whether the first answer wins without a vote.
+    pub coordination: CoordinationMode,
+    /// Whether agents only plan until the final phase, and the instruction for it.
+    pub planning: PlanningMode,
+    /// Whether agents keep plans of their tasks.
+    pub task_planning: TaskPlanning,
+    /// The maximum number of restarts of the whole coordination after the final answer was judged.
+    pub max_orchestration_restarts: u32,
+    /// Whether agents are given the instructions that opened directories keep for them.
+    pub reads_project_instructions: bool,
+    /// Where skills are looked for.
+    pub skills: SkillsConfig,
+    /// Whether agents keep notes for later sessions.
+    pub keeps_memory: bool,
+    /// The subagents of each agent; `None` if it may have none.
+    pub subagents: Option<SubagentsConfig>,
+    /// How they are asked to work within a round.
+    pub rounds: RoundGuidance,
+    /// What a model writes before the first round.
+    pub preparation: PreparationConfig,
+}
+
+/// The subagents of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubagentsConfig {
+    /// How long one may work, in seconds.
+    pub timeout_seconds: u64,
+    /// How many work at the same time.
+    pub concurrent_max: usize,
+}
+
+impl Default for SubagentsConfig {
+    fn default() -> Self {
+        Self {
+            timeout_seconds: 300,
+            concurrent_max: 3,
+        }
+    }
+}
+
+/// How critical voters are asked to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VotingSensitivity {
+    /// Any answer that does the job is good enough.
+    #[default]
+    Lenient,
+    /// The answer has to be complete and correct.
+    Balanced,
+    /// The answer has to be as good as the voter could make it.
+    Strict,
+}
+
+/// The criteria by which voters score answers: a vote counts only if its scores are high enough.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VotingChecklist {
+    /// The criteria, for agents; at least one.
+    pub criteria: Vec<String>,
+    /// `voting_threshold`: from 0, which asks for the highest scores, to 10.
+    pub threshold: u8,
+}
+
+/// How different a new answer must be from each existing one, measured as word overlap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NoveltyRequirement {
+    /// Only an exact repetition is refused.
+    #[default]
+    Lenient,
+    /// An overlap above 0.70 is refused.
+    Balanced,
+    /// An overlap above 0.50 is refused.
+    Strict,
+}
+
+/// Whether agents vote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CoordinationMode {
+    /// Agents answer, see each other's answers and vote.
+    #[default]
+    Vote,
+    /// The first agent presents immediately (`skip_coordination_rounds`).
+    Skip,
+}
+
+/// Whether agents only plan until the final phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PlanningMode {
+    /// Agents do the work while coordinating.
+    #[default]
+    Off,
+    /// Agents describe the work; the instruction is the config's, or massgen's default.
+    On {
+        /// `planning_mode_instruction`.
+        instruction: Option<String>,
+    },
+}
+
+/// Whether agents keep plans of their tasks, with a tool for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskPlanning {
+    /// They plan in their text.
+    #[default]
+    Off,
+    /// Each has a plan (`enable_agent_task_planning`).
+    On {
+        /// The maximum number of entries of a plan (`max_tasks_per_plan`).
+        entries_max: usize,
+        /// Whether it is written to the agent's workspace (`task_planning_filesystem_mode`).
+        writes_file: bool,
+    },
+}
+
+impl TaskPlanning {
+    /// Returns the maximum number of entries of a plan; `None` without plans.
+    pub fn entries_max(self) -> Option<usize> {
+        match self {
+            TaskPlanning::Off => None,
+            TaskPlanning::On { entries_max, .. } => Some(entries_max),
+        }
+    }
+
+    /// Returns whether plans are written to workspaces.
+    pub fn writes_file(self) -> bool {
+        matches!(
+            self,
+            TaskPlanning::On {
+                writes_file: true,
+                ..
+            }
+        )
+    }
+}
+
+/// Timeouts, in whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeoutConfig {
+    /// The whole coordination.
+    pub orchestrator_seconds: u64,
+    /// An agent's first round, after which it is told to finish.
+    pub initial_round_seconds: Option<u64>,
+    /// Every later round, after which the agent is told to finish.
+    pub subsequent_round_seconds: Option<u64>,
+    /// The grace period after that in which the agent may still use tools.
+    pub round_grace_seconds: u64,
+}
+
+/// The default timeout of the whole coordination, in seconds: the same as MassGen's.
+const ORCHESTRATOR_SECONDS_DEFAULT: u64 = 1_800;
+/// The default grace period after a round, in seconds: the same as MassGen's.
+const ROUND_GRACE_SECONDS_DEFAULT: u64 = 120;
+
+impl Default for OrchestratorConfig {
+    fn default() -> Self {
+        Self {
+            context_paths: Vec::new(),
+            snapshot_storage: StoragePath::relocated(storage_path::SNAPSHOTS),
+            agent_temporary_workspace: StoragePath::relocated(storage_path::TEMP_WORKSPACES),
+            session_storage: StoragePath::relocated(storage_path::SESSIONS),
+            voting_sensitivity: VotingSensitivity::default(),
+            checklist: None,
+            max_new_answers_per_agent: None,
+            max_new_answers_global: None,
+            debug_final_answer: None,
+            compaction_threshold: None,
+            compression_target_ratio: None,
+            answer_novelty: NoveltyRequirement::default(),
+            coordination: CoordinationMode::default(),
+            planning: PlanningMode::default(),
+            task_planning: TaskPlanning::default(),
+            max_orchestration_restarts: 0,
+            reads_project_instructions: true,
+            skills: SkillsConfig::default(),
+            keeps_memory: false,
+            subagents: None,
+            rounds: RoundGuidance::default(),
+            preparation: PreparationConfig::default(),
+        }
+    }
+}
+
+impl Default for TimeoutConfig {
+    fn default() -> Self {
+        Self {
+            orchestrator_seconds: ORCHESTRATOR_SECONDS_DEFAULT,
+            initial_round_seconds: None,
+            subsequent_round_seconds: None,
+            round_grace_seconds: ROUND_GRACE_SECONDS_DEFAULT,
+        }
+    }
+}
