@@ -1,76 +1,51 @@
 //! The members of a run: each agent's grants, tools, prompts and model, assembled once. A dry run
 //! uses the same values, so that it shows what would be sent.
 
+mod conversations;
+mod environment_specs;
 mod external_agents;
+mod gates;
+mod hooks;
 pub mod mcp_servers;
 mod model_input;
 pub mod project_instructions;
 pub mod skills;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::mpsc::Sender;
-
-use crate::agent::budget::AgentBudget;
-use crate::agent::crowding::ContextCrowding;
-use crate::agent::debug_pause::DebugPause;
-use crate::agent::message_reader::MessageReader;
-use crate::agent::recorded_conversation::RecordedConversation;
-use crate::agent::vendor_tools::VendorRequestCount;
-use crate::agent::{ModelSession, emit};
-use crate::backend::AvailableModel;
-use crate::backend::conversation::Conversation;
 use crate::call_rules::CallRules;
 use crate::config::checks::ChecksConfig;
 use crate::config::code_mode::CodeModeConfig;
 use crate::config::command_line::CommandLineConfig;
-use crate::config::execution_mode::ExecutionMode;
 use crate::config::{AgentConfig, Config};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, RunEvent};
-use crate::hooks::request::HookContext;
 use crate::id::{AgentId, AgentNumber};
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::approvals::ApprovalBroker;
 use crate::orchestrator::check_runner::{CheckRunner, CheckedAgent};
-use crate::orchestrator::coordination::Participant;
-use crate::orchestrator::environments::{
-    AgentEnvironments, CodeModeSpec, EnvironmentSpec, EnvironmentSpecs, HostEnvironment,
-};
+use crate::orchestrator::environments::AgentEnvironments;
 use crate::orchestrator::grants::{self, ContextGrants, InheritedPaths, apply_path_rules};
-use crate::orchestrator::hooks::{self, HookRunContext, LoggingHookObserver};
+use crate::orchestrator::hooks::HookRunContext;
 use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose, PendingDelivery};
 use crate::orchestrator::program_files::reject_agent_writable_programs;
 use crate::orchestrator::review::DeliverySettings;
-use crate::orchestrator::team::mcp_servers::{
-    MemberServer, ServerContext, member_servers, unmatched_rule_warnings,
-};
-use crate::orchestrator::team::model_input::{media_kinds, vendor_tools};
+pub use crate::orchestrator::team::conversations::ModelConnection;
+pub use crate::orchestrator::team::environment_specs::check_command_config;
+use crate::orchestrator::team::environment_specs::hook_command_config;
+use crate::orchestrator::team::mcp_servers::{MemberServer, ServerContext, member_servers};
 use crate::orchestrator::team::project_instructions::ProjectInstructions;
 use crate::orchestrator::team::skills::AgentSkills;
 use crate::path::AbsPath;
-use crate::permissions::PathPermissionManager;
-use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use crate::permissions::guard::FolderGuard;
+use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::permissions::history::AccessHistory;
 use crate::prompts::WorkspaceOutput;
 use crate::prompts::memory::MemoryPrompt;
-use crate::sandbox_policy::network::NetworkPolicy;
-use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
-use crate::spending::ledger::BudgetLedger;
-use crate::tools::spec::PAGES;
-use crate::tools::tool_selection::names_any;
-use crate::world::access::gate::Gate;
-use crate::world::access::hook_runner::{HookRunner, HookSandbox};
-use crate::world::access::policy::{ConflictPolicy, GatePolicy, ParentDirPolicy};
+use crate::world::access::policy::ConflictPolicy;
 use crate::world::delivery::store::OpenDelivery;
-use crate::world::exec::server_calls;
-use crate::world::io::page_fetcher::{PageAccess, PageFetcher};
+use crate::world::io::page_fetcher::PageFetcher;
 use crate::world::mcp::{ConnectionPool, ToolListCache};
-use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
-use crate::world::sandbox::program_environment::ProgramEnvironment;
 
 /// One agent and all that it works with.
 #[derive(Debug)]
@@ -309,41 +284,6 @@ impl AgentTeam {
         own.unwrap_or_else(|| self.base.clone())
     }
 
-    /// Returns the processes that need environments.
-    pub fn environment_specs(&self) -> EnvironmentSpecs<'_> {
-        EnvironmentSpecs {
-            commands: self.command_specs().collect(),
-            checks: self.check_specs().collect(),
-            programs: self.code_mode_specs().collect(),
-            servers: self.server_specs().collect(),
-            external_agents: self.external_agent_specs().collect(),
-            hooks: self.hook_specs().collect(),
-        }
-    }
-
-    /// Returns the members with hooks, and how the hooks run. In a replay there are none, because
-    /// their answers are recorded.
-    pub fn hook_specs(&self) -> impl Iterator<Item = EnvironmentSpec<'_>> {
-        let members = self.members.iter();
-        let members = members.filter(|member| {
-            self.delivery_access == DeliveryAccess::ReadWrite && !member.config.hooks.is_empty()
-        });
-        members.map(|member| EnvironmentSpec {
-            id: &member.id,
-            config: &member.hooks,
-            grants: &member.grants,
-            workspace: member.workspace.as_ref().unwrap_or(&self.base),
-        })
-    }
-
-    /// Rejects hooks that cannot run or that an agent can write to.
-    pub fn validate_hooks(&self, machine: &HostEnvironment) -> Result<()> {
-        match self.delivery_access {
-            DeliveryAccess::ReadWrite => hooks::validate(&self.members, &self.base, machine),
-            DeliveryAccess::ReadOnly => Ok(()),
-        }
-    }
-
     /// Rejects servers and tools with variables or a network of their own whose program an agent can
     /// write to.
     ///
@@ -359,94 +299,6 @@ impl AgentTeam {
     /// Returns the paths of a run of this team, with the state directory in `state_parent`.
     pub fn layout(&self, number: u32, state_parent: &AbsPath) -> RunLayout {
         RunLayout::plan(&self.config, state_parent, RunName::new(number))
-    }
-
-    /// Returns the hooks about `member`, if there are any.
-    pub fn hooks(&self, member: &TeamMember) -> Result<Option<HookRunner>> {
-        if member.config.hooks.is_empty() || self.delivery_access == DeliveryAccess::ReadOnly {
-            return Ok(None);
-        }
-        let commands = self
-            .resources
-            .environments
-            .as_ref()
-            .and_then(|shells| shells.hook_environment(&member.id));
-        let held = match commands {
-            None => None,
-            Some(commands) => Some(HookSandbox {
-                commands: commands.clone(),
-                readable: self.hook_read_permissions(member)?,
-            }),
-        };
-        let ground = self.resources.hook_context.as_ref();
-        let setting = HookContext {
-            session_id: ground.map(|ground| ground.session_id.clone()),
-            project: grants::real_path(&self.base)?.to_abs(),
-            agent: Some(member.id.clone()),
-            workspace: member.workspace.clone(),
-        };
-        let witness = match ground {
-            Some(ground) => ground.observer(&member.id),
-            None => Arc::new(LoggingHookObserver),
-        };
-        let listed = member.config.hooks.clone();
-        Ok(Some(HookRunner::new(listed, setting, held, witness)))
-    }
-
-    /// Returns what hooks may read: the directory that massgen was started in, and what the agent
-    /// may read. Hooks are the user's own, and rules about the agent's calls do not apply to them.
-    fn hook_read_permissions(&self, member: &TeamMember) -> Result<PathPermissionManager> {
-        let project = grants::real_path(&self.base)?;
-        let project = Grant::tree(project, GrantKind::Context, Permission::Read);
-        let agents = member.grants.iter().map(|grant| Grant {
-            permission: Permission::Read,
-            ruled: Arc::default(),
-            ..grant.clone()
-        });
-        let grants = std::iter::once(project).chain(agents).collect();
-        Ok(PathPermissionManager::new(grants, Phase::Coordination))
-    }
-
-    /// Returns the members in code mode.
-    fn code_mode_specs(&self) -> impl Iterator<Item = CodeModeSpec<'_>> {
-        self.members.iter().filter_map(|member| {
-            Some(CodeModeSpec {
-                environment: EnvironmentSpec {
-                    id: &member.id,
-                    config: member.programs.as_ref()?,
-                    grants: &member.grants,
-                    workspace: member.workspace.as_ref()?,
-                },
-                dialect: member.config.programs?.dialect,
-                tools: &member.config.tools,
-            })
-        })
-    }
-
-    /// Returns the members that may run commands.
-    fn command_specs(&self) -> impl Iterator<Item = EnvironmentSpec<'_>> {
-        self.members.iter().filter_map(|member| {
-            Some(EnvironmentSpec {
-                id: &member.id,
-                config: member.config.commands.as_ref()?,
-                grants: &member.grants,
-                workspace: member.workspace.as_ref()?,
-            })
-        })
-    }
-
-    /// Returns the members whose work is checked, and how the checks run: like the agent's
-    /// commands, without the lists of commands, which apply to agents. Without checks, there are
-    /// none.
-    fn check_specs(&self) -> impl Iterator<Item = EnvironmentSpec<'_>> {
-        let is_checked = self.has_checks();
-        let members = self.members.iter().filter(move |_| is_checked);
-        members.map(|member| EnvironmentSpec {
-            id: &member.id,
-            config: &member.checks,
-            grants: &member.grants,
-            workspace: member.workspace.as_ref().unwrap_or(&self.base),
-        })
     }
 
     /// Returns the config of the checks.
@@ -542,250 +394,4 @@ impl AgentTeam {
     pub fn member(&self, number: AgentNumber) -> Option<&TeamMember> {
         self.members.iter().find(|member| member.number == number)
     }
-
-    /// Returns the gate of `member` for `phase`, with an overlay if there is one; `None` if it has
-    /// no grants and no tools that need none.
-    pub fn gate(
-        &self,
-        member: &TeamMember,
-        phase: Phase,
-        stage: Option<&WriteOverlay>,
-    ) -> Result<Option<Gate>> {
-        let seconds = member.config.permissions.approval_timeout_seconds();
-        let consult = self.resources.approvals.as_ref();
-        let policy = GatePolicy {
-            read_before_delete: member.config.read_before_delete,
-            servers: self.servers(member, phase),
-            plan_entries_max: self.plan_entries_max(member),
-            plan_file: self.plan_file(member),
-            pages: self.page_access(member),
-            vendor_tools: vendor_tools(&member.config),
-            media: media_kinds(&member.config),
-            subagents: self.subagent_limits(member),
-            hooks: self.hooks(member)?,
-            approver: consult.map(|asker| asker.approver_for(&member.id, seconds)),
-            ..self.gate_policy(member, stage)?
-        };
-        self.open_gate(member, phase, policy, self.shared_server_gate(member)?)
-    }
-
-    /// Returns the pages that `member` may read; `None` if the config opens no host to it, in a
-    /// replay, which reads nothing, and for external agents, which have tools of their own.
-    fn page_access(&self, member: &TeamMember) -> Option<PageAccess> {
-        let is_external = member.config.backend.external_agent.is_some();
-        let is_excluded = names_any(&member.config.tools.excluded, PAGES);
-        let is_replay = self.delivery_access == DeliveryAccess::ReadOnly;
-        let hosts = &member.config.pages;
-        let is_closed = *hosts == NetworkPolicy::Off || is_external || is_excluded || is_replay;
-        (!is_closed).then(|| PageAccess {
-            hosts: hosts.clone(),
-            fetcher: self.page_fetcher.clone(),
-        })
-    }
-
-    /// Returns the gate that copies the winner's files to the user's paths, or to the overlay
-    /// `stage`, if the winner has not done so itself.
-    pub fn delivery_gate(
-        &self,
-        member: &TeamMember,
-        stage: Option<&WriteOverlay>,
-    ) -> Result<Option<Gate>> {
-        self.open_gate(member, Phase::Final, self.gate_policy(member, stage)?, None)
-    }
-
-    /// Returns the policy that all gates of `member` share.
-    fn gate_policy(&self, member: &TeamMember, stage: Option<&WriteOverlay>) -> Result<GatePolicy> {
-        let base = grants::real_path(&self.working_directory(member))?;
-        Ok(GatePolicy {
-            parents: match member.config.folder_guard {
-                FolderGuard::Off | FolderGuard::Role { .. } => ParentDirPolicy::Followed,
-                FolderGuard::On { .. } => ParentDirPolicy::Refused,
-            },
-            history: Arc::clone(&member.history),
-            conflicts: self.resources.conflicts.clone(),
-            commands: self.command_environment(member).cloned(),
-            programs: self.program_environment(member).cloned(),
-            bases: self
-                .resources
-                .delivery
-                .as_ref()
-                .map(|how| how.merge_bases.clone()),
-            overlay: stage.cloned(),
-            rules: Arc::clone(&member.rules),
-            ..GatePolicy::single_call(base)
-        })
-    }
-
-    fn open_gate(
-        &self,
-        member: &TeamMember,
-        phase: Phase,
-        policy: GatePolicy,
-        shared_servers: Option<Gate>,
-    ) -> Result<Option<Gate>> {
-        if member.grants.is_empty() && !policy.has_tools_without_files() {
-            return Ok(None);
-        }
-        let phase = match self.delivery_access {
-            DeliveryAccess::ReadWrite => phase,
-            DeliveryAccess::ReadOnly => Phase::Coordination,
-        };
-        let manager = grants::permission_manager(&member.grants, phase);
-        Gate::open_with_shared_servers(manager, policy, shared_servers).map(Some)
-    }
-
-    /// Returns whether `message` about servers is new, and remembers it.
-    fn is_new_message(&self, message: &str) -> bool {
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        reported.insert(message.to_owned())
-    }
-
-    /// Returns the environment of `member`'s commands, once it exists.
-    fn command_environment(&self, member: &TeamMember) -> Option<&ExecEnvironment> {
-        self.resources
-            .environments
-            .as_ref()?
-            .command_environment(&member.id)
-    }
-
-    /// Returns the environment of `member`'s programs, once it exists.
-    fn program_environment(&self, member: &TeamMember) -> Option<&ProgramEnvironment> {
-        self.resources
-            .environments
-            .as_ref()?
-            .program_environment(&member.id)
-    }
-
-    /// Returns `member` with its conversation started, with `task` as its first message.
-    pub async fn participant(
-        &self,
-        member: &TeamMember,
-        task: &str,
-        line: ModelConnection,
-    ) -> Result<Participant> {
-        Ok(Participant {
-            hooks: self.hooks(member)?,
-            id: member.id.clone(),
-            number: member.number,
-            workspace: member.workspace.clone(),
-            session: self
-                .model_session(member, Phase::Coordination, None, task, line)
-                .await?,
-        })
-    }
-
-    /// Starts a conversation of `member` in `phase`, with an overlay if there is one, and `first`
-    /// as its first message. Connects to its servers: one that cannot be used is an error.
-    pub async fn model_session(
-        &self,
-        member: &TeamMember,
-        phase: Phase,
-        stage: Option<&WriteOverlay>,
-        first: &str,
-        line: ModelConnection,
-    ) -> Result<ModelSession> {
-        let gate = self.gate(member, phase, stage)?;
-        if let Some(gate) = &gate {
-            let mut warnings = server_calls::connect(gate).await?;
-            warnings.extend(unmatched_rule_warnings(
-                &member.rules,
-                &member.servers,
-                &gate.catalogue(),
-            ));
-            for message in warnings {
-                if self.is_new_message(&message) {
-                    emit(&line.events, RunEvent::Warning { message }).await;
-                }
-            }
-        }
-        let abandoned_models = line
-            .recorded
-            .as_ref()
-            .map_or(0, |memory| memory.models_left);
-        let last = line.models.len().saturating_sub(1);
-        let subagents = self.subagent_setup(member, phase);
-        let is_resumed = line.recorded.is_some();
-        let subagents = subagents.map(|setup| setup.for_resumed(is_resumed));
-        let models = self.with_agent_launcher(member, gate.as_ref(), line.models);
-        let mut mind = ModelSession {
-            agent: member.id.clone(),
-            models: models
-                .into_iter()
-                .skip(abandoned_models.min(last))
-                .collect(),
-            phase,
-            system: self.system_prompt(member, phase).into(),
-            tools: self.tools(member, phase),
-            served: Arc::default(),
-            gate,
-            conversation: Conversation::default(),
-            pending_images: Vec::new(),
-            steps_max: member.config.steps_per_round_max,
-            deadline: None,
-            tools_until: None,
-            budget: AgentBudget::new(member.id.clone(), line.ledger),
-            plan: Mutex::new(
-                line.recorded
-                    .as_ref()
-                    .and_then(|memory| memory.plan.clone()),
-            ),
-            recorded: line.recorded,
-            messages: line.messages,
-            events: line.events,
-            subagents,
-            crowding: ContextCrowding::new(&self.config.orchestrator),
-            debug_pause: member.config.debug_delay.map(DebugPause::new),
-            vendor_requests: VendorRequestCount::default(),
-            call_scope: None,
-        };
-        mind.load_served_tools();
-        mind.add_user_message(first);
-        for message in mind.add_task_images(Self::mentioned_images(member)).await {
-            if self.is_new_message(&message) {
-                mind.emit(RunEvent::Warning { message }).await;
-            }
-        }
-        Ok(mind)
-    }
-}
-
-/// Returns how hooks about an agent with these commands run: on this machine, without a network
-/// unless the hook has one, and without the user's variables.
-fn hook_command_config(commands: Option<&CommandLineConfig>) -> CommandLineConfig {
-    CommandLineConfig {
-        mode: ExecutionMode::default(),
-        network: NetworkPolicy::Off,
-        env: BTreeMap::new(),
-        ..check_command_config(commands, None)
-    }
-}
-
-/// Returns how checks run on the work of an agent with these commands: without the user's lists of
-/// commands, which apply only to agents.
-pub fn check_command_config(
-    commands: Option<&CommandLineConfig>,
-    sandbox: Option<SandboxLevelChoice>,
-) -> CommandLineConfig {
-    let commands = commands.cloned().unwrap_or_default();
-    CommandLineConfig {
-        allowed: None,
-        blocked: Vec::new(),
-        sandbox: sandbox.unwrap_or(commands.sandbox),
-        ..commands
-    }
-}
-
-/// Connection of a conversation to its model, and the channel for its events.
-#[derive(Debug)]
-pub struct ModelConnection {
-    /// The model, followed by its fallbacks.
-    pub models: Vec<AvailableModel>,
-    /// The ledger that its requests are charged to.
-    pub ledger: Arc<Mutex<BudgetLedger>>,
-    /// The recorded part of it, in a resumed run.
-    pub recorded: Option<RecordedConversation>,
-    /// The messages of the user.
-    pub messages: MessageReader,
-    /// The event channel.
-    pub events: Sender<Event>,
 }

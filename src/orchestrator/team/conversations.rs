@@ -1,0 +1,140 @@
+//! The conversations of a team's members: each begins with a gate, connected servers, a system prompt
+//! and a first message.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc::Sender;
+
+use crate::agent::budget::AgentBudget;
+use crate::agent::crowding::ContextCrowding;
+use crate::agent::debug_pause::DebugPause;
+use crate::agent::message_reader::MessageReader;
+use crate::agent::recorded_conversation::RecordedConversation;
+use crate::agent::vendor_tools::VendorRequestCount;
+use crate::agent::{ModelSession, emit};
+use crate::backend::AvailableModel;
+use crate::backend::conversation::Conversation;
+use crate::error::Result;
+use crate::event::{Event, RunEvent};
+use crate::orchestrator::coordination::Participant;
+use crate::orchestrator::team::mcp_servers::unmatched_rule_warnings;
+use crate::orchestrator::team::{AgentTeam, TeamMember};
+use crate::permissions::grant::Phase;
+use crate::spending::ledger::BudgetLedger;
+use crate::world::exec::server_calls;
+use crate::world::sandbox::overlay::WriteOverlay;
+
+/// Connection of a conversation to its model, and the channel for its events.
+#[derive(Debug)]
+pub struct ModelConnection {
+    /// The model, followed by its fallbacks.
+    pub models: Vec<AvailableModel>,
+    /// The ledger that its requests are charged to.
+    pub ledger: Arc<Mutex<BudgetLedger>>,
+    /// The recorded part of it, in a resumed run.
+    pub recorded: Option<RecordedConversation>,
+    /// The messages of the user.
+    pub messages: MessageReader,
+    /// The event channel.
+    pub events: Sender<Event>,
+}
+
+impl AgentTeam {
+    /// Returns `member` with its conversation started, with `task` as its first message.
+    pub async fn participant(
+        &self,
+        member: &TeamMember,
+        task: &str,
+        line: ModelConnection,
+    ) -> Result<Participant> {
+        Ok(Participant {
+            hooks: self.hooks(member)?,
+            id: member.id.clone(),
+            number: member.number,
+            workspace: member.workspace.clone(),
+            session: self
+                .model_session(member, Phase::Coordination, None, task, line)
+                .await?,
+        })
+    }
+
+    /// Starts a conversation of `member` in `phase`, with an overlay if there is one, and `first`
+    /// as its first message. Connects to its servers: one that cannot be used is an error.
+    pub async fn model_session(
+        &self,
+        member: &TeamMember,
+        phase: Phase,
+        stage: Option<&WriteOverlay>,
+        first: &str,
+        line: ModelConnection,
+    ) -> Result<ModelSession> {
+        let gate = self.gate(member, phase, stage)?;
+        if let Some(gate) = &gate {
+            let mut warnings = server_calls::connect(gate).await?;
+            warnings.extend(unmatched_rule_warnings(
+                &member.rules,
+                &member.servers,
+                &gate.catalogue(),
+            ));
+            for message in warnings {
+                if self.is_new_message(&message) {
+                    emit(&line.events, RunEvent::Warning { message }).await;
+                }
+            }
+        }
+        let abandoned_models = line
+            .recorded
+            .as_ref()
+            .map_or(0, |memory| memory.models_left);
+        let last = line.models.len().saturating_sub(1);
+        let subagents = self.subagent_setup(member, phase);
+        let is_resumed = line.recorded.is_some();
+        let subagents = subagents.map(|setup| setup.for_resumed(is_resumed));
+        let models = self.with_agent_launcher(member, gate.as_ref(), line.models);
+        let mut mind = ModelSession {
+            agent: member.id.clone(),
+            models: models
+                .into_iter()
+                .skip(abandoned_models.min(last))
+                .collect(),
+            phase,
+            system: self.system_prompt(member, phase).into(),
+            tools: self.tools(member, phase),
+            served: Arc::default(),
+            gate,
+            conversation: Conversation::default(),
+            pending_images: Vec::new(),
+            steps_max: member.config.steps_per_round_max,
+            deadline: None,
+            tools_until: None,
+            budget: AgentBudget::new(member.id.clone(), line.ledger),
+            plan: Mutex::new(
+                line.recorded
+                    .as_ref()
+                    .and_then(|memory| memory.plan.clone()),
+            ),
+            recorded: line.recorded,
+            messages: line.messages,
+            events: line.events,
+            subagents,
+            crowding: ContextCrowding::new(&self.config.orchestrator),
+            debug_pause: member.config.debug_delay.map(DebugPause::new),
+            vendor_requests: VendorRequestCount::default(),
+            call_scope: None,
+        };
+        mind.load_served_tools();
+        mind.add_user_message(first);
+        for message in mind.add_task_images(Self::mentioned_images(member)).await {
+            if self.is_new_message(&message) {
+                mind.emit(RunEvent::Warning { message }).await;
+            }
+        }
+        Ok(mind)
+    }
+
+    /// Returns whether `message` about servers is new, and remembers it.
+    fn is_new_message(&self, message: &str) -> bool {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        reported.insert(message.to_owned())
+    }
+}

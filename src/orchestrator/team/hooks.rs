@@ -1,0 +1,69 @@
+//! The hooks about each member of a team, and what they may read.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::hooks::request::HookContext;
+use crate::orchestrator::environments::HostEnvironment;
+use crate::orchestrator::grants;
+use crate::orchestrator::hooks::{self, LoggingHookObserver};
+use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::world::access::hook_runner::{HookRunner, HookSandbox};
+
+impl AgentTeam {
+    /// Rejects hooks that cannot run or that an agent can write to.
+    pub fn validate_hooks(&self, machine: &HostEnvironment) -> Result<()> {
+        match self.delivery_access {
+            DeliveryAccess::ReadWrite => hooks::validate(&self.members, &self.base, machine),
+            DeliveryAccess::ReadOnly => Ok(()),
+        }
+    }
+
+    /// Returns the hooks about `member`, if there are any.
+    pub fn hooks(&self, member: &TeamMember) -> Result<Option<HookRunner>> {
+        if member.config.hooks.is_empty() || self.delivery_access == DeliveryAccess::ReadOnly {
+            return Ok(None);
+        }
+        let commands = self
+            .resources
+            .environments
+            .as_ref()
+            .and_then(|shells| shells.hook_environment(&member.id));
+        let held = match commands {
+            None => None,
+            Some(commands) => Some(HookSandbox {
+                commands: commands.clone(),
+                readable: self.hook_read_permissions(member)?,
+            }),
+        };
+        let ground = self.resources.hook_context.as_ref();
+        let setting = HookContext {
+            session_id: ground.map(|ground| ground.session_id.clone()),
+            project: grants::real_path(&self.base)?.to_abs(),
+            agent: Some(member.id.clone()),
+            workspace: member.workspace.clone(),
+        };
+        let witness = match ground {
+            Some(ground) => ground.observer(&member.id),
+            None => Arc::new(LoggingHookObserver),
+        };
+        let listed = member.config.hooks.clone();
+        Ok(Some(HookRunner::new(listed, setting, held, witness)))
+    }
+
+    /// Returns what hooks may read: the directory that massgen was started in, and what the agent
+    /// may read. Hooks are the user's own, and rules about the agent's calls do not apply to them.
+    fn hook_read_permissions(&self, member: &TeamMember) -> Result<PathPermissionManager> {
+        let project = grants::real_path(&self.base)?;
+        let project = Grant::tree(project, GrantKind::Context, Permission::Read);
+        let agents = member.grants.iter().map(|grant| Grant {
+            permission: Permission::Read,
+            ruled: Arc::default(),
+            ..grant.clone()
+        });
+        let grants = std::iter::once(project).chain(agents).collect();
+        Ok(PathPermissionManager::new(grants, Phase::Coordination))
+    }
+}
