@@ -4,14 +4,13 @@
 use std::fmt::Debug;
 
 use futures_util::future::BoxFuture;
-use tokio::runtime::Handle;
 
 use crate::tools::call::ExistingTarget;
 use crate::tools::media::MediaOrder;
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
 use crate::world::exec::put::{FileSource, WriteOptions, put};
-use crate::world::exec::server_calls::wait_until_raised;
+use crate::world::exec::runner_call::RunnerCall;
 use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
 use crate::world::exec::write_block::WriteIntent;
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -40,9 +39,8 @@ pub(super) fn generate_media(
     interrupt: Option<&CommandInterrupt>,
     runner: Option<&dyn MediaRunner>,
 ) -> ToolResult {
-    let only_runs = || ToolError::failed("only agents of a run have media made");
-    let runner = runner.ok_or_else(only_runs)?;
-    let runtime = Handle::try_current().map_err(|_| only_runs())?;
+    let only_runs = "only agents of a run have media made";
+    let call = RunnerCall::new(gate, interrupt, runner, only_runs)?;
     match place.dir().meta(&place.below()) {
         Err(FileSystemError::Missing) => {}
         Ok(_) => {
@@ -51,9 +49,8 @@ pub(super) fn generate_media(
         }
         Err(fault) => return Err(ToolError::failed_at(gate, "write", place, fault)),
     }
-    let call_id = gate.call_id().unwrap_or_default();
-    let cancelled = Box::pin(wait_until_raised(interrupt));
-    let bytes = runtime.block_on(runner.generate(call_id, order, cancelled));
+    let bytes =
+        call.block_on(|runner, call_id, cancelled| runner.generate(call_id, order, cancelled));
     let bytes = bytes.map_err(ToolError::failed)?;
     let manner = WriteOptions {
         intent: WriteIntent::Overwrite,

@@ -39,6 +39,7 @@ mod server_launch;
 mod program_tool;
 pub mod server_calls;
 mod fetch;
+mod runner_call;
 pub mod vendor_tools;
 pub mod media;
 pub mod subagents;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
-use tokio::runtime::Handle;
 
 use crate::event::SubagentStatus;
 use crate::path::RelPath;
@@ -17,7 +16,7 @@ use crate::text::{count_noun, truncate};
 use crate::tools::call::{SUBAGENTS_DIRECTORY, SubagentTask};
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::list::list_readable;
-use crate::world::exec::server_calls::wait_until_raised;
+use crate::world::exec::runner_call::RunnerCall;
 use crate::world::exec::tool_result::{ToolError, ToolResult, display_path, json_names};
 use crate::world::exec::{ActionOutcome, Observation};
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -99,15 +98,13 @@ pub(super) fn spawn_subagents(
     interrupt: Option<&CommandInterrupt>,
     runner: Option<&dyn SubagentRunner>,
 ) -> ToolResult {
-    let runner = runner.ok_or_else(|| ToolError::failed("only agents of a run have subagents"))?;
-    let call_id = gate.call_id().unwrap_or_default();
-    let runtime = Handle::try_current();
-    let runtime = runtime.map_err(|_| ToolError::failed("only a run has subagents"))?;
+    let only_runs = "only agents of a run have subagents";
+    let call = RunnerCall::new(gate, interrupt, runner, only_runs)?;
     // All directories are checked before the first is created.
     for (task, dir) in tasks.iter().zip(dirs) {
-        check_directory(gate, task, dir, runner.is_resumed())?;
+        check_directory(gate, task, dir, call.runner.is_resumed())?;
     }
-    runner.reserve(&tasks).map_err(ToolError::failed)?;
+    call.runner.reserve(&tasks).map_err(ToolError::failed)?;
     let mut orders = Vec::new();
     for (task, dir) in tasks.into_iter().zip(dirs) {
         orders.push(SubagentOrder {
@@ -117,8 +114,8 @@ pub(super) fn spawn_subagents(
         });
     }
     let started = orders.clone();
-    let cancelled = Box::pin(wait_until_raised(interrupt));
-    let reports = runtime.block_on(runner.run(call_id, orders, cancelled));
+    let reports =
+        call.block_on(|runner, call_id, cancelled| runner.run(call_id, orders, cancelled));
     for order in &started {
         if let Some(commands) = order.gate.commands() {
             let _own = commands.end_background();

@@ -4,13 +4,12 @@
 use std::fmt::Debug;
 
 use futures_util::future::BoxFuture;
-use tokio::runtime::Handle;
 
 use crate::prompts::vendor_tools::describe_vendor_result;
 use crate::tools::vendor_tool::VendorTool;
 use crate::world::access::gate::Gate;
 use crate::world::exec::Observation;
-use crate::world::exec::server_calls::wait_until_raised;
+use crate::world::exec::runner_call::RunnerCall;
 use crate::world::exec::tool_result::{ToolError, ToolResult};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
@@ -48,12 +47,9 @@ pub(super) fn ask_vendor(
     interrupt: Option<&CommandInterrupt>,
     runner: Option<&dyn VendorToolRunner>,
 ) -> ToolResult {
-    let only_runs = || ToolError::failed("only agents of a run use tools of their vendor");
-    let runner = runner.ok_or_else(only_runs)?;
-    let runtime = Handle::try_current().map_err(|_| only_runs())?;
-    let call_id = gate.call_id().unwrap_or_default();
-    let cancelled = Box::pin(wait_until_raised(interrupt));
-    let text = runtime.block_on(runner.ask(call_id, order, cancelled));
+    let only_runs = "only agents of a run use tools of their vendor";
+    let call = RunnerCall::new(gate, interrupt, runner, only_runs)?;
+    let text = call.block_on(|runner, call_id, cancelled| runner.ask(call_id, order, cancelled));
     let text = text.map_err(ToolError::failed)?;
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     let shown = text.get(..end).unwrap_or_default();
