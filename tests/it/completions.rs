@@ -11,6 +11,7 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 
 use crate::patience::wait_until;
 use crate::project::{Project, binary};
+use crate::terminal::TerminalChild;
 
 /// How long a shell may take for all lines.
 const ENDS_WITHIN: Duration = Duration::from_mins(1);
@@ -124,7 +125,7 @@ fn type_in_shell(
         command.env(variable, value);
     }
     command.cwd(cwd);
-    let mut child = pair.slave.spawn_command(command).unwrap();
+    let child = TerminalChild(pair.slave.spawn_command(command).unwrap());
     drop(pair.slave);
     let mut screen = pair.master.try_clone_reader().unwrap();
     let mut keyboard = pair.master.take_writer().unwrap();
@@ -144,9 +145,7 @@ fn type_in_shell(
         thread::sleep(Duration::from_millis(30));
     }
     wait_until("the shell has read all lines", ENDS_WITHIN, has_ended);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    drop((keyboard, pair.master));
+    drop((child, keyboard, pair.master));
     reading.join().unwrap()
 }
 

@@ -1,11 +1,13 @@
 //! A terminal on which the real binary runs: tests type keys and check the screen.
 
 use std::io::{Read, Write};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use rustix::process::{Pid, Signal, kill_process_group};
 use vt100::Parser;
 
 use crate::project::Project;
@@ -30,11 +32,29 @@ pub(crate) const CTRL_W: &str = "\u{17}";
 
 /// A terminal in which massgen runs.
 pub(crate) struct Terminal {
+    /// First, so that the process ends before its project is removed.
+    child: TerminalChild,
     project: Project,
     master: Box<dyn MasterPty + Send>,
     keys: Box<dyn Write + Send>,
-    child: Box<dyn Child + Send + Sync>,
     screen: Arc<Mutex<Seen>>,
+}
+
+/// The process on a terminal. It is killed with its process group when this is dropped.
+pub(crate) struct TerminalChild(pub(crate) Box<dyn Child + Send + Sync>);
+
+impl Drop for TerminalChild {
+    fn drop(&mut self) {
+        if let Ok(Some(_)) = self.0.try_wait() {
+            return;
+        }
+        // It leads a process group, because it leads the session of its terminal.
+        let id = self.0.process_id().and_then(|id| i32::try_from(id).ok());
+        if let Some(group) = id.and_then(Pid::from_raw) {
+            let _gone = kill_process_group(group, Signal::KILL);
+        }
+        let _status = self.0.wait();
+    }
 }
 
 /// Content that was shown.
@@ -67,6 +87,7 @@ impl Terminal {
         };
         let pty = native_pty_system().openpty(size).expect("a terminal");
         let child = pty.slave.spawn_command(command).expect("the binary starts");
+        let child = TerminalChild(child);
         drop(pty.slave);
         let screen = Arc::new(Mutex::new(Seen {
             parser: Parser::new(ROWS, columns, 0),
@@ -83,10 +104,10 @@ impl Terminal {
             }
         });
         Self {
+            child,
             project,
             keys: pty.master.take_writer().unwrap(),
             master: pty.master,
-            child,
             screen,
         }
     }
@@ -225,7 +246,7 @@ impl Terminal {
     pub(crate) fn ends(mut self, code: u32) -> Project {
         let begun = Instant::now();
         let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.child.0.try_wait().unwrap() {
                 break status;
             }
             assert!(
@@ -241,11 +262,20 @@ impl Terminal {
 
     /// Returns the id of massgen's process.
     pub(crate) fn process(&self) -> u32 {
-        self.child.process_id().unwrap()
+        self.child.0.process_id().unwrap()
     }
 
     /// Returns the project in which massgen runs.
     pub(crate) fn project(&self) -> &Project {
         &self.project
     }
+}
+
+#[test]
+fn a_dropped_terminal_leaves_no_process() {
+    let terminal = Terminal::shell(Project::new(), 80);
+    let process = PathBuf::from(format!("/proc/{}", terminal.process()));
+    assert!(process.exists());
+    drop(terminal);
+    assert!(!process.exists());
 }
