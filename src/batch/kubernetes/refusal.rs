@@ -34,7 +34,6 @@ const WORDS: &[(&str, KubectlRefusal)] = &[
     ("(Forbidden)", KubectlRefusal::Forbidden),
     ("(Unauthorized)", KubectlRefusal::Unauthorized),
     ("Unauthorized", KubectlRefusal::Unauthorized),
-    ("executable aws failed", KubectlRefusal::Unauthorized),
     ("getting credentials", KubectlRefusal::Unauthorized),
     ("(NotFound): namespaces", KubectlRefusal::NoNamespace),
     (
