@@ -18,7 +18,7 @@ use crate::prompts::subagents::{subagent_system, subagent_task};
 use crate::tools::call::SubagentTask;
 use crate::tools::spec::{COMMANDS, ToolOffer};
 use crate::world::access::gate::Gate;
-use crate::world::exec::subagents::{SubagentOrder, SubagentReport, SubagentRunner};
+use crate::world::exec::subagents::{SubagentReport, SubagentRunner, SubagentSpec};
 
 /// Maximum number of subagents of one agent in one conversation.
 pub const SUBAGENTS_MAX: usize = 32;
@@ -100,12 +100,12 @@ impl ModelSession {
 
 impl SubagentCall {
     /// Returns what the conversation of a subagent begins with.
-    fn conversation(&self, order: SubagentOrder) -> ConversationSetup {
-        let SubagentOrder {
+    fn conversation(&self, spec: SubagentSpec) -> ConversationSetup {
+        let SubagentSpec {
             task,
             gate,
             workspace,
-        } = order;
+        } = spec;
         let (tools, commands) = self.offers(&gate);
         let agents = &self.conversations.models;
         let own = agents.first().map(|model| &*model.subagents);
@@ -152,14 +152,14 @@ impl SubagentRunner for SubagentCall {
     fn run<'a>(
         &'a self,
         call_id: &'a str,
-        orders: Vec<SubagentOrder>,
+        specs: Vec<SubagentSpec>,
         cancelled: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Vec<SubagentReport>> {
         async move {
             let token = CancellationToken::new();
             let token = &token;
-            let running = stream::iter(orders).enumerate().map(|(place, order)| {
-                let setup = self.conversation(order);
+            let running = stream::iter(specs).enumerate().map(|(place, spec)| {
+                let setup = self.conversation(spec);
                 async move { (place, self.conversations.run(call_id, setup, token).await) }
             });
             // One that works long keeps no other from starting.

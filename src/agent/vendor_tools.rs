@@ -15,7 +15,7 @@ use crate::id::SubagentId;
 use crate::prompts::vendor_tools::{vendor_tool_system, vendor_tool_task};
 use crate::tools::call::SubagentTask;
 use crate::tools::vendor_tool::VendorTool;
-use crate::world::exec::vendor_tools::{VendorToolOrder, VendorToolRunner};
+use crate::world::exec::vendor_tools::{VendorToolRequest, VendorToolRunner};
 
 /// Maximum number of requests of one agent in one conversation that use tools of its vendor or have
 /// media made.
@@ -79,10 +79,10 @@ impl VendorToolCall {
     async fn run(
         &self,
         call_id: &str,
-        order: VendorToolOrder,
+        request: VendorToolRequest,
         cancelled: BoxFuture<'_, ()>,
     ) -> Result<String, String> {
-        let VendorToolOrder { tool, request } = order;
+        let VendorToolRequest { tool, request } = request;
         let models = self.models(tool);
         if models.is_empty() {
             return Err("your vendor gives you this tool directly: use that one".to_owned());
@@ -108,9 +108,9 @@ impl VendorToolRunner for VendorToolCall {
     fn ask<'a>(
         &'a self,
         call_id: &'a str,
-        order: VendorToolOrder,
+        request: VendorToolRequest,
         cancelled: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Result<String, String>> {
-        self.run(call_id, order, cancelled).boxed()
+        self.run(call_id, request, cancelled).boxed()
     }
 }

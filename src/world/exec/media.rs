@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use futures_util::future::BoxFuture;
 
 use crate::tools::call::ExistingTarget;
-use crate::tools::media::MediaOrder;
+use crate::tools::media::MediaSpec;
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
 use crate::world::exec::put::{FileSource, WriteOptions, put};
@@ -25,7 +25,7 @@ pub trait MediaRunner: Debug + Send + Sync {
     fn generate<'a>(
         &'a self,
         call_id: &'a str,
-        order: MediaOrder,
+        spec: MediaSpec,
         cancelled: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Result<Vec<u8>, String>>;
 }
@@ -35,7 +35,7 @@ pub trait MediaRunner: Debug + Send + Sync {
 pub(super) fn generate_media(
     gate: &Gate,
     place: &ResolvedPath,
-    order: MediaOrder,
+    spec: MediaSpec,
     interrupt: Option<&CommandInterrupt>,
     runner: Option<&dyn MediaRunner>,
 ) -> ToolResult {
@@ -50,7 +50,7 @@ pub(super) fn generate_media(
         Err(fault) => return Err(ToolError::failed_at(gate, "write", place, fault)),
     }
     let bytes =
-        call.block_on(|runner, call_id, cancelled| runner.generate(call_id, order, cancelled));
+        call.block_on(|runner, call_id, cancelled| runner.generate(call_id, spec, cancelled));
     let bytes = bytes.map_err(ToolError::failed)?;
     let manner = WriteOptions {
         intent: WriteIntent::Overwrite,

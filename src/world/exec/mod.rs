@@ -58,7 +58,7 @@ use crate::world::exec::media::MediaRunner;
 use crate::world::exec::pass_through::PassthroughResult;
 use crate::world::exec::subagents::SubagentRunner;
 use crate::world::exec::tool_result::{ToolError, ToolResult};
-use crate::world::exec::vendor_tools::{VendorToolOrder, VendorToolRunner};
+use crate::world::exec::vendor_tools::{VendorToolRequest, VendorToolRunner};
 use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::ProcessStreams;
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -242,11 +242,11 @@ fn carry_out(
         } => program::execute_code(gate, &code, timeout_seconds, interrupt),
         Action::FetchUrl { url } => fetch::fetch_url(gate, url, interrupt),
         Action::AskVendor { tool, request } => {
-            let order = VendorToolOrder { tool, request };
-            vendor_tools::ask_vendor(gate, order, interrupt, runners.vendor_tools)
+            let request = VendorToolRequest { tool, request };
+            vendor_tools::ask_vendor(gate, request, interrupt, runners.vendor_tools)
         }
-        Action::GenerateMedia { path, order } => {
-            media::generate_media(gate, &path, order, interrupt, runners.media)
+        Action::GenerateMedia { path, spec } => {
+            media::generate_media(gate, &path, spec, interrupt, runners.media)
         }
         Action::UpdatePlan { plan } => Ok(plan_file::update_plan(gate, &plan)),
         Action::SpawnSubagents { tasks, dirs } => {

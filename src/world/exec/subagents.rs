@@ -47,14 +47,14 @@ pub trait SubagentRunner: Debug + Send + Sync {
     fn run<'a>(
         &'a self,
         call_id: &'a str,
-        orders: Vec<SubagentOrder>,
+        specs: Vec<SubagentSpec>,
         cancelled: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Vec<SubagentReport>>;
 }
 
 /// A subagent to run.
 #[derive(Clone, Debug)]
-pub struct SubagentOrder {
+pub struct SubagentSpec {
     /// Its name and task.
     pub task: SubagentTask,
     /// Decides about its calls.
@@ -105,19 +105,18 @@ pub(super) fn spawn_subagents(
         check_directory(gate, task, dir, call.runner.is_resumed())?;
     }
     call.runner.reserve(&tasks).map_err(ToolError::failed)?;
-    let mut orders = Vec::new();
+    let mut specs = Vec::new();
     for (task, dir) in tasks.into_iter().zip(dirs) {
-        orders.push(SubagentOrder {
+        specs.push(SubagentSpec {
             gate: open_gate(gate, dir)?,
             workspace: dir.real().to_string(),
             task,
         });
     }
-    let started = orders.clone();
-    let reports =
-        call.block_on(|runner, call_id, cancelled| runner.run(call_id, orders, cancelled));
-    for order in &started {
-        if let Some(commands) = order.gate.commands() {
+    let started = specs.clone();
+    let reports = call.block_on(|runner, call_id, cancelled| runner.run(call_id, specs, cancelled));
+    for spec in &started {
+        if let Some(commands) = spec.gate.commands() {
             let _own = commands.end_background();
         }
     }
@@ -128,13 +127,13 @@ pub(super) fn spawn_subagents(
             .all(|report| report.status == SubagentStatus::Completed);
     let results = ended.iter();
     let results: Vec<Value> = results
-        .map(|((order, dir), report)| result(gate, order, dir, report))
+        .map(|((spec, dir), report)| result(gate, spec, dir, report))
         .collect();
     let words = ended
         .iter()
-        .map(|((order, _), report)| match &report.reason {
-            Some(reason) => format!("{} {}: {reason}", order.task.id, report.status),
-            None => format!("{} {}", order.task.id, report.status),
+        .map(|((spec, _), report)| match &report.reason {
+            Some(reason) => format!("{} {}: {reason}", spec.task.id, report.status),
+            None => format!("{} {}", spec.task.id, report.status),
         });
     let words = words.collect::<Vec<_>>().join("; ");
     let content = json!({
@@ -200,15 +199,10 @@ fn open_gate(gate: &Gate, dir: &ResolvedPath) -> Result<Gate, ToolError> {
 }
 
 /// Returns what the parent reads about one subagent.
-fn result(
-    gate: &Gate,
-    order: &SubagentOrder,
-    dir: &ResolvedPath,
-    report: &SubagentReport,
-) -> Value {
+fn result(gate: &Gate, spec: &SubagentSpec, dir: &ResolvedPath, report: &SubagentReport) -> Value {
     let mut fields = Map::new();
     let mut add = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
-    add("id", order.task.id.as_str().into());
+    add("id", spec.task.id.as_str().into());
     add("status", report.status.to_string().into());
     let mut answer = escape_notes(&truncate(&report.answer, ANSWER_CHARS_MAX)).into_owned();
     let cut = report

@@ -26,14 +26,14 @@ pub trait VendorToolRunner: Debug + Send + Sync {
     fn ask<'a>(
         &'a self,
         call_id: &'a str,
-        order: VendorToolOrder,
+        request: VendorToolRequest,
         cancelled: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Result<String, String>>;
 }
 
 /// What a tool of a vendor is asked for.
 #[derive(Clone, Debug)]
-pub struct VendorToolOrder {
+pub struct VendorToolRequest {
     /// The tool.
     pub tool: VendorTool,
     /// The query or task.
@@ -43,13 +43,13 @@ pub struct VendorToolOrder {
 /// Implements `web_search` and `vendor_code_execution`.
 pub(super) fn ask_vendor(
     gate: &Gate,
-    order: VendorToolOrder,
+    request: VendorToolRequest,
     interrupt: Option<&CommandInterrupt>,
     runner: Option<&dyn VendorToolRunner>,
 ) -> ToolResult {
     let only_runs = "only agents of a run use tools of their vendor";
     let call = RunnerCall::new(gate, interrupt, runner, only_runs)?;
-    let text = call.block_on(|runner, call_id, cancelled| runner.ask(call_id, order, cancelled));
+    let text = call.block_on(|runner, call_id, cancelled| runner.ask(call_id, request, cancelled));
     let text = text.map_err(ToolError::failed)?;
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     let shown = text.get(..end).unwrap_or_default();
