@@ -138,7 +138,7 @@ impl ModelSession {
     /// call begins after the deadline.
     pub async fn execute_calls(&mut self, calls: Vec<FileToolCall>) -> ToolEffects {
         let (calls, too_many) = self.within_limits(calls).await;
-        let mut worked = ToolEffects::default();
+        let mut effects = ToolEffects::default();
         let mut results = Vec::new();
         let mut reads = Vec::new();
         let mut too_late = Vec::new();
@@ -151,7 +151,7 @@ impl ModelSession {
                 results.extend(self.read_concurrently(std::mem::take(&mut reads)).await);
                 let (request, read, done) = self.execute_call(call).await;
                 results.push((request, read));
-                worked.add(done);
+                effects.add(done);
             }
         }
         results.extend(self.read_concurrently(reads).await);
@@ -170,7 +170,7 @@ impl ModelSession {
             };
             self.add_call_result(&call.request.id, prompts::no_calls_left(phase));
         }
-        worked
+        effects
     }
 
     /// Counts `calls` against the limits. Returns the calls that are allowed, and those that are
@@ -225,17 +225,18 @@ impl ModelSession {
             let read = memory.result_of(&request.id)?.clone();
             Some((read, memory.effects_of(&request.id, self.phase)))
         });
-        let (read, worked) = match read {
-            Some((read, effects))
-                if effects == EffectPersistence::Present || has_lasting_outside_effects(&call) =>
+        let (read, effects) = match read {
+            Some((read, persistence))
+                if persistence == EffectPersistence::Present
+                    || has_lasting_outside_effects(&call) =>
             {
                 self.count_recorded_requests(&request.id, &call);
                 self.restore_access_history(&request.id, call).await;
                 (read, ToolEffects::default())
             }
             Some((read, _)) => {
-                let (_, worked) = self.execute_live(&request, call).await;
-                (read, worked)
+                let (_, effects) = self.execute_live(&request, call).await;
+                (read, effects)
             }
             None => {
                 let executed = self.execute_live(&request, call).await;
@@ -243,7 +244,7 @@ impl ModelSession {
                 executed
             }
         };
-        (request, read, worked)
+        (request, read, effects)
     }
 
     /// Counts the subagents that a recorded call started, or its request to the vendor for a tool or
@@ -390,11 +391,11 @@ impl ModelSession {
             denied,
             ..
         } = observation;
-        let mut worked = ToolEffects::from_changes(changes);
+        let mut effects = ToolEffects::from_changes(changes);
         for denial in denied {
-            worked.add(ToolEffects::from_denial(denial));
+            effects.add(ToolEffects::from_denial(denial));
         }
-        (ToolResultContent { content, images }, worked)
+        (ToolResultContent { content, images }, effects)
     }
 
     /// Asks the gate about a call. This may request approval, which may take long.
@@ -425,7 +426,7 @@ impl ModelSession {
 
     pub(super) async fn wait_for_deadline(&self) {
         match &self.deadline {
-            Some(patience) => drop(patience.wait().await),
+            Some(deadline) => drop(deadline.wait().await),
             None => std::future::pending().await,
         }
     }

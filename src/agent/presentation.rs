@@ -32,30 +32,30 @@ pub enum PresentationStop {
 /// Lets the final agent work until it replies without a call and has read all messages of the user. A call that has begun always runs to
 /// its end, so that its changes are in the result, however this ends; a command is ended at the
 /// deadline.
-pub async fn present(mind: &mut ModelSession, patience: &RunDeadline) -> FinalPresentation {
-    mind.deadline = Some(patience.clone());
-    let presentation = run_presentation(mind, patience).await;
+pub async fn present(session: &mut ModelSession, deadline: &RunDeadline) -> FinalPresentation {
+    session.deadline = Some(deadline.clone());
+    let presentation = run_presentation(session, deadline).await;
     // However it ended, nothing of it may still run while its changes are delivered.
-    mind.shutdown().await;
+    session.shutdown().await;
     presentation
 }
 
-async fn run_presentation(mind: &mut ModelSession, patience: &RunDeadline) -> FinalPresentation {
+async fn run_presentation(session: &mut ModelSession, deadline: &RunDeadline) -> FinalPresentation {
     let mut presentation = FinalPresentation::default();
-    for _ in 0..mind.steps_max {
-        mind.refresh_served_tools().await;
-        let step = match mind.step_unless(patience.wait()).await {
+    for _ in 0..session.steps_max {
+        session.refresh_served_tools().await;
+        let step = match session.step_unless(deadline.wait()).await {
             Ok(step) => step.map_err(PresentationStop::Failed),
             Err(over) => Err(PresentationStop::Stopped(over)),
         };
         let reply = match step {
             Ok(reply) => reply,
-            Err(broken_off) => {
-                let limit_met = mind.budget.exhausted_limit().is_some();
+            Err(stop) => {
+                let limit_met = session.budget.exhausted_limit().is_some();
                 presentation.stopped_by = Some(if limit_met {
                     PresentationStop::Stopped(StopCause::LimitMet)
                 } else {
-                    broken_off
+                    stop
                 });
                 return presentation;
             }
@@ -64,13 +64,13 @@ async fn run_presentation(mind: &mut ModelSession, patience: &RunDeadline) -> Fi
             presentation.text = reply.text;
         }
         if reply.calls.is_empty() {
-            if mind.has_unread_messages() {
+            if session.has_unread_messages() {
                 continue;
             }
             return presentation;
         }
         let files = reply.calls.into_iter().map(|request| {
-            let call = match parse_model_call(&request.name, &request.arguments, &mind.served) {
+            let call = match parse_model_call(&request.name, &request.arguments, &session.served) {
                 Ok(ModelCall::File(call)) => Ok(call),
                 Ok(ModelCall::Workflow(_)) => Err(prompts::voting_is_over().to_owned()),
                 Err(error) => Err(error.to_string()),
@@ -79,7 +79,7 @@ async fn run_presentation(mind: &mut ModelSession, patience: &RunDeadline) -> Fi
         });
         presentation
             .effects
-            .add(mind.execute_calls(files.collect()).await);
+            .add(session.execute_calls(files.collect()).await);
     }
     presentation
 }
@@ -101,25 +101,25 @@ pub enum SelfEvaluation {
 /// Asks the final agent to evaluate its result, or the text that a test has `instead` of it, once. No
 /// decision, an error, or no time left counts as approval.
 pub async fn self_evaluate(
-    mind: &mut ModelSession,
+    session: &mut ModelSession,
     instead: Option<&str>,
-    patience: &RunDeadline,
+    deadline: &RunDeadline,
 ) -> SelfEvaluation {
     match instead {
-        Some(text) => mind.add_user_message(prompts::post_evaluation_of(text)),
-        None => mind.add_user_message(prompts::post_evaluation()),
+        Some(text) => session.add_user_message(prompts::post_evaluation_of(text)),
+        None => session.add_user_message(prompts::post_evaluation()),
     }
-    let reply = match mind.step_unless(patience.wait()).await {
+    let reply = match session.step_unless(deadline.wait()).await {
         Ok(Ok(reply)) => reply,
         Ok(Err(_)) => return SelfEvaluation::Submit,
         Err(over) => {
             let status = over.exit_status();
-            mind.emit(RunEvent::CoordinationStopped { status }).await;
+            session.emit(RunEvent::CoordinationStopped { status }).await;
             return SelfEvaluation::Submit;
         }
     };
     let restart = reply.calls.iter().find_map(|call| {
-        match parse_model_call(&call.name, &call.arguments, &mind.served) {
+        match parse_model_call(&call.name, &call.arguments, &session.served) {
             Ok(ModelCall::Workflow(WorkflowCall::Restart {
                 reason,
                 instructions,

@@ -15,7 +15,7 @@ use crate::world::io::clock::milliseconds;
 
 /// A request in progress. Dropping it abandons the request.
 pub(super) struct RequestGuard<'a> {
-    mind: &'a ModelSession,
+    session: &'a ModelSession,
     model: &'a AvailableModel,
     since: Instant,
     /// The usage that the vendor has counted so far.
@@ -28,10 +28,10 @@ pub(super) struct RequestGuard<'a> {
 }
 
 impl<'a> RequestGuard<'a> {
-    /// Begins a request of `mind` to `model`.
-    pub(super) async fn begin(mind: &'a ModelSession, model: &'a AvailableModel) -> Self {
+    /// Begins a request of `session` to `model`.
+    pub(super) async fn begin(session: &'a ModelSession, model: &'a AvailableModel) -> Self {
         let request = Self {
-            mind,
+            session,
             model,
             since: Instant::now(),
             usage: TokenUsage::default(),
@@ -39,11 +39,12 @@ impl<'a> RequestGuard<'a> {
             is_uncounted: false,
             is_charged: false,
         };
-        mind.emit(ModelEvent::ModelRequestStarted {
-            agent: mind.agent.clone(),
-            model: Arc::clone(&model.name),
-        })
-        .await;
+        session
+            .emit(ModelEvent::ModelRequestStarted {
+                agent: session.agent.clone(),
+                model: Arc::clone(&model.name),
+            })
+            .await;
         request
     }
 
@@ -55,24 +56,28 @@ impl<'a> RequestGuard<'a> {
         } else {
             None
         };
-        self.mind.emit(asked).await;
+        self.session.emit(asked).await;
         if ending == RequestOutcome::Whole && self.usage == TokenUsage::default() {
-            self.mind.warn_uncounted(&self.model.name, cost).await;
+            self.session.warn_uncounted(&self.model.name, cost).await;
         }
     }
 
     /// Charges the request, and returns the event for it.
     fn charge(&mut self, ending: RequestOutcome) -> Event {
         self.is_charged = true;
-        let Self { mind, model, .. } = self;
+        let Self { session, model, .. } = self;
         Event::Model(ModelEvent::ModelRequestFinished {
-            agent: mind.agent.clone(),
+            agent: session.agent.clone(),
             model: Arc::clone(&model.name),
-            phase: mind.phase,
+            phase: session.phase,
             usage: self.usage,
-            cost_usd: mind
-                .budget
-                .charge(model, mind.phase, self.usage, self.reported_cost, ending),
+            cost_usd: session.budget.charge(
+                model,
+                session.phase,
+                self.usage,
+                self.reported_cost,
+                ending,
+            ),
             elapsed_ms: milliseconds(self.since.elapsed()),
         })
     }
@@ -83,7 +88,7 @@ impl Drop for RequestGuard<'_> {
         if !self.is_charged {
             let asked = self.charge(RequestOutcome::GivenUp);
             // Drop cannot wait: if the channel is full, this event is lost.
-            drop(self.mind.events.try_send(asked));
+            drop(self.session.events.try_send(asked));
         }
     }
 }

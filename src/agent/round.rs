@@ -173,14 +173,14 @@ enum RoundClock {
 }
 
 /// Runs the agent until the coordination is over or the agent drops out.
-pub async fn coordinate(mind: ModelSession, desk: CoordinatorHandle) {
-    let (limit, over) = (desk.limits.first, desk.over.clone());
+pub async fn coordinate(session: ModelSession, coordinator: CoordinatorHandle) {
+    let (limit, over) = (coordinator.limits.first, coordinator.over.clone());
     let mut seat = RoundLoop {
         seen: 0,
         steps: 0,
-        round: RoundState::start(limit, desk.limits.grace),
-        session: mind,
-        coordinator: desk,
+        round: RoundState::start(limit, coordinator.limits.grace),
+        session,
+        coordinator,
     };
     let _worked = over.run_until_cancelled(seat.run()).await;
     seat.session.shutdown().await;

@@ -87,12 +87,12 @@ impl CheckRunner {
     pub fn new(
         checks: Vec<CheckConfig>,
         candidates: BTreeMap<AgentId, CheckedAgent>,
-        wings: OverlayFactory,
+        overlays: OverlayFactory,
     ) -> Self {
         Self(Arc::new(CheckRunnerState {
             checks,
             agents: candidates,
-            overlays: wings,
+            overlays,
             overlay_count: AtomicUsize::new(0),
         }))
     }
@@ -102,7 +102,7 @@ impl CheckRunner {
         &self,
         agent: &AgentId,
         examined: CheckTarget,
-        patience: &RunDeadline,
+        deadline: &RunDeadline,
         events: &Sender<Event>,
     ) -> CheckResults {
         let subject = match examined {
@@ -124,7 +124,7 @@ impl CheckRunner {
                 changes = bench.changed_counts().await;
             }
             let (verdict, tail) = match &bench {
-                Ok(bench) => bench.run_check(check, patience).await,
+                Ok(bench) => bench.run_check(check, deadline).await,
                 Err(error) => {
                     let why = single_line(&format!("{error:#}"), TAIL_CHARS_MAX);
                     (CheckVerdict::NotRun { why }, String::new())
@@ -155,8 +155,8 @@ impl CheckRunner {
 
     /// Removes what the checks wrote. What cannot be removed now is removed at the end of the run.
     async fn clear_overlays(&self) {
-        let wings = self.0.overlays.clone();
-        let cleared = tokio::task::spawn_blocking(move || wings.clear_checks()).await;
+        let overlays = self.0.overlays.clone();
+        let cleared = tokio::task::spawn_blocking(move || overlays.clear_checks()).await;
         if let Ok(Err(error)) = cleared {
             tracing::warn!("cannot remove files written by checks: {error:#}");
         }
@@ -176,19 +176,19 @@ impl CheckRunner {
             |grant: &&Grant| !matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
         let mut grants: Vec<Grant> = candidate.grants.iter().filter(is_kept).cloned().collect();
         let number = self.0.overlay_count.fetch_add(1, Ordering::Relaxed);
-        let performance = OverlayPurpose::Check(number);
-        let (stage, _) = (self.0.overlays)
-            .open(performance, &grants, Some(&commands))
+        let purpose = OverlayPurpose::Check(number);
+        let (overlay, _) = (self.0.overlays)
+            .open(purpose, &grants, Some(&commands))
             .await?;
         let roots = write_roots(&grants);
         let tree = roots.iter().find(|grant| grant.scope == GrantScope::Tree);
-        let target = match (tree, &stage) {
-            (Some(tree), Some(stage)) if stage.is_fully_visible() => tree.root.clone(),
+        let target = match (tree, &overlay) {
+            (Some(tree), Some(overlay)) if overlay.is_fully_visible() => tree.root.clone(),
             (Some(_), _) => {
                 return Err(check_error("checks cannot see what would be delivered"));
             }
             (None, _) => {
-                let root = self.0.overlays.create_directory(performance)?;
+                let root = self.0.overlays.create_directory(purpose)?;
                 let own = Grant::tree(root.clone(), GrantKind::Workspace, Permission::Write);
                 grants.push(own);
                 root
@@ -196,7 +196,7 @@ impl CheckRunner {
         };
         let policy = GatePolicy {
             commands: Some(commands),
-            overlay: stage,
+            overlay,
             ..GatePolicy::single_call(target.clone())
         };
         let dir = user_path(&target)?;
@@ -227,10 +227,10 @@ impl CheckEnvironment {
     /// Returns how much the answer would change in the user's trees.
     async fn changed_counts(&self) -> Option<ChangeCounts> {
         let (users, carried) = self.user_trees.clone()?;
-        let stage = self.gate.clone();
+        let gate = self.gate.clone();
         let counting = move || {
             let paths = carried.iter().map(|change| &change.path);
-            diffstat(&users, &stage, paths)
+            diffstat(&users, &gate, paths)
         };
         tokio::task::spawn_blocking(counting).await.ok()
     }
@@ -238,7 +238,7 @@ impl CheckEnvironment {
     async fn run_check(
         &self,
         check: &CheckConfig,
-        patience: &RunDeadline,
+        deadline: &RunDeadline,
     ) -> (CheckVerdict, String) {
         let not_run = |why: String| (CheckVerdict::NotRun { why }, String::new());
         let call = ToolCall::ExecuteCommand {
@@ -259,7 +259,7 @@ impl CheckEnvironment {
         let mut working = tokio::task::spawn_blocking(work);
         let done = tokio::select! {
             done = &mut working => done,
-            _ = patience.wait() => {
+            _ = deadline.wait() => {
                 ending.raise();
                 working.await
             }

@@ -155,9 +155,9 @@ pub async fn run(
     let mut tasks = JoinSet::new();
     let mut task_of = BTreeMap::new();
     for participant in participants {
-        let (number, person, mind) = participant.into_parts();
-        table.participants.insert(number, person);
-        let desk = CoordinatorHandle {
+        let (number, participant, session) = participant.into_parts();
+        table.participants.insert(number, participant);
+        let coordinator = CoordinatorHandle {
             me: number,
             agents,
             submissions: submissions.clone(),
@@ -166,7 +166,13 @@ pub async fn run(
             visibility: intake.visibility_cursor(number),
             over: over.clone(),
         };
-        task_of.insert(tasks.spawn(coordinate(mind, desk)).id().to_string(), number);
+        task_of.insert(
+            tasks
+                .spawn(coordinate(session, coordinator))
+                .id()
+                .to_string(),
+            number,
+        );
     }
     drop(submissions);
     let (end, effect) = loop {
@@ -208,12 +214,12 @@ impl Participant {
     /// Splits the participant into its number, its record for the coordinator, and its session,
     /// which runs as a task.
     fn into_parts(self) -> (AgentNumber, ParticipantRecord, ModelSession) {
-        let person = ParticipantRecord {
+        let participant = ParticipantRecord {
             id: self.id,
             workspace: self.workspace,
             hooks: self.hooks,
         };
-        (self.number, person, self.session)
+        (self.number, participant, self.session)
     }
 }
 
@@ -402,7 +408,7 @@ impl Coordinator<'_> {
     ) -> Option<(CoordinationEnd, BallotEffect)> {
         let agent = to.agent();
         let mut participants = self.participants.iter();
-        let agent = agent.map(|id| participants.find(|(_, person)| person.id == *id));
+        let agent = agent.map(|id| participants.find(|(_, participant)| participant.id == *id));
         let agent = match agent {
             None => None,
             Some(Some((agent, _))) => Some(*agent),
@@ -524,10 +530,10 @@ impl Coordinator<'_> {
             return Some(known);
         }
         let examined = CheckTarget::Answer(snapshot.cloned());
-        let (patience, events) = (self.deadline, self.events);
+        let (deadline, events) = (self.deadline, self.events);
         let evidence = self
             .check_runner?
-            .run_checks(agent, examined, patience, events);
+            .run_checks(agent, examined, deadline, events);
         Some(evidence.await)
     }
 
@@ -619,7 +625,7 @@ impl Coordinator<'_> {
     fn id(&self, agent: AgentNumber) -> Option<AgentId> {
         self.participants
             .get(&agent)
-            .map(|person| person.id.clone())
+            .map(|participant| participant.id.clone())
     }
 
     async fn emit(&self, event: impl Into<Event>) {

@@ -31,17 +31,17 @@ pub(super) fn user_path_changes<'a>(
 /// user's paths counts unless the same path was written in the end; other denials are only listed.
 /// `base` is the directory that relative paths of the agent start from.
 pub(super) fn delivery_rows(
-    worked: &ToolEffects,
+    effects: &ToolEffects,
     permissions: &PathPermissionManager,
     base: &AbsPath,
 ) -> Vec<DeliveryRow> {
     let mut outcomes: BTreeMap<String, Option<DeliveryOutcome>> = BTreeMap::new();
-    for change in user_path_changes(&worked.changes, permissions) {
+    for change in user_path_changes(&effects.changes, permissions) {
         let path = change.path.to_string();
         let before = outcomes.remove(&path).flatten();
         outcomes.insert(path, combine_outcomes(before, &change.kind));
     }
-    for denial in &worked.denied {
+    for denial in &effects.denied {
         if let DeniedSubject::Access {
             path,
             wanted: Permission::Write,

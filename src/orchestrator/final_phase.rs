@@ -108,77 +108,77 @@ async fn unstarted_result(
 async fn start_conversation(
     team: &AgentTeam,
     member: &TeamMember,
-    stage: Option<&WriteOverlay>,
+    overlay: Option<&WriteOverlay>,
     notes: Vec<String>,
     message: &str,
-    line: ModelConnection,
+    connection: ModelConnection,
 ) -> Result<ModelSession> {
-    let mind = team
-        .model_session(member, Phase::Final, stage, message, line)
+    let session = team
+        .model_session(member, Phase::Final, overlay, message, connection)
         .await?;
     let agent = member.id.clone();
-    mind.emit(DeliveryEvent::FinalStarted { agent }).await;
+    session.emit(DeliveryEvent::FinalStarted { agent }).await;
     for message in notes {
-        mind.emit(RunEvent::Warning { message }).await;
+        session.emit(RunEvent::Warning { message }).await;
     }
-    Ok(mind)
+    Ok(session)
 }
 
 /// Runs the winner's presentation and delivers its files.
 pub async fn present_and_deliver(
     team: &AgentTeam,
-    assignment: FinalPhaseInput<'_>,
+    input: FinalPhaseInput<'_>,
 ) -> Result<FinalPhaseResult> {
     let FinalPhaseInput {
         member,
-        connection: line,
+        connection,
         task,
         coordination: coordinated,
         stored,
         attempt,
-        deadline: patience,
-    } = assignment;
-    let recovered = recover_result(team, member, &line, &stored, attempt, patience);
+        deadline,
+    } = input;
+    let recovered = recover_result(team, member, &connection, &stored, attempt, deadline);
     if let Some(finished) = recovered.await? {
         return Ok(finished);
     }
     let message = presentation_prompt(team, member, task, coordinated);
-    let (stage, notes) = team.open_overlay(member, attempt).await?;
-    let events = line.events.clone();
-    let begun = start_conversation(team, member, stage.as_ref(), notes, &message, line);
-    let mut mind = tokio::select! {
+    let (overlay, notes) = team.open_overlay(member, attempt).await?;
+    let events = connection.events.clone();
+    let begun = start_conversation(team, member, overlay.as_ref(), notes, &message, connection);
+    let mut session = tokio::select! {
         biased;
         begun = begun => begun?,
-        over = patience.wait() => return Ok(unstarted_result(stored, over, &events).await),
+        over = deadline.wait() => return Ok(unstarted_result(stored, over, &events).await),
     };
-    let presented = present(&mut mind, patience).await;
+    let presented = present(&mut session, deadline).await;
     let text = presented.text.trim();
     let text: Arc<str> = if text.is_empty() { stored } else { text.into() };
     let is_whole = presented.stopped_by.is_none();
     let end = match presented.stopped_by {
         None => CoordinationEnd::Agreed,
-        Some(why) => report_interruption(&mind, why, &text).await,
+        Some(why) => report_interruption(&session, why, &text).await,
     };
-    let mut worked = presented.effects;
-    worked.add(end_background(mind.gate.clone()).await?);
+    let mut effects = presented.effects;
+    effects.add(end_background(session.gate.clone()).await?);
     let permissions = permission_manager(&member.grants, Phase::Final);
     let mut delivery = FinalDelivery {
         team,
         member,
-        overlay: stage,
+        overlay,
         open_delivery: team.start_delivery().await?,
         state: presentation_state(end),
         attempt,
-        events: mind.events.clone(),
+        events: session.events.clone(),
         selected_by: None,
     };
-    let has_written = user_path_changes(&worked.changes, &permissions).any(is_done);
-    delivery.apply_overlay(&mut worked).await?;
+    let has_written = user_path_changes(&effects.changes, &permissions).any(is_done);
+    delivery.apply_overlay(&mut effects).await?;
     let has_delivered =
-        has_written || user_path_changes(&worked.changes, &permissions).any(is_done);
+        has_written || user_path_changes(&effects.changes, &permissions).any(is_done);
     if end == CoordinationEnd::Agreed && !has_delivered {
         delivery
-            .deliver_workspace(&mut worked, &permissions)
+            .deliver_workspace(&mut effects, &permissions)
             .await?;
     }
     let selected_by = delivery.selected_by;
@@ -186,31 +186,33 @@ pub async fn present_and_deliver(
         .open_delivery
         .as_ref()
         .map(|held| held.name().to_owned());
-    if user_path_changes(&worked.changes, &permissions).any(is_in_place) {
-        delivery.verify(&mut worked, patience, &mind.events).await?;
+    if user_path_changes(&effects.changes, &permissions).any(is_in_place) {
+        delivery
+            .verify(&mut effects, deadline, &session.events)
+            .await?;
     }
     let users = team.delivery_gate(member, None)?;
-    let rows = delivery_rows(&worked, &permissions, &team.working_directory(member));
+    let rows = delivery_rows(&effects, &permissions, &team.working_directory(member));
     let rows = with_fingerprints(rows, users).await?;
-    run_delivered_hooks(team, member, &rows, patience).await?;
-    let end = end_after_interrupt(end, &rows, patience);
+    run_delivered_hooks(team, member, &rows, deadline).await?;
+    let end = end_after_interrupt(end, &rows, deadline);
     let undelivered = undelivered_note(
         &rows,
         name.as_deref().filter(|_| end != CoordinationEnd::Agreed),
     );
     let failed = failed_delivery_note(&rows, member).into_iter();
     for message in failed
-        .chain(unlisted_change_notes(&worked, &permissions))
+        .chain(unlisted_change_notes(&effects, &permissions))
         .chain(undelivered)
     {
-        mind.emit(RunEvent::Warning { message }).await;
+        session.emit(RunEvent::Warning { message }).await;
     }
     Ok(FinalPhaseResult {
         text,
         rows,
         selected_by,
         end,
-        session: (is_whole && end == CoordinationEnd::Agreed).then_some(mind),
+        session: (is_whole && end == CoordinationEnd::Agreed).then_some(session),
     })
 }
 
@@ -219,13 +221,13 @@ async fn run_delivered_hooks(
     team: &AgentTeam,
     member: &TeamMember,
     rows: &[DeliveryRow],
-    patience: &RunDeadline,
+    deadline: &RunDeadline,
 ) -> Result<()> {
     let hooks = team.hooks(member)?.filter(|_| !rows.is_empty());
     if let Some(hooks) = hooks {
         let asked = HookEventPayload::Delivered(rows.to_vec());
         // Their answer has no effect any more.
-        let _said = hooks::hook_refusal(&hooks, asked, Phase::Final, None, &patience.stop).await;
+        let _said = hooks::hook_refusal(&hooks, asked, Phase::Final, None, &deadline.stop).await;
     }
     Ok(())
 }
@@ -235,18 +237,18 @@ async fn run_delivered_hooks(
 async fn recover_result(
     team: &AgentTeam,
     member: &TeamMember,
-    line: &ModelConnection,
+    connection: &ModelConnection,
     stored: &Arc<str>,
     attempt: u32,
-    patience: &RunDeadline,
+    deadline: &RunDeadline,
 ) -> Result<Option<FinalPhaseResult>> {
-    let (Some(memory), Some((how, _))) = (&line.recorded, team.delivery_settings()) else {
+    let (Some(memory), Some((how, _))) = (&connection.recorded, team.delivery_settings()) else {
         return Ok(None);
     };
     let Some((name, before)) = review::recover_delivery(how, attempt).await? else {
         return Ok(None);
     };
-    let mut worked = ToolEffects::from_changes(before);
+    let mut effects = ToolEffects::from_changes(before);
     let delivery = FinalDelivery {
         team,
         member,
@@ -254,14 +256,16 @@ async fn recover_result(
         open_delivery: Some(review::reopen_delivery(how, name).await?),
         state: PresentationState::Complete,
         attempt,
-        events: line.events.clone(),
+        events: connection.events.clone(),
         selected_by: None,
     };
-    delivery.verify(&mut worked, patience, &line.events).await?;
+    delivery
+        .verify(&mut effects, deadline, &connection.events)
+        .await?;
     let permissions = permission_manager(&member.grants, Phase::Final);
     let users = team.delivery_gate(member, None)?;
-    let rows = delivery_rows(&worked, &permissions, &team.working_directory(member));
-    let end = end_after_interrupt(CoordinationEnd::Agreed, &rows, patience);
+    let rows = delivery_rows(&effects, &permissions, &team.working_directory(member));
+    let end = end_after_interrupt(CoordinationEnd::Agreed, &rows, deadline);
     Ok(Some(FinalPhaseResult {
         text: memory
             .last_text()
@@ -275,16 +279,17 @@ async fn recover_result(
 
 /// Reports why the presentation ended early, and what of it is used.
 async fn report_interruption(
-    mind: &ModelSession,
+    session: &ModelSession,
     why: PresentationStop,
     text: &str,
 ) -> CoordinationEnd {
     match why {
         PresentationStop::Stopped(over) => {
-            mind.emit(RunEvent::CoordinationStopped {
-                status: over.exit_status(),
-            })
-            .await;
+            session
+                .emit(RunEvent::CoordinationStopped {
+                    status: over.exit_status(),
+                })
+                .await;
             CoordinationEnd::Over(over)
         }
         PresentationStop::Failed(fault) => {
@@ -294,7 +299,7 @@ async fn report_interruption(
                 "; its answer is used unchanged"
             };
             let message = format!("the final agent failed{instead}: {fault}");
-            mind.emit(RunEvent::Warning { message }).await;
+            session.emit(RunEvent::Warning { message }).await;
             CoordinationEnd::Agreed
         }
     }
@@ -351,7 +356,7 @@ async fn end_background(gate: Option<Gate>) -> Result<ToolEffects> {
 
 /// Returns warnings about changes that may not be listed in the rows.
 fn unlisted_change_notes(
-    worked: &ToolEffects,
+    effects: &ToolEffects,
     permissions: &PathPermissionManager,
 ) -> BTreeSet<String> {
     let note_about = |change: &FileChange| {
@@ -363,7 +368,7 @@ fn unlisted_change_notes(
             change.path
         ))
     };
-    user_path_changes(&worked.changes, permissions)
+    user_path_changes(&effects.changes, permissions)
         .filter_map(note_about)
         .collect()
 }
@@ -382,12 +387,12 @@ struct FinalDelivery<'a> {
 }
 
 impl FinalDelivery<'_> {
-    /// Delivers the changes in the overlay. In `worked`, their outcomes replace the changes.
-    async fn apply_overlay(&mut self, worked: &mut ToolEffects) -> Result<()> {
-        let Some(stage) = self.overlay.clone() else {
+    /// Delivers the changes in the overlay. In `effects`, their outcomes replace the changes.
+    async fn apply_overlay(&mut self, effects: &mut ToolEffects) -> Result<()> {
+        let Some(overlay) = self.overlay.clone() else {
             return Ok(());
         };
-        let written = tokio::task::spawn_blocking(move || stage.sync_layers()).await;
+        let written = tokio::task::spawn_blocking(move || overlay.sync_layers()).await;
         let written = written.map_err(|_| Error::bug("the delivery failed unexpectedly"))?;
         let changes = match written {
             Ok(()) => {
@@ -397,16 +402,16 @@ impl FinalDelivery<'_> {
             }
             Err(error) => failed_changes(&write_roots(&self.member.grants), &error),
         };
-        worked.changes.retain(|change| !is_in_place(change));
-        worked.add(ToolEffects::from_changes(changes));
+        effects.changes.retain(|change| !is_in_place(change));
+        effects.add(ToolEffects::from_changes(changes));
         Ok(())
     }
 
     /// Runs the checks on what was delivered, and reverts it if they require that.
     async fn verify(
         mut self,
-        worked: &mut ToolEffects,
-        patience: &RunDeadline,
+        effects: &mut ToolEffects,
+        deadline: &RunDeadline,
         events: &Sender<Event>,
     ) -> Result<()> {
         let Some(examiner) = self.team.check_runner() else {
@@ -415,12 +420,12 @@ impl FinalDelivery<'_> {
         // The overlay's changes are in the user's trees now.
         self.overlay = None;
         let agent = &self.member.id;
-        let evidence = examiner.run_checks(agent, CheckTarget::Delivery, patience, events);
+        let evidence = examiner.run_checks(agent, CheckTarget::Delivery, deadline, events);
         let evidence = evidence.await;
         let Some(red) = evidence.failed_requirements() else {
             return Ok(());
         };
-        let reason = if patience.stop.is_cancelled() && !evidence.has_failed() {
+        let reason = if deadline.stop.is_cancelled() && !evidence.has_failed() {
             "interrupted before all checks had finished".to_owned()
         } else {
             red
@@ -435,7 +440,7 @@ impl FinalDelivery<'_> {
             return Ok(());
         }
         let taken_back = review::revert_delivery(held).await?;
-        for change in &mut worked.changes {
+        for change in &mut effects.changes {
             if taken_back.contains(&change.path.to_abs()) {
                 let reason = reason.clone();
                 change.kind = ChangeKind::Reverted { reason };
@@ -447,12 +452,12 @@ impl FinalDelivery<'_> {
     /// Delivers the files in the agent's workspace, and reports that.
     async fn deliver_workspace(
         &mut self,
-        worked: &mut ToolEffects,
+        effects: &mut ToolEffects,
         permissions: &PathPermissionManager,
     ) -> Result<()> {
-        worked.add(self.copy_workspace().await?);
-        self.apply_overlay(worked).await?;
-        if user_path_changes(&worked.changes, permissions).any(is_done) {
+        effects.add(self.copy_workspace().await?);
+        self.apply_overlay(effects).await?;
+        if user_path_changes(&effects.changes, permissions).any(is_done) {
             let message = CARRIED.to_owned();
             emit(&self.events, RunEvent::Warning { message }).await;
         }
@@ -600,11 +605,11 @@ fn presentation_state(end: CoordinationEnd) -> PresentationState {
 fn end_after_interrupt(
     end: CoordinationEnd,
     rows: &[DeliveryRow],
-    patience: &RunDeadline,
+    deadline: &RunDeadline,
 ) -> CoordinationEnd {
     use DeliveryOutcome::{Declined, TakenBack};
     let is_missing = |row: &DeliveryRow| matches!(row.outcome, Declined | TakenBack { .. });
-    if end == CoordinationEnd::Agreed && patience.stop.is_cancelled() && rows.iter().any(is_missing)
+    if end == CoordinationEnd::Agreed && deadline.stop.is_cancelled() && rows.iter().any(is_missing)
     {
         CoordinationEnd::Over(StopCause::Interrupted)
     } else {

@@ -147,7 +147,7 @@ async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
     let deadline = start
         .checked_add(Duration::from_secs(seconds))
         .unwrap_or(start);
-    let patience = RunDeadline {
+    let deadline = RunDeadline {
         deadline,
         stop: turn.stop.clone(),
     };
@@ -158,15 +158,15 @@ async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
     let mut answer: Option<(AgentNumber, Arc<str>)> = None;
     loop {
         turn.emit_run_started(attempt).await;
-        let coordinated = turn.coordinate(&task, &patience).await?;
-        let (mut end, mut mind) = (coordinated.end, None);
+        let coordinated = turn.coordinate(&task, &deadline).await?;
+        let (mut end, mut session) = (coordinated.end, None);
         if let Some(winner) = turn.announce_winner(&coordinated).await {
             let finished = turn
-                .run_final_phase(&coordinated, winner, attempt, &patience)
+                .run_final_phase(&coordinated, winner, attempt, &deadline)
                 .await?;
             rows.extend(finished.rows);
             selected_by = finished.selected_by.or(selected_by);
-            (end, mind) = (finished.end, finished.session);
+            (end, session) = (finished.end, finished.session);
             let text = Some(finished.text).filter(|text| !text.is_empty());
             answer = text.map(|text| (winner.agent, text)).or(answer);
         }
@@ -174,8 +174,9 @@ async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
             return Ok(turn.no_answer_result(end));
         };
         if attempt <= turn.config.orchestrator.max_orchestration_restarts
-            && let Some(mind) = mind
-            && let Some((reason, instructions)) = turn.self_evaluate(mind, attempt, &patience).await
+            && let Some(session) = session
+            && let Some((reason, instructions)) =
+                turn.self_evaluate(session, attempt, &deadline).await
         {
             task = prompts::restarted_task(&turn.task, &reason, &instructions, text);
             turn.emit(RunEvent::AttemptRestarted {
@@ -213,14 +214,14 @@ impl PreparedTurn {
     /// result.
     async fn self_evaluate(
         &self,
-        mut mind: ModelSession,
+        mut session: ModelSession,
         attempt: u32,
-        patience: &RunDeadline,
+        deadline: &RunDeadline,
     ) -> Option<(String, String)> {
-        mind.tools = workflow::evaluation_offers().into();
+        session.tools = workflow::evaluation_offers().into();
         let instead = self.config.orchestrator.debug_final_answer.as_deref();
         let instead = instead.filter(|_| attempt == 1);
-        match self_evaluate(&mut mind, instead, patience).await {
+        match self_evaluate(&mut session, instead, deadline).await {
             SelfEvaluation::Submit => None,
             SelfEvaluation::Restart {
                 reason,
@@ -232,7 +233,7 @@ impl PreparedTurn {
     async fn coordinate(
         &mut self,
         task: &str,
-        patience: &RunDeadline,
+        deadline: &RunDeadline,
     ) -> Result<CoordinationResult> {
         if self.config.orchestrator.coordination == CoordinationMode::Skip {
             return Ok(skip_coordination(&self.team));
@@ -240,7 +241,7 @@ impl PreparedTurn {
         let participants = tokio::select! {
             biased;
             begun = self.begin_coordination(task) => begun?,
-            over = patience.wait() => {
+            over = deadline.wait() => {
                 self.emit(RunEvent::CoordinationStopped { status: over.exit_status() }).await;
                 return Ok(CoordinationResult::without_answers(CoordinationEnd::Over(over)));
             }
@@ -268,7 +269,7 @@ impl PreparedTurn {
                 later: timeouts.subsequent_round_seconds.map(Duration::from_secs),
                 grace: Duration::from_secs(timeouts.round_grace_seconds),
             },
-            deadline: patience.clone(),
+            deadline: deadline.clone(),
             check_runner: self.team.check_runner(),
         };
         let followed = self.replay.as_mut().and_then(|again| {
@@ -315,9 +316,9 @@ impl PreparedTurn {
     async fn participants(&self, task: &str) -> Result<Vec<Participant>> {
         let mut participants = Vec::new();
         for member in &self.team.members {
-            let line = self.model_connection(&member.id, Phase::Coordination)?;
+            let connection = self.model_connection(&member.id, Phase::Coordination)?;
             let task = self.first_message(member.number, task);
-            participants.push(self.team.participant(member, &task, line).await?);
+            participants.push(self.team.participant(member, &task, connection).await?);
         }
         Ok(participants)
     }
@@ -346,7 +347,7 @@ impl PreparedTurn {
         coordinated: &CoordinationResult,
         winner: AnswerLabel,
         attempt: u32,
-        patience: &RunDeadline,
+        deadline: &RunDeadline,
     ) -> Result<FinalPhaseResult> {
         let number = winner.agent;
         let member = self.member(number)?;
@@ -364,8 +365,8 @@ impl PreparedTurn {
                 coordinated.end,
             ));
         }
-        let mut line = self.model_connection(&member.id, Phase::Final)?;
-        if let Some(memory) = &mut line.recorded {
+        let mut connection = self.model_connection(&member.id, Phase::Final)?;
+        if let Some(memory) = &mut connection.recorded {
             memory.effects = final_effect_persistence(&member.grants);
         }
         let Self {
@@ -376,17 +377,17 @@ impl PreparedTurn {
             ..
         } = self;
         let member = team.member(number).ok_or_else(|| missing_member(number))?;
-        let assignment = FinalPhaseInput {
+        let input = FinalPhaseInput {
             member,
-            connection: line,
+            connection,
             task,
             coordination: coordinated,
             stored,
             attempt,
-            deadline: patience,
+            deadline,
         };
         tokio::select! {
-            finished = present_and_deliver(team, assignment) => finished,
+            finished = present_and_deliver(team, input) => finished,
             never = messages.receive_for(&member.id, events) => never,
         }
     }

@@ -78,7 +78,7 @@ impl OverlayFactory {
     /// and so do the file tools, or they would not see each other's files.
     pub async fn open(
         &self,
-        performance: OverlayPurpose,
+        purpose: OverlayPurpose,
         grants: &[Grant],
         commands: Option<&ExecEnvironment>,
     ) -> Result<(Option<WriteOverlay>, Vec<String>)> {
@@ -89,28 +89,28 @@ impl OverlayFactory {
         let audience = audience.unwrap_or(OverlayAudience::Sandbox);
         let has_commands = commands.is_some();
         let commands = commands.cloned();
-        let wings = self.clone();
+        let factory = self.clone();
         let grants = grants.to_vec();
-        let place = self.overlay_directory(performance);
+        let place = self.overlay_directory(purpose);
         let started = Instant::now();
         let work = move || {
             let origin = commands.as_ref().map(ExecEnvironment::overlay_origin);
             WriteOverlay::open(OverlaySpec {
-                origin: origin.unwrap_or(OverlayOrigin::Executable(&wings.executable)),
+                origin: origin.unwrap_or(OverlayOrigin::Executable(&factory.executable)),
                 place: &place,
                 grants: &grants,
-                state: &wings.state,
+                state: &factory.state,
                 audience,
             })
         };
         let opened = tokio::task::spawn_blocking(work).await;
-        let stage = opened.map_err(|_| Error::bug("cannot open the overlay"))??;
+        let overlay = opened.map_err(|_| Error::bug("cannot open the overlay"))??;
         let is_slow = started.elapsed() > SILENT_MAX;
         let mut notes = Vec::new();
-        if let Some(stage) = &stage
+        if let Some(overlay) = &overlay
             && (has_commands || is_slow)
         {
-            notes = stage.notes(audience);
+            notes = overlay.notes(audience);
         }
         if is_slow {
             let seconds = started.elapsed().as_secs_f64();
@@ -118,18 +118,18 @@ impl OverlayFactory {
                 "preparing the write paths took {seconds:.1} seconds"
             ));
         }
-        Ok((stage, notes))
+        Ok((overlay, notes))
     }
 
     /// Creates an empty directory in place of an overlay.
-    pub fn create_directory(&self, performance: OverlayPurpose) -> Result<RealPath> {
-        let path = self.overlay_directory(performance);
+    pub fn create_directory(&self, purpose: OverlayPurpose) -> Result<RealPath> {
+        let path = self.overlay_directory(purpose);
         make_new(&path)?;
         locate(&path).map(LocatedPath::into_real)
     }
 
-    fn overlay_directory(&self, performance: OverlayPurpose) -> AbsPath {
-        self.directory.join(match performance {
+    fn overlay_directory(&self, purpose: OverlayPurpose) -> AbsPath {
+        self.directory.join(match purpose {
             OverlayPurpose::Final(attempt) => format!("{FINAL}{attempt}"),
             OverlayPurpose::Check(number) => format!("{CHECK}{number}"),
         })

@@ -1,5 +1,5 @@
-//! The conversations of a team's members: each begins with a gate, connected servers, a system prompt
-//! and a first message.
+//! The conversations of a team's members: each begins with a gate, connected servers, a system
+//! prompt and a first message.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -45,7 +45,7 @@ impl AgentTeam {
         &self,
         member: &TeamMember,
         task: &str,
-        line: ModelConnection,
+        connection: ModelConnection,
     ) -> Result<Participant> {
         Ok(Participant {
             hooks: self.hooks(member)?,
@@ -53,7 +53,7 @@ impl AgentTeam {
             number: member.number,
             workspace: member.workspace.clone(),
             session: self
-                .model_session(member, Phase::Coordination, None, task, line)
+                .model_session(member, Phase::Coordination, None, task, connection)
                 .await?,
         })
     }
@@ -64,11 +64,11 @@ impl AgentTeam {
         &self,
         member: &TeamMember,
         phase: Phase,
-        stage: Option<&WriteOverlay>,
+        overlay: Option<&WriteOverlay>,
         first: &str,
-        line: ModelConnection,
+        connection: ModelConnection,
     ) -> Result<ModelSession> {
-        let gate = self.gate(member, phase, stage)?;
+        let gate = self.gate(member, phase, overlay)?;
         if let Some(gate) = &gate {
             let mut warnings = server_calls::connect(gate).await?;
             warnings.extend(unmatched_rule_warnings(
@@ -78,20 +78,20 @@ impl AgentTeam {
             ));
             for message in warnings {
                 if self.is_new_message(&message) {
-                    emit(&line.events, RunEvent::Warning { message }).await;
+                    emit(&connection.events, RunEvent::Warning { message }).await;
                 }
             }
         }
-        let abandoned_models = line
+        let abandoned_models = connection
             .recorded
             .as_ref()
             .map_or(0, |memory| memory.models_left);
-        let last = line.models.len().saturating_sub(1);
+        let last = connection.models.len().saturating_sub(1);
         let subagents = self.subagent_setup(member, phase);
-        let is_resumed = line.recorded.is_some();
+        let is_resumed = connection.recorded.is_some();
         let subagents = subagents.map(|setup| setup.for_resumed(is_resumed));
-        let models = self.with_agent_launcher(member, gate.as_ref(), line.models);
-        let mut mind = ModelSession {
+        let models = self.with_agent_launcher(member, gate.as_ref(), connection.models);
+        let mut session = ModelSession {
             agent: member.id.clone(),
             models: models
                 .into_iter()
@@ -107,29 +107,33 @@ impl AgentTeam {
             steps_max: member.config.steps_per_round_max,
             deadline: None,
             tools_until: None,
-            budget: AgentBudget::new(member.id.clone(), line.ledger),
+            budget: AgentBudget::new(member.id.clone(), connection.ledger),
             plan: Mutex::new(
-                line.recorded
+                connection
+                    .recorded
                     .as_ref()
                     .and_then(|memory| memory.plan.clone()),
             ),
-            recorded: line.recorded,
-            messages: line.messages,
-            events: line.events,
+            recorded: connection.recorded,
+            messages: connection.messages,
+            events: connection.events,
             subagents,
             crowding: ContextCrowding::new(&self.config.orchestrator),
             debug_pause: member.config.debug_delay.map(DebugPause::new),
             vendor_requests: VendorRequestCount::default(),
             call_scope: None,
         };
-        mind.load_served_tools();
-        mind.add_user_message(first);
-        for message in mind.add_task_images(Self::mentioned_images(member)).await {
+        session.load_served_tools();
+        session.add_user_message(first);
+        for message in session
+            .add_task_images(Self::mentioned_images(member))
+            .await
+        {
             if self.is_new_message(&message) {
-                mind.emit(RunEvent::Warning { message }).await;
+                session.emit(RunEvent::Warning { message }).await;
             }
         }
-        Ok(mind)
+        Ok(session)
     }
 
     /// Returns whether `message` about servers is new, and remembers it.

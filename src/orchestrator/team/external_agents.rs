@@ -67,13 +67,13 @@ impl AgentTeam {
         gate: Option<&Gate>,
         models: Vec<AvailableModel>,
     ) -> Vec<AvailableModel> {
-        let lodging = || {
+        let launch_setup = || {
             let (commands, command) = self
                 .resources
                 .environments
                 .as_ref()?
                 .external_agent(&member.id)?;
-            let (gate, ground) = (gate?, self.resources.server_context.as_ref()?);
+            let (gate, context) = (gate?, self.resources.server_context.as_ref()?);
             let log = format!("{}.{}.log", member.id, gate.phase());
             Some(AgentLaunchSetup {
                 command: command.clone(),
@@ -81,15 +81,15 @@ impl AgentTeam {
                     gate: gate.clone(),
                     commands: commands.clone(),
                     tools: member.config.tools.clone(),
-                    log: ground.logs.join(log),
-                    redactor: ground.redactor.clone(),
+                    log: context.logs.join(log),
+                    redactor: context.redactor.clone(),
                 },
             })
         };
-        let Some(seat) = lodging() else {
+        let Some(setup) = launch_setup() else {
             return models;
         };
-        let place = |model: AvailableModel| match model.backend.with_launcher(&seat) {
+        let place = |model: AvailableModel| match model.backend.with_launcher(&setup) {
             Some(backend) => AvailableModel { backend, ..model },
             None => model,
         };

@@ -23,7 +23,7 @@ impl AgentTeam {
         &self,
         member: &TeamMember,
         phase: Phase,
-        stage: Option<&WriteOverlay>,
+        overlay: Option<&WriteOverlay>,
     ) -> Result<Option<Gate>> {
         let seconds = member.config.permissions.approval_timeout_seconds();
         let consult = self.resources.approvals.as_ref();
@@ -38,7 +38,7 @@ impl AgentTeam {
             subagents: self.subagent_limits(member),
             hooks: self.hooks(member)?,
             approver: consult.map(|asker| asker.approver_for(&member.id, seconds)),
-            ..self.gate_policy(member, stage)?
+            ..self.gate_policy(member, overlay)?
         };
         self.open_gate(member, phase, policy, self.shared_server_gate(member)?)
     }
@@ -57,18 +57,27 @@ impl AgentTeam {
         })
     }
 
-    /// Returns the gate that copies the winner's files to the user's paths, or to the overlay
-    /// `stage`, if the winner has not done so itself.
+    /// Returns the gate that copies the winner's files to the user's paths, or to `overlay`, if the
+    /// winner has not done so itself.
     pub fn delivery_gate(
         &self,
         member: &TeamMember,
-        stage: Option<&WriteOverlay>,
+        overlay: Option<&WriteOverlay>,
     ) -> Result<Option<Gate>> {
-        self.open_gate(member, Phase::Final, self.gate_policy(member, stage)?, None)
+        self.open_gate(
+            member,
+            Phase::Final,
+            self.gate_policy(member, overlay)?,
+            None,
+        )
     }
 
     /// Returns the policy that all gates of `member` share.
-    fn gate_policy(&self, member: &TeamMember, stage: Option<&WriteOverlay>) -> Result<GatePolicy> {
+    fn gate_policy(
+        &self,
+        member: &TeamMember,
+        overlay: Option<&WriteOverlay>,
+    ) -> Result<GatePolicy> {
         let base = grants::real_path(&self.working_directory(member))?;
         Ok(GatePolicy {
             parents: match member.config.folder_guard {
@@ -84,7 +93,7 @@ impl AgentTeam {
                 .delivery
                 .as_ref()
                 .map(|how| how.merge_bases.clone()),
-            overlay: stage.cloned(),
+            overlay: overlay.cloned(),
             rules: Arc::clone(&member.rules),
             ..GatePolicy::single_call(base)
         })

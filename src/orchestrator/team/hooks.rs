@@ -31,26 +31,31 @@ impl AgentTeam {
             .environments
             .as_ref()
             .and_then(|shells| shells.hook_environment(&member.id));
-        let held = match commands {
+        let sandbox = match commands {
             None => None,
             Some(commands) => Some(HookSandbox {
                 commands: commands.clone(),
                 readable: self.hook_read_permissions(member)?,
             }),
         };
-        let ground = self.resources.hook_context.as_ref();
-        let setting = HookContext {
-            session_id: ground.map(|ground| ground.session_id.clone()),
+        let context = self.resources.hook_context.as_ref();
+        let hook_context = HookContext {
+            session_id: context.map(|context| context.session_id.clone()),
             project: grants::real_path(&self.base)?.to_abs(),
             agent: Some(member.id.clone()),
             workspace: member.workspace.clone(),
         };
-        let witness = match ground {
-            Some(ground) => ground.observer(&member.id),
+        let observer = match context {
+            Some(context) => context.observer(&member.id),
             None => Arc::new(LoggingHookObserver),
         };
-        let listed = member.config.hooks.clone();
-        Ok(Some(HookRunner::new(listed, setting, held, witness)))
+        let hooks = member.config.hooks.clone();
+        Ok(Some(HookRunner::new(
+            hooks,
+            hook_context,
+            sandbox,
+            observer,
+        )))
     }
 
     /// Returns what hooks may read: the directory that massgen was started in, and what the agent

@@ -70,7 +70,7 @@ impl AgentTeam {
 
     /// Returns the servers of `member` in `phase`, none of them started; `None` if it has none.
     pub(super) fn servers(&self, member: &TeamMember, phase: Phase) -> Option<McpServers> {
-        let ground = self.resources.server_context.as_ref()?;
+        let context = self.resources.server_context.as_ref()?;
         if member.servers.is_empty() || self.delivery_access == DeliveryAccess::ReadOnly {
             return None;
         }
@@ -85,15 +85,15 @@ impl AgentTeam {
                 commands: shells
                     .and_then(|shells| shells.server_environment(&member.id, name))
                     .cloned(),
-                log: ground.logs.join(if serving.config.is_shared() {
+                log: context.logs.join(if serving.config.is_shared() {
                     format!("{name}.shared.log")
                 } else {
                     format!("{}.{name}.{phase}.log", member.id)
                 }),
-                redactor: ground.redactor.clone(),
-                tokens: ground.tokens.clone(),
-                packages: ground.packages.clone(),
-                listener: ground.events.clone().map(|events| ServerListener {
+                redactor: context.redactor.clone(),
+                tokens: context.tokens.clone(),
+                packages: context.packages.clone(),
+                listener: context.events.clone().map(|events| ServerListener {
                     server: name.clone(),
                     events,
                     person: asker.and_then(|asker| asker.elicitation_responder(seconds)),

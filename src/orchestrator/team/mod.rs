@@ -316,7 +316,7 @@ impl AgentTeam {
     /// overlays are set.
     pub fn check_runner(&self) -> Option<CheckRunner> {
         let checks = &self.config.checks.list;
-        let wings = self
+        let overlays = self
             .resources
             .overlays
             .clone()
@@ -331,7 +331,7 @@ impl AgentTeam {
             Some((member.id.clone(), candidate))
         };
         let candidates = self.members.iter().filter_map(candidate).collect();
-        Some(CheckRunner::new(checks.clone(), candidates, wings))
+        Some(CheckRunner::new(checks.clone(), candidates, overlays))
     }
 
     /// Fails if an agent could replace the socket of `broker`.
@@ -368,7 +368,7 @@ impl AgentTeam {
     /// Removes overlays that are no longer needed. None may be in use.
     pub fn clear_overlays(&self, rest: PendingDelivery) -> Result<()> {
         match &self.resources.overlays {
-            Some(wings) => wings.clear(rest),
+            Some(overlays) => overlays.clear(rest),
             None => Ok(()),
         }
     }
@@ -381,10 +381,10 @@ impl AgentTeam {
         attempt: u32,
     ) -> Result<(Option<WriteOverlay>, Vec<String>)> {
         match (&self.resources.overlays, self.delivery_access) {
-            (Some(wings), DeliveryAccess::ReadWrite) => {
+            (Some(overlays), DeliveryAccess::ReadWrite) => {
                 let commands = self.command_environment(member);
-                let performance = OverlayPurpose::Final(attempt);
-                wings.open(performance, &member.grants, commands).await
+                let purpose = OverlayPurpose::Final(attempt);
+                overlays.open(purpose, &member.grants, commands).await
             }
             (Some(_), DeliveryAccess::ReadOnly) | (None, _) => Ok((None, Vec::new())),
         }
