@@ -86,8 +86,8 @@ impl AcpProtocol {
             let charged = std::mem::replace(&mut self.state.charged, all);
             AgentEvent::Cost(all.saturating_sub(charged))
         });
-        let heard = self.state.calls.clear().into_iter().chain(counted);
-        heard.chain(cost).chain([AgentEvent::TurnEnded]).collect()
+        let events = self.state.calls.clear().into_iter().chain(counted);
+        events.chain(cost).chain([AgentEvent::TurnEnded]).collect()
     }
 
     /// Decodes the response to one of massgen's requests.
@@ -97,9 +97,9 @@ impl AcpProtocol {
         message: &Value,
     ) -> Result<Vec<AgentEvent>, ExternalAgentError> {
         if let Some(error) = message.get("error") {
-            let said = text_at(error, "/message");
+            let reason = text_at(error, "/message");
             let more = error.pointer("/data/details").and_then(Value::as_str);
-            let why = format!("{said} {}", more.unwrap_or_default());
+            let why = format!("{reason} {}", more.unwrap_or_default());
             let why = format!("the program reported an error: {}", why.trim());
             let is_signed_out = error.get("code").and_then(Value::as_i64) == Some(NO_ACCOUNT);
             return if id >= FIRST_PROMPT && !is_signed_out {
@@ -179,16 +179,16 @@ fn cost(update: &Value) -> Option<Money> {
 }
 
 impl AgentProtocol for AcpProtocol {
-    fn launch(&self, around: &LaunchContext) -> LaunchOptions {
-        (self.launch)(around)
+    fn launch(&self, context: &LaunchContext) -> LaunchOptions {
+        (self.launch)(context)
     }
 
-    fn encode_first_turn(&mut self, around: &LaunchContext, text: String) -> Vec<String> {
+    fn encode_first_turn(&mut self, context: &LaunchContext, text: String) -> Vec<String> {
         let server = json!({
-            "name": SERVER, "command": around.massgen.to_string(), "args": around.relay_arguments(), "env": [],
+            "name": SERVER, "command": context.massgen.to_string(), "args": context.relay_arguments(), "env": [],
         });
         self.state = AcpState {
-            place: json!({"cwd": around.dir.to_string(), "mcpServers": [server]}),
+            place: json!({"cwd": context.dir.to_string(), "mcpServers": [server]}),
             first: Some(text),
             ..AcpState::default()
         };
@@ -207,13 +207,13 @@ impl AgentProtocol for AcpProtocol {
         // The calls of a turn that was interrupted concern nothing any more.
         self.state.calls = AnnouncedCalls::default();
         self.state.prompt_id = FIRST_PROMPT.max(self.state.prompt_id.saturating_add(1));
-        let asked = json!({
+        let params = json!({
             "sessionId": self.state.session, "prompt": [{"type": "text", "text": text}],
         });
         vec![encode_request(
             self.state.prompt_id,
             "session/prompt",
-            &asked,
+            &params,
         )]
     }
 
@@ -222,7 +222,7 @@ impl AgentProtocol for AcpProtocol {
         let Some(message) = parse_line(line) else {
             return Ok(Vec::new());
         };
-        let asked = message.get("params").unwrap_or(&Value::Null);
+        let params = message.get("params").unwrap_or(&Value::Null);
         let method = message.get("method").and_then(Value::as_str);
         let id = message.get("id").filter(|id| !id.is_null()).cloned();
         match (method, id) {
@@ -231,27 +231,27 @@ impl AgentProtocol for AcpProtocol {
                 None => Ok(Vec::new()),
             },
             (Some("session/update"), None) => {
-                let update = asked.get("update").unwrap_or(&Value::Null);
+                let update = params.get("update").unwrap_or(&Value::Null);
                 Ok(self.decode_update(update))
             }
             (Some(_) | None, None) => Ok(Vec::new()),
             (Some("session/request_permission"), Some(id)) => {
-                let call = text_at(asked, "/toolCall/toolCallId");
+                let call = text_at(params, "/toolCall/toolCallId");
                 let announced = self.state.calls.announcement(call);
-                let wish = parse_permission_request(asked, &announced, &self.state.place);
-                let wish = AgentRequest::Permission(Box::new(wish));
-                Ok(vec![AgentEvent::Request(id, Box::new(wish))])
+                let request = parse_permission_request(params, &announced, &self.state.place);
+                let request = AgentRequest::Permission(Box::new(request));
+                Ok(vec![AgentEvent::Request(id, Box::new(request))])
             }
             (Some("fs/read_text_file"), Some(id)) => {
-                let number = |name: &str| asked.get(name).and_then(Value::as_u64);
-                let path = text_at(asked, "/path").to_owned();
-                let wish = AgentRequest::Read(path, number("line"), number("limit"));
-                Ok(vec![AgentEvent::Request(id, Box::new(wish))])
+                let number = |name: &str| params.get(name).and_then(Value::as_u64);
+                let path = text_at(params, "/path").to_owned();
+                let request = AgentRequest::Read(path, number("line"), number("limit"));
+                Ok(vec![AgentEvent::Request(id, Box::new(request))])
             }
             (Some("fs/write_text_file"), Some(id)) => {
-                let (path, text) = (text_at(asked, "/path"), text_at(asked, "/content"));
-                let wish = AgentRequest::Write(path.to_owned(), text.to_owned());
-                Ok(vec![AgentEvent::Request(id, Box::new(wish))])
+                let (path, text) = (text_at(params, "/path"), text_at(params, "/content"));
+                let request = AgentRequest::Write(path.to_owned(), text.to_owned());
+                Ok(vec![AgentEvent::Request(id, Box::new(request))])
             }
             (Some(_), Some(id)) => {
                 let no = encode_failure(&id, NO_METHOD, "massgen does not offer this");
@@ -264,9 +264,9 @@ impl AgentProtocol for AcpProtocol {
         if self.state.session.is_empty() {
             return Vec::new();
         }
-        let asked = json!({"sessionId": self.state.session});
-        let told = json!({"jsonrpc": "2.0", "method": "session/cancel", "params": asked});
-        vec![told.to_string()]
+        let params = json!({"sessionId": self.state.session});
+        let notification = json!({"jsonrpc": "2.0", "method": "session/cancel", "params": params});
+        vec![notification.to_string()]
     }
 
     fn encode_permission_response(&self, id: &Value, option: Option<&str>) -> Option<String> {
@@ -310,18 +310,18 @@ fn encode_failure(id: &Value, code: i64, message: &str) -> String {
 }
 
 /// Returns the launch options of Google's program: its key, and no record of earlier prompts.
-pub(super) fn gemini_launch(around: &LaunchContext) -> LaunchOptions {
+pub(super) fn gemini_launch(context: &LaunchContext) -> LaunchOptions {
     let settings = json!({
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
         "general": {"disableAutoUpdate": true, "enableAutoUpdate": false},
         "privacy": {"usageStatisticsEnabled": false},
         "telemetry": {"enabled": false},
     });
-    let model = around.model.iter();
+    let model = context.model.iter();
     let model = model.flat_map(|model| ["--model".to_owned(), model.clone()]);
     // Its own tools refuse everything outside of its workspace. A comma in a path would separate
     // two directories.
-    let directories = around.directories.iter().map(ToString::to_string);
+    let directories = context.directories.iter().map(ToString::to_string);
     let directories = directories.filter(|path| !path.contains(','));
     let directories = directories.flat_map(|path| ["--include-directories".to_owned(), path]);
     LaunchOptions {

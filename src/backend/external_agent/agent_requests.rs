@@ -34,19 +34,19 @@ pub(super) async fn handle_agent_request(
     request: AgentRequest,
 ) -> AgentRequestAnswer {
     match request {
-        AgentRequest::Permission(asked) => {
-            let (asked, decision) = decide_permission(external_caller(&launcher), *asked).await;
+        AgentRequest::Permission(request) => {
+            let (request, decision) = decide_permission(external_caller(&launcher), *request).await;
             let option = if decision.is_ok() {
-                &asked.yes
+                &request.yes
             } else {
-                &asked.no
+                &request.no
             };
             let line = protocol.encode_permission_response(id, option.as_deref());
             let denied = decision.err();
             // The agent itself reports the calls that it may make.
             let shown = denied.clone().map(|why| NativeToolCall {
                 denied: Some(why),
-                ..native_tool_call(&asked.tool, &Value::from(asked.detail))
+                ..native_tool_call(&request.tool, &Value::from(request.detail))
             });
             AgentRequestAnswer {
                 line,
@@ -110,40 +110,40 @@ async fn execute_through_gate(
     make: impl FnOnce(UserPath) -> ToolCall,
 ) -> (Result<String, FileRequestError>, NativeToolCall) {
     let path = absolute_path(&launcher.dir(), path);
-    let mut told = native_tool_call(tool, &Value::from(path.as_str()));
+    let mut shown = native_tool_call(tool, &Value::from(path.as_str()));
     let call = UserPath::parse(path).map(make);
     let done = match call {
         Ok(call) => execute_call(launcher, call).await,
         Err(why) => Err(FileRequestError::Denied(why.to_string())),
     };
     if let Err(FileRequestError::Denied(why)) = &done {
-        told.denied = Some(why.clone());
+        shown.denied = Some(why.clone());
     }
-    (done, told)
+    (done, shown)
 }
 
 /// Returns the gate's decision about a permission request.
 async fn decide_permission(
     caller: ExternalCaller,
-    asked: ToolPermissionRequest,
+    request: ToolPermissionRequest,
 ) -> (ToolPermissionRequest, Result<(), String>) {
-    let (foreign, directories) = match &asked.action {
+    let (action, directories) = match &request.action {
         Ok(requested) => (requested.action.clone(), requested.directories.clone()),
         Err(why) => {
             let why = format!("denied: {why}");
-            return (asked, Err(why));
+            return (request, Err(why));
         }
     };
-    let tool = asked.tool.clone();
+    let tool = request.tool.clone();
     let decide = move || {
         for directory in directories {
             caller.check_directory(directory)?;
         }
-        caller.decide(&tool, foreign)
+        caller.decide(&tool, action)
     };
     let decided = spawn_blocking(decide).await;
     let decision = decided.unwrap_or_else(|_| Err("denied: massgen has a bug".to_owned()));
-    (asked, decision)
+    (request, decision)
 }
 
 async fn execute_call(launcher: AgentLauncher, call: ToolCall) -> Result<String, FileRequestError> {

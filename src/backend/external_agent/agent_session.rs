@@ -76,24 +76,24 @@ impl ExternalAgentSession {
     /// Sends the new messages to a process that knows the rest.
     pub(super) async fn continue_turn(
         &mut self,
-        seated: &SandboxedAgent,
-        news: &[ChatMessage],
+        agent: &SandboxedAgent,
+        new_messages: &[ChatMessage],
     ) -> Result<ProcessReuse, ExternalAgentError> {
         if self.progress == TurnState::Open {
-            return Ok(self.answer_calls(news));
+            return Ok(self.answer_calls(new_messages));
         }
         let life = self.protocol.process_lifetime();
         if life == ProcessLifetime::Session && self.process.is_none() {
             return Ok(ProcessReuse::Restart);
         }
-        let text = conversation_prompt::render_new(news, |_| false);
+        let text = conversation_prompt::render_new(new_messages, |_| false);
         let text = if text.is_empty() {
             GO_ON.to_owned()
         } else {
             text
         };
         if life == ProcessLifetime::SingleTurn {
-            self.start(seated).await?;
+            self.start(agent).await?;
         }
         let lines = self.protocol.encode_turn(text);
         match &mut self.process {
@@ -106,11 +106,12 @@ impl ExternalAgentSession {
     }
 
     /// Answers the calls that the agent waits for. Other new messages go with the last answer.
-    fn answer_calls(&mut self, news: &[ChatMessage]) -> ProcessReuse {
-        let said = conversation_prompt::render_new(news, |id| self.waiting.contains_key(id));
+    fn answer_calls(&mut self, new_messages: &[ChatMessage]) -> ProcessReuse {
+        let text =
+            conversation_prompt::render_new(new_messages, |id| self.waiting.contains_key(id));
         let mut results = Vec::new();
         let mut shown = Vec::new();
-        for message in news {
+        for message in new_messages {
             match message {
                 ChatMessage::CallResult { call_id, content } => {
                     let answered = |answer| (answer, ToolCallAnswer::from_text(content.clone()));
@@ -123,9 +124,9 @@ impl ExternalAgentSession {
         let Some((_, last)) = results.last_mut() else {
             return ProcessReuse::Restart;
         };
-        if !said.is_empty() {
+        if !text.is_empty() {
             last.text.push_str("\n\n");
-            last.text.push_str(&said);
+            last.text.push_str(&text);
         }
         last.images = shown;
         for (answer, answered) in results {
@@ -138,14 +139,14 @@ impl ExternalAgentSession {
     /// Starts a new process, and sends the whole conversation to it.
     pub(super) async fn restart(
         &mut self,
-        seated: &SandboxedAgent,
+        agent: &SandboxedAgent,
         text: String,
     ) -> Result<(), ExternalAgentError> {
         self.stop().await;
         // Discards the requests of an earlier process, which no longer waits for them.
         while self.socket_server.incoming.try_recv().is_ok() {}
         let lines = self.protocol.encode_first_turn(&self.launch_context, text);
-        self.start(seated).await?;
+        self.start(agent).await?;
         let life = self.protocol.process_lifetime();
         match &mut self.process {
             Some(process) => process.write_lines(&lines, life).await,
@@ -153,11 +154,11 @@ impl ExternalAgentSession {
         }
     }
 
-    async fn start(&mut self, seated: &SandboxedAgent) -> Result<(), ExternalAgentError> {
-        let seat = &seated.launch;
+    async fn start(&mut self, agent: &SandboxedAgent) -> Result<(), ExternalAgentError> {
+        let launch = &agent.launch;
         let process = start_process(
-            &seat.launcher,
-            &seat.command,
+            &launch.launcher,
+            &launch.command,
             &*self.protocol,
             &self.launch_context,
             &self.socket_server.agent_socket,
@@ -170,25 +171,26 @@ impl ExternalAgentSession {
 
 /// Opens the relay socket and creates the session of an external agent.
 pub(super) fn open_session(
-    seated: &SandboxedAgent,
+    agent: &SandboxedAgent,
 ) -> Result<ExternalAgentSession, ExternalAgentError> {
-    let lodging = &seated.launch.launcher;
-    let made = lodging
+    let launcher = &agent.launch.launcher;
+    let opened = launcher
         .open_socket()
-        .and_then(|door| Ok((door, AgentLauncher::own_executable()?)));
-    let (door, ours) = made.map_err(|error| ExternalAgentError::Permanent(error.to_string()))?;
-    let relay = AgentSocketServer::open(door, external_caller(lodging));
+        .and_then(|socket| Ok((socket, AgentLauncher::own_executable()?)));
+    let (socket, massgen) =
+        opened.map_err(|error| ExternalAgentError::Permanent(error.to_string()))?;
+    let socket_server = AgentSocketServer::open(socket, external_caller(launcher));
     Ok(ExternalAgentSession {
         launch_context: LaunchContext {
-            dir: lodging.dir(),
-            massgen: ours,
-            socket: relay.socket().clone(),
-            directories: lodging.open_directories(),
-            model: seated.config.model.clone(),
-            reasoning: seated.config.reasoning.clone(),
+            dir: launcher.dir(),
+            massgen,
+            socket: socket_server.socket().clone(),
+            directories: launcher.open_directories(),
+            model: agent.config.model.clone(),
+            reasoning: agent.config.reasoning.clone(),
         },
-        socket_server: relay,
-        protocol: seated.protocol(),
+        socket_server,
+        protocol: agent.protocol(),
         process: None,
         known: None,
         waiting: BTreeMap::new(),
@@ -199,11 +201,11 @@ pub(super) fn open_session(
 }
 
 /// Returns the caller for whose calls the gate decides.
-pub(super) fn external_caller(lodging: &AgentLauncher) -> ExternalCaller {
+pub(super) fn external_caller(launcher: &AgentLauncher) -> ExternalCaller {
     ExternalCaller {
-        gate: lodging.gate.for_external_program(),
-        commands: Some(lodging.commands.rules().clone()),
-        tools: lodging.tools.clone(),
+        gate: launcher.gate.for_external_program(),
+        commands: Some(launcher.commands.rules().clone()),
+        tools: launcher.tools.clone(),
         held: CallerIsolation::BySandbox,
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct AnnouncedCalls {
 struct AnnouncedCall {
     /// The announcement as far as decisions depend on it, in the form of the protocol; empty once
     /// the call has ended.
-    said: Map<String, Value>,
+    fields: Map<String, Value>,
     /// Whether the user has been shown the call.
     is_shown: bool,
     has_ended: bool,
@@ -54,7 +54,7 @@ impl AnnouncedCalls {
         let is_done = status == "completed" && !call.has_ended;
         if matches!(status, "completed" | "failed") {
             call.has_ended = true;
-            call.said.clear();
+            call.fields.clear();
         }
         let shown = shown.map(AgentEvent::NativeToolCall).into_iter();
         let done = is_done.then_some(AgentEvent::ToolCallCompleted);
@@ -63,8 +63,8 @@ impl AnnouncedCalls {
 
     /// Returns what was announced about a call that has not ended.
     pub(super) fn announcement(&self, id: &str) -> Value {
-        let said = self.calls.get(id).map(|call| call.said.clone());
-        said.unwrap_or_default().into()
+        let fields = self.calls.get(id).map(|call| call.fields.clone());
+        fields.unwrap_or_default().into()
     }
 
     /// Forgets all calls; returns the events of those that have not been shown.
@@ -96,33 +96,33 @@ impl AnnouncedCall {
         for field in ["kind", "title"] {
             let text = text_at(update, &format!("/{field}"));
             if !text.is_empty() {
-                self.said.insert(field.to_owned(), text.into());
+                self.fields.insert(field.to_owned(), text.into());
             }
         }
         let list = |name: &str| update.get(name).and_then(Value::as_array);
         let path = |place: &Value| json!({"path": text_at(place, "/path")});
         if let Some(places) = list("locations") {
             let places: Vec<Value> = places.iter().map(path).collect();
-            self.said.insert("locations".to_owned(), places.into());
+            self.fields.insert("locations".to_owned(), places.into());
         }
         if let Some(pieces) = list("content") {
             let is_diff = |piece: &&Value| text_at(piece, "/type") == "diff";
             let diff = |piece: &Value| json!({"type": "diff", "path": text_at(piece, "/path")});
             let diffs: Vec<Value> = pieces.iter().filter(is_diff).map(diff).collect();
-            self.said.insert("content".to_owned(), diffs.into());
+            self.fields.insert("content".to_owned(), diffs.into());
         }
         if let Some(input) = update.get("rawInput").filter(|input| !input.is_null()) {
-            self.said
+            self.fields
                 .insert("rawInput".to_owned(), essential_input(input));
         }
-        if json!(self.said).to_string().len() > CALL_BYTES_MAX {
-            self.said.clear();
+        if json!(self.fields).to_string().len() > CALL_BYTES_MAX {
+            self.fields.clear();
         }
     }
 
     /// Returns whether the arguments are still to come: those that were given say nothing.
     fn is_input_missing(&self) -> bool {
-        let Some(input) = self.said.get("rawInput").and_then(Value::as_object) else {
+        let Some(input) = self.fields.get("rawInput").and_then(Value::as_object) else {
             return false;
         };
         match self.text("kind") {
@@ -132,12 +132,12 @@ impl AnnouncedCall {
     }
 
     fn text(&self, field: &str) -> &str {
-        let text = self.said.get(field).and_then(Value::as_str);
+        let text = self.fields.get(field).and_then(Value::as_str);
         text.unwrap_or_default()
     }
 
     fn first_path(&self) -> &str {
-        let places = self.said.get("locations");
+        let places = self.fields.get("locations");
         places.map_or("", |places| text_at(places, "/0/path"))
     }
 

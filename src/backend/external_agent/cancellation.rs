@@ -14,15 +14,15 @@ const PARTING_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Asks an agent to end the turn that is in progress, and waits a moment for it; returns the usage
 /// that the agent has reported until then.
-pub(super) async fn cancel_turn(held: &mut ExternalAgentSession) -> Vec<AgentEvent> {
+pub(super) async fn cancel_turn(session: &mut ExternalAgentSession) -> Vec<AgentEvent> {
     let mut counted = Vec::new();
-    let asked = held.protocol.encode_cancel();
-    if held.progress == TurnState::Open && !asked.is_empty() {
+    let cancel_lines = session.protocol.encode_cancel();
+    if session.progress == TurnState::Open && !cancel_lines.is_empty() {
         // The agent is asked only once, whatever happens then.
-        held.progress = TurnState::Ended;
+        session.progress = TurnState::Ended;
         let _in_time = timeout(
             PARTING_TIME_MAX,
-            wait_for_turn_end(held, asked, &mut counted),
+            wait_for_turn_end(session, cancel_lines, &mut counted),
         )
         .await;
     }
@@ -31,16 +31,16 @@ pub(super) async fn cancel_turn(held: &mut ExternalAgentSession) -> Vec<AgentEve
 
 /// Waits for the end of the turn, and refuses the agent's requests meanwhile.
 async fn wait_for_turn_end(
-    held: &mut ExternalAgentSession,
+    session: &mut ExternalAgentSession,
     mut lines: Vec<String>,
     counted: &mut Vec<AgentEvent>,
 ) -> Result<(), ExternalAgentError> {
-    let Some(process) = &mut held.process else {
+    let Some(process) = &mut session.process else {
         return Ok(());
     };
-    lines.extend(held.refusal.take());
+    lines.extend(session.refusal.take());
     // The callers read that no result will come.
-    held.waiting.clear();
+    session.waiting.clear();
     loop {
         process
             .write_lines(&lines, ProcessLifetime::Session)
@@ -48,18 +48,18 @@ async fn wait_for_turn_end(
         lines.clear();
         let line = tokio::select! {
             biased;
-            Some(call) = held.socket_server.incoming.recv() => {
+            Some(call) = session.socket_server.incoming.recv() => {
                 drop(call);
                 continue;
             }
             line = process.read_line() => line?,
         };
-        for heard in held.protocol.decode_line(&line)? {
-            match heard {
-                AgentEvent::Usage(_) | AgentEvent::Cost(_) => counted.push(heard),
+        for event in session.protocol.decode_line(&line)? {
+            match event {
+                AgentEvent::Usage(_) | AgentEvent::Cost(_) => counted.push(event),
                 AgentEvent::Send(line) => lines.push(line),
-                AgentEvent::Request(id, wish) => {
-                    lines.extend(encode_rejection(&*held.protocol, &id, &wish));
+                AgentEvent::Request(id, request) => {
+                    lines.extend(encode_rejection(&*session.protocol, &id, &request));
                 }
                 AgentEvent::TurnEnded | AgentEvent::Failed(_) => return Ok(()),
                 AgentEvent::Text(_)

@@ -26,15 +26,15 @@ pub(super) struct ClaudeCodeProtocol {
 }
 
 impl AgentProtocol for ClaudeCodeProtocol {
-    fn launch(&self, around: &LaunchContext) -> LaunchOptions {
+    fn launch(&self, context: &LaunchContext) -> LaunchOptions {
         // Without `alwaysLoad`, a model would have to search for the tools before it sees them.
         let server = json!({
-            "type": "stdio", "command": around.massgen.to_string(), "args": around.relay_arguments(),
+            "type": "stdio", "command": context.massgen.to_string(), "args": context.relay_arguments(),
             "alwaysLoad": true,
         });
         let servers = json!({"mcpServers": {SERVER: server}});
         let quoted = |text: String| format!("'{}'", text.replace('\'', r"'\''"));
-        let (ours, socket) = (around.massgen.to_string(), around.socket.to_string());
+        let (ours, socket) = (context.massgen.to_string(), context.socket.to_string());
         let hook = format!(
             "{} hook pre-tool-use --socket {}",
             quoted(ours),
@@ -63,7 +63,7 @@ impl AgentProtocol for ClaudeCodeProtocol {
         .into();
         arguments.extend(["--mcp-config".to_owned(), servers.to_string()]);
         arguments.extend(["--settings".to_owned(), settings.to_string()]);
-        if let Some(model) = &around.model {
+        if let Some(model) = &context.model {
             arguments.extend(["--model".to_owned(), model.clone()]);
         }
         LaunchOptions {
@@ -105,8 +105,8 @@ impl AgentProtocol for ClaudeCodeProtocol {
 
     fn encode_cancel(&self) -> Vec<String> {
         let asked = json!({"subtype": "interrupt"});
-        let told = json!({"type": "control_request", "request_id": INTERRUPT, "request": asked});
-        vec![told.to_string()]
+        let request = json!({"type": "control_request", "request_id": INTERRUPT, "request": asked});
+        vec![request.to_string()]
     }
 
     fn process_lifetime(&self) -> ProcessLifetime {
@@ -123,16 +123,16 @@ impl ClaudeCodeProtocol {
         let cost = all.map(|all| AgentEvent::Cost(all.saturating_sub(self.reported)));
         self.reported = all.unwrap_or(self.reported);
         let is_counted = usage != TokenUsage::default();
-        let mut heard: Vec<AgentEvent> = is_counted
+        let mut events: Vec<AgentEvent> = is_counted
             .then_some(AgentEvent::Usage(usage))
             .into_iter()
             .collect();
-        heard.extend(cost);
-        heard.push(match turn_error(message) {
+        events.extend(cost);
+        events.push(match turn_error(message) {
             Some(trouble) => AgentEvent::Failed(trouble),
             None => AgentEvent::TurnEnded,
         });
-        heard
+        events
     }
 }
 
@@ -141,15 +141,15 @@ fn turn_error(message: &Value) -> Option<ExternalAgentError> {
     if message.get("is_error") != Some(&Value::Bool(true)) {
         return None;
     }
-    let said = match text_at(message, "/result") {
+    let words = match text_at(message, "/result") {
         "" => text_at(message, "/subtype"),
-        said => said,
+        words => words,
     };
-    let why = format!("Claude Code: {said}");
+    let why = format!("Claude Code: {words}");
     let status = message.get("api_error_status").and_then(Value::as_u64);
     let will_stay =
         status.is_some_and(|status| matches!(status, 400..=499) && !matches!(status, 408 | 429));
-    if will_stay || said.contains("/login") || said.contains("API key") {
+    if will_stay || words.contains("/login") || words.contains("API key") {
         Some(ExternalAgentError::Permanent(why))
     } else {
         Some(ExternalAgentError::Transient(why))
@@ -181,8 +181,13 @@ fn decode_block(block: &Value) -> Vec<AgentEvent> {
     }
 }
 
-fn usage(told: &Value) -> TokenUsage {
-    let count = |name: &str| told.get(name).and_then(token_count).unwrap_or_default();
+fn usage(usage_counts: &Value) -> TokenUsage {
+    let count = |name: &str| {
+        usage_counts
+            .get(name)
+            .and_then(token_count)
+            .unwrap_or_default()
+    };
     let (cached, written) = (
         count("cache_read_input_tokens"),
         count("cache_creation_input_tokens"),

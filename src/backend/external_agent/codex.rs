@@ -23,20 +23,20 @@ pub(super) struct CodexProtocol {
 }
 
 impl AgentProtocol for CodexProtocol {
-    fn launch(&self, around: &LaunchContext) -> LaunchOptions {
+    fn launch(&self, context: &LaunchContext) -> LaunchOptions {
         let quoted = |text: &str| Value::from(text).to_string();
-        let words = around.relay_arguments();
+        let words = context.relay_arguments();
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         let server = format!("mcp_servers.{SERVER}");
         let reasoning = [
-            ("model_reasoning_effort", &around.reasoning.effort),
-            ("model_reasoning_summary", &around.reasoning.summary),
+            ("model_reasoning_effort", &context.reasoning.effort),
+            ("model_reasoning_summary", &context.reasoning.summary),
         ];
         let reasoning = reasoning
             .into_iter()
             .filter_map(|(key, value)| Some(format!("{key}={}", quoted(value.as_deref()?))));
         let set = [
-            format!("{server}.command={}", quoted(&around.massgen.to_string())),
+            format!("{server}.command={}", quoted(&context.massgen.to_string())),
             format!("{server}.args=[{}]", words.join(",")),
             format!("{server}.tool_timeout_sec={TOOL_SECONDS_MAX}"),
             "check_for_update_on_startup=false".to_owned(),
@@ -52,7 +52,7 @@ impl AgentProtocol for CodexProtocol {
         for set in set.into_iter().chain(reasoning) {
             arguments.extend(["-c".to_owned(), set]);
         }
-        if let Some(model) = &around.model {
+        if let Some(model) = &context.model {
             arguments.extend(["-m".to_owned(), model.clone()]);
         }
         if let Some(thread) = &self.thread {
@@ -136,10 +136,10 @@ fn decode_item(item: &Value, is_over: bool) -> Option<AgentEvent> {
             let changes = item.pointer("/changes").and_then(Value::as_array);
             let paths = changes.into_iter().flatten();
             let paths: Vec<&str> = paths.map(|change| text_at(change, "/path")).collect();
-            let told = json!({"path": paths.join(", ")});
+            let input = json!({"path": paths.join(", ")});
             Some(AgentEvent::NativeToolCall(native_tool_call(
                 "file_change",
-                &told,
+                &input,
             )))
         }
         ("mcp_tool_call", false) => Some(AgentEvent::NativeToolCall(native_tool_call(
@@ -155,8 +155,8 @@ fn decode_item(item: &Value, is_over: bool) -> Option<AgentEvent> {
 }
 
 /// Returns the usage that a turn reports, which is the sum of its thread.
-fn usage(told: &Value) -> TokenUsage {
-    let count = |name: &str| told.get(name).and_then(token_count).unwrap_or_default();
+fn usage(counts: &Value) -> TokenUsage {
+    let count = |name: &str| counts.get(name).and_then(token_count).unwrap_or_default();
     TokenUsage {
         input_tokens: count("input_tokens"),
         cached_tokens: count("cached_input_tokens"),

@@ -10,7 +10,7 @@ const BETWEEN: &str = "\n\n";
 /// Renders the whole conversation, for a process that knows nothing of it.
 pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
     let head = [system.trim().to_owned(), MANNERS.trim().to_owned()];
-    let told = messages.iter().map(|message| match message {
+    let rendered = messages.iter().map(|message| match message {
         ChatMessage::User(text) => text.trim().to_owned(),
         ChatMessage::Assistant { text, calls, .. } => {
             let calls = calls.iter();
@@ -22,7 +22,7 @@ pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
         ChatMessage::CallResult { content, .. } => previous_result(content),
         ChatMessage::Images { images, .. } => images_left_out(images.len()),
     });
-    let all: Vec<String> = head.into_iter().chain(told).collect();
+    let all: Vec<String> = head.into_iter().chain(rendered).collect();
     all.join(BETWEEN)
 }
 
@@ -35,7 +35,7 @@ pub(super) fn render_new(messages: &[ChatMessage], is_waiting: impl Fn(&str) -> 
         ChatMessage::User(_) | ChatMessage::Assistant { .. } | ChatMessage::Images { .. } => false,
     };
     let answers = messages.iter().any(is_answer);
-    let told = messages.iter().filter_map(|message| match message {
+    let rendered = messages.iter().filter_map(|message| match message {
         ChatMessage::User(text) => Some(text.trim().to_owned()),
         ChatMessage::Assistant { .. } => None,
         ChatMessage::CallResult { call_id, content } => {
@@ -44,7 +44,7 @@ pub(super) fn render_new(messages: &[ChatMessage], is_waiting: impl Fn(&str) -> 
         ChatMessage::Images { text, .. } if answers => Some(text.clone()),
         ChatMessage::Images { images, .. } => Some(images_left_out(images.len())),
     });
-    let all: Vec<String> = told.collect();
+    let all: Vec<String> = rendered.collect();
     all.join(BETWEEN)
 }
 
@@ -76,9 +76,9 @@ mod tests {
 
     #[test]
     fn a_new_process_is_told_everything() {
-        let told = render_all("You are agent1.", &conversation());
-        assert!(told.starts_with("You are agent1.\n\nYou work with tools of your own"));
-        let rest = told.split_once("<task>").unwrap().1;
+        let rendered = render_all("You are agent1.", &conversation());
+        assert!(rendered.starts_with("You are agent1.\n\nYou work with tools of your own"));
+        let rest = rendered.split_once("<task>").unwrap().1;
         insta::assert_snapshot!(rest, @r#"
 
         <earlier from="you">

@@ -73,11 +73,11 @@ impl Backend for ExternalAgent {
         Box::pin(stream::iter([Err(error)]))
     }
 
-    fn with_launcher(&self, seat: &AgentLaunchSetup) -> Option<Arc<dyn Backend>> {
+    fn with_launcher(&self, setup: &AgentLaunchSetup) -> Option<Arc<dyn Backend>> {
         Some(Arc::new(SandboxedAgent {
             config: Arc::clone(&self.config),
             times: self.times,
-            launch: seat.clone(),
+            launch: setup.clone(),
             session: Mutex::default(),
         }))
     }
@@ -94,7 +94,7 @@ struct SandboxedAgent {
 
 impl fmt::Debug for SandboxedAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seated")
+        f.debug_struct("SandboxedAgent")
             .field("type", &self.config.vendor)
             .finish_non_exhaustive()
     }
@@ -111,12 +111,12 @@ impl Backend for SandboxedAgent {
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            let held = self.session().take();
-            if let Some(mut held) = held {
-                if held.progress == TurnState::Open {
-                    held.stop().await;
+            let session = self.session().take();
+            if let Some(mut session) = session {
+                if session.progress == TurnState::Open {
+                    session.stop().await;
                 }
-                *self.session() = Some(held);
+                *self.session() = Some(session);
             }
         })
     }

@@ -49,10 +49,10 @@ pub(super) fn parse_permission_request(
     announced: &Value,
     place: &Value,
 ) -> ToolPermissionRequest {
-    let asked = request.get("toolCall").unwrap_or(&Value::Null);
+    let requested = request.get("toolCall").unwrap_or(&Value::Null);
     let dir = AbsPath::new(text_at(place, "/cwd")).unwrap_or_else(AbsPath::top);
     let call = DescribedCall {
-        asked,
+        requested,
         announced,
         dir,
     };
@@ -81,7 +81,7 @@ fn option_of_kind(request: &Value, kind: &str) -> Option<String> {
 
 /// A call as the agent describes it: in the request, and when it announced it.
 struct DescribedCall<'v> {
-    asked: &'v Value,
+    requested: &'v Value,
     announced: &'v Value,
     /// The directory at which relative paths start.
     dir: AbsPath,
@@ -89,7 +89,7 @@ struct DescribedCall<'v> {
 
 impl<'v> DescribedCall<'v> {
     fn descriptions(&self) -> [&'v Value; 2] {
-        [self.asked, self.announced]
+        [self.requested, self.announced]
     }
 
     fn inputs(&self) -> impl Iterator<Item = &'v Value> {
@@ -104,7 +104,7 @@ impl<'v> DescribedCall<'v> {
     }
 
     fn title(&self) -> &'v str {
-        match text_at(self.asked, "/title") {
+        match text_at(self.requested, "/title") {
             "" => text_at(self.announced, "/title"),
             title => title,
         }
@@ -113,15 +113,15 @@ impl<'v> DescribedCall<'v> {
     /// Returns the kind of the call. `other` is what the protocol assumes without a kind, so any
     /// other kind counts more.
     fn kind(&self) -> Result<String, String> {
-        let [asked, announced] = self.descriptions().map(|call| text_at(call, "/kind"));
+        let [requested, announced] = self.descriptions().map(|call| text_at(call, "/kind"));
         let is_vague = |kind: &str| matches!(kind, "" | "other");
-        match (is_vague(asked), is_vague(announced)) {
-            (false, false) if asked != announced => {
+        match (is_vague(requested), is_vague(announced)) {
+            (false, false) if requested != announced => {
                 Err("it was announced as something else".to_owned())
             }
             (true, false) => Ok(announced.to_owned()),
-            (true, true) if asked.is_empty() => Ok(announced.to_owned()),
-            (..) => Ok(asked.to_owned()),
+            (true, true) if requested.is_empty() => Ok(announced.to_owned()),
+            (..) => Ok(requested.to_owned()),
         }
     }
 
@@ -171,7 +171,7 @@ impl<'v> DescribedCall<'v> {
     /// relay passes it on. Only an agent itself writes the id and the title of such a call; the
     /// title of a tool that takes paths or commands may contain its model's words.
     fn is_relayed(&self) -> bool {
-        let id = text_at(self.asked, "/toolCallId");
+        let id = text_at(self.requested, "/toolCallId");
         if is_massgen_tool(id.split(BEFORE_STAMP).next().unwrap_or_default()) {
             return true;
         }

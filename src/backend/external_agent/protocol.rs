@@ -182,9 +182,9 @@ impl ExternalAgentError {
 /// Protocol of an external agent.
 pub(super) trait AgentProtocol: Send + Sync + std::fmt::Debug {
     /// Returns how the process is started.
-    fn launch(&self, around: &LaunchContext) -> LaunchOptions;
+    fn launch(&self, context: &LaunchContext) -> LaunchOptions;
     /// Returns the lines that begin the first turn of a new process, with `text` as its prompt.
-    fn encode_first_turn(&mut self, around: &LaunchContext, text: String) -> Vec<String>;
+    fn encode_first_turn(&mut self, context: &LaunchContext, text: String) -> Vec<String>;
     /// Returns the lines that begin another turn.
     fn encode_turn(&mut self, text: String) -> Vec<String>;
     /// Decodes a line.
@@ -222,9 +222,9 @@ pub(super) enum ProcessLifetime {
 
 /// Returns an external agent's tool call as it is shown to the user.
 pub(super) fn native_tool_call(tool: &str, input: &Value) -> NativeToolCall {
-    let told = ["command", "file_path", "path", "pattern", "url", "title"];
-    let told = told.iter().find_map(|key| input.get(key)?.as_str());
-    let detail = match (told, input) {
+    let shown = ["command", "file_path", "path", "pattern", "url", "title"];
+    let shown = shown.iter().find_map(|key| input.get(key)?.as_str());
+    let detail = match (shown, input) {
         (Some(text), _) => single_line(text, SHOWN_CHARS_MAX),
         (None, Value::Null) => String::new(),
         (None, Value::String(text)) => single_line(text, SHOWN_CHARS_MAX),

@@ -111,33 +111,33 @@ struct AgentSocketState {
     tools: Mutex<Vec<Tool>>,
     peers: Mutex<Vec<Peer<RoleServer>>>,
     incoming: mpsc::Sender<AgentSocketMessage>,
-    foreigner: ExternalCaller,
+    caller: ExternalCaller,
     connections: Semaphore,
     /// A permit for each byte of a question that is being decided.
     question_bytes: Semaphore,
 }
 
 impl AgentSocketServer {
-    /// Serves the connections to `door`; `foreigner` decides about questions.
-    pub(super) fn open(door: AgentSocket, foreigner: ExternalCaller) -> Self {
+    /// Serves the connections to `agent_socket`; `caller` decides about questions.
+    pub(super) fn open(agent_socket: AgentSocket, caller: ExternalCaller) -> Self {
         let (sender, incoming) = mpsc::channel(CALLS_MAX);
-        let shelf = AgentSocketHandler(Arc::new(AgentSocketState {
+        let handler = AgentSocketHandler(Arc::new(AgentSocketState {
             tools: Mutex::default(),
             peers: Mutex::default(),
             incoming: sender,
-            foreigner,
+            caller,
             connections: Semaphore::new(CONNECTIONS_MAX),
             question_bytes: Semaphore::new(QUESTION_BYTES_AT_ONCE),
         }));
-        let socket = door.path();
-        let door = Arc::new(door);
-        let serving = tokio::spawn(serve(Arc::clone(&door), shelf.clone()));
+        let socket = agent_socket.path();
+        let agent_socket = Arc::new(agent_socket);
+        let serving = tokio::spawn(serve(Arc::clone(&agent_socket), handler.clone()));
         Self {
             incoming,
             socket,
-            handler: shelf,
+            handler,
             serving,
-            agent_socket: door,
+            agent_socket,
         }
     }
 
@@ -169,22 +169,22 @@ impl AgentSocketServer {
     }
 }
 
-async fn serve(door: Arc<AgentSocket>, shelf: AgentSocketHandler) {
+async fn serve(agent_socket: Arc<AgentSocket>, handler: AgentSocketHandler) {
     let mut connections = JoinSet::new();
-    while let Ok(stream) = door.accept().await {
+    while let Ok(stream) = agent_socket.accept().await {
         while connections.try_join_next().is_some() {}
-        let shelf = shelf.clone();
+        let handler = handler.clone();
         connections.spawn(async move {
-            let shared = Arc::clone(&shelf.0);
+            let shared = Arc::clone(&handler.0);
             if let Ok(_place) = shared.connections.try_acquire() {
-                serve_connection(stream, shelf).await;
+                serve_connection(stream, handler).await;
             }
         });
     }
 }
 
 /// Serves one connection.
-async fn serve_connection(mut stream: UnixStream, shelf: AgentSocketHandler) {
+async fn serve_connection(mut stream: UnixStream, handler: AgentSocketHandler) {
     let first = timeout(QUESTION_TIME_MAX, stream.read_u8()).await;
     match first
         .ok()
@@ -195,7 +195,7 @@ async fn serve_connection(mut stream: UnixStream, shelf: AgentSocketHandler) {
             let (reader, writer) = stream.into_split();
             let transport = AsyncRwTransport::new_server(BoundedLines::new(reader), writer)
                 .with_max_line_length(MESSAGE_BYTES_MAX);
-            if let Ok(serving) = serve_server(shelf, transport).await {
+            if let Ok(serving) = serve_server(handler, transport).await {
                 // However it ends, the peer is gone.
                 let _ended = serving.waiting().await;
             }
@@ -206,7 +206,7 @@ async fn serve_connection(mut stream: UnixStream, shelf: AgentSocketHandler) {
             if let Ok(Ok(text)) = asked
                 && !has_too_many_values(text.as_bytes())
             {
-                let answer = shelf.answer_hook_request(text).await;
+                let answer = handler.answer_hook_request(text).await;
                 let _told = stream.write_all(answer.to_string().as_bytes()).await;
             }
         }
@@ -238,21 +238,21 @@ impl AgentSocketHandler {
         let Ok(_turn) = turn else {
             return encode_response(Err("denied: massgen has a bug".to_owned()));
         };
-        let foreigner = self.0.foreigner.clone();
+        let caller = self.0.caller.clone();
         let decide = move || {
             let question = PreToolUseRequest::parse(&text)?;
-            let mut told = native_tool_call(&question.tool, &question.input);
-            let decision = decide_hook_request(&foreigner, &question);
-            told.denied = decision.clone().err();
-            Ok::<_, String>((decision, told))
+            let mut call = native_tool_call(&question.tool, &question.input);
+            let decision = decide_hook_request(&caller, &question);
+            call.denied = decision.clone().err();
+            Ok::<_, String>((decision, call))
         };
         let decided = spawn_blocking(decide).await;
         let broke_off = || Err("denied: massgen has a bug".to_owned());
         let decision = match decided.unwrap_or_else(|_| broke_off()) {
-            Ok((decision, told)) => {
-                if told.denied.is_some() {
+            Ok((decision, call)) => {
+                if call.denied.is_some() {
                     // If the queue is full, this refusal is not shown to the user.
-                    let _told = self.0.incoming.try_send(AgentSocketMessage::Refused(told));
+                    let _told = self.0.incoming.try_send(AgentSocketMessage::Refused(call));
                 }
                 decision
             }
@@ -266,7 +266,7 @@ impl AgentSocketHandler {
         if !is_offered {
             return Err(no_such_tool(&request.name));
         }
-        let (answer, told) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
         let call = AgentSocketMessage::Call {
             name: request.name.into_owned(),
             arguments: Value::Object(request.arguments.unwrap_or_default()).to_string(),
@@ -276,18 +276,20 @@ impl AgentSocketHandler {
             .incoming
             .try_send(call)
             .map_err(|_| TOO_MANY_CALLS.to_owned())?;
-        told.await.unwrap_or_else(|_| Err(NOBODY_WAITS.to_owned()))
+        answered
+            .await
+            .unwrap_or_else(|_| Err(NOBODY_WAITS.to_owned()))
     }
 }
 
 fn decide_hook_request(
-    foreigner: &ExternalCaller,
+    caller: &ExternalCaller,
     question: &PreToolUseRequest,
 ) -> Result<(), String> {
     if is_massgen_tool(&question.tool) {
         return Ok(());
     }
-    foreigner.decide(&question.tool, question.tool_action()?)
+    caller.decide(&question.tool, question.tool_action()?)
 }
 
 impl ServerHandler for AgentSocketHandler {

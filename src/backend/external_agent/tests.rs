@@ -28,15 +28,15 @@ fn around() -> LaunchContext {
     }
 }
 
-fn hear(
-    tongue: &mut dyn AgentProtocol,
+fn decode(
+    protocol: &mut dyn AgentProtocol,
     message: &Value,
 ) -> Result<Vec<AgentEvent>, ExternalAgentError> {
-    tongue.decode_line(&message.to_string())
+    protocol.decode_line(&message.to_string())
 }
 
-fn sent(heard: &[AgentEvent]) -> Value {
-    match heard {
+fn sent(events: &[AgentEvent]) -> Value {
+    match events {
         [AgentEvent::Send(line)] => serde_json::from_str(line).unwrap(),
         other => panic!("{other:?}"),
     }
@@ -52,10 +52,10 @@ fn begun() -> AcpProtocol {
         .collect();
     assert_eq!(first[0]["params"]["clientCapabilities"]["terminal"], false);
     let greeted = json!({"id": 0, "result": {"protocolVersion": 1}});
-    let new = sent(&hear(&mut acp, &greeted).unwrap());
+    let new = sent(&decode(&mut acp, &greeted).unwrap());
     assert_eq!(new["params"]["mcpServers"][0]["args"][3], "/r/relay");
     let there = json!({"id": 1, "result": {"sessionId": "s"}});
-    let prompt = sent(&hear(&mut acp, &there).unwrap());
+    let prompt = sent(&decode(&mut acp, &there).unwrap());
     assert_eq!(prompt["params"]["prompt"][0]["text"], "the task");
     acp
 }
@@ -68,7 +68,7 @@ fn an_acp_guest_is_greeted_prompted_and_heard() {
         json!({"method": "session/update", "params": {"update": {
             "sessionUpdate": kind, "content": content}}})
     };
-    let mut said = |message: &Value| hear(&mut acp, message).unwrap();
+    let mut said = |message: &Value| decode(&mut acp, message).unwrap();
     assert_eq!(
         said(&chunk("agent_message_chunk")),
         [AgentEvent::Text("x".to_owned())]
@@ -95,14 +95,14 @@ fn an_acp_guest_that_refuses_is_told_of() {
     let refuses = |id: u64| json!({"id": id, "error": {"code": 1, "message": "no key"}});
     let why = "the program reported an error: no key".to_owned();
     assert_eq!(
-        hear(&mut begun(), &refuses(1)),
+        decode(&mut begun(), &refuses(1)),
         Err(ExternalAgentError::Permanent(why.clone()))
     );
     let failed = AgentEvent::Failed(ExternalAgentError::Transient(why));
-    assert_eq!(hear(&mut begun(), &refuses(2)), Ok(vec![failed]));
+    assert_eq!(decode(&mut begun(), &refuses(2)), Ok(vec![failed]));
     let other = json!({"id": 0, "result": {"protocolVersion": 7}});
     assert!(matches!(
-        hear(&mut begun(), &other),
+        decode(&mut begun(), &other),
         Err(ExternalAgentError::Permanent(_))
     ));
 }
@@ -119,7 +119,7 @@ fn an_acp_guest_is_asked_to_end_its_turn_once_it_has_one() {
     assert_eq!(asked.get("id"), None);
     let nobody = begun().encode_permission_response(&json!(5), None).unwrap();
     assert!(nobody.contains(r#""outcome":"cancelled""#), "{nobody}");
-    let ended = hear(
+    let ended = decode(
         &mut begun(),
         &json!({"id": 2, "result": {"stopReason": "cancelled"}}),
     );
@@ -131,7 +131,7 @@ fn an_acp_guest_counts_each_turn_in_one_of_several_ways() {
     /// `expected` is input, of which cached, output, of which reasoning.
     #[track_caller]
     fn check(result: &Value, expected: [u64; 4]) {
-        let ended = hear(&mut begun(), &json!({"id": 2, "result": result})).unwrap();
+        let ended = decode(&mut begun(), &json!({"id": 2, "result": result})).unwrap();
         let usage = match ended.as_slice() {
             [AgentEvent::Usage(usage), AgentEvent::TurnEnded] => *usage,
             [AgentEvent::TurnEnded] => TokenUsage::default(),
@@ -169,9 +169,9 @@ fn an_acp_guest_tells_what_its_session_has_cost_by_then() {
         if let Some(cost) = cost {
             let update = json!({"sessionUpdate": "usage_update", "cost": cost});
             let told = json!({"method": "session/update", "params": {"update": update}});
-            assert_eq!(hear(&mut acp, &told), Ok(Vec::new()));
+            assert_eq!(decode(&mut acp, &told), Ok(Vec::new()));
         }
-        let ended = hear(&mut acp, &json!({"id": id, "result": {}})).unwrap();
+        let ended = decode(&mut acp, &json!({"id": id, "result": {}})).unwrap();
         acp.encode_turn("again".to_owned());
         match ended.as_slice() {
             [AgentEvent::Cost(cost), AgentEvent::TurnEnded] => Some(cost.to_string()),
@@ -200,7 +200,7 @@ fn check_announced_permission(announced: &Value, call: &Value, expected: &str) {
         let mut update = update.clone();
         update["toolCallId"] = json!("c");
         let told = json!({"method": "session/update", "params": {"update": update}});
-        hear(&mut acp, &told).unwrap();
+        decode(&mut acp, &told).unwrap();
     }
     let mut call = call.clone();
     if call.get("toolCallId").is_none() {
@@ -209,12 +209,12 @@ fn check_announced_permission(announced: &Value, call: &Value, expected: &str) {
     let options = json!([{"optionId": "y", "kind": "allow_once"}]);
     let asked = json!({"id": 5, "method": "session/request_permission", "params": {
         "toolCall": call, "options": options}});
-    let heard = hear(&mut acp, &asked).unwrap();
-    let [AgentEvent::Request(_, wish)] = heard.as_slice() else {
-        panic!("{heard:?}");
+    let events = decode(&mut acp, &asked).unwrap();
+    let [AgentEvent::Request(_, request)] = events.as_slice() else {
+        panic!("{events:?}");
     };
-    let AgentRequest::Permission(asked) = &**wish else {
-        panic!("{wish:?}");
+    let AgentRequest::Permission(asked) = &**request else {
+        panic!("{request:?}");
     };
     let action = asked.action.as_ref().map(|requested| &requested.action);
     let mut told = match action {
@@ -465,15 +465,15 @@ fn each_call_of_an_acp_agent_is_shown_once_with_what_is_known_of_it() {
     #[track_caller]
     fn check(updates: &Value, expected: &[&str]) {
         let mut acp = begun();
-        let mut heard = Vec::new();
+        let mut events = Vec::new();
         for update in updates.as_array().unwrap() {
             let mut update = update.clone();
             update["toolCallId"] = json!("c");
             let told = json!({"method": "session/update", "params": {"update": update}});
-            heard.extend(hear(&mut acp, &told).unwrap());
+            events.extend(decode(&mut acp, &told).unwrap());
         }
-        heard.extend(hear(&mut acp, &json!({"id": 2, "result": {}})).unwrap());
-        let shown = heard.iter().filter_map(|event| {
+        events.extend(decode(&mut acp, &json!({"id": 2, "result": {}})).unwrap());
+        let shown = events.iter().filter_map(|event| {
             if let AgentEvent::NativeToolCall(own) = event {
                 return Some(format!("{} {}", own.tool, own.detail));
             }
@@ -513,8 +513,8 @@ fn each_call_of_an_acp_agent_is_shown_once_with_what_is_known_of_it() {
 fn plans_that_external_agents_report_are_read() {
     #[track_caller]
     fn check(protocol: &mut dyn AgentProtocol, message: &Value, expected: &Value) {
-        let heard = protocol.decode_line(&message.to_string()).unwrap();
-        let mut plans = heard.iter().filter_map(|event| {
+        let events = protocol.decode_line(&message.to_string()).unwrap();
+        let mut plans = events.iter().filter_map(|event| {
             let AgentEvent::Plan(plan) = event else {
                 return None;
             };
@@ -561,7 +561,7 @@ fn what_is_remembered_of_calls_is_bounded() {
     let mut announce = |id: &str, line: &str| {
         let update = json!({"sessionUpdate": "tool_call", "toolCallId": id, "kind": "execute",
             "rawInput": {"command": line}});
-        hear(
+        decode(
             &mut acp,
             &json!({"method": "session/update", "params": {"update": update}}),
         )
@@ -577,8 +577,8 @@ fn what_is_remembered_of_calls_is_bounded() {
     let mut is_known = |id: &str| {
         let asked = json!({"id": 5, "method": "session/request_permission",
             "params": {"toolCall": {"toolCallId": id}}});
-        let heard = hear(&mut acp, &asked).unwrap();
-        !format!("{heard:?}").contains("it does not say what")
+        let events = decode(&mut acp, &asked).unwrap();
+        !format!("{events:?}").contains("it does not say what")
     };
     let known: Vec<bool> = ["long", "", "0", "1", "2", "255", "last"]
         .map(&mut is_known)
@@ -615,21 +615,21 @@ fn claude_code_tells_texts_deeds_and_what_each_turn_cost() {
     let block = |block: Value| json!({"type": "assistant", "message": {"content": [block]}});
     let text = block(json!({"type": "text", "text": "x"}));
     assert_eq!(
-        hear(&mut claude, &text),
+        decode(&mut claude, &text),
         Ok(vec![AgentEvent::Text("x".to_owned())])
     );
     let below = json!({"type": "assistant", "parent_tool_use_id": "t", "message": text["message"]});
-    assert_eq!(hear(&mut claude, &below), Ok(Vec::new()));
+    assert_eq!(decode(&mut claude, &below), Ok(Vec::new()));
     let deed = block(json!({"type": "tool_use", "name": "Edit", "input": {"file_path": "a"}}));
-    let heard = hear(&mut claude, &deed).unwrap();
+    let events = decode(&mut claude, &deed).unwrap();
     assert!(
-        matches!(&heard[..], [AgentEvent::NativeToolCall(own)] if own.tool == "Edit" && own.detail == "a")
+        matches!(&events[..], [AgentEvent::NativeToolCall(own)] if own.tool == "Edit" && own.detail == "a")
     );
     let mut cost_of_turn = |all: f64| {
         let usage = json!({"input_tokens": 1, "cache_read_input_tokens": 2, "output_tokens": 3});
         let ended =
             json!({"type": "result", "is_error": false, "usage": usage, "total_cost_usd": all});
-        match hear(&mut claude, &ended).unwrap().as_slice() {
+        match decode(&mut claude, &ended).unwrap().as_slice() {
             [
                 AgentEvent::Usage(usage),
                 AgentEvent::Cost(cost),
@@ -650,11 +650,11 @@ fn what_claude_code_cannot_do_is_tried_again_where_it_may_heal() {
     let fails = |status: u64, said: &str| {
         let ended =
             json!({"type": "result", "is_error": true, "result": said, "api_error_status": status});
-        match hear(&mut ClaudeCodeProtocol::default(), &ended)
+        match decode(&mut ClaudeCodeProtocol::default(), &ended)
             .unwrap()
             .pop()
         {
-            Some(AgentEvent::Failed(trouble)) => Err::<(), _>(trouble),
+            Some(AgentEvent::Failed(error)) => Err::<(), _>(error),
             other => panic!("{other:?}"),
         }
     };
@@ -680,16 +680,18 @@ fn what_claude_code_cannot_do_is_tried_again_where_it_may_heal() {
 fn a_program_without_an_account_is_not_asked_again() {
     let codex = |said: &str| {
         let failed = json!({"type": "turn.failed", "error": {"message": said}});
-        hear(&mut CodexProtocol::default(), &failed).unwrap().pop()
+        decode(&mut CodexProtocol::default(), &failed)
+            .unwrap()
+            .pop()
     };
     let acp = |code: i64, said: &str| {
         let failed = json!({"id": 2, "error": {"code": code, "message": said}});
-        match hear(&mut begun(), &failed) {
-            Ok(mut heard) => heard.pop(),
+        match decode(&mut begun(), &failed) {
+            Ok(mut events) => events.pop(),
             Err(error) => Some(AgentEvent::Failed(error)),
         }
     };
-    for (heard, is_lasting) in [
+    for (events, is_lasting) in [
         (
             codex("unexpected status 401 Unauthorized: Incorrect API key"),
             true,
@@ -701,10 +703,10 @@ fn a_program_without_an_account_is_not_asked_again() {
         (acp(-32603, "overloaded"), false),
     ] {
         let expected = matches!(
-            &heard,
+            &events,
             Some(AgentEvent::Failed(ExternalAgentError::Permanent(_)))
         );
-        assert_eq!(expected, is_lasting, "{heard:?}");
+        assert_eq!(expected, is_lasting, "{events:?}");
     }
 }
 
@@ -717,23 +719,23 @@ fn codex_goes_on_with_its_thread() {
     let arguments = codex.launch(&around()).arguments;
     assert!(arguments.contains(&"model_reasoning_effort=\"high\"".to_owned()));
     let started = json!({"type": "thread.started", "thread_id": "th"});
-    assert_eq!(hear(&mut codex, &started), Ok(Vec::new()));
+    assert_eq!(decode(&mut codex, &started), Ok(Vec::new()));
     assert!(resumes(&codex));
     let text = json!({"type": "item.completed", "item": {"type": "agent_message", "text": "x"}});
     assert_eq!(
-        hear(&mut codex, &text),
+        decode(&mut codex, &text),
         Ok(vec![AgentEvent::Text("x".to_owned())])
     );
     let failed = json!({"type": "turn.failed", "error": {"message": "no"}});
-    let heard = hear(&mut codex, &failed).unwrap();
+    let events = decode(&mut codex, &failed).unwrap();
     assert!(matches!(
-        heard.as_slice(),
+        events.as_slice(),
         [AgentEvent::Failed(ExternalAgentError::Transient(_))]
     ));
     let mut turn = |count: u64| {
         let usage = json!({"input_tokens": count, "cached_input_tokens": 1, "output_tokens": 2});
         let ended = json!({"type": "turn.completed", "usage": usage});
-        match hear(&mut codex, &ended).unwrap().as_slice() {
+        match decode(&mut codex, &ended).unwrap().as_slice() {
             [AgentEvent::Usage(usage), AgentEvent::TurnEnded] => usage.input_tokens,
             other => panic!("{other:?}"),
         }

@@ -58,7 +58,7 @@ pub(super) struct AgentTurn<'a> {
     agent: &'a SandboxedAgent,
     request: ModelRequest<'a>,
     session: Option<ExternalAgentSession>,
-    stage: ReplyState,
+    state: ReplyState,
     ready: VecDeque<ReplyEvent>,
     /// Why the reply failed, if it did.
     failed: Option<BackendError>,
@@ -87,20 +87,20 @@ enum TurnWakeup {
 }
 
 impl<'a> AgentTurn<'a> {
-    pub(super) fn new(seated: &'a SandboxedAgent, request: ModelRequest<'a>) -> Self {
+    pub(super) fn new(agent: &'a SandboxedAgent, request: ModelRequest<'a>) -> Self {
         let now = Instant::now();
         Self {
-            agent: seated,
+            agent,
             request,
             session: None,
-            stage: ReplyState::New,
+            state: ReplyState::New,
             ready: VecDeque::new(),
             failed: None,
             calls: Vec::new(),
             has_submitted: false,
             is_counted: false,
-            until: deadline_after(now, seated.time_max()),
-            silent_until: deadline_after(now, seated.silence_max()),
+            until: deadline_after(now, agent.time_max()),
+            silent_until: deadline_after(now, agent.silence_max()),
             bytes: 0,
             own_tools: 0,
             plans: 0,
@@ -114,14 +114,14 @@ impl<'a> AgentTurn<'a> {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
-            let done = match self.stage {
+            let done = match self.state {
                 ReplyState::Over => return self.failed.take().map(Err),
                 ReplyState::New => self.begin().await,
                 ReplyState::Running => self.advance().await,
             };
-            if let Err(trouble) = done {
-                let trouble = self.count_start_failure(trouble);
-                self.failed = Some(backend_error(trouble));
+            if let Err(error) = done {
+                let error = self.count_start_failure(error);
+                self.failed = Some(backend_error(error));
                 self.stop().await;
             }
         }
@@ -129,13 +129,13 @@ impl<'a> AgentTurn<'a> {
 
     /// Counts the processes in a row that exited before they said anything; once there are enough,
     /// the next one would too.
-    fn count_start_failure(&mut self, trouble: ExternalAgentError) -> ExternalAgentError {
-        let ExternalAgentError::Start(why) = trouble else {
-            return trouble;
+    fn count_start_failure(&mut self, error: ExternalAgentError) -> ExternalAgentError {
+        let ExternalAgentError::Start(why) = error else {
+            return error;
         };
-        let failures = self.session.as_mut().map_or(START_FAILURES_MAX, |held| {
-            held.start_failures = held.start_failures.saturating_add(1);
-            held.start_failures
+        let failures = self.session.as_mut().map_or(START_FAILURES_MAX, |session| {
+            session.start_failures = session.start_failures.saturating_add(1);
+            session.start_failures
         });
         if failures < START_FAILURES_MAX {
             ExternalAgentError::from_words(why)
@@ -147,49 +147,49 @@ impl<'a> AgentTurn<'a> {
     /// Sends the messages that the agent does not know yet.
     async fn begin(&mut self) -> Result<(), ExternalAgentError> {
         let kept = self.agent.session().take();
-        let held = match kept {
-            Some(held) => held,
+        let session = match kept {
+            Some(session) => session,
             None => open_session(self.agent)?,
         };
-        let held = self.session.insert(held);
+        let session = self.session.insert(session);
         let offers: Vec<&ToolOffer> = self
             .request
             .tools
             .iter()
             .filter(|offer| is_offered_to_agent(&offer.name))
             .collect();
-        held.socket_server.offer(&offers).await;
+        session.socket_server.offer(&offers).await;
         let conversation = self.request.conversation;
         let messages = conversation.messages();
-        let known = held.known.take();
+        let known = session.known.take();
         let known = known.filter(|(version, _)| version.is_same(conversation.version()));
-        let goes_on = match known.and_then(|(_, count)| messages.get(count..)) {
-            Some(news) => held.continue_turn(self.agent, news).await?,
+        let reuse = match known.and_then(|(_, count)| messages.get(count..)) {
+            Some(news) => session.continue_turn(self.agent, news).await?,
             None => ProcessReuse::Restart,
         };
-        if goes_on == ProcessReuse::Restart {
+        if reuse == ProcessReuse::Restart {
             let text = conversation_prompt::render_all(&self.request.system, messages);
-            held.restart(self.agent, text).await?;
+            session.restart(self.agent, text).await?;
         }
-        held.known = Some((conversation.version().clone(), messages.len()));
-        held.progress = TurnState::Open;
-        self.stage = ReplyState::Running;
+        session.known = Some((conversation.version().clone(), messages.len()));
+        session.progress = TurnState::Open;
+        self.state = ReplyState::Running;
         self.ready.push_back(ReplyEvent::Uncounted);
         Ok(())
     }
 
     async fn advance(&mut self) -> Result<(), ExternalAgentError> {
-        let Some(held) = &mut self.session else {
+        let Some(session) = &mut self.session else {
             return Err(ExternalAgentError::Permanent("bug in massgen".to_owned()));
         };
-        let Some(process) = &mut held.process else {
+        let Some(process) = &mut session.process else {
             return Err(ExternalAgentError::Transient(
                 "the program has exited".to_owned(),
             ));
         };
         let next = tokio::select! {
             biased;
-            Some(incoming) = held.socket_server.incoming.recv() => TurnWakeup::Incoming(incoming),
+            Some(incoming) = session.socket_server.incoming.recv() => TurnWakeup::Incoming(incoming),
             line = process.read_line() => TurnWakeup::Line(line),
             () = sleep_until(self.silent_until) => TurnWakeup::Silence,
             () = sleep_until(self.until) => TurnWakeup::TimeOver,
@@ -237,15 +237,15 @@ impl<'a> AgentTurn<'a> {
 
     /// Handles a line of the agent.
     async fn handle_line(&mut self, line: &str) -> Result<(), ExternalAgentError> {
-        let Some(held) = &mut self.session else {
+        let Some(session) = &mut self.session else {
             return Ok(());
         };
-        let events = held.protocol.decode_line(line)?;
+        let events = session.protocol.decode_line(line)?;
         if !events.is_empty() {
-            held.start_failures = 0;
+            session.start_failures = 0;
         }
-        for heard in events {
-            match heard {
+        for event in events {
+            match event {
                 AgentEvent::Text(text) => self.ready.push_back(ReplyEvent::Text(text)),
                 AgentEvent::Reasoning(text) => self.ready.push_back(ReplyEvent::Reasoning(text)),
                 AgentEvent::NativeToolCall(tool) => self.push_native_tool_call(tool),
@@ -253,18 +253,18 @@ impl<'a> AgentTurn<'a> {
                 AgentEvent::ToolCallCompleted => self.denials = 0,
                 AgentEvent::Usage(_) | AgentEvent::Cost(_) => {
                     self.is_counted = true;
-                    self.ready.extend(usage_event(&heard));
+                    self.ready.extend(usage_event(&event));
                 }
                 AgentEvent::Send(line) => self.write_line(line).await?,
-                AgentEvent::Request(id, wish) => self.handle_request(&id, *wish).await?,
+                AgentEvent::Request(id, request) => self.handle_request(&id, *request).await?,
                 AgentEvent::TurnEnded => self.finish_turn().await,
-                AgentEvent::Failed(trouble) => {
-                    if let Some(held) = &mut self.session {
-                        held.progress = TurnState::Ended;
+                AgentEvent::Failed(error) => {
+                    if let Some(session) = &mut self.session {
+                        session.progress = TurnState::Ended;
                     }
                     // A submitted decision counts, however the turn ended.
                     if !self.has_submitted {
-                        return Err(trouble);
+                        return Err(error);
                     }
                     self.end_after_decision().await;
                 }
@@ -288,7 +288,11 @@ impl<'a> AgentTurn<'a> {
     }
 
     async fn write_line(&mut self, line: String) -> Result<(), ExternalAgentError> {
-        match self.session.as_mut().and_then(|held| held.process.as_mut()) {
+        match self
+            .session
+            .as_mut()
+            .and_then(|session| session.process.as_mut())
+        {
             Some(process) => process.write_lines(&[line], ProcessLifetime::Session).await,
             None => Ok(()),
         }
@@ -298,15 +302,15 @@ impl<'a> AgentTurn<'a> {
     async fn handle_request(
         &mut self,
         id: &Value,
-        wish: AgentRequest,
+        request: AgentRequest,
     ) -> Result<(), ExternalAgentError> {
-        let Some(held) = &mut self.session else {
+        let Some(session) = &mut self.session else {
             return Ok(());
         };
-        held.refusal = encode_rejection(&*held.protocol, id, &wish);
-        let lodging = self.agent.launch.launcher.clone();
-        let answered = handle_agent_request(&*held.protocol, lodging, id, wish).await;
-        held.refusal = None;
+        session.refusal = encode_rejection(&*session.protocol, id, &request);
+        let launcher = self.agent.launch.launcher.clone();
+        let answered = handle_agent_request(&*session.protocol, launcher, id, request).await;
+        session.refusal = None;
         if let Some(shown) = answered.shown {
             self.push_native_tool_call(shown);
         }
@@ -361,8 +365,8 @@ impl<'a> AgentTurn<'a> {
             return;
         }
         self.denials = 0;
-        if let Some(held) = &mut self.session {
-            held.waiting.insert(call.id.clone(), answer);
+        if let Some(session) = &mut self.session {
+            session.waiting.insert(call.id.clone(), answer);
         }
         self.ready.push_back(ReplyEvent::Call(call));
         self.end();
@@ -377,11 +381,11 @@ impl<'a> AgentTurn<'a> {
                 .push_back(ReplyEvent::Usage(TokenUsage::default()));
         }
         let is_last = self.agent.launch.launcher.gate.phase() == Phase::Final;
-        if let Some(held) = &mut self.session {
-            held.progress = TurnState::Ended;
-            held.waiting.clear();
-            if held.protocol.process_lifetime() == ProcessLifetime::SingleTurn || is_last {
-                let process = held.process.take();
+        if let Some(session) = &mut self.session {
+            session.progress = TurnState::Ended;
+            session.waiting.clear();
+            if session.protocol.process_lifetime() == ProcessLifetime::SingleTurn || is_last {
+                let process = session.process.take();
                 // Ending the process takes a moment.
                 let _ended = spawn_blocking(move || drop(process)).await;
             }
@@ -397,16 +401,16 @@ impl<'a> AgentTurn<'a> {
 
     /// Ends the process; only the usage until then is added to the reply.
     async fn stop(&mut self) {
-        self.stage = ReplyState::Over;
-        if let Some(held) = &mut self.session {
-            let counted = held.stop().await;
+        self.state = ReplyState::Over;
+        if let Some(session) = &mut self.session {
+            let counted = session.stop().await;
             self.ready.extend(counted.iter().filter_map(usage_event));
         }
     }
 
     /// Completes the reply.
     fn end(&mut self) {
-        self.stage = ReplyState::Over;
+        self.state = ReplyState::Over;
         self.ready.push_back(ReplyEvent::End(StopReason::Done));
         *self.agent.session() = self.session.take();
     }
@@ -416,16 +420,16 @@ impl<'a> AgentTurn<'a> {
 /// starts a new one.
 impl Drop for AgentTurn<'_> {
     fn drop(&mut self) {
-        if let Some(mut held) = self.session.take() {
-            held.known = None;
-            *self.agent.session() = Some(held);
+        if let Some(mut session) = self.session.take() {
+            session.known = None;
+            *self.agent.session() = Some(session);
         }
     }
 }
 
 /// Converts usage and cost to events of the reply.
-fn usage_event(heard: &AgentEvent) -> Option<ReplyEvent> {
-    match heard {
+fn usage_event(event: &AgentEvent) -> Option<ReplyEvent> {
+    match event {
         AgentEvent::Usage(usage) => Some(ReplyEvent::Usage(*usage)),
         AgentEvent::Cost(cost) => Some(ReplyEvent::Cost(*cost)),
         AgentEvent::Text(_)
@@ -452,8 +456,8 @@ fn is_decision(name: &str) -> bool {
     decisions.any(|tool| tool.name == name)
 }
 
-fn backend_error(trouble: ExternalAgentError) -> BackendError {
-    let (kind, message) = match trouble {
+fn backend_error(error: ExternalAgentError) -> BackendError {
+    let (kind, message) = match error {
         ExternalAgentError::Transient(message) => {
             (BackendErrorKind::Transient { retry_after: None }, message)
         }
