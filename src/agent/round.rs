@@ -175,15 +175,15 @@ enum RoundClock {
 /// Runs the agent until the coordination is over or the agent drops out.
 pub async fn coordinate(session: ModelSession, coordinator: CoordinatorHandle) {
     let (limit, over) = (coordinator.limits.first, coordinator.over.clone());
-    let mut seat = RoundLoop {
+    let mut round_loop = RoundLoop {
         seen: 0,
         steps: 0,
         round: RoundState::start(limit, coordinator.limits.grace),
         session,
         coordinator,
     };
-    let _worked = over.run_until_cancelled(seat.run()).await;
-    seat.session.shutdown().await;
+    let _worked = over.run_until_cancelled(round_loop.run()).await;
+    round_loop.session.shutdown().await;
 }
 
 /// One agent, and what it knows of the others.

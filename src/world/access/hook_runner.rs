@@ -43,7 +43,7 @@ struct HookRunnerState {
     setting: HookContext,
     /// Their sandbox; without it, all of them fail.
     held: Option<HookSandbox>,
-    witness: Arc<dyn HookObserver>,
+    observer: Arc<dyn HookObserver>,
     /// The round that the agent is in.
     round: AtomicU32,
 }
@@ -97,18 +97,18 @@ struct HookQuery<'a> {
 }
 
 impl HookRunner {
-    /// Creates a runner for the hooks `listed` for an agent. `witness` observes their runs.
+    /// Creates a runner for the hooks `listed` for an agent. `observer` observes their runs.
     pub fn new(
         listed: HookList,
         setting: HookContext,
         held: Option<HookSandbox>,
-        witness: Arc<dyn HookObserver>,
+        observer: Arc<dyn HookObserver>,
     ) -> Self {
         Self(Arc::new(HookRunnerState {
             listed,
             setting,
             held,
-            witness,
+            observer,
             round: AtomicU32::new(1),
         }))
     }
@@ -186,7 +186,7 @@ impl HookRunner {
             Ok(finished) => parse_outcome(hook, &finished),
             Err(why) => Err(HookFailure::new("it could not be run", &why)),
         };
-        self.0.witness.on_run(&HookRun {
+        self.0.observer.on_run(&HookRun {
             hook,
             subject: question.subject,
             outcome: &outcome,
