@@ -190,7 +190,7 @@ pub struct Ballot {
 impl Ballot {
     /// Opens a ballot for `agents`, given in registration order; all of them are working.
     pub fn new(agents: impl IntoIterator<Item = AgentNumber>, rules: BallotRules) -> Self {
-        let seat = |agent| BallotVoter {
+        let voter = |agent| BallotVoter {
             agent,
             state: VoterState::Working,
             answers: 0,
@@ -201,7 +201,7 @@ impl Ballot {
         };
         Self {
             rules,
-            voters: agents.into_iter().map(seat).collect(),
+            voters: agents.into_iter().map(voter).collect(),
             answers: 0,
             closed: false,
         }
@@ -209,14 +209,15 @@ impl Ballot {
 
     /// Returns whether the ballot waits for `agent` to do something.
     pub fn is_at_work(&self, agent: AgentNumber) -> bool {
-        let mut seats = self.voters.iter();
-        seats.any(|seat| seat.agent == agent && seat.state == VoterState::Working)
+        let mut voters = self.voters.iter();
+        voters.any(|voter| voter.agent == agent && voter.state == VoterState::Working)
     }
 
     /// Applies the outcome of a round of `agent`. An agent that is not working, or unknown, changes
     /// nothing.
     pub fn apply(&mut self, agent: AgentNumber, outcome: RoundOutcome) -> Vec<BallotEffect> {
-        let at_work = |seat: &BallotVoter| seat.agent == agent && seat.state == VoterState::Working;
+        let at_work =
+            |voter: &BallotVoter| voter.agent == agent && voter.state == VoterState::Working;
         let Some(index) = self
             .voters
             .iter()
@@ -264,21 +265,21 @@ impl Ballot {
             return Vec::new();
         }
         let (mut voided, mut resumed) = (Vec::new(), Vec::new());
-        for seat in &mut self.voters {
-            if to.is_some_and(|to| to != seat.agent) {
+        for voter in &mut self.voters {
+            if to.is_some_and(|to| to != voter.agent) {
                 continue;
             }
-            seat.last_message = number;
-            match seat.state {
+            voter.last_message = number;
+            match voter.state {
                 VoterState::Working | VoterState::Left => {}
-                VoterState::Waiting => resumed.push(seat.agent),
+                VoterState::Waiting => resumed.push(voter.agent),
                 VoterState::Voted(_) => {
-                    voided.push(seat.agent);
-                    resumed.push(seat.agent);
+                    voided.push(voter.agent);
+                    resumed.push(voter.agent);
                 }
             }
-            if seat.state != VoterState::Left {
-                seat.state = VoterState::Working;
+            if voter.state != VoterState::Left {
+                voter.state = VoterState::Working;
             }
         }
         let voided = (!voided.is_empty()).then_some(BallotEffect::VoidVotes(voided));
@@ -288,23 +289,23 @@ impl Ballot {
 
     /// Returns whether `agent`, or any agent if none is named, takes part.
     pub fn takes_part(&self, agent: Option<AgentNumber>) -> bool {
-        let mut seats = self.voters.iter();
-        seats.any(|seat| {
-            seat.state != VoterState::Left && agent.is_none_or(|agent| agent == seat.agent)
+        let mut voters = self.voters.iter();
+        voters.any(|voter| {
+            voter.state != VoterState::Left && agent.is_none_or(|agent| agent == voter.agent)
         })
     }
 
     fn has_unread_message(&self, index: usize, known: u32) -> bool {
-        let seat = self.voters.get(index);
-        seat.is_some_and(|seat| seat.last_message > known)
+        let voter = self.voters.get(index);
+        voter.is_some_and(|voter| voter.last_message > known)
     }
 
     /// Applies the result of the checks on an accepted answer. An answer that has been replaced
     /// meanwhile changes nothing.
     pub fn apply_check_standing(&mut self, label: AnswerLabel, standing: CheckStanding) {
-        let mut seats = self.voters.iter_mut();
-        if let Some(seat) = seats.find(|seat| seat.label() == label) {
-            seat.standing = standing;
+        let mut voters = self.voters.iter_mut();
+        if let Some(voter) = voters.find(|voter| voter.label() == label) {
+            voter.standing = standing;
         }
     }
 
@@ -319,33 +320,33 @@ impl Ballot {
     }
 
     fn answer(&mut self, index: usize, content: String) -> Vec<BallotEffect> {
-        let Some(seat) = self.voters.get(index) else {
+        let Some(voter) = self.voters.get(index) else {
             return Vec::new();
         };
-        if let Some(refusal) = self.answer_refusal(seat, &content) {
+        if let Some(refusal) = self.answer_refusal(voter, &content) {
             return vec![BallotEffect::Refuse {
-                agent: seat.agent,
+                agent: voter.agent,
                 refusal,
             }];
         }
         let voters: Vec<AgentNumber> = self
             .voters
             .iter()
-            .filter(|seat| matches!(seat.state, VoterState::Voted(_)))
-            .map(|seat| seat.agent)
+            .filter(|voter| matches!(voter.state, VoterState::Voted(_)))
+            .map(|voter| voter.agent)
             .collect();
         self.answers = self.answers.saturating_add(1);
         let mut effects = Vec::new();
-        if let Some(seat) = self.voters.get_mut(index) {
-            seat.answers = seat.answers.saturating_add(1);
-            seat.latest = Some(content);
-            seat.standing = CheckStanding::Holds;
-            seat.state = VoterState::Waiting;
-            effects.push(BallotEffect::AcceptAnswer(seat.label()));
+        if let Some(voter) = self.voters.get_mut(index) {
+            voter.answers = voter.answers.saturating_add(1);
+            voter.latest = Some(content);
+            voter.standing = CheckStanding::Holds;
+            voter.state = VoterState::Waiting;
+            effects.push(BallotEffect::AcceptAnswer(voter.label()));
         }
-        for seat in &mut self.voters {
-            if matches!(seat.state, VoterState::Voted(_)) {
-                seat.state = VoterState::Working;
+        for voter in &mut self.voters {
+            if matches!(voter.state, VoterState::Voted(_)) {
+                voter.state = VoterState::Working;
             }
         }
         if !voters.is_empty() {
@@ -355,12 +356,12 @@ impl Ballot {
         effects
     }
 
-    fn answer_refusal(&self, seat: &BallotVoter, content: &str) -> Option<BallotRefusal> {
+    fn answer_refusal(&self, voter: &BallotVoter, content: &str) -> Option<BallotRefusal> {
         if content.trim().is_empty() {
             return Some(BallotRefusal::EmptyAnswer);
         }
         let answers_max = self.rules.answers_per_agent_max;
-        if seat.answers >= answers_max {
+        if voter.answers >= answers_max {
             return Some(BallotRefusal::AnswerLimit { answers_max });
         }
         if let Some(answers_max) = self.rules.answers_max.filter(|max| self.answers >= *max) {
@@ -389,7 +390,7 @@ impl Ballot {
         known_answers: u32,
         scores: &[u8],
     ) -> Vec<BallotEffect> {
-        let Some(voter) = self.voters.get(index).map(|seat| seat.agent) else {
+        let Some(voter) = self.voters.get(index).map(|voter| voter.agent) else {
             return Vec::new();
         };
         let refuse = |refusal| {
@@ -400,7 +401,7 @@ impl Ballot {
         };
         let candidates: Vec<AgentNumber> = self
             .candidates()
-            .map(|seat| seat.agent)
+            .map(|voter| voter.agent)
             .collect::<BTreeSet<_>>()
             .into_iter()
             .collect();
@@ -433,46 +434,46 @@ impl Ballot {
         let answers = self.answers;
         let answers_max = self.rules.answers_per_agent_max;
         let is_full = self.rules.answers_max.is_some_and(|max| answers >= max);
-        let seat = self.voters.get_mut(index)?;
-        let fault = rule.find_fault(scores, seat.answers, answers_max);
+        let voter = self.voters.get_mut(index)?;
+        let fault = rule.find_fault(scores, voter.answers, answers_max);
         if let Some(ScoreFault::Count { expected }) = fault {
             return Some(BallotRefusal::ScoresMissing { expected });
         }
-        if is_full || seat.answers >= answers_max {
+        if is_full || voter.answers >= answers_max {
             return None;
         }
-        if seat.scored_at == Some(answers) {
+        if voter.scored_at == Some(answers) {
             return Some(BallotRefusal::AlreadyScored);
         }
         let Some(ScoreFault::BelowBar(criteria)) = fault else {
             return None;
         };
-        seat.scored_at = Some(answers);
+        voter.scored_at = Some(answers);
         Some(BallotRefusal::BelowChecklist { criteria })
     }
 
     /// Wakes agents that have something to judge now, or closes the ballot.
     fn advance(&mut self) -> Vec<BallotEffect> {
         let undecided =
-            |seat: &&BallotVoter| matches!(seat.state, VoterState::Working | VoterState::Waiting);
+            |voter: &&BallotVoter| matches!(voter.state, VoterState::Working | VoterState::Waiting);
         let open: Vec<&BallotVoter> = self.voters.iter().filter(undecided).collect();
         let only_answer_waits = match open.as_slice() {
-            [seat] => seat.state == VoterState::Waiting && self.candidates().count() == 1,
+            [voter] => voter.state == VoterState::Waiting && self.candidates().count() == 1,
             _ => false,
         };
         if open.is_empty() || only_answer_waits {
             return vec![self.close()];
         }
         let owes_answer =
-            |seat: &&BallotVoter| seat.state == VoterState::Working && seat.latest.is_none();
+            |voter: &&BallotVoter| voter.state == VoterState::Working && voter.latest.is_none();
         if open.iter().any(owes_answer) {
             return Vec::new();
         }
         let mut effects = Vec::new();
-        for seat in &mut self.voters {
-            if seat.state == VoterState::Waiting {
-                seat.state = VoterState::Working;
-                effects.push(BallotEffect::Judge(seat.agent));
+        for voter in &mut self.voters {
+            if voter.state == VoterState::Waiting {
+                voter.state = VoterState::Working;
+                effects.push(BallotEffect::Judge(voter.agent));
             }
         }
         effects
@@ -481,23 +482,23 @@ impl Ballot {
     fn answers_given(&self) -> impl Iterator<Item = (AnswerLabel, &str)> {
         self.voters
             .iter()
-            .filter_map(|seat| Some((seat.label(), seat.latest.as_deref()?)))
+            .filter_map(|voter| Some((voter.label(), voter.latest.as_deref()?)))
     }
 
     fn candidates(&self) -> impl Iterator<Item = &BallotVoter> {
-        self.voters.iter().filter(|seat| seat.latest.is_some())
+        self.voters.iter().filter(|voter| voter.latest.is_some())
     }
 
     fn tally(&self) -> Option<VoteTally> {
-        let choices = self.voters.iter().filter_map(|seat| match seat.state {
+        let choices = self.voters.iter().filter_map(|voter| match voter.state {
             VoterState::Voted(candidate) => Some(candidate),
             VoterState::Working | VoterState::Waiting | VoterState::Left => None,
         });
-        let votes = count_votes(self.candidates().map(|seat| seat.agent), choices);
+        let votes = count_votes(self.candidates().map(|voter| voter.agent), choices);
         let agent = most_voted(&self.eligible(&votes)).or_else(|| most_voted(&votes))?;
-        let seat = self.candidates().find(|seat| seat.agent == agent)?;
+        let voter = self.candidates().find(|voter| voter.agent == agent)?;
         Some(VoteTally {
-            winner: seat.label(),
+            winner: voter.label(),
             votes,
         })
     }
@@ -506,15 +507,15 @@ impl Ballot {
     fn eligible(&self, votes: &[(AgentNumber, u32)]) -> Vec<(AgentNumber, u32)> {
         let holds = |agent| {
             let mut candidates = self.candidates();
-            candidates.any(|seat| seat.agent == agent && seat.standing == CheckStanding::Holds)
+            candidates.any(|voter| voter.agent == agent && voter.standing == CheckStanding::Holds)
         };
         let votes = votes.iter().copied();
         votes.filter(|(agent, _)| holds(*agent)).collect()
     }
 
     fn set_state(&mut self, index: usize, state: VoterState) {
-        if let Some(seat) = self.voters.get_mut(index) {
-            seat.state = state;
+        if let Some(voter) = self.voters.get_mut(index) {
+            voter.state = state;
         }
     }
 }
