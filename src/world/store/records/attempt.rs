@@ -93,8 +93,8 @@ impl AttemptRecord {
             };
             self.filing.write_answer(agent, at, &answer)
         } else if let Event::Coordination(CoordinationEvent::Voted { agent, .. }) = event {
-            let seat = self.view.seats.get(agent);
-            match seat.and_then(|seat| seat.vote.as_ref()) {
+            let progress = self.view.agents.get(agent);
+            match progress.and_then(|progress| progress.vote.as_ref()) {
                 Some(vote) => self.filing.write_vote(agent, at, vote, &self.view),
                 None => Ok(()),
             }

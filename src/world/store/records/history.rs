@@ -52,7 +52,7 @@ impl CoordinationHistory {
         json!({
             "session_metadata": {
                 "user_prompt": view.question,
-                "agent_ids": view.seats.keys().collect::<Vec<_>>(),
+                "agent_ids": view.agents.keys().collect::<Vec<_>>(),
                 "start_time": view.started.unix_seconds(),
                 "end_time": ended.map(|ended| ended.at.unix_seconds()),
                 "final_winner": view.winner,

@@ -128,8 +128,8 @@ impl RecordWriter {
             "timestamp": at.name_format(),
             "path": path,
         });
-        let name = match view.seats.get(voter) {
-            Some(seat) => format!("{}.vote{number}", seat.number),
+        let name = match view.agents.get(voter) {
+            Some(progress) => format!("{}.vote{number}", progress.number),
             None => format!("{voter}.vote{number}"),
         };
         self.mappings.insert(name, mapping);
@@ -157,17 +157,28 @@ fn vote_record(
     view: &AttemptProgress,
     at: &LocalDateTime,
 ) -> Value {
-    let number = |agent: &AgentId| view.seats.get(agent).map(|seat| seat.number.to_string());
-    let answered = view.seats.iter().filter(|(_, seat)| seat.answer_count > 0);
+    let number = |agent: &AgentId| {
+        view.agents
+            .get(agent)
+            .map(|progress| progress.number.to_string())
+    };
+    let answered = view
+        .agents
+        .iter()
+        .filter(|(_, progress)| progress.answer_count > 0);
     let (options, options_anon): (Vec<_>, Vec<_>) = answered
-        .map(|(agent, seat)| (agent.as_str(), seat.number.to_string()))
+        .map(|(agent, progress)| (agent.as_str(), progress.number.to_string()))
         .unzip();
     let mapping: Map<String, Value> = view
-        .seats
+        .agents
         .iter()
-        .map(|(agent, seat)| (seat.number.to_string(), agent.as_str().into()))
+        .map(|(agent, progress)| (progress.number.to_string(), agent.as_str().into()))
         .collect();
-    let answers: u32 = view.seats.values().map(|seat| seat.answer_count).sum();
+    let answers: u32 = view
+        .agents
+        .values()
+        .map(|progress| progress.answer_count)
+        .sum();
     json!({
         "voter_id": voter,
         "voter_anon_id": number(voter),
@@ -178,7 +189,7 @@ fn vote_record(
         "timestamp": at.iso_format(),
         "unix_timestamp": at.unix_seconds(),
         "iteration": answers,
-        "coordination_round": view.seats.get(voter).map(|seat| seat.times_informed),
+        "coordination_round": view.agents.get(voter).map(|progress| progress.times_informed),
         "available_options": options,
         "available_options_anon": options_anon,
         "agent_mapping": mapping,

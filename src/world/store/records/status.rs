@@ -28,11 +28,11 @@ pub(crate) struct StatusContext<'a> {
 /// Returns the content of `status.json`.
 pub(crate) fn status(view: &AttemptProgress, frame: StatusContext<'_>) -> Value {
     let agents: Map<String, Value> = view
-        .seats
+        .agents
         .iter()
-        .map(|(agent, seat)| {
+        .map(|(agent, progress)| {
             let (spent, calls) = (view.spent.agent(agent), view.spent.tool_calls_of(agent));
-            let status = agent_status(seat, spent, calls, frame.redactor);
+            let status = agent_status(progress, spent, calls, frame.redactor);
             (agent.to_string(), status)
         })
         .collect();
@@ -90,12 +90,12 @@ fn model_usage(post: &UsageKey, spent: &RequestTotals) -> Value {
 }
 
 fn agent_status(
-    seat: &AgentProgress,
+    progress: &AgentProgress,
     spent: RequestTotals,
     tool_calls: u64,
     redactor: &Redactor,
 ) -> Value {
-    let vote = seat.vote.as_ref().map(|vote| {
+    let vote = progress.vote.as_ref().map(|vote| {
         json!({
             "voted_for_agent": vote.candidate,
             "voted_for_label": vote.label,
@@ -103,13 +103,13 @@ fn agent_status(
         })
     });
     json!({
-        "status": seat.status,
-        "answer_count": seat.answer_count,
-        "latest_answer_label": seat.latest_label,
+        "status": progress.status,
+        "answer_count": progress.answer_count,
+        "latest_answer_label": progress.latest_label,
         "vote_cast": vote,
-        "times_restarted": seat.times_informed,
-        "last_activity": seat.last_activity.as_ref().map(LocalDateTime::iso_format),
-        "error": seat.error,
+        "times_restarted": progress.times_informed,
+        "last_activity": progress.last_activity.as_ref().map(LocalDateTime::iso_format),
+        "error": progress.error,
         "token_usage": spent,
         "tool_calls": tool_calls,
     })

@@ -24,7 +24,7 @@ pub struct AttemptProgress {
     /// When it began.
     pub started: LocalDateTime,
     /// All agents by id, in the order of their numbers.
-    pub seats: BTreeMap<AgentId, AgentProgress>,
+    pub agents: BTreeMap<AgentId, AgentProgress>,
     /// The agent that the last event was about.
     pub active: Option<AgentId>,
     /// The winner, once the ballot is closed.
@@ -143,7 +143,7 @@ impl AttemptProgress {
     ) -> Self {
         let mut sorted = agents.to_vec();
         sorted.sort();
-        let seats = sorted
+        let agents = sorted
             .into_iter()
             .enumerate()
             .map(|(index, agent)| (agent, AgentProgress::new(AgentNumber::from_index(index))))
@@ -152,7 +152,7 @@ impl AttemptProgress {
             question,
             attempt,
             started,
-            seats,
+            agents,
             active: None,
             winner: None,
             presents: false,
@@ -168,9 +168,9 @@ impl AttemptProgress {
     pub fn apply(&mut self, event: &Event, at: &LocalDateTime) {
         if let Some(agent) = event.agent() {
             self.active = Some(agent.clone());
-            if let Some(seat) = self.seats.get_mut(agent) {
-                seat.last_activity = Some(at.clone());
-                seat.apply(event);
+            if let Some(progress) = self.agents.get_mut(agent) {
+                progress.last_activity = Some(at.clone());
+                progress.apply(event);
             }
         }
         self.apply_to_run(event);
@@ -193,8 +193,8 @@ impl AttemptProgress {
 
     fn apply_run_event(&mut self, event: &RunEvent) {
         if let RunEvent::AttemptRestarted { .. } = event {
-            for seat in self.seats.values_mut() {
-                seat.status = AgentStatus::Restarting;
+            for progress in self.agents.values_mut() {
+                progress.status = AgentStatus::Restarting;
             }
         } else if let RunEvent::RunEnded { status, .. } = event {
             self.ended = Some(*status);
@@ -203,9 +203,9 @@ impl AttemptProgress {
 
     fn apply_coordination_event(&mut self, event: &CoordinationEvent) {
         if let CoordinationEvent::VotesVoided { voters, .. } = event {
-            for (agent, seat) in &mut self.seats {
+            for (agent, progress) in &mut self.agents {
                 if voters.contains(agent) {
-                    seat.void_vote();
+                    progress.void_vote();
                 }
             }
         } else if let CoordinationEvent::WinnerSelected { agent, .. } = event {
@@ -225,11 +225,11 @@ impl AttemptProgress {
 
     /// Returns the phase as `status.json` names it.
     pub fn phase(&self) -> &'static str {
-        let still_in = |seat: &&AgentProgress| !seat.status.has_dropped_out();
-        let mut seats = self.seats.values().filter(still_in).peekable();
+        let still_in = |progress: &&AgentProgress| !progress.status.has_dropped_out();
+        let mut agents = self.agents.values().filter(still_in).peekable();
         if self.presents {
             "presentation"
-        } else if seats.peek().is_some() && seats.all(|seat| seat.answer_count > 0) {
+        } else if agents.peek().is_some() && agents.all(|progress| progress.answer_count > 0) {
             "enforcement"
         } else {
             "initial_answer"
@@ -239,7 +239,11 @@ impl AttemptProgress {
     /// Returns the number of valid votes for each answer.
     pub fn tally(&self) -> BTreeMap<AnswerLabel, u32> {
         let mut tally = BTreeMap::new();
-        for vote in self.seats.values().filter_map(|seat| seat.vote.as_ref()) {
+        for vote in self
+            .agents
+            .values()
+            .filter_map(|progress| progress.vote.as_ref())
+        {
             *tally.entry(vote.label).or_insert(0) += 1;
         }
         tally
@@ -247,14 +251,18 @@ impl AttemptProgress {
 
     fn done_percentage(&self) -> u32 {
         let mut done: usize = 0;
-        for seat in self.seats.values() {
-            done += match (seat.status.has_dropped_out(), seat.answer_count, &seat.vote) {
+        for progress in self.agents.values() {
+            done += match (
+                progress.status.has_dropped_out(),
+                progress.answer_count,
+                &progress.vote,
+            ) {
                 (true, _, _) | (_, 1.., Some(_)) => 2,
                 (_, 1.., None) | (_, 0, Some(_)) => 1,
                 (_, 0, None) => 0,
             };
         }
-        let all = self.seats.len().saturating_mul(2).max(1);
+        let all = self.agents.len().saturating_mul(2).max(1);
         u32::try_from(done.saturating_mul(100) / all).unwrap_or(100)
     }
 }
@@ -423,11 +431,11 @@ mod tests {
     fn agents_are_numbered_by_their_sorted_ids() {
         let view = AttemptProgress::new(Arc::from("?"), &[agent("b"), agent("a")], 1, clock::now());
         let numbers: Vec<String> = view
-            .seats
+            .agents
             .values()
-            .map(|seat| seat.number.to_string())
+            .map(|progress| progress.number.to_string())
             .collect();
         assert_eq!(numbers, ["agent1", "agent2"]);
-        assert!(view.seats.keys().is_sorted());
+        assert!(view.agents.keys().is_sorted());
     }
 }
