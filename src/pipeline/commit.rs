@@ -62,9 +62,9 @@ impl StageMerger<'_> {
     }
 
     async fn capture_tree(&self, whole: &StageResult) -> Result<CapturedTree> {
-        let (role, seat) = (&self.stage_run.stage.role, &self.stage_run.instance);
+        let (role, instance) = (&self.stage_run.stage.role, &self.stage_run.instance);
         let dir = self.pipeline.repository.role_directory(&role.name);
-        let output = seat.output_path(role).and_then(RelPath::new);
+        let output = instance.output_path(role).and_then(RelPath::new);
         let output = output.map(|output| dir.join(&output));
         let own = ForcedDirectory {
             dir: &dir,

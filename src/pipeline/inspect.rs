@@ -75,10 +75,10 @@ impl PipelineView {
         for (branch, id) in &branches {
             let (ahead, behind) = self.hub.distance(id, shared).await?;
             let name = branch.to_string();
-            let seat = name.strip_prefix(&prefix);
+            let instance = name.strip_prefix(&prefix);
             let its = names
                 .iter()
-                .filter(|name| Some(instance_name(name)) == seat);
+                .filter(|name| Some(instance_name(name)) == instance);
             standings.push(BranchStatus {
                 branch: branch.clone(),
                 tip: self.hub.read_commit(id).await?,
@@ -138,5 +138,7 @@ impl PipelineView {
 /// Returns the role instance that a checkout belongs to: if it has several agents, their number
 /// follows a dot.
 pub(super) fn instance_name(checkout: &str) -> &str {
-    checkout.split_once('.').map_or(checkout, |(seat, _)| seat)
+    checkout
+        .split_once('.')
+        .map_or(checkout, |(instance, _)| instance)
 }

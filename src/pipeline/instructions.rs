@@ -13,7 +13,7 @@ use crate::roles::{PipelineRole, PipelineSpec, PipelineStage};
 pub(super) fn role_instructions(
     pipeline: &PipelineSpec,
     stage: &PipelineStage,
-    seat: &RoleInstance,
+    instance: &RoleInstance,
     part: Option<&str>,
 ) -> Vec<String> {
     let role = &stage.role;
@@ -24,7 +24,7 @@ pub(super) fn role_instructions(
         format!(
             "You are the role `{}` in a pipeline of roles that build one thing in stages: {names}. This \
              is iteration {} of at most {iterations}.",
-            role.name, seat.iteration,
+            role.name, instance.iteration,
         ),
         role.prompt
             .as_deref()
@@ -32,10 +32,13 @@ pub(super) fn role_instructions(
             .trim()
             .to_owned(),
     ];
-    let later = pipeline.stages.iter().skip(seat.stage.saturating_add(1));
+    let later = pipeline
+        .stages
+        .iter()
+        .skip(instance.stage.saturating_add(1));
     if let Some(many) = later.into_iter().find(|later| later.copies > 1)
         && role.output.is_some()
-        && seat.copies == 1
+        && instance.copies == 1
     {
         let (copies, name) = (many.copies, &many.role.name);
         paragraphs.push(format!(
@@ -48,8 +51,8 @@ pub(super) fn role_instructions(
         format!(
             "You are copy {} of {} of this role; all work at the same time. Do this part of the plan and \
              leave the others to the others:\n\n{}",
-            seat.copy,
-            seat.copies,
+            instance.copy,
+            instance.copies,
             UntrustedText::from(part).in_frame(TextFrame::PlanPart, "")
         )
     }));

@@ -163,12 +163,12 @@ impl StageMerger<'_> {
             return Ok(MergeAttempt::Rejected(refusal));
         }
         let (tree, work) = self.with_documents(&tree, &main, whole).await?;
-        let seat = &self.stage_run.instance;
+        let instance = &self.stage_run.instance;
         let entry = JournalEntry::Merge(MergeEntry {
-            iteration: seat.iteration,
+            iteration: instance.iteration,
             role: self.stage_run.stage.role.name.clone(),
-            copy: seat.copy,
-            copies: seat.copies,
+            copy: instance.copy,
+            copies: instance.copies,
             satisfied: RoleVerdict::parse(&whole.answer) == RoleVerdict::Satisfied,
             work: work.to_string(),
         });
@@ -176,13 +176,13 @@ impl StageMerger<'_> {
         let subject = subject
             .split_once("] ")
             .map_or("work", |(_, subject)| subject);
-        let subject = format!("[supervisor] merge {}: {subject}", seat.name);
+        let subject = format!("[supervisor] merge {}: {subject}", instance.name);
         let message = entry.message(&subject, &truncate(&whole.answer, ANSWER_CHARS_MAX));
         let others = std::slice::from_ref(commit);
         let merged = ground.commit(&main, others, &tree, &message).await?;
         let step = PipelineEvent::Merged {
-            iteration: seat.iteration,
-            role: seat.name.clone(),
+            iteration: instance.iteration,
+            role: instance.name.clone(),
             commit: merged.to_string(),
             files: names.len(),
         };
@@ -245,7 +245,7 @@ impl StageMerger<'_> {
         whole: &StageResult,
     ) -> Result<(ObjectId, ObjectId)> {
         let ground = &self.pipeline.repository;
-        let (role, seat) = (&self.stage_run.stage.role, &self.stage_run.instance);
+        let (role, instance) = (&self.stage_run.stage.role, &self.stage_run.instance);
         let mut files = Vec::new();
         if role.name.as_str() == UNDERSTAND {
             let text = self.pipeline.clarify_task(&whole.answer).await;
@@ -257,7 +257,7 @@ impl StageMerger<'_> {
         let known = known.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let known = known.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
         let review = self_review(&whole.answer).unwrap_or("It says nothing of its own work.");
-        let (name, iteration) = (&seat.name, seat.iteration);
+        let (name, iteration) = (&instance.name, instance.iteration);
         let text = format!("{known}\n## {name}, iteration {iteration}\n\n{review}\n");
         files.push((path, Some(text.into_bytes())));
         let with = ground.hub.with_files(tree, &files).await?;

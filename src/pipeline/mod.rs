@@ -278,24 +278,26 @@ impl PipelineRun {
         let stages = self.spec().stages.len();
         let mut playing = Vec::new();
         for copy in open {
-            let seat = RoleInstance::new(&stage.role, iteration, number, copy, copies);
+            let instance = RoleInstance::new(&stage.role, iteration, number, copy, copies);
             let works = PipelineEvent::Works {
                 iteration,
-                role: seat.name.clone(),
+                role: instance.name.clone(),
                 stage: number.saturating_add(1),
                 stages,
-                agents: instance_agents(stage, &seat)?,
+                agents: instance_agents(stage, &instance)?,
             };
             self.events.emit(works).await;
             let index = usize::try_from(copy).unwrap_or_default().saturating_sub(1);
             let of_plan = parts.get(index).filter(|_| copies > 1);
             let of_plan = of_plan.map(String::as_str);
-            let prompt = now.question(stage, &seat, &self.config, of_plan).await?;
-            let question = format!("{}\n\n{prompt}", self.heading(&seat));
+            let prompt = now
+                .question(stage, &instance, &self.config, of_plan)
+                .await?;
+            let question = format!("{}\n\n{prompt}", self.heading(&instance));
             let work = StageTask::Initial { question };
             playing.push(StageRun {
                 stage,
-                instance: seat,
+                instance,
                 task: work,
             });
         }
@@ -443,10 +445,10 @@ fn entry_refs(trail: &[(JournalEntry, String)]) -> impl Iterator<Item = (&Journa
     trail.iter().map(|(entry, text)| (entry, text.as_str()))
 }
 
-fn instance_agents(stage: &PipelineStage, seat: &RoleInstance) -> Result<Vec<AgentId>> {
+fn instance_agents(stage: &PipelineStage, instance: &RoleInstance) -> Result<Vec<AgentId>> {
     let ids = stage
         .agents
         .iter()
-        .map(|id| role_instance::instance_agent_id(id, seat));
+        .map(|id| role_instance::instance_agent_id(id, instance));
     ids.collect()
 }

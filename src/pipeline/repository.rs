@@ -288,8 +288,8 @@ impl PipelineRepository {
     }
 
     /// Returns the branch of a role instance.
-    pub(super) fn branch(&self, seat: &str) -> Result<BranchName> {
-        let name = format!("massgen/{}/{seat}", self.dir.short());
+    pub(super) fn branch(&self, instance: &str) -> Result<BranchName> {
+        let name = format!("massgen/{}/{instance}", self.dir.short());
         BranchName::parse(&name).ok_or_else(|| Error::bug(format!("`{name}` is not a branch")))
     }
 

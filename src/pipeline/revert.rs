@@ -49,8 +49,8 @@ impl PipelineRepository {
         let prefix = format!("massgen/{}/", self.dir.short());
         for (branch, at) in self.hub.branches().await? {
             let name = branch.to_string();
-            let seat = name.strip_prefix(&prefix);
-            if seat.is_some_and(|seat| is_instance_of(role, roles, seat)) {
+            let instance = name.strip_prefix(&prefix);
+            if instance.is_some_and(|instance| is_instance_of(role, roles, instance)) {
                 self.hub.remove_branch(&branch, &at).await?;
             }
         }
@@ -138,9 +138,9 @@ impl PipelineRepository {
 
 /// Returns whether a role instance is the role's, or that of one of its copies, in a pipeline of
 /// these roles.
-fn is_instance_of(role: &RoleName, roles: &[RoleName], seat: &str) -> bool {
-    let is_other = |other: &RoleName| other != role && other.as_str() == seat;
-    match seat.strip_prefix(role.as_str()) {
+fn is_instance_of(role: &RoleName, roles: &[RoleName], instance: &str) -> bool {
+    let is_other = |other: &RoleName| other != role && other.as_str() == instance;
+    match instance.strip_prefix(role.as_str()) {
         Some("") => true,
         Some(rest) if !roles.iter().any(is_other) => {
             let copy = rest.strip_prefix('-').map(str::parse::<u32>);

@@ -172,7 +172,7 @@ pub(super) struct InstanceDirectories<'a> {
 pub(super) fn instance_config(
     config: &Config,
     stage: &PipelineStage,
-    seat: &RoleInstance,
+    instance: &RoleInstance,
     desk: &InstanceDirectories<'_>,
 ) -> Result<Config> {
     let reach = WriteScope::for_role(&stage.role, desk.directory);
@@ -180,7 +180,9 @@ pub(super) fn instance_config(
     for (id, checkout) in stage.agents.iter().zip(desk.checkouts) {
         let agent = config.agents.iter().find(|agent| agent.id == *id);
         let agent = agent.ok_or_else(|| Error::bug(format!("no agent is `{id}`")))?;
-        agents.push(instance_agent(agent, stage, seat, &reach, checkout, desk)?);
+        agents.push(instance_agent(
+            agent, stage, instance, &reach, checkout, desk,
+        )?);
     }
     let mut config = config.clone();
     config.agents = agents;
@@ -193,14 +195,14 @@ pub(super) fn instance_config(
     let limits_left = config
         .limits
         .remaining_after(&used.run(), used.tool_calls());
-    config.limits = limits_left.divided_by(seat.copies);
+    config.limits = limits_left.divided_by(instance.copies);
     Ok(config)
 }
 
 fn instance_agent(
     agent: &AgentConfig,
     stage: &PipelineStage,
-    seat: &RoleInstance,
+    instance: &RoleInstance,
     reach: &WriteScope,
     checkout: &AbsPath,
     desk: &InstanceDirectories<'_>,
@@ -230,14 +232,14 @@ fn instance_agent(
     let limits_left = agent
         .limits
         .remaining_after(&used.agent(&agent.id), used.tool_calls_of(&agent.id));
-    lowered.limits = limits_left.divided_by(seat.copies);
-    lowered.id = instance_agent_id(&agent.id, seat)?;
+    lowered.limits = limits_left.divided_by(instance.copies);
+    lowered.id = instance_agent_id(&agent.id, instance)?;
     Ok(lowered)
 }
 
 /// Returns the id of an agent in an instance: in further copies, the number of the copy follows.
-pub(super) fn instance_agent_id(agent: &AgentId, seat: &RoleInstance) -> Result<AgentId> {
-    match seat.copy {
+pub(super) fn instance_agent_id(agent: &AgentId, instance: &RoleInstance) -> Result<AgentId> {
+    match instance.copy {
         1 => Ok(agent.clone()),
         copy => {
             let name = format!("{agent}-{copy}");
@@ -302,13 +304,13 @@ mod tests {
     #[test]
     fn copies_do_not_meet() {
         let implementer = role("implementer");
-        let seat = |copy, copies| RoleInstance::new(&implementer, 1, 2, copy, copies);
-        assert_eq!(seat(1, 1).name, "implementer");
-        assert_eq!(seat(2, 2).name, "implementer-2");
-        let output = |copy, copies| seat(copy, copies).output_path(&implementer).unwrap();
+        let instance = |copy, copies| RoleInstance::new(&implementer, 1, 2, copy, copies);
+        assert_eq!(instance(1, 1).name, "implementer");
+        assert_eq!(instance(2, 2).name, "implementer-2");
+        let output = |copy, copies| instance(copy, copies).output_path(&implementer).unwrap();
         assert_eq!(output(1, 1), "IMPLEMENTATION.md");
         assert_eq!(output(1, 2), "IMPLEMENTATION-1.md");
-        assert_eq!(seat(2, 2).checkout_name(0, 1), "implementer-2");
-        assert_eq!(seat(1, 1).checkout_name(1, 2), "implementer.agent2");
+        assert_eq!(instance(2, 2).checkout_name(0, 1), "implementer-2");
+        assert_eq!(instance(1, 1).checkout_name(1, 2), "implementer.agent2");
     }
 }

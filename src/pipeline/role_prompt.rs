@@ -70,15 +70,15 @@ impl PipelineState<'_> {
     pub(super) async fn question(
         &self,
         stage: &PipelineStage,
-        seat: &RoleInstance,
+        instance: &RoleInstance,
         config: &Config,
         part: Option<&str>,
     ) -> Result<String> {
-        let mut paragraphs = instructions::role_instructions(self.pipeline, stage, seat, part);
+        let mut paragraphs = instructions::role_instructions(self.pipeline, stage, instance, part);
         let has_commands = stage.role.has_right(RoleRight::Bash);
         let reach = WriteScope::for_role(&stage.role, &self.repository.record.directory);
         paragraphs.push(instructions::write_instructions(&reach, has_commands));
-        if let Some(output) = seat.output_path(&stage.role) {
+        if let Some(output) = instance.output_path(&stage.role) {
             let dir = self.repository.role_directory(&stage.role.name);
             let path = dir.join(&RelPath::new(&output).unwrap_or_default());
             paragraphs.push(format!(
@@ -100,31 +100,31 @@ impl PipelineState<'_> {
                 checks.join("; ")
             ));
         }
-        paragraphs.push(self.documents(seat).await?);
+        paragraphs.push(self.documents(instance).await?);
         Ok(paragraphs.join("\n\n"))
     }
 
     /// Returns what earlier roles have left, the most important first.
-    async fn documents(&self, seat: &RoleInstance) -> Result<String> {
+    async fn documents(&self, instance: &RoleInstance) -> Result<String> {
         let mut documents = Vec::new();
         for name in [TASK, SHARED] {
             self.add(&self.repository.shared_file(name), &mut documents)
                 .await?;
         }
-        if let Some((iteration, text)) = self.feedback(seat.iteration) {
+        if let Some((iteration, text)) = self.feedback(instance.iteration) {
             documents.push(StageDocument {
                 path: format!("feedback of iteration {iteration}"),
                 text: text.to_owned(),
             });
         }
-        let earlier = self.pipeline.context_stages(seat.stage);
+        let earlier = self.pipeline.context_stages(instance.stage);
         for stage in &earlier {
             self.add_output(&stage.role, &mut documents).await?;
         }
         if let Some(own) = self
             .pipeline
-            .stage(seat.stage)
-            .filter(|_| seat.iteration > 1)
+            .stage(instance.stage)
+            .filter(|_| instance.iteration > 1)
         {
             self.add_output(&own.role, &mut documents).await?;
         }

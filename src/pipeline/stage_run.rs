@@ -155,14 +155,15 @@ impl PipelineRun {
         agent: AgentId,
         answer: Arc<str>,
     ) -> Result<StageResult> {
-        let (stage, seat) = (part.stage, &part.instance);
+        let (stage, instance) = (part.stage, &part.instance);
         let mut found = None;
         for (id, checkout) in stage.agents.iter().zip(checkouts) {
-            if instance_agent_id(id, seat)? == agent {
+            if instance_agent_id(id, instance)? == agent {
                 found = Some((id, checkout));
             }
         }
-        let (id, checkout) = found.ok_or_else(|| Error::bug(format!("`{agent}` has no seat")))?;
+        let (id, checkout) =
+            found.ok_or_else(|| Error::bug(format!("`{agent}` has no instance")))?;
         Ok(StageResult {
             checkout: checkout.clone(),
             author: self.author(part, id),
@@ -192,19 +193,19 @@ impl PipelineRun {
     }
 
     /// Returns the directory for the sessions of a stage run.
-    fn sessions(&self, seat: &RoleInstance, tried: u32) -> AbsPath {
+    fn sessions(&self, instance: &RoleInstance, tried: u32) -> AbsPath {
         let name = match tried {
-            0 => seat.iteration.to_string(),
-            tried => format!("{}.{tried}", seat.iteration),
+            0 => instance.iteration.to_string(),
+            tried => format!("{}.{tried}", instance.iteration),
         };
-        self.repository.dir.sessions(&seat.name).join(name)
+        self.repository.dir.sessions(&instance.name).join(name)
     }
 
     /// Returns the number of the newest repair attempt of an instance; 0 if there is none.
-    pub(super) fn attempts_so_far(&self, seat: &RoleInstance) -> Result<u32> {
+    pub(super) fn attempts_so_far(&self, instance: &RoleInstance) -> Result<u32> {
         let mut tried = 0;
         for next in 1..u32::MAX {
-            if sessions::list(&self.sessions(seat, next))?.is_empty() {
+            if sessions::list(&self.sessions(instance, next))?.is_empty() {
                 break;
             }
             tried = next;
@@ -269,8 +270,8 @@ impl PipelineRun {
         checkouts: &[Checkout],
         tip: &ObjectId,
     ) -> Result<()> {
-        let (hub, seat) = (&self.repository.hub, &part.instance);
-        let branch = self.repository.branch(&seat.name)?;
+        let (hub, instance) = (&self.repository.hub, &part.instance);
+        let branch = self.repository.branch(&instance.name)?;
         let at = hub.tip(&branch).await?;
         let (shown, head) = match (&part.task, at) {
             (StageTask::Repair { tree, .. }, Some(at)) => (tree, at),
@@ -283,7 +284,7 @@ impl PipelineRun {
             checkout.show(shown).await?;
             if part.stage.role.has_right(RoleRight::Bash) {
                 let agent = part.stage.agents.get(number);
-                let agent = agent.ok_or_else(|| Error::bug("a seat without an agent"))?;
+                let agent = agent.ok_or_else(|| Error::bug("an instance without an agent"))?;
                 let author = self.author(part, agent);
                 let outset = PrivateRepositorySpec {
                     branch: &branch,
@@ -332,10 +333,10 @@ impl PipelineRun {
     }
 
     /// Returns the heading of a stage run in the lists of runs.
-    pub(super) fn heading(&self, seat: &RoleInstance) -> String {
+    pub(super) fn heading(&self, instance: &RoleInstance) -> String {
         let RoleInstance {
             iteration, name, ..
-        } = seat;
+        } = instance;
         let task = single_line(&self.repository.record.task, HEADING_CHARS_MAX);
         format!("[{name}, iteration {iteration}] {task}")
     }

@@ -255,9 +255,9 @@ impl PipelineDir {
         self.dir.join("index")
     }
 
-    /// Returns the directory of the sessions of a seat.
-    pub fn sessions(&self, seat: &str) -> AbsPath {
-        self.dir.join("agents").join(seat)
+    /// Returns the directory of the sessions of an instance of a role.
+    pub fn sessions(&self, instance: &str) -> AbsPath {
+        self.dir.join("agents").join(instance)
     }
 
     /// Records that the run with these logs works on a role of it, or resumes one.
