@@ -25,18 +25,18 @@ const FAULT_CHARS_MAX: usize = 300;
 impl StageMerger<'_> {
     /// Commits the files of a stage run to its branch, unless the branch already has them.
     pub(super) async fn commit_work(&self, whole: &StageResult, tried: u32) -> Result<ObjectId> {
-        let ground = &self.pipeline.repository;
-        let branch = ground.branch(&self.stage_run.instance.name)?;
+        let repository = &self.pipeline.repository;
+        let branch = repository.branch(&self.stage_run.instance.name)?;
         let CapturedTree { tree, left_out } = self.capture_tree(whole).await?;
-        let (tip, main) = (self.newest_commit().await?, ground.tip().await?);
-        let is_merged = ground.hub.is_descendant_of(&main, &tip).await?;
-        let is_same = ground.hub.tree_of(&tip).await? == tree;
+        let (tip, main) = (self.newest_commit().await?, repository.tip().await?);
+        let is_merged = repository.hub.is_descendant_of(&main, &tip).await?;
+        let is_same = repository.hub.tree_of(&tip).await? == tree;
         let is_whole = left_out.is_empty() && self.excluded_files(&tip).await?.is_none();
         if !is_merged && is_same && is_whole {
             return Ok(tip);
         }
         let mut parents = vec![tip.clone()];
-        if tried > 0 && !ground.hub.is_descendant_of(&tip, &main).await? {
+        if tried > 0 && !repository.hub.is_descendant_of(&tip, &main).await? {
             parents.push(main);
         }
         let answer = truncate(&whole.answer, ANSWER_CHARS_MAX);
@@ -56,8 +56,11 @@ impl StageMerger<'_> {
             author: &whole.author,
             message: &text,
         };
-        let commit = ground.hub.commit(commit).await?;
-        ground.hub.move_branch(&branch, &commit, Some(&tip)).await?;
+        let commit = repository.hub.commit(commit).await?;
+        repository
+            .hub
+            .move_branch(&branch, &commit, Some(&tip))
+            .await?;
         Ok(commit)
     }
 
@@ -97,9 +100,9 @@ impl StageMerger<'_> {
     }
 
     pub(super) async fn newest_commit(&self) -> Result<ObjectId> {
-        let ground = &self.pipeline.repository;
-        let branch = ground.branch(&self.stage_run.instance.name)?;
-        let tip = ground.hub.tip(&branch).await?;
+        let repository = &self.pipeline.repository;
+        let branch = repository.branch(&self.stage_run.instance.name)?;
+        let tip = repository.hub.tip(&branch).await?;
         tip.ok_or_else(|| Error::bug(format!("branch `{branch}` no longer exists")))
     }
 }

@@ -47,15 +47,15 @@ pub struct PipelineDelivery {
 }
 
 impl PipelineDelivery {
-    /// Determines what the pipeline of `ground` delivers.
+    /// Determines what the pipeline of `repository` delivers.
     ///
     /// # Errors
     /// It conflicts with what the user has committed meanwhile; nothing is touched.
-    pub async fn prepare(ground: PipelineRepository, shape: HistoryMode) -> Result<Self> {
-        let hub = &ground.hub;
+    pub async fn prepare(repository: PipelineRepository, shape: HistoryMode) -> Result<Self> {
+        let hub = &repository.hub;
         let mut line_ends = LineEndings::default();
-        if let Some(project) = &ground.project {
-            let delivered = hub.tip(&ground.branch(DELIVERED)?).await?;
+        if let Some(project) = &repository.project {
+            let delivered = hub.tip(&repository.branch(DELIVERED)?).await?;
             let receiver = CommitReceiver { hub, project };
             receiver.finish(delivered.as_ref())?;
             if shape != HistoryMode::Files {
@@ -64,13 +64,13 @@ impl PipelineDelivery {
             line_ends = receiver.line_ends().await?;
         }
         if shape != HistoryMode::Files {
-            require_branch(ground.project.as_ref())?;
+            require_branch(repository.project.as_ref())?;
         }
-        let head = ground
+        let head = repository
             .project
             .as_ref()
             .and_then(|project| project.head.as_ref());
-        let tip = ground.tip().await?;
+        let tip = repository.tip().await?;
         let (before, merged) = match head {
             None => (hub.empty_tree().await?, hub.tree_of(&tip).await?),
             Some(head) => match hub.merge(head, &tip).await? {
@@ -78,15 +78,15 @@ impl PipelineDelivery {
                 MergeResult::Conflict { files, .. } => return Err(conflict_error(&files)),
             },
         };
-        let tree = if ground.record.directory.is_root() {
+        let tree = if repository.record.directory.is_root() {
             merged
         } else {
-            let own = [(ground.record.directory.clone(), None)];
+            let own = [(repository.record.directory.clone(), None)];
             hub.with_files(&merged, &own).await?
         };
         let changes = hub.changes(&before, &tree).await?;
         Ok(Self {
-            repository: ground,
+            repository,
             tree,
             changes,
             line_endings: line_ends,

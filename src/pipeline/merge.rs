@@ -134,21 +134,21 @@ impl StageMerger<'_> {
         tried: u32,
         whole: &StageResult,
     ) -> Result<MergeAttempt> {
-        let ground = &self.pipeline.repository;
+        let repository = &self.pipeline.repository;
         if let Some(faults) = self.excluded_files(commit).await? {
-            let tree = ground.hub.tree_of(commit).await?;
+            let tree = repository.hub.tree_of(commit).await?;
             return Ok(MergeAttempt::Rejected(excluded_files_rejection(
                 &faults, tree,
             )));
         }
-        let main = ground.tip().await?;
-        let tree = match ground.hub.merge(&main, commit).await? {
+        let main = repository.tip().await?;
+        let tree = match repository.hub.merge(&main, commit).await? {
             MergeResult::Clean(tree) => tree,
             MergeResult::Conflict { tree, files } => {
                 return Ok(MergeAttempt::Rejected(conflict_rejection(&files, tree)));
             }
         };
-        let changed = ground.hub.changed_files(&main, &tree).await?;
+        let changed = repository.hub.changed_files(&main, &tree).await?;
         if let Some(halt) = self.check_write_scope(&changed) {
             return Ok(MergeAttempt::Stopped(halt));
         }
@@ -179,7 +179,7 @@ impl StageMerger<'_> {
         let subject = format!("[supervisor] merge {}: {subject}", instance.name);
         let message = entry.message(&subject, &truncate(&whole.answer, ANSWER_CHARS_MAX));
         let others = std::slice::from_ref(commit);
-        let merged = ground.commit(&main, others, &tree, &message).await?;
+        let merged = repository.commit(&main, others, &tree, &message).await?;
         let step = PipelineEvent::Merged {
             iteration: instance.iteration,
             role: instance.name.clone(),
@@ -244,31 +244,34 @@ impl StageMerger<'_> {
         main: &ObjectId,
         whole: &StageResult,
     ) -> Result<(ObjectId, ObjectId)> {
-        let ground = &self.pipeline.repository;
+        let repository = &self.pipeline.repository;
         let (role, instance) = (&self.stage_run.stage.role, &self.stage_run.instance);
         let mut files = Vec::new();
         if role.name.as_str() == UNDERSTAND {
             let text = self.pipeline.clarify_task(&whole.answer).await;
-            files.push((ground.shared_file(SHARED), Some(text.into_bytes())));
+            files.push((repository.shared_file(SHARED), Some(text.into_bytes())));
         }
-        let path = ground.shared_file(CUMULATIVE);
-        let before = ground.hub.tree_of(main).await?;
-        let known = ground.hub.file(&before, &path, MARKED_BYTES_MAX).await?;
+        let path = repository.shared_file(CUMULATIVE);
+        let before = repository.hub.tree_of(main).await?;
+        let known = repository
+            .hub
+            .file(&before, &path, MARKED_BYTES_MAX)
+            .await?;
         let known = known.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let known = known.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
         let review = self_review(&whole.answer).unwrap_or("It says nothing of its own work.");
         let (name, iteration) = (&instance.name, instance.iteration);
         let text = format!("{known}\n## {name}, iteration {iteration}\n\n{review}\n");
         files.push((path, Some(text.into_bytes())));
-        let with = ground.hub.with_files(tree, &files).await?;
+        let with = repository.hub.with_files(tree, &files).await?;
         let stages = self.pipeline.spec().stages.iter();
         let outputs = stages.filter_map(|stage| {
             let output = RelPath::new(stage.role.output.as_ref()?)?;
-            Some(ground.role_directory(&stage.role.name).join(&output))
+            Some(repository.role_directory(&stage.role.name).join(&output))
         });
-        let massgens = [SHARED, CUMULATIVE].map(|name| ground.shared_file(name));
+        let massgens = [SHARED, CUMULATIVE].map(|name| repository.shared_file(name));
         let removals: Vec<_> = outputs.chain(massgens).map(|path| (path, None)).collect();
-        let work = ground.hub.with_files(&with, &removals).await?;
+        let work = repository.hub.with_files(&with, &removals).await?;
         Ok((with, work))
     }
 

@@ -132,18 +132,20 @@ impl PipelineRepository {
             }),
         };
         let begins_at = project.as_ref().and_then(|project| project.head.clone());
-        let ground = Self {
+        let repository = Self {
             dir,
             hub,
             project,
             record,
             _lock: held,
         };
-        ground.commit_start(begins_at, beginning.question).await?;
-        ground
+        repository
+            .commit_start(begins_at, beginning.question)
+            .await?;
+        repository
             .dir
-            .write_record(&ground.record, beginning.redactor)?;
-        Ok((ground, notes))
+            .write_record(&repository.record, beginning.redactor)?;
+        Ok((repository, notes))
     }
 
     /// Reopens the pipeline in `dir`.

@@ -173,15 +173,20 @@ pub(super) fn instance_config(
     config: &Config,
     stage: &PipelineStage,
     instance: &RoleInstance,
-    desk: &InstanceDirectories<'_>,
+    directories: &InstanceDirectories<'_>,
 ) -> Result<Config> {
-    let reach = WriteScope::for_role(&stage.role, desk.directory);
+    let reach = WriteScope::for_role(&stage.role, directories.directory);
     let mut agents = Vec::new();
-    for (id, checkout) in stage.agents.iter().zip(desk.checkouts) {
+    for (id, checkout) in stage.agents.iter().zip(directories.checkouts) {
         let agent = config.agents.iter().find(|agent| agent.id == *id);
         let agent = agent.ok_or_else(|| Error::bug(format!("no agent is `{id}`")))?;
         agents.push(instance_agent(
-            agent, stage, instance, &reach, checkout, desk,
+            agent,
+            stage,
+            instance,
+            &reach,
+            checkout,
+            directories,
         )?);
     }
     let mut config = config.clone();
@@ -190,8 +195,8 @@ pub(super) fn instance_config(
     config.session_id = None;
     // Checks decide whether work is merged, not which answer wins.
     config.checks.list.clear();
-    config.orchestrator.session_storage = StoragePath::Absolute(desk.sessions.clone());
-    let used = desk.usage;
+    config.orchestrator.session_storage = StoragePath::Absolute(directories.sessions.clone());
+    let used = directories.usage;
     let limits_left = config
         .limits
         .remaining_after(&used.run(), used.tool_calls());
@@ -205,7 +210,7 @@ fn instance_agent(
     instance: &RoleInstance,
     reach: &WriteScope,
     checkout: &AbsPath,
-    desk: &InstanceDirectories<'_>,
+    directories: &InstanceDirectories<'_>,
 ) -> Result<AgentConfig> {
     let below = |dirs: &[RelPath]| -> Vec<AbsPath> {
         dirs.iter()
@@ -216,7 +221,7 @@ fn instance_agent(
     let (mut read, mut write) = (below(&reach.read), below(&reach.write));
     let mut lowered = agent.clone();
     if role.has_right(RoleRight::Bash) {
-        read.extend(desk.objects.iter().cloned());
+        read.extend(directories.objects.iter().cloned());
         write.push(checkout.join(PRIVATE));
     } else {
         lowered.commands = None;
@@ -228,7 +233,7 @@ fn instance_agent(
     }
     lowered.folder_guard = FolderGuard::Role { read, write };
     lowered.cwd = Some(StoragePath::Absolute(checkout.clone()));
-    let used = desk.usage;
+    let used = directories.usage;
     let limits_left = agent
         .limits
         .remaining_after(&used.agent(&agent.id), used.tool_calls_of(&agent.id));

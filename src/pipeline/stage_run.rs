@@ -312,14 +312,14 @@ impl PipelineRun {
         let project = self.repository.project.as_ref();
         objects.extend(project.map(|project| project.objects.clone()));
         let books = self.usage().clone();
-        let desk = InstanceDirectories {
+        let directories = InstanceDirectories {
             directory: &self.repository.record.directory,
             checkouts: &dirs,
             objects: &objects,
             sessions: self.sessions(&part.instance, part.task.attempt()),
             usage: &books,
         };
-        instance_config(&self.config, part.stage, &part.instance, &desk)
+        instance_config(&self.config, part.stage, &part.instance, &directories)
     }
 
     fn models(&self, part: &StageRun<'_>) -> Result<ModelsByAgent> {
@@ -344,7 +344,7 @@ impl PipelineRun {
     /// Returns the request for a new run.
     fn run_request(&self, part: &StageRun<'_>, config: Config) -> Result<RunRequest> {
         let run = RunName::new(Uuid::new_v4().as_fields().0);
-        let company = &self.context;
+        let context = &self.context;
         Ok(RunRequest {
             layout: RunLayout::plan(&config, &self.context.state_parent, run),
             config,
@@ -356,14 +356,14 @@ impl PipelineRun {
             models: self.models(part)?,
             messages: UserMessageReceiver::default(),
             inbox: None,
-            redactor: company.redactor.clone(),
-            telemetry: company.telemetry.clone(),
-            invocation: company.invocation.clone(),
+            redactor: context.redactor.clone(),
+            telemetry: context.telemetry.clone(),
+            invocation: context.invocation.clone(),
             replay: None,
             resumed: None,
-            host: company.host.clone(),
+            host: context.host.clone(),
             reviewer: None,
-            approvals: company.approvals.clone(),
+            approvals: context.approvals.clone(),
             snapshot_mode: SnapshotMode::InPlace,
             shared_budget: None,
         })

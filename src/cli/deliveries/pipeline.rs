@@ -117,9 +117,9 @@ pub(crate) async fn open_delivery(
     shape: HistoryMode,
     host: &Host,
 ) -> Result<PipelineDelivery> {
-    let ground = PipelineRepository::reopen(dir, &host.env).await?;
-    ground.require_start_directory(&host.cwd, "run `massgen apply` there")?;
-    PipelineDelivery::prepare(ground, shape).await
+    let repository = PipelineRepository::reopen(dir, &host.env).await?;
+    repository.require_start_directory(&host.cwd, "run `massgen apply` there")?;
+    PipelineDelivery::prepare(repository, shape).await
 }
 
 /// Writes the delivered files, and records them as a delivery source.

@@ -25,12 +25,12 @@ pub(crate) fn serve_runs(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let way = McpTransport::from_arguments(&arguments.way, host)?;
-    let ground = run_template(host, arguments, output)?;
-    let agents = count_noun(ground.team.config.agents.len(), "agent");
+    let template = run_template(host, arguments, output)?;
+    let agents = count_noun(template.team.config.agents.len(), "agent");
     let runtime = runtime()?;
     let served = runtime.block_on(async {
         let stop = listen(host.hangup)?;
-        let runs = RunRegistry::new(ground, arguments.parallel, stop.clone());
+        let runs = RunRegistry::new(template, arguments.parallel, stop.clone());
         let conductor = RunHandler::new(runs.clone());
         let what = format!("runs of {agents}");
         let served = way.serve(&conductor, &what, &stop, output).await;

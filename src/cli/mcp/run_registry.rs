@@ -98,9 +98,9 @@ impl StartedRun {
 impl RunRegistry {
     /// Creates a registry without runs; at most `parallel` run at the same time, and `stop` stops
     /// them all.
-    pub(crate) fn new(ground: RunTemplate, parallel: u32, stop: ShutdownSignal) -> Self {
+    pub(crate) fn new(template: RunTemplate, parallel: u32, stop: ShutdownSignal) -> Self {
         Self(Arc::new(RunRegistryState {
-            template: ground,
+            template,
             stop,
             parallel,
             slots: Arc::new(Semaphore::new(usize::try_from(parallel).unwrap_or(1))),
@@ -215,24 +215,24 @@ impl RunRegistry {
         prompt: ParsedPrompt,
         board: Arc<TrackedRun>,
     ) -> (Result<RunOutcome>, Vec<String>) {
-        let ground = &self.0.template;
+        let template = &self.0.template;
         let mut output = CliOutput::with_writers(io::sink(), io::stderr());
         let prepared = PreparedRun {
-            host: ground.host.clone(),
-            config: ground.team.config.clone(),
-            file: ground.team.file.clone(),
-            models: ground.models.clone(),
+            host: template.host.clone(),
+            config: template.team.config.clone(),
+            file: template.team.file.clone(),
+            models: template.models.clone(),
             prompt,
             opened: Vec::new(),
             continued: None,
-            telemetry: ground.telemetry.clone(),
+            telemetry: template.telemetry.clone(),
             consents: SessionApprovals::default(),
         };
         let stop = board.stop().clone();
-        let conducted = match recover(&ground.host, &mut output) {
+        let conducted = match recover(&template.host, &mut output) {
             Ok(()) => {
                 let reader = OutputMode::Agents(&board);
-                execute(prepared, &ground.arguments, stop, &mut output, reader).await
+                execute(prepared, &template.arguments, stop, &mut output, reader).await
             }
             Err(error) => Err(error),
         };

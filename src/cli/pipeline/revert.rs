@@ -23,8 +23,8 @@ pub(crate) fn revert(
     let dir = resolve_pipeline(&arguments.run, host)?;
     let (name, role) = (dir.name(), &arguments.role);
     let taken = runtime()?.block_on(async {
-        let ground = PipelineRepository::reopen(dir, &host.env).await?;
-        ground.revert_role(role).await
+        let repository = PipelineRepository::reopen(dir, &host.env).await?;
+        repository.revert_role(role).await
     })?;
     if taken.is_empty() {
         output.note(&format!(
@@ -52,8 +52,8 @@ pub(crate) fn reset(
     let dir = resolve_pipeline(&arguments.run, host)?;
     let (name, role) = (dir.name(), &arguments.role);
     runtime()?.block_on(async {
-        let ground = PipelineRepository::reopen(dir, &host.env).await?;
-        ground.reset_role(role).await
+        let repository = PipelineRepository::reopen(dir, &host.env).await?;
+        repository.reset_role(role).await
     })?;
     output.note(&format!("{role} was reset in {name}"));
     output.note(&format!("to resume: massgen --session-id {name}"));

@@ -112,10 +112,10 @@ pub(crate) async fn begin(
     };
     let pipelines = pipelines_directory(&stage.host);
     prepare_state_dir(&stage.host.state_parent.join(STATE_DIR), [&pipelines])?;
-    let mut company = stage.pipeline_context()?;
+    let mut context = stage.pipeline_context()?;
     let workflow = stage.config.workflow.as_ref();
     let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
-    let (ground, notes) = PipelineRepository::create(NewPipeline {
+    let (repository, notes) = PipelineRepository::create(NewPipeline {
         workflow,
         task: &prepared.prompt.original_prompt,
         question: &prepared.prompt.cleaned_prompt,
@@ -124,18 +124,18 @@ pub(crate) async fn begin(
         state_parent: &stage.host.state_parent,
         pipelines: &pipelines,
         env: &stage.host.env,
-        invocation: &company.invocation,
-        redactor: &company.redactor,
+        invocation: &context.invocation,
+        redactor: &context.redactor,
     })
     .await?;
     if let OutputMode::Page(_) = reader {
-        company.notes = notes;
+        context.notes = notes;
     } else {
         for note in &notes {
             output.warning(note);
         }
     }
-    Box::pin(stage.run(company, ground, stop, output, reader)).await
+    Box::pin(stage.run(context, repository, stop, output, reader)).await
 }
 
 /// Resumes the pipeline in `dir`, and shows it.
@@ -154,9 +154,9 @@ pub(crate) async fn resume(
         .iter()
         .for_each(|warning| output.warning(warning));
     let host = completed.host;
-    let ground = PipelineRepository::reopen(dir, &host.env).await?;
-    ground.require_start_directory(&host.cwd, "resume it there, or start the task again")?;
-    let record = &ground.record;
+    let repository = PipelineRepository::reopen(dir, &host.env).await?;
+    repository.require_start_directory(&host.cwd, "resume it there, or start the task again")?;
+    let record = &repository.record;
     let arguments = merge_arguments(now, &record.arguments);
     let (file, name) = match (&now.config, &record.config_path) {
         (Some(_), _) | (None, None) => {
@@ -181,14 +181,14 @@ pub(crate) async fn resume(
         models,
         telemetry,
     };
-    let resumed = resume_with_team(ground, team, &arguments, stop, output, reader);
+    let resumed = resume_with_team(repository, team, &arguments, stop, output, reader);
     Box::pin(resumed).await
 }
 
-/// Resumes the pipeline of `ground` with `team`, to which the flags in `arguments` are applied, and
-/// shows it.
+/// Resumes the pipeline of `repository` with `team`, to which the flags in `arguments` are applied,
+/// and shows it.
 pub(crate) async fn resume_with_team(
-    ground: PipelineRepository,
+    repository: PipelineRepository,
     mut team: ResumedTeam,
     arguments: &RunArguments,
     stop: ShutdownSignal,
@@ -198,26 +198,26 @@ pub(crate) async fn resume_with_team(
     let workflow = team.config.workflow.as_ref();
     let stages = workflow.map(|workflow| &workflow.pipeline.stages);
     let roles = stages.into_iter().flatten().map(|stage| &stage.role.name);
-    if !roles.eq(&ground.record.roles) {
+    if !roles.eq(&repository.record.roles) {
         let name = team.file.as_ref().map_or("", TeamFile::name);
         let message = format!("config `{name}` has other roles than the pipeline");
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("use a config with the same roles, or start the task again"));
     }
     apply_flags(&mut team.config, arguments, output);
-    output.note(&format!("resuming {}", ground.dir.name()));
+    output.note(&format!("resuming {}", repository.dir.name()));
     let stage = PipelineLaunch {
         host: team.host,
         config: team.config,
         models: team.models,
-        opened: ground.record.opened.clone(),
+        opened: repository.record.opened.clone(),
         telemetry: team.telemetry,
         consents: SessionApprovals::default(),
         file: team.file,
         arguments,
     };
-    let company = stage.pipeline_context()?;
-    Box::pin(stage.run(company, ground, stop, output, reader)).await
+    let context = stage.pipeline_context()?;
+    Box::pin(stage.run(context, repository, stop, output, reader)).await
 }
 
 /// Returns the flags with which a pipeline was started, as far as they hold when it is resumed.
@@ -281,8 +281,8 @@ impl PipelineLaunch<'_> {
 
     async fn run(
         self,
-        mut company: PipelineContext,
-        ground: PipelineRepository,
+        mut context: PipelineContext,
+        repository: PipelineRepository,
         stop: ShutdownSignal,
         output: &mut CliOutput<'_>,
         reader: OutputMode<'_>,
@@ -308,24 +308,24 @@ impl PipelineLaunch<'_> {
         };
         let dashboard = select_display(&facts, arguments, &reader)?;
         let seated = user_interaction(&config, &host.cwd, person, arguments, &reader, output)?;
-        company.approvals = ApprovalConfig {
+        context.approvals = ApprovalConfig {
             channel: seated.approval_channel.clone(),
             session: consents,
             persistent: host.home.as_ref().map(ApprovalFile::in_home),
         };
         let asked = seated.into_questions(stop.graceful.clone());
-        let (name, dir) = (ground.dir.name(), ground.dir.dir().clone());
+        let (name, dir) = (repository.dir.name(), repository.dir.dir().clone());
         let run_start = RunStart {
             session_id: name.clone(),
             log_dir: dir.to_string(),
-            task: ground.record.task.clone(),
+            task: repository.record.task.clone(),
         };
-        let (kept_in, redactor) = (ground.dir.answer(), company.redactor.clone());
+        let (kept_in, redactor) = (repository.dir.answer(), context.redactor.clone());
         let places = RunOutputPaths {
             log_dir: dir.clone(),
             status_file: dir.join("pipeline.json"),
             answer_file: kept_in.clone(),
-            workspace: ground.dir.workspace(),
+            workspace: repository.dir.workspace(),
             inbox: None,
         };
         let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
@@ -336,7 +336,7 @@ impl PipelineLaunch<'_> {
             sessions: layout.sessions,
         };
         // A page follows the log, which exists from now on.
-        let pipeline = PipelineRun::new(config, company, ground, stop, shown)?;
+        let pipeline = PipelineRun::new(config, context, repository, stop, shown)?;
         let redacting = redactor.clone();
         let view = RunObserver::begin(
             reader, dashboard, run_start, redacting, arguments, places, output,

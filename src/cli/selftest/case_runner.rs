@@ -104,12 +104,12 @@ impl CaseRunner {
         let env = ENV
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let ground = ScriptRunner::new(&self.place, PREFIX, &env.collect())?;
+        let runner = ScriptRunner::new(&self.place, PREFIX, &env.collect())?;
         let verdict = tokio::select! {
-            verdict = self.run_in(&ground, case) => verdict,
+            verdict = self.run_in(&runner, case) => verdict,
             () = stop.cancelled() => Ok(CaseVerdict::Skipped("it was interrupted".to_owned())),
         };
-        ground.clear().await?;
+        runner.clear().await?;
         verdict
     }
 
@@ -133,24 +133,24 @@ impl CaseRunner {
         }
     }
 
-    async fn run_in(&self, ground: &ScriptRunner, case: &SelftestCase) -> Result<CaseVerdict> {
+    async fn run_in(&self, runner: &ScriptRunner, case: &SelftestCase) -> Result<CaseVerdict> {
         let unchanged = case.unchanged.join(" ");
         let laid = format!(
             "exec > .said 2>&1\n{FUNCTIONS}\nset -e\n{LAY}\n{}\nstate {unchanged} > .before",
             case.setup
         );
-        if ground
+        if runner
             .run(&laid, &["lay"], &BTreeMap::new(), SCRIPT_TIME_MAX)
             .await?
             != ScriptOutcome::Succeeded
         {
-            let output = ground.read_file(".said", ANSWER_BYTES_MAX)?;
+            let output = runner.read_file(".said", ANSWER_BYTES_MAX)?;
             return Ok(CaseVerdict::Skipped(format!(
                 "the setup failed: {}",
                 one_line_text(&output)
             )));
         }
-        let (end, answer) = self.run_tool(ground, case).await?;
+        let (end, answer) = self.run_tool(runner, case).await?;
         let failed = |why: &str, output: &str| {
             Ok(CaseVerdict::Failed(format!(
                 "{why}: {}",
@@ -158,7 +158,7 @@ impl CaseRunner {
             )))
         };
         let Some(answer) = answer else {
-            let errors = ground.read_file(".errors", ANSWER_BYTES_MAX)?;
+            let errors = runner.read_file(".errors", ANSWER_BYTES_MAX)?;
             return match end {
                 ScriptOutcome::TimedOut => failed("it took too long", &errors),
                 ScriptOutcome::Succeeded | ScriptOutcome::Failed => {
@@ -166,7 +166,7 @@ impl CaseRunner {
                 }
             };
         };
-        ground.write_file(".result", &describe_result(&answer.output))?;
+        runner.write_file(".result", &describe_result(&answer.output))?;
         let nothing_told = match case.expect {
             ExpectedOutcome::Held => NOTHING_TOLD,
             ExpectedOutcome::Works => "",
@@ -181,10 +181,10 @@ impl CaseRunner {
             ("ANSWER".to_owned(), "$ROOT/.answer".to_owned()),
             ("MASSGEN".to_owned(), self.executable.to_string()),
         ]);
-        let look = ground
+        let look = runner
             .run(&looked, &["look"], &added, SCRIPT_TIME_MAX)
             .await?;
-        let found = ground.read_file(".said", ANSWER_BYTES_MAX)?;
+        let found = runner.read_file(".said", ANSWER_BYTES_MAX)?;
         match (case.expect, look) {
             (ExpectedOutcome::Works, _) if !answer.ok => {
                 failed("it was refused or failed", &answer.output)
@@ -205,12 +205,12 @@ impl CaseRunner {
     /// Calls massgen with open files and canaries, and reads its answer.
     async fn run_tool(
         &self,
-        ground: &ScriptRunner,
+        runner: &ScriptRunner,
         case: &SelftestCase,
     ) -> Result<(ScriptOutcome, Option<ToolReply>)> {
-        ground.write_file(".call", &ground.expand(&case.args.to_string()))?;
-        ground.write_file(".grants", &grants_json(ground))?;
-        let grants = ground.path().join(".grants").to_string();
+        runner.write_file(".call", &runner.expand(&case.args.to_string()))?;
+        runner.write_file(".grants", &grants_json(runner))?;
+        let grants = runner.path().join(".grants").to_string();
         let phase = case.phase.to_string();
         let executable = self.executable.to_string();
         let (switch, held) = match &self.enclosure {
@@ -233,14 +233,14 @@ impl CaseRunner {
         let mut env = case.env.clone();
         env.extend(self.env.clone());
         let time_max = Duration::from_secs(case.seconds);
-        let end = ground.run(CALL, &words, &env, time_max).await?;
-        let answer = ground.read_file(".answer", ANSWER_BYTES_MAX)?;
+        let end = runner.run(CALL, &words, &env, time_max).await?;
+        let answer = runner.read_file(".answer", ANSWER_BYTES_MAX)?;
         Ok((end, serde_json::from_str(&answer).ok()))
     }
 }
 
-fn grants_json(ground: &ScriptRunner) -> String {
-    let path = |name: &str| ground.path().join(name).to_string();
+fn grants_json(runner: &ScriptRunner) -> String {
+    let path = |name: &str| runner.path().join(name).to_string();
     json!({
         "workspace": path("ws"),
         "context_paths": [

@@ -56,16 +56,16 @@ impl ScriptRunner {
         let path_variable = env.get("PATH").map(String::as_str).unwrap_or_default();
         let shell = process::find(SHELL, path_variable).ok_or_else(no_shell)?;
         let scratch = ScratchDir::make(parent, prefix)?;
-        let mut ground = Self {
+        let mut runner = Self {
             scratch,
             shell,
             env: BTreeMap::new(),
         };
-        let filled = |(name, value): (&String, &String)| (name.clone(), ground.expand(value));
+        let filled = |(name, value): (&String, &String)| (name.clone(), runner.expand(value));
         let mut filled: BTreeMap<String, String> = env.iter().map(filled).collect();
-        filled.insert("ROOT".to_owned(), ground.path().to_string());
-        ground.env = filled;
-        Ok(ground)
+        filled.insert("ROOT".to_owned(), runner.path().to_string());
+        runner.env = filled;
+        Ok(runner)
     }
 
     /// Returns the directory.

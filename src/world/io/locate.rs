@@ -58,9 +58,9 @@ pub fn resolve_existing(path: &AbsPath) -> AbsPath {
 /// Resolves `path` and determines what exists there. Pipes, sockets and devices are errors.
 pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
     let root = DirectoryHandle::open_root().map_err(|fault| open_error(path, fault))?;
-    let ground = root.try_clone().map(FollowBase::Machine);
-    let ground = ground.map_err(|fault| open_error(path, fault))?;
-    let place = match follow_path(&ground, path.as_path(), FinalLink::Followed) {
+    let base = root.try_clone().map(FollowBase::Machine);
+    let base = base.map_err(|fault| open_error(path, fault))?;
+    let place = match follow_path(&base, path.as_path(), FinalLink::Followed) {
         Ok(FollowedPath::Place(place)) => place,
         Ok(FollowedPath::Stuck(_, obstacle)) => return Err(cannot_open_error(path, obstacle)),
         Ok(FollowedPath::Nowhere) => {

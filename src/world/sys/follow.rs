@@ -112,23 +112,23 @@ impl FollowBase {
     }
 }
 
-/// Follows `path`, which begins at the base of `ground` unless it is absolute. Missing names at its
+/// Follows `path`, which begins at `base` unless it is absolute. Missing names at its
 /// end are kept as plain names. An error means that the kernel lacks resources, not that the path
 /// is wrong.
 pub(crate) fn follow_path(
-    ground: &FollowBase,
+    base: &FollowBase,
     path: &Path,
     link: FinalLink,
 ) -> Result<FollowedPath, FileSystemError> {
-    let path = ground.anchored_path(path);
+    let path = base.anchored_path(path);
     if link == FinalLink::Itself
-        && let Some(place) = link_with_trailing_slash(ground, &path)?
+        && let Some(place) = link_with_trailing_slash(base, &path)?
     {
         return Ok(FollowedPath::Stuck(place, FollowObstacle::SlashAfterLink));
     }
     let mut path = path.into_owned();
     for _ in 0..LINKS_MAX {
-        match follow_once(ground, &path, link)? {
+        match follow_once(base, &path, link)? {
             FollowStep::Arrived(followed) => return Ok(followed),
             FollowStep::Continue(next) => path = next,
         }
@@ -137,23 +137,23 @@ pub(crate) fn follow_path(
 }
 
 fn follow_once(
-    ground: &FollowBase,
+    base: &FollowBase,
     path: &Path,
     link: FinalLink,
 ) -> Result<FollowStep, FileSystemError> {
-    match ground.open(path, link) {
+    match base.open(path, link) {
         Ok(handle) => Ok(FollowStep::Arrived(FollowedPath::Place(real_path(
             &handle,
         )?))),
         Err(Errno::LOOP) => Ok(FollowStep::Arrived(FollowedPath::Nowhere)),
-        Err(errno) if is_path_error(errno) => resolve_missing_suffix(ground, path, link, errno),
+        Err(errno) if is_path_error(errno) => resolve_missing_suffix(base, path, link, errno),
         Err(errno) => Err(errno.into()),
     }
 }
 
 /// Finds the deepest part of `path` that exists, and what the rest of the path means there.
 fn resolve_missing_suffix(
-    ground: &FollowBase,
+    base: &FollowBase,
     path: &Path,
     link: FinalLink,
     errno: Errno,
@@ -164,7 +164,7 @@ fn resolve_missing_suffix(
         split = split.saturating_sub(1);
         let known: PathBuf = components.iter().take(split).collect();
         let known = if split == 0 { Path::new(".") } else { &known };
-        match ground.open(known, FinalLink::Followed) {
+        match base.open(known, FinalLink::Followed) {
             Ok(handle) => {
                 let place = real_path(&handle)?;
                 break (handle, place);
@@ -204,7 +204,7 @@ fn resolve_link(ancestor: &OwnedFd, place: &RealPath, rest: &Path) -> Option<Pat
 
 /// Returns the location of the symlink if `path` is a symlink with a slash at its end.
 fn link_with_trailing_slash(
-    ground: &FollowBase,
+    base: &FollowBase,
     path: &Path,
 ) -> Result<Option<RealPath>, FileSystemError> {
     let mut bytes = path.as_os_str().as_bytes();
@@ -215,7 +215,7 @@ fn link_with_trailing_slash(
         return Ok(None);
     }
     let without_slash = Path::new(OsStr::from_bytes(bytes));
-    match ground.open(without_slash, FinalLink::Itself) {
+    match base.open(without_slash, FinalLink::Itself) {
         Ok(handle) if FileMetadata::from_handle(&handle)?.kind == FileKind::Link => {
             Ok(Some(real_path(&handle)?))
         }

@@ -86,7 +86,7 @@ struct GateState {
     /// The manager's grants in its order, opened.
     grants: Vec<Arc<OpenGrant>>,
     /// Base that paths are resolved from.
-    ground: FollowBase,
+    follow_base: FollowBase,
     /// Staging directory for files that are about to be moved into place or removed.
     aside: Option<DirectoryHandle>,
     policy: GatePolicy,
@@ -195,14 +195,14 @@ impl Gate {
             .iter()
             .map(open)
             .collect::<Result<Vec<_>>>()?;
-        let ground = policy
+        let follow_base = policy
             .open_follow_base()
             .map_err(|fault| cannot_open(&policy.base, fault))?;
         let aside = policy.open_staging_dir();
         let inner = GateState {
             manager,
             grants,
-            ground,
+            follow_base,
             aside,
             policy,
             shared_servers,
@@ -731,7 +731,7 @@ impl Gate {
             let refusal = AccessRefusal::new("parent-names", "`..` is not taken in a path");
             return (None, Err(refusal));
         }
-        let (real, obstacle) = match follow_path(&self.0.ground, path, link) {
+        let (real, obstacle) = match follow_path(&self.0.follow_base, path, link) {
             Ok(FollowedPath::Place(real)) => (real, None),
             Ok(FollowedPath::Stuck(real, obstacle)) => (real, Some(obstacle)),
             Ok(FollowedPath::Nowhere) => return (None, Err(AccessRefusal::outside())),
