@@ -222,8 +222,8 @@ impl HookRunner {
         };
         let mut facts = held.commands.command_context(order, reach);
         facts.env.extend(self.variables(hook));
-        let confinement = compile(&held.readable, held.commands.sandbox_level(), facts);
-        let confinement = confinement.map_err(|why| why.to_string())?;
+        let policy = compile(&held.readable, held.commands.sandbox_level(), facts);
+        let policy = policy.map_err(|why| why.to_string())?;
         let wait = CommandWaitLimits {
             time_max: Duration::from_secs(hook.timeout_seconds),
             output_bytes_max: OUTPUT_BYTES_MAX,
@@ -235,7 +235,7 @@ impl HookRunner {
             // A hook may exit without reading the whole request.
             let writing = move || ours.write_all(request).unwrap_or_default();
             thread::Builder::new().spawn_scoped(scope, writing)?;
-            sandbox.run_with_input(&confinement, Some(stdin.into()), wait)
+            sandbox.run_with_input(&policy, Some(stdin.into()), wait)
         });
         finished.map_err(failed)
     }

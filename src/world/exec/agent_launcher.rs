@@ -125,15 +125,15 @@ impl AgentLauncher {
         };
         let (reach, network) = self.commands.network().map_err(|why| why.to_string())?;
         let facts = self.commands.command_context(order, reach);
-        let mut confinement =
+        let mut policy =
             compile_policy(&self.gate, &self.commands, facts).map_err(|stop| stop.message)?;
         for (path, scope) in needed {
-            open_for_reading(&mut confinement, path, scope);
+            open_for_reading(&mut policy, path, scope);
         }
         let log = log_to(self.log.clone(), self.redactor.clone());
         let sandbox = sandbox_on_overlay(sandbox, self.gate.overlay());
         let network = network.as_ref().map(Arc::clone);
-        let started = StdioProcess::start(&sandbox, &confinement, network, log);
+        let started = StdioProcess::start(&sandbox, &policy, network, log);
         let (program, StdioPipes { input, output }) = started.map_err(|why| why.to_string())?;
         Ok(AgentProcess {
             program,
@@ -203,14 +203,14 @@ fn package_root(program: AbsPath) -> (AbsPath, GrantScope) {
 }
 
 /// Opens `path` for reading unless it is open already.
-pub(super) fn open_for_reading(confinement: &mut SandboxPolicy, path: AbsPath, scope: GrantScope) {
+pub(super) fn open_for_reading(policy: &mut SandboxPolicy, path: AbsPath, scope: GrantScope) {
     let reaches = |opening: &AccessiblePath| path.is_within(&opening.path);
     let hides = |hidden: &AbsPath| path.is_within(hidden);
-    let is_open = confinement.open.iter().any(reaches) && !confinement.hidden.iter().any(hides);
+    let is_open = policy.open.iter().any(reaches) && !policy.hidden.iter().any(hides);
     if is_open || SHOWN.iter().any(|shown| path.as_path().starts_with(shown)) {
         return;
     }
-    confinement.open.push(AccessiblePath {
+    policy.open.push(AccessiblePath {
         path,
         permission: Permission::Read,
         scope,

@@ -35,11 +35,11 @@ pub(super) fn start(gate: &Gate, invocation: ShellInvocation<'_>) -> ToolResult 
     } else {
         (gate.clone(), nothing)
     };
-    let confinement = compile_policy(&gate, commands, facts)?;
+    let policy = compile_policy(&gate, commands, facts)?;
     let background = commands.background();
     let command = ExecCommand {
         line: invocation.0,
-        policy: &confinement,
+        policy: &policy,
         overlay: gate.overlay(),
     };
     let start = || Arc::clone(commands.backend()).start(&command, network);

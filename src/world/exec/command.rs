@@ -69,10 +69,10 @@ pub(super) fn run_to_completion(
         interrupt: interrupt.unwrap_or(&never),
         network: network.as_deref(),
     };
-    let (finished, mut aftermath) = run_and_sync(gate, commands, facts, |gate, confinement| {
+    let (finished, mut aftermath) = run_and_sync(gate, commands, facts, |gate, policy| {
         let command = ExecCommand {
             line: invocation.0,
-            policy: confinement,
+            policy,
             overlay: gate.overlay(),
         };
         let finished = commands.backend().run(&command, wait);
@@ -92,15 +92,15 @@ pub(super) fn run_and_sync<T>(
     run: impl FnOnce(&Gate, &SandboxPolicy) -> Result<T, ToolError>,
 ) -> Result<(T, CommandChanges), ToolError> {
     if !writes_user_trees(gate, commands) {
-        let confinement = compile_policy(gate, commands, facts)?;
-        return Ok((run(gate, &confinement)?, CommandChanges::default()));
+        let policy = compile_policy(gate, commands, facts)?;
+        return Ok((run(gate, &policy)?, CommandChanges::default()));
     }
     // Only one command at a time may write to the user's trees.
     let mut trees = commands.user_tree_lock().lock();
     let lasting = OverlayRetention::UntilAgentEnds;
     let reckoning = PostCommandSync::open(gate, commands, lasting, &mut trees)?;
-    let confinement = compile_policy(reckoning.gate(), commands, facts)?;
-    match run(reckoning.gate(), &confinement) {
+    let policy = compile_policy(reckoning.gate(), commands, facts)?;
+    match run(reckoning.gate(), &policy) {
         Ok(finished) => Ok((finished, reckoning.finish(gate, &mut trees)?)),
         // It may have run all the same, for example if the container engine died.
         Err(stop) => {
@@ -126,15 +126,15 @@ pub(super) fn compile_policy(
         hidden: facts.hidden.into_iter().chain(closed.hidden).collect(),
         ..facts
     };
-    let confinement = compile(gate.manager(), commands.sandbox_level(), facts);
-    let mut confinement = confinement.map_err(|why| cannot_run(&why))?;
-    for opening in &mut confinement.open {
+    let policy = compile(gate.manager(), commands.sandbox_level(), facts);
+    let mut policy = policy.map_err(|why| cannot_run(&why))?;
+    for opening in &mut policy.open {
         if !is_changed_directly(gate, commands, &opening.path) {
             opening.permission = Permission::Read;
         }
     }
-    expect_one_spelling(gate, &confinement)?;
-    Ok(confinement)
+    expect_one_spelling(gate, &policy)?;
+    Ok(policy)
 }
 
 /// Returns whether a process may change what it sees at `path` if the grants allow it. With an

@@ -26,21 +26,18 @@ const FOLDED_BY_THE_KERNEL: &[i64] = &[
     0x0102_1994, // tmpfs
 ];
 
-/// Refuses a command that could bypass what `confinement` closes through another spelling. Levels
+/// Refuses a command that could bypass what `policy` closes through another spelling. Levels
 /// C, D and off are not checked; C opens files one by one, under whatever name, and nothing else.
-pub(super) fn expect_one_spelling(
-    gate: &Gate,
-    confinement: &SandboxPolicy,
-) -> Result<(), ToolError> {
+pub(super) fn expect_one_spelling(gate: &Gate, policy: &SandboxPolicy) -> Result<(), ToolError> {
     if matches!(
-        confinement.level,
+        policy.level,
         SandboxLevel::Landlock | SandboxLevel::Unavailable | SandboxLevel::Off
     ) {
         return Ok(());
     }
     let trees = gate.trees();
     let mut seen = BTreeSet::new();
-    for closed in restricted_paths(confinement) {
+    for closed in restricted_paths(policy) {
         for tree in &trees {
             let Some(rel) = closed.below(&tree.real().to_abs()) else {
                 continue;
@@ -63,20 +60,20 @@ pub(super) fn expect_one_spelling(
 }
 
 /// Returns the paths that are less open than their surroundings.
-fn restricted_paths(confinement: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
+fn restricted_paths(policy: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
     let around = |inner: &AccessiblePath| {
-        let others = confinement.open.iter();
+        let others = policy.open.iter();
         let others = others.filter(|outer| outer.path != inner.path);
         others
             .filter(|outer| inner.path.is_within(&outer.path))
             .map(|outer| outer.permission)
             .max()
     };
-    let narrower = confinement.open.iter().filter(move |opening| {
+    let narrower = policy.open.iter().filter(move |opening| {
         opening.permission == Permission::Read && around(opening) == Some(Permission::Write)
     });
     let narrower = narrower.map(|opening| &opening.path);
-    let named = confinement.hidden.iter().chain(&confinement.masked);
+    let named = policy.hidden.iter().chain(&policy.masked);
     named.chain(narrower)
 }
 

@@ -33,9 +33,9 @@ pub(super) fn pass_through(
         .map_err(|why| cannot_run(&format_args!("commands on the streams of others {why}")))?;
     let (facts, network) = command_context(gate, commands, invocation)?;
     let ((ended, mut notes), mut aftermath) =
-        run_and_sync(gate, commands, facts, |gate, confinement| {
+        run_and_sync(gate, commands, facts, |gate, policy| {
             let ended = sandbox_on_overlay(sandbox, gate.overlay()).run_on_streams(
-                confinement,
+                policy,
                 streams,
                 interrupt,
                 network.as_deref(),

@@ -204,15 +204,15 @@ fn run(
     line: OwnedFd,
     wait: CommandWaitLimits<'_>,
 ) -> io::Result<CommandOutput> {
-    let confinement = confinement(programs)?;
+    let policy = policy(programs)?;
     let sandbox = programs.environment().backend().local_sandbox();
     let sandbox = sandbox.map_err(|why| io::Error::other(format!("programs {why}")))?;
-    sandbox.run_with_input(&confinement, Some(line), wait)
+    sandbox.run_with_input(&policy, Some(line), wait)
 }
 
 /// Returns the sandbox policy of a program: it may write to its working directory and read its
 /// package.
-fn confinement(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
+fn policy(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
     let held = programs.environment();
     let room = held.directories();
     let opened = [

@@ -46,7 +46,7 @@ pub(super) fn run(
     let permission = config.rules.permission;
     let words = program.command.clone();
     let confined = confine(gate, program, words, commands, dir, permission);
-    let (confinement, network) = confined.map_err(ToolError::failed)?;
+    let (policy, network) = confined.map_err(ToolError::failed)?;
     let sandbox = commands.backend().local_sandbox();
     let sandbox = sandbox.map_err(|why| ToolError::failed(format!("tools {why}")))?;
     let sandbox = sandbox_on_overlay(sandbox, gate.overlay());
@@ -63,7 +63,7 @@ pub(super) fn run(
         // A program may exit without reading all of it.
         let writing = move || ours.write_all(request.as_bytes()).unwrap_or_default();
         thread::Builder::new().spawn_scoped(scope, writing)?;
-        sandbox.run_with_input(&confinement, Some(stdin.into()), wait)
+        sandbox.run_with_input(&policy, Some(stdin.into()), wait)
     });
     Ok(observation(&finished.map_err(|error| cannot_run(&error))?))
 }

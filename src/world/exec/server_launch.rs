@@ -56,18 +56,14 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
         .iter()
         .map(|word| word.replace(CWD_OF_SERVER, &dir.to_string()));
     let words = words.chain(arguments).collect();
-    let (mut confinement, network) = confine(gate, program, words, commands, dir, permission)?;
+    let (mut policy, network) = confine(gate, program, words, commands, dir, permission)?;
     if let Some(installed) = installed {
-        open_for_reading(
-            &mut confinement,
-            installed.directory.clone(),
-            GrantScope::Tree,
-        );
+        open_for_reading(&mut policy, installed.directory.clone(), GrantScope::Tree);
     }
     let sandbox = commands.backend().local_sandbox();
     let sandbox = sandbox.map_err(|why| format!("servers {why}"))?;
     Ok(ServerLaunch {
-        confinement,
+        confinement: policy,
         sandbox: sandbox_on_overlay(sandbox, gate.overlay()),
         network,
         roots,
@@ -107,11 +103,11 @@ pub(super) fn confine(
     }
     facts.env.extend(safe_import_path);
     let compiled = compile_policy(gate, commands, facts).map_err(|stop| stop.message)?;
-    let mut confinement = restrict_writes(compiled, permission);
+    let mut policy = restrict_writes(compiled, permission);
     for path in opened {
-        open_for_reading(&mut confinement, path, GrantScope::File);
+        open_for_reading(&mut policy, path, GrantScope::File);
     }
-    Ok((confinement, network))
+    Ok((policy, network))
 }
 
 /// Returns the variables with which programs that download packages fail immediately, instead of
@@ -176,9 +172,9 @@ fn open_directory(gate: &Gate) -> Result<AbsPath, String> {
 }
 
 /// Makes every directory of the agent read-only for a server that only reads.
-fn restrict_writes(mut confinement: SandboxPolicy, permission: Permission) -> SandboxPolicy {
-    for opening in &mut confinement.open {
+fn restrict_writes(mut policy: SandboxPolicy, permission: Permission) -> SandboxPolicy {
+    for opening in &mut policy.open {
         opening.permission = opening.permission.min(permission);
     }
-    confinement
+    policy
 }

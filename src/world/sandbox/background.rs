@@ -104,10 +104,10 @@ impl BackgroundCommands {
         &self,
         sandbox: &Sandbox,
         command: &str,
-        confinement: &SandboxPolicy,
+        policy: &SandboxPolicy,
         network: Option<Arc<NetworkProxy>>,
     ) -> Result<BackgroundCommandId, BackgroundStartError> {
-        let start = || follow_in_sandbox(sandbox, confinement, network);
+        let start = || follow_in_sandbox(sandbox, policy, network);
         self.begin(command, start, Box::new(Vec::new))
     }
 
@@ -218,7 +218,7 @@ impl Drop for BackgroundCommands {
 /// The command could not be started, or its sandbox could not be built.
 pub(in crate::world) fn follow_in_sandbox(
     sandbox: &Sandbox,
-    confinement: &SandboxPolicy,
+    policy: &SandboxPolicy,
     network: Option<Arc<NetworkProxy>>,
 ) -> io::Result<OutputFollower> {
     let (read, written) = pipe()?;
@@ -227,8 +227,8 @@ pub(in crate::world) fn follow_in_sandbox(
         stderr: written.try_clone()?.into(),
         stdout: written.into(),
     };
-    let mut running = sandbox.start(confinement, streams, network.as_deref())?;
-    let disk = DiskWatch::for_policy(confinement);
+    let mut running = sandbox.start(policy, streams, network.as_deref())?;
+    let disk = DiskWatch::for_policy(policy);
     let follow: OutputFollower = Box::new(move |interrupt, taken| {
         let bounds = ProcessBounds {
             interrupt: Some(interrupt),

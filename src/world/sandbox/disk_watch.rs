@@ -58,20 +58,20 @@ pub(in crate::world) enum DiskStatus {
 }
 
 impl DiskWatch {
-    /// Watches the places that `confinement` lets its program write to.
-    pub(super) fn for_policy(confinement: &SandboxPolicy) -> Self {
+    /// Watches the places that `policy` lets its program write to.
+    pub(super) fn for_policy(policy: &SandboxPolicy) -> Self {
         let layer = |root: &AbsPath| {
-            let mut layers = confinement.layers.iter();
+            let mut layers = policy.layers.iter();
             layers.find(|layer| layer.root == *root)
         };
-        let writable = confinement.open.iter();
+        let writable = policy.open.iter();
         let writable = writable.filter(|opening| opening.permission == Permission::Write);
         let written = writable.map(|opening| match layer(&opening.path) {
             Some(layer) => layer.upper.clone(),
             None => opening.path.clone(),
         });
-        let own = [confinement.home.clone(), confinement.scratch.clone()];
-        Self::new(written.chain(own).collect(), &confinement.limits)
+        let own = [policy.home.clone(), policy.scratch.clone()];
+        Self::new(written.chain(own).collect(), &policy.limits)
     }
 
     /// Watches these places.

@@ -175,8 +175,8 @@ impl LevelCheckDirectories {
             grant("project", GrantKind::Context)?,
         ];
         let manager = PathPermissionManager::new(grants, Phase::Final);
-        let confinement = match compile(&manager, level, self.command_context(level)) {
-            Ok(confinement) => confinement,
+        let policy = match compile(&manager, level, self.command_context(level)) {
+            Ok(policy) => policy,
             Err(cannot) => return Err(Error::bug(cannot.to_string())),
         };
         let interrupt = CommandInterrupt::new();
@@ -187,7 +187,7 @@ impl LevelCheckDirectories {
             interrupt: &interrupt,
             network: None,
         };
-        Ok(match sandbox.run(&confinement, wait) {
+        Ok(match sandbox.run(&policy, wait) {
             Ok(finished) => reported_deviation(level, &finished.ended),
             Err(error) => Some(format!("cannot start a process in it: {error}")),
         })

@@ -287,10 +287,10 @@ impl Sandbox {
     /// No process could be started, or communication with it failed.
     pub fn run(
         &self,
-        confinement: &SandboxPolicy,
+        policy: &SandboxPolicy,
         wait: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
-        self.run_with_input(confinement, None, wait)
+        self.run_with_input(policy, None, wait)
     }
 
     /// Like [`Sandbox::run`], with a standard input.
@@ -299,7 +299,7 @@ impl Sandbox {
     /// No process could be started, or communication with it failed.
     pub fn run_with_input(
         &self,
-        confinement: &SandboxPolicy,
+        policy: &SandboxPolicy,
         stdin: Option<OwnedFd>,
         wait: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
@@ -313,14 +313,14 @@ impl Sandbox {
             stdout,
             stderr,
         };
-        let disk = DiskWatch::for_policy(confinement);
+        let disk = DiskWatch::for_policy(policy);
         let bounds = ProcessBounds {
             until: started.checked_add(wait.time_max),
             interrupt: Some(wait.interrupt),
             disk: Some(&disk),
             network: wait.network,
         };
-        let mut running = self.begin(confinement, streams)?;
+        let mut running = self.begin(policy, streams)?;
         running.capture(outputs, &bounds, wait.output_bytes_max, started)
     }
 
@@ -331,19 +331,19 @@ impl Sandbox {
     /// No process could be started, or communication with it failed.
     pub fn run_on_streams(
         &self,
-        confinement: &SandboxPolicy,
+        policy: &SandboxPolicy,
         streams: ProcessStreams,
         interrupt: &CommandInterrupt,
         network: Option<&NetworkProxy>,
     ) -> io::Result<(ExitReason, Vec<String>)> {
-        let disk = DiskWatch::for_policy(confinement);
+        let disk = DiskWatch::for_policy(policy);
         let bounds = ProcessBounds {
             interrupt: Some(interrupt),
             disk: Some(&disk),
             network,
             ..ProcessBounds::default()
         };
-        let mut running = self.begin(confinement, streams)?;
+        let mut running = self.begin(policy, streams)?;
         let exit_reason = running.run_to_end(&mut [], &bounds)?;
         Ok((exit_reason, running.notes()))
     }
@@ -354,11 +354,11 @@ impl Sandbox {
     /// It could not be started, or its sandbox could not be built.
     pub(in crate::world) fn start(
         &self,
-        confinement: &SandboxPolicy,
+        policy: &SandboxPolicy,
         streams: ProcessStreams,
         network: Option<&NetworkProxy>,
     ) -> io::Result<CommandRun<SandboxProcess>> {
-        let mut running = self.begin(confinement, streams)?;
+        let mut running = self.begin(policy, streams)?;
         match running.wait_until_started(network)? {
             None => Ok(running),
             Some(ended) => Err(io::Error::other(ended.to_string())),
@@ -382,7 +382,7 @@ impl Sandbox {
 
     fn begin(
         &self,
-        confinement: &SandboxPolicy,
+        policy: &SandboxPolicy,
         streams: ProcessStreams,
     ) -> io::Result<CommandRun<SandboxProcess>> {
         let SandboxInner {
@@ -391,20 +391,20 @@ impl Sandbox {
             cgroups,
             ..
         } = &*self.0;
-        if confinement.level != *level {
-            let wanted = confinement.level;
+        if policy.level != *level {
+            let wanted = policy.level;
             let message = format!(
                 "policy was compiled for sandbox level `{wanted}`, but `{level}` is in force"
             );
             return Err(io::Error::other(message));
         }
-        let group = cgroups.create_group(&confinement.limits)?;
+        let group = cgroups.create_group(&policy.limits)?;
         if group.limits_memory() {
-            let mut confinement = confinement.clone();
-            confinement.limits.memory_bytes = None;
-            return SandboxProcess::start(spawner, &confinement, streams, group);
+            let mut policy = policy.clone();
+            policy.limits.memory_bytes = None;
+            return SandboxProcess::start(spawner, &policy, streams, group);
         }
-        SandboxProcess::start(spawner, confinement, streams, group)
+        SandboxProcess::start(spawner, policy, streams, group)
     }
 }
 

@@ -56,7 +56,7 @@ impl SandboxProcess {
     /// Starts a process. Whether its sandbox can be built is not known yet.
     pub(super) fn start(
         spawner: &HelperSpawner,
-        confinement: &SandboxPolicy,
+        policy: &SandboxPolicy,
         streams: ProcessStreams,
         group: CommandCgroup,
     ) -> io::Result<CommandRun<Self>> {
@@ -81,7 +81,7 @@ impl SandboxProcess {
         });
         let input = streams.stdin.as_ref().map(OwnedFd::as_fd);
         if let Some(control) = &running.process_mut().control {
-            control.send_request(confinement, input, started + Self::START_TIME_MAX)?;
+            control.send_request(policy, input, started + Self::START_TIME_MAX)?;
         }
         Ok(running)
     }

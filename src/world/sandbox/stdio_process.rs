@@ -69,7 +69,7 @@ impl StdioProcess {
     /// It could not be started, or its sandbox could not be built.
     pub(in crate::world) fn start(
         sandbox: &Sandbox,
-        confinement: &SandboxPolicy,
+        policy: &SandboxPolicy,
         network: Option<Arc<NetworkProxy>>,
         log: StderrFilter,
     ) -> io::Result<(Self, StdioPipes)> {
@@ -81,7 +81,7 @@ impl StdioProcess {
             stdout: stdout.into(),
             stderr: stderr.into(),
         };
-        let running = sandbox.start(confinement, streams, network.as_deref())?;
+        let running = sandbox.start(policy, streams, network.as_deref())?;
         let shared = Arc::new(SharedStdioStatus {
             status: Mutex::new(StdioStatus {
                 errors: OutputRing::new(KEPT_BYTES_MAX),
@@ -92,7 +92,7 @@ impl StdioProcess {
         let interrupt = CommandInterrupt::new()?;
         let following = StdioProcessWorker {
             running,
-            disk: DiskWatch::for_policy(confinement),
+            disk: DiskWatch::for_policy(policy),
             network,
             interrupt: interrupt.clone(),
             shared: Arc::clone(&shared),

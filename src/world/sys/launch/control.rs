@@ -70,12 +70,12 @@ impl HelperSocket {
     /// that accepts no data until the deadline `until` is given up.
     pub(crate) fn send_request(
         &self,
-        confinement: &SandboxPolicy,
+        policy: &SandboxPolicy,
         input: Option<BorrowedFd<'_>>,
         until: Instant,
     ) -> io::Result<()> {
         let too_long = || io::Error::other("what the command is held to is too long to be told");
-        let frame = encode_frame(confinement).ok_or_else(too_long)?;
+        let frame = encode_frame(policy).ok_or_else(too_long)?;
         let mut rest = frame.as_slice();
         let mut input = input;
         while !rest.is_empty() {

@@ -24,7 +24,7 @@ pub(crate) struct ParentSocket(OwnedFd);
 #[derive(Debug)]
 pub(crate) struct HelperRequest {
     /// The program and everything that it may do.
-    pub(crate) confinement: SandboxPolicy,
+    pub(crate) policy: SandboxPolicy,
     /// The program's standard input; none if absent.
     pub(crate) input: Option<OwnedFd>,
 }
@@ -55,8 +55,8 @@ impl ParentSocket {
                 _ => return Err(io::ErrorKind::UnexpectedEof.into()),
             };
         }
-        let confinement = serde_json::from_slice(&body)?;
-        Ok(HelperRequest { confinement, input })
+        let policy = serde_json::from_slice(&body)?;
+        Ok(HelperRequest { policy, input })
     }
 
     fn receive_head(&self, head: &mut [u8; HEAD_BYTES]) -> io::Result<Option<OwnedFd>> {

@@ -51,8 +51,8 @@ pub(crate) fn run(
     if is_orphaned(&outcome)? {
         return Ok(());
     }
-    let report = match build_sandbox(control, &order.confinement, before)
-        .and_then(|()| start_program(&order.confinement, order.input))
+    let report = match build_sandbox(control, &order.policy, before)
+        .and_then(|()| start_program(&order.policy, order.input))
     {
         Ok(program) => {
             // If massgen is gone, the outer half kills all this.
@@ -81,24 +81,19 @@ fn is_orphaned(outcome: &PipeWriter) -> io::Result<bool> {
 
 fn build_sandbox(
     control: &ParentSocket,
-    confinement: &SandboxPolicy,
+    policy: &SandboxPolicy,
     before: &OuterContext<'_>,
 ) -> SandboxResult<()> {
     program::prefer_for_oom()?;
     namespaces::set_up_identity(before.owner)?;
-    namespaces::set_up_network(confinement.reach, control)?;
-    build_root(
-        confinement,
-        &before.identities,
-        &before.ready.restricted_files,
-    )?
-    .enter()?;
-    let dir = &confinement.dir;
+    namespaces::set_up_network(policy.reach, control)?;
+    build_root(policy, &before.identities, &before.ready.restricted_files)?.enter()?;
+    let dir = &policy.dir;
     chdir(dir.as_path()).in_step(format_args!("going to `{dir}`"))?;
-    privileges::set_limits(confinement.level, &confinement.limits)?;
-    privileges::set_open_file_limit(&confinement.limits)?;
+    privileges::set_limits(policy.level, &policy.limits)?;
+    privileges::set_open_file_limit(&policy.limits)?;
     privileges::drop_privileges()?;
-    enter_domain(confinement)?;
+    enter_domain(policy)?;
     let filtered = before.ready.filter.install();
     filtered.in_step("filtering system calls")?;
     // The program has the same user, but must not read this process's memory or handles.
@@ -108,7 +103,7 @@ fn build_sandbox(
 
 /// Enters the Landlock domain, the second barrier: what the root shows may be read, and what is
 /// writable may be written to.
-fn enter_domain(confinement: &SandboxPolicy) -> SandboxResult<()> {
+fn enter_domain(policy: &SandboxPolicy) -> SandboxResult<()> {
     let step = "confining itself with Landlock";
     let mut domain = LandlockDomain::deny_all_except_ports(TcpPorts::All).in_step(step)?;
     domain
@@ -122,7 +117,7 @@ fn enter_domain(confinement: &SandboxPolicy) -> SandboxResult<()> {
     domain
         .open_tree(open_path(DEVICES)?, PathRights::Device)
         .in_step(step)?;
-    for (path, piece) in plan_pieces(confinement) {
+    for (path, piece) in plan_pieces(policy) {
         if let MountPiece::Open(Permission::Write) | MountPiece::Layer(_) = piece {
             let place = open_path(path.as_path())?;
             match is_directory(&place).in_step(step)? {
@@ -141,14 +136,11 @@ fn open_path(path: impl AsRef<Path>) -> SandboxResult<OwnedFd> {
     place.in_step(format_args!("opening `{}`", path.display()))
 }
 
-fn start_program(confinement: &SandboxPolicy, input: Option<OwnedFd>) -> SandboxResult<Pid> {
+fn start_program(policy: &SandboxPolicy, input: Option<OwnedFd>) -> SandboxResult<Pid> {
     setsid().in_step("beginning a session")?;
     program::take_terminal(input.as_ref())?;
-    let child = program::command(confinement, input)?.spawn();
-    let child = child.in_step(format_args!(
-        "starting `{}`",
-        program::program_name(confinement)
-    ))?;
+    let child = program::command(policy, input)?.spawn();
+    let child = child.in_step(format_args!("starting `{}`", program::program_name(policy)))?;
     Ok(Pid::from_child(&child))
 }
 

@@ -101,16 +101,16 @@ const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// Checks that level `landlock` can enforce a policy; the error names the first path that it
 /// cannot.
-pub(crate) fn check_policy(confinement: &SandboxPolicy) -> Result<(), String> {
-    let lowered = confinement.open.iter();
+pub(crate) fn check_policy(policy: &SandboxPolicy) -> Result<(), String> {
+    let lowered = policy.open.iter();
     let lowered = lowered.filter(|opening| opening.permission == Permission::Read);
     let read_only = lowered.map(|opening| &opening.path);
     let read_only = read_only
-        .chain(&confinement.masked)
+        .chain(&policy.masked)
         .map(|path| (path, "read-only"));
-    let hidden = confinement.hidden.iter().map(|path| (path, "hidden"));
+    let hidden = policy.hidden.iter().map(|path| (path, "hidden"));
     for (path, restriction) in read_only.chain(hidden) {
-        for root in writable_paths(confinement) {
+        for root in writable_paths(policy) {
             if path.is_within(root) && (path != root || restriction == "hidden") {
                 return Err(format!(
                     "`{path}` cannot be {restriction}, because commands may write to `{root}`, which contains it; \
@@ -123,26 +123,26 @@ pub(crate) fn check_policy(confinement: &SandboxPolicy) -> Result<(), String> {
 }
 
 /// Returns the user's trees that commands may write to, and their own.
-pub(crate) fn writable_paths(confinement: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
-    let openings = confinement.open.iter();
+pub(crate) fn writable_paths(policy: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
+    let openings = policy.open.iter();
     let openings = openings.filter(|opening| opening.permission == Permission::Write);
-    let own = [&confinement.home, &confinement.scratch];
+    let own = [&policy.home, &policy.scratch];
     openings.map(|opening| &opening.path).chain(own)
 }
 
 /// Allows in `domain` everything that the policy makes accessible.
 pub(crate) fn open_policy_paths(
-    confinement: &SandboxPolicy,
+    policy: &SandboxPolicy,
     domain: &mut LandlockDomain,
 ) -> io::Result<()> {
     let mut walk = LandlockWalk {
-        hidden: &confinement.hidden,
+        hidden: &policy.hidden,
         entries: 0,
         domain,
     };
     walk.open_system_paths()?;
-    for toolchain in &confinement.toolchains {
-        if !confinement
+    for toolchain in &policy.toolchains {
+        if !policy
             .hidden
             .iter()
             .any(|hidden| toolchain.is_within(hidden))
@@ -150,18 +150,18 @@ pub(crate) fn open_policy_paths(
             walk.open_tree_if_exists(toolchain)?;
         }
     }
-    for opening in &confinement.open {
-        walk.open_accessible_path(opening, &open_exact(confinement, &opening.path)?)?;
+    for opening in &policy.open {
+        walk.open_accessible_path(opening, &open_exact(policy, &opening.path)?)?;
     }
-    for own in [&confinement.home, &confinement.scratch] {
-        walk.open(&open_exact(confinement, own)?, PathRights::Write)?;
+    for own in [&policy.home, &policy.scratch] {
+        walk.open(&open_exact(policy, own)?, PathRights::Write)?;
     }
     Ok(())
 }
 
 /// Opens a path that contains no symlink and whose file is the one that was granted.
-fn open_exact(confinement: &SandboxPolicy, path: &AbsPath) -> io::Result<OwnedFd> {
-    let opened = open_granted_path(confinement, path);
+fn open_exact(policy: &SandboxPolicy, path: &AbsPath) -> io::Result<OwnedFd> {
+    let opened = open_granted_path(policy, path);
     opened.map_err(|error| io::Error::other(format!("`{path}` cannot be opened: {error}")))
 }
 

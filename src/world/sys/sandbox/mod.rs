@@ -130,7 +130,7 @@ fn run_helper(mut role: ForkRole, ready: &HelperSetup) -> io::Result<()> {
 fn handle_request(ready: &HelperSetup) -> io::Result<()> {
     let control = ParentSocket::from_stdin()?;
     let order = control.receive_request()?;
-    let done = match order.confinement.level {
+    let done = match order.policy.level {
         SandboxLevel::Overlay | SandboxLevel::Namespaces => {
             run_in_namespaces(&control, order, ready)
         }
@@ -181,18 +181,18 @@ fn run_in_namespaces(
 ) -> SandboxResult<io::Result<()>> {
     let before = OuterContext {
         owner: HelperOwner::current(),
-        identities: path_identities(&order.confinement)?,
+        identities: path_identities(&order.policy)?,
         ready,
     };
     let mut set_aside = Vec::new();
-    for layer in &order.confinement.layers {
+    for layer in &order.policy.layers {
         let moved = work_directories::set_aside(layer);
         if moved.in_step(format_args!("preparing the layer on `{}`", layer.root))? {
             set_aside.push(layer.clone());
         }
     }
     let (reader, writer) = io::pipe().in_step("making a pipe")?;
-    Ok(match fork_into_namespaces(order.confinement.reach)? {
+    Ok(match fork_into_namespaces(order.policy.reach)? {
         ForkHalf::Outer { pid, handle } => {
             release_streams();
             drop(writer);

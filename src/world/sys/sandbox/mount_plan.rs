@@ -49,9 +49,9 @@ impl MountPiece<'_> {
 type PathByDepth = (usize, AbsPath);
 
 /// Plans all of the user's paths that go into the root, in mount order.
-pub(crate) fn plan_pieces(confinement: &SandboxPolicy) -> Vec<(AbsPath, MountPiece<'_>)> {
+pub(crate) fn plan_pieces(policy: &SandboxPolicy) -> Vec<(AbsPath, MountPiece<'_>)> {
     let mut placed: BTreeMap<PathByDepth, MountPiece<'_>> = BTreeMap::new();
-    for (place, piece) in pieces_by_path(confinement) {
+    for (place, piece) in pieces_by_path(policy) {
         let above = nearest_above(&placed, &place.1);
         let ground = above.as_ref().map(|(_, piece)| *piece);
         let has_effect = match piece {
@@ -75,7 +75,7 @@ pub(crate) fn plan_pieces(confinement: &SandboxPolicy) -> Vec<(AbsPath, MountPie
         }
         placed.insert(place, piece);
     }
-    for path in &confinement.hidden {
+    for path in &policy.hidden {
         let is_below = |(_, other): &&PathByDepth| other != path && other.is_within(path);
         if placed.keys().any(|place| is_below(&place))
             && let Some(hide @ MountPiece::Hide(_)) = placed.get_mut(&path_by_depth(path))
@@ -88,26 +88,26 @@ pub(crate) fn plan_pieces(confinement: &SandboxPolicy) -> Vec<(AbsPath, MountPie
 }
 
 /// Returns the requested pieces, one per path: of several, the most restrictive.
-fn pieces_by_path(confinement: &SandboxPolicy) -> BTreeMap<PathByDepth, MountPiece<'_>> {
+fn pieces_by_path(policy: &SandboxPolicy) -> BTreeMap<PathByDepth, MountPiece<'_>> {
     let mut wanted = BTreeMap::new();
-    for opening in &confinement.open {
+    for opening in &policy.open {
         wanted.insert(
             path_by_depth(&opening.path),
             MountPiece::Open(opening.permission),
         );
     }
-    let home = wanted.entry(path_by_depth(&confinement.home));
+    let home = wanted.entry(path_by_depth(&policy.home));
     home.or_insert(MountPiece::Open(Permission::Write));
-    for layer in &confinement.layers {
+    for layer in &policy.layers {
         wanted.insert(path_by_depth(&layer.root), MountPiece::Layer(layer));
     }
-    for path in &confinement.masked {
+    for path in &policy.masked {
         let masked = wanted.entry(path_by_depth(path));
         masked
             .and_modify(|piece| *piece = MountPiece::Open(Permission::Read))
             .or_insert(MountPiece::Mask);
     }
-    for path in &confinement.hidden {
+    for path in &policy.hidden {
         wanted.insert(
             path_by_depth(path),
             MountPiece::Hide(HiddenContent::Nothing),
@@ -181,7 +181,7 @@ mod tests {
                 scope: GrantScope::Tree,
             })
         };
-        let confinement = SandboxPolicy {
+        let policy = SandboxPolicy {
             level: SandboxLevel::Overlay,
             open: open("w", Permission::Write)
                 .chain(open("r", Permission::Read))
@@ -217,10 +217,9 @@ mod tests {
             };
             format!("{kind}:{path}")
         };
-        let pieces = plan_pieces(&confinement);
-        let (home, others): (Vec<_>, Vec<_>) = pieces
-            .iter()
-            .partition(|(path, _)| *path == confinement.home);
+        let pieces = plan_pieces(&policy);
+        let (home, others): (Vec<_>, Vec<_>) =
+            pieces.iter().partition(|(path, _)| *path == policy.home);
         assert_eq!(home.len(), 1);
         let order: Vec<String> = others.into_iter().map(word).collect();
         assert_eq!(order.join(" "), expected);

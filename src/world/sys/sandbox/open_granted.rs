@@ -15,15 +15,12 @@ use crate::world::sys::sandbox::mounts::open_machine_path;
 
 /// Opens the file or directory at `path`. For a file that was granted by itself, the identity of
 /// its directory is checked.
-pub(crate) fn open_granted_path(
-    confinement: &SandboxPolicy,
-    path: &AbsPath,
-) -> io::Result<OwnedFd> {
-    if let Some(known) = confinement.identities.get(path) {
+pub(crate) fn open_granted_path(policy: &SandboxPolicy, path: &AbsPath) -> io::Result<OwnedFd> {
+    if let Some(known) = policy.identities.get(path) {
         return open_expected(path, known);
     }
     let parent = path.parent();
-    let known = parent.and_then(|dir| confinement.identities.get_key_value(&dir));
+    let known = parent.and_then(|dir| policy.identities.get_key_value(&dir));
     match (known, path.as_path().file_name()) {
         (Some((dir, known)), Some(name)) => {
             let dir = open_expected(dir, known)?;

@@ -37,28 +37,25 @@ pub(crate) fn take_terminal(input: Option<&OwnedFd>) -> SandboxResult<()> {
 }
 
 /// Returns the program as the user or the model named it.
-pub(crate) fn program_name(confinement: &SandboxPolicy) -> &str {
-    confinement.program.first().map_or("", String::as_str)
+pub(crate) fn program_name(policy: &SandboxPolicy) -> &str {
+    policy.program.first().map_or("", String::as_str)
 }
 
 /// Prepares the program to be started. `input` is its standard input.
-pub(crate) fn command(
-    confinement: &SandboxPolicy,
-    input: Option<OwnedFd>,
-) -> SandboxResult<Command> {
-    let name = program_name(confinement);
+pub(crate) fn command(policy: &SandboxPolicy, input: Option<OwnedFd>) -> SandboxResult<Command> {
+    let name = program_name(policy);
     let program = if name.contains('/') {
-        Some(AbsPath::resolve(&confinement.dir, name))
+        Some(AbsPath::resolve(&policy.dir, name))
     } else {
-        let path = confinement.env.get("PATH").map_or("", String::as_str);
+        let path = policy.env.get("PATH").map_or("", String::as_str);
         process::find(name, path).or_else(|| process::find(name, USUAL_PATH))
     };
     let program = program
         .ok_or(Errno::NOENT)
         .in_step(format_args!("starting `{name}`"))?;
-    let mut command = process::with_environment(&program, &confinement.env);
+    let mut command = process::with_environment(&program, &policy.env);
     command
-        .args(confinement.program.iter().skip(1))
+        .args(policy.program.iter().skip(1))
         .stdin(input.map_or_else(Stdio::null, Stdio::from));
     Ok(command)
 }

@@ -43,14 +43,14 @@ impl RestrictedFiles {
         }
     }
 
-    /// Returns what is hidden from a command with this `confinement`. Paths that the user opened
+    /// Returns what is hidden from a command with this `policy`. Paths that the user opened
     /// are left out, and those on the way there.
-    pub(crate) fn hidden_from(&self, confinement: &SandboxPolicy) -> io::Result<Vec<&Path>> {
+    pub(crate) fn hidden_from(&self, policy: &SandboxPolicy) -> io::Result<Vec<&Path>> {
         let paths = match &self.paths {
             Ok(paths) => paths,
             Err(error) => return Err(io::Error::new(error.kind(), error.to_string())),
         };
-        let roots: Vec<&Path> = confinement
+        let roots: Vec<&Path> = policy
             .open
             .iter()
             .map(|opening| opening.path.as_path())

@@ -114,11 +114,11 @@ pub(crate) type PathIdentities = BTreeMap<AbsPath, (u64, u64)>;
 
 /// Returns the identity of each accessible path. Recorded before the sandbox is built, it shows
 /// later whether a path was replaced.
-pub(crate) fn path_identities(confinement: &SandboxPolicy) -> SandboxResult<PathIdentities> {
+pub(crate) fn path_identities(policy: &SandboxPolicy) -> SandboxResult<PathIdentities> {
     let mut identities = PathIdentities::new();
-    for (path, piece) in plan_pieces(confinement) {
+    for (path, piece) in plan_pieces(policy) {
         if let MountPiece::Open(_) | MountPiece::Layer(_) = piece {
-            let identity = open_granted_path(confinement, &path).and_then(|handle| {
+            let identity = open_granted_path(policy, &path).and_then(|handle| {
                 let stat = fstat(handle)?;
                 Ok((stat.st_dev, stat.st_ino))
             });
@@ -129,24 +129,24 @@ pub(crate) fn path_identities(confinement: &SandboxPolicy) -> SandboxResult<Path
     Ok(identities)
 }
 
-/// Builds a root that holds what `confinement` opens, without the `restricted` settings.
+/// Builds a root that holds what `policy` opens, without the `restricted` settings.
 pub(crate) fn build_root(
-    confinement: &SandboxPolicy,
+    policy: &SandboxPolicy,
     known: &PathIdentities,
     restricted: &RestrictedFiles,
 ) -> SandboxResult<SandboxRoot> {
     let mut root = SandboxRoot::new()?;
-    mount_system(&root, confinement.reach)?;
+    mount_system(&root, policy.reach)?;
     mount_devices(&root)?;
     hide_kernel(&mut root)?;
     let memory = root.make_writable_directory(Path::new(MEMORY));
     memory.in_step(format_args!("making `{MEMORY}`"))?;
-    let temporary = open_machine_path(&confinement.scratch)
+    let temporary = open_machine_path(&policy.scratch)
         .map_err(io::Error::from)
         .and_then(|scratch| root.bind_own(Path::new(TEMPORARY), scratch));
     temporary.in_step(format_args!("mounting `{TEMPORARY}`"))?;
-    mount_toolchains(&root, confinement)?;
-    for (path, piece) in plan_pieces(confinement) {
+    mount_toolchains(&root, policy)?;
+    for (path, piece) in plan_pieces(policy) {
         mount_piece(&mut root, &path, piece, known).in_step(format_args!("mounting `{path}`"))?;
     }
     if geteuid().is_root() {
@@ -154,7 +154,7 @@ pub(crate) fn build_root(
             let hidden = root.hide(Path::new(path), HiddenContent::Nothing);
             hidden.in_step(format_args!("hiding `{path}`"))?;
         }
-        let hidden_paths = restricted.hidden_from(confinement);
+        let hidden_paths = restricted.hidden_from(policy);
         let hidden_paths = hidden_paths.in_step(format_args!("looking through `{SETTINGS}`"))?;
         let is_known = |path: &&Path| SECRETS.iter().any(|known| path.starts_with(known));
         for path in hidden_paths.into_iter().filter(|path| !is_known(path)) {
@@ -239,9 +239,9 @@ fn mount_new_system(
 
 /// Mounts the toolchains, which lie outside of the accessible paths. A symlink on the way to one is
 /// followed, because the machine's `PATH` uses it.
-fn mount_toolchains(root: &SandboxRoot, confinement: &SandboxPolicy) -> SandboxResult<()> {
+fn mount_toolchains(root: &SandboxRoot, policy: &SandboxPolicy) -> SandboxResult<()> {
     let is_open = |path: &AbsPath| {
-        let openings = confinement.open.iter();
+        let openings = policy.open.iter();
         openings
             .clone()
             .any(|opening| path.is_within(&opening.path))
@@ -250,7 +250,7 @@ fn mount_toolchains(root: &SandboxRoot, confinement: &SandboxPolicy) -> SandboxR
                 .chain(SYSTEM)
                 .any(|system| path.as_path().starts_with(system))
     };
-    for path in confinement.toolchains.iter().filter(|path| !is_open(path)) {
+    for path in policy.toolchains.iter().filter(|path| !is_open(path)) {
         let shown = bind_if_exists(root, path.as_path());
         shown.in_step(format_args!("mounting `{path}`"))?;
     }

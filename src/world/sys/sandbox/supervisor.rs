@@ -39,9 +39,9 @@ pub(crate) fn run(control: &ParentSocket, order: HelperRequest) -> SandboxResult
     // The socket shows when massgen exits. If this process were killed then, the others would be
     // left alone.
     set_parent_process_death_signal(None).in_step("outliving massgen")?;
-    let level = order.confinement.level;
+    let level = order.policy.level;
     if level != SandboxLevel::Off {
-        landlock_paths::check_policy(&order.confinement).in_step("compiling the confinement")?;
+        landlock_paths::check_policy(&order.policy).in_step("compiling the sandbox policy")?;
         privileges::drop_privileges()?;
     }
     let left_alone = adopt_descendants(level)?;
@@ -70,8 +70,8 @@ fn adopt_descendants(level: SandboxLevel) -> SandboxResult<DescendantProcesses> 
 }
 
 fn supervise(control: &ParentSocket, order: HelperRequest) -> SandboxResult<io::Result<()>> {
-    let descendants = adopt_descendants(order.confinement.level)?;
-    let writable = landlock_paths::writable_paths(&order.confinement)
+    let descendants = adopt_descendants(order.policy.level)?;
+    let writable = landlock_paths::writable_paths(&order.policy)
         .cloned()
         .collect();
     let (link, workers_link) = WorkerLink::pair().in_step("connecting to the program's process")?;
@@ -83,7 +83,7 @@ fn supervise(control: &ParentSocket, order: HelperRequest) -> SandboxResult<io::
         ForkHalf::Outer { pid, handle } => {
             drop(workers_link);
             release_streams();
-            let port = match order.confinement.reach {
+            let port = match order.policy.reach {
                 NetworkAccess::Proxy { port } => Some(port),
                 NetworkAccess::None | NetworkAccess::Host => None,
             };

@@ -32,7 +32,7 @@ pub(crate) fn run(link: &WorkerLink, order: HelperRequest) -> io::Result<()> {
 }
 
 fn become_program(link: &WorkerLink, order: HelperRequest) -> SandboxResult<Infallible> {
-    let HelperRequest { confinement, input } = order;
+    let HelperRequest { policy, input } = order;
     // Processes that this one starts are not signalled when the supervisor exits: it kills them
     // itself.
     set_parent_process_death_signal(Some(Signal::KILL))
@@ -41,41 +41,41 @@ fn become_program(link: &WorkerLink, order: HelperRequest) -> SandboxResult<Infa
     setsid().in_step("beginning a session")?;
     program::take_terminal(input.as_ref())?;
     program::prefer_for_oom()?;
-    let dir = &confinement.dir;
+    let dir = &policy.dir;
     chdir(dir.as_path()).in_step(format_args!("going to `{dir}`"))?;
-    privileges::set_limits(confinement.level, &confinement.limits)?;
-    let mut command = program::command(&confinement, input)?;
-    if confinement.level != SandboxLevel::Off {
-        apply_restrictions(link, &confinement)?;
+    privileges::set_limits(policy.level, &policy.limits)?;
+    let mut command = program::command(&policy, input)?;
+    if policy.level != SandboxLevel::Off {
+        apply_restrictions(link, &policy)?;
     }
     // Until here it had a handle to pass on.
-    privileges::set_open_file_limit(&confinement.limits)?;
+    privileges::set_open_file_limit(&policy.limits)?;
     Err(command.exec()).in_step(format_args!(
         "starting `{}`",
-        program::program_name(&confinement)
+        program::program_name(&policy)
     ))
 }
 
 /// Applies the restrictions of the program.
-fn apply_restrictions(link: &WorkerLink, confinement: &SandboxPolicy) -> SandboxResult<()> {
-    let abi = enter_domain(confinement)?;
+fn apply_restrictions(link: &WorkerLink, policy: &SandboxPolicy) -> SandboxResult<()> {
+    let abi = enter_domain(policy)?;
     let mut rules = filter::common_rules();
-    rules.extend(landlock_filter::rules(confinement.reach, abi));
+    rules.extend(landlock_filter::rules(policy.reach, abi));
     let calls = filter::install_and_listen(&rules).in_step("filtering system calls")?;
     link.send_listener(calls.as_fd())
         .in_step("handing its calls over")
 }
 
 /// Enters the Landlock domain, the only barrier to the disk: what is not opened here is closed.
-fn enter_domain(confinement: &SandboxPolicy) -> SandboxResult<ABI> {
+fn enter_domain(policy: &SandboxPolicy) -> SandboxResult<ABI> {
     let step = "confining itself with Landlock";
-    let mut domain = LandlockDomain::deny_all_except_ports(match confinement.reach {
+    let mut domain = LandlockDomain::deny_all_except_ports(match policy.reach {
         NetworkAccess::None => TcpPorts::None,
         NetworkAccess::Host => TcpPorts::All,
         NetworkAccess::Proxy { port } => TcpPorts::Only(port),
     })
     .in_step(step)?;
-    landlock_paths::open_policy_paths(confinement, &mut domain).in_step(step)?;
+    landlock_paths::open_policy_paths(policy, &mut domain).in_step(step)?;
     let abi = domain.enter().in_step(step)?;
     if abi == ABI::Unsupported {
         return Err("the kernel does not offer it").in_step(step);
