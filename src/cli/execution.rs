@@ -80,9 +80,9 @@ pub(crate) async fn execute(
         return Box::pin(conducted).await;
     }
     let person = UserPresence::detect(&prepared.host);
-    let order = run_request(prepared, arguments)?;
+    let request = run_request(prepared, arguments)?;
     Box::pin(execute_and_show(
-        order, person, arguments, stop, output, reader,
+        request, person, arguments, stop, output, reader,
     ))
     .await
 }
@@ -127,9 +127,9 @@ impl UserPresence {
     }
 }
 
-/// Executes `order` and shows it.
+/// Executes `request` and shows it.
 pub(crate) async fn execute_and_show(
-    order: RunRequest,
+    request: RunRequest,
     person: UserPresence,
     arguments: &RunArguments,
     stop: ShutdownSignal,
@@ -137,48 +137,51 @@ pub(crate) async fn execute_and_show(
     reader: OutputMode<'_>,
 ) -> Result<RunOutcome> {
     let answer_file = arguments.output_file.as_ref();
-    let answer_file = answer_file.map(|file| order.base.join(file));
+    let answer_file = answer_file.map(|file| request.base.join(file));
     if let Some(path) = &answer_file {
         expect_output_file(path)?;
     }
-    let config = &order.config;
+    let config = &request.config;
     let facts = DisplayFacts {
         config,
         person,
-        env: &order.host.env,
+        env: &request.host.env,
         size: terminal_size(),
     };
     let dashboard = select_display(&facts, arguments, &reader)?;
-    let seated = user_interaction(config, &order.base, person, arguments, &reader, output)?;
-    let order = RunRequest {
+    let seated = user_interaction(config, &request.base, person, arguments, &reader, output)?;
+    let request = RunRequest {
         approvals: ApprovalConfig {
             channel: seated.approval_channel.clone(),
-            session: order.approvals.session,
-            persistent: order.host.home.as_ref().map(ApprovalFile::in_home),
+            session: request.approvals.session,
+            persistent: request.host.home.as_ref().map(ApprovalFile::in_home),
         },
-        reviewer: seated.reviewer.clone().or(order.reviewer),
-        ..order
+        reviewer: seated.reviewer.clone().or(request.reviewer),
+        ..request
     };
-    let agents = order.config.agents.iter().map(|agent| agent.id.clone());
+    let agents = request.config.agents.iter().map(|agent| agent.id.clone());
     let (sender, messages) = user_message_channel(agents);
     if let OutputMode::Page(page) = &reader {
         page.accept_messages(sender.clone());
     }
-    let order = RunRequest {
+    let request = RunRequest {
         messages,
-        inbox: arguments.inbox_dir.as_ref().map(|dir| order.base.join(dir)),
-        ..order
+        inbox: arguments
+            .inbox_dir
+            .as_ref()
+            .map(|dir| request.base.join(dir)),
+        ..request
     };
     let keyboard = seated.takes_typed_messages.then(TerminalInput::start);
-    let mut steering = SteeringInput::open(sender, order.inbox.as_ref(), keyboard.flatten())?;
+    let mut steering = SteeringInput::open(sender, request.inbox.as_ref(), keyboard.flatten())?;
     let asked = seated.into_questions(stop.graceful.clone());
-    let (task, redactor) = (order.task.clone(), order.redactor.clone());
-    let retention = order.config.retention;
+    let (task, redactor) = (request.task.clone(), request.redactor.clone());
+    let retention = request.config.retention;
     let store = ProjectStore {
-        state: order.layout.state.clone(),
-        sessions: order.layout.sessions.clone(),
+        state: request.layout.state.clone(),
+        sessions: request.layout.sessions.clone(),
     };
-    let run = RunExecution::prepare(order, stop)?;
+    let run = RunExecution::prepare(request, stop)?;
     let (session, paths) = (run.session_id(), run.output_paths());
     let run_start = RunStart {
         session_id: session.clone(),

@@ -88,9 +88,9 @@ pub(crate) async fn resume(
     output: &mut CliOutput<'_>,
     report: Option<&mut JsonReport>,
 ) -> Result<RunOutcome> {
-    let order = resumed_request(&unfinished, host, arguments, output).await?;
+    let request = resumed_request(&unfinished, host, arguments, output).await?;
     Box::pin(execute_and_show(
-        order,
+        request,
         UserPresence::detect(host),
         arguments,
         stop,

@@ -123,7 +123,7 @@ impl PipelineRun {
         tip: &ObjectId,
     ) -> Result<StageOutcome> {
         let checkouts = self.checkouts(part);
-        let order = match self.previous_attempt(part)? {
+        let request = match self.previous_attempt(part)? {
             PreviousAttempt::Ended { agent, answer } => {
                 let result = self.stage_result(part, &checkouts, agent, Arc::from(answer));
                 return result.map(complete_outcome);
@@ -138,7 +138,7 @@ impl PipelineRun {
                 self.run_request(part, config)?
             }
         };
-        match Box::pin(self.execute(&part.instance.name, order)).await? {
+        match Box::pin(self.execute(&part.instance.name, request)).await? {
             Ok((agent, answer)) => {
                 let result = self.stage_result(part, &checkouts, agent, answer);
                 result.map(complete_outcome)
@@ -381,18 +381,18 @@ impl PipelineRun {
         let place = find(&unfinished.started.session_id, sessions)?;
         let session = Session::resume_turn(place, unfinished.turn, self.context.redactor.clone())?;
         let question = reading.question();
-        let order = self.run_request(part, config)?;
+        let request = self.run_request(part, config)?;
         Ok(RunRequest {
-            layout: RunLayout::plan(&order.config, &self.context.state_parent, reading.name),
+            layout: RunLayout::plan(&request.config, &self.context.state_parent, reading.name),
             session: Some(session),
-            question: question.unwrap_or(order.question),
+            question: question.unwrap_or(request.question),
             replay: Some(ReplayInput {
                 messages: RecordedMessages::from_events(reading.resumed.events()),
                 coordinations: reading.courses,
                 diverged: CancellationToken::new(),
             }),
             resumed: Some(reading.resumed),
-            ..order
+            ..request
         })
     }
 
@@ -412,9 +412,9 @@ impl PipelineRun {
     async fn execute(
         &self,
         role: &str,
-        order: RunRequest,
+        request: RunRequest,
     ) -> Result<std::result::Result<(AgentId, Arc<str>), PipelineStop>> {
-        let run = RunExecution::prepare(order, self.stop.clone())?;
+        let run = RunExecution::prepare(request, self.stop.clone())?;
         let log_dir = run.output_paths().log_dir;
         self.repository.dir.record_run(&log_dir)?;
         if let Some(run) = runs::name_of(&log_dir) {

@@ -152,8 +152,8 @@ impl PromptEditor {
 
     /// Adds a line to the history.
     pub(crate) fn remember(&self, line: &str) {
-        let order = EditorRequest::Remember(line.to_owned());
-        self.requests.send(order).unwrap_or_default();
+        let request = EditorRequest::Remember(line.to_owned());
+        self.requests.send(request).unwrap_or_default();
     }
 
     /// Waits for the requested line.
@@ -177,8 +177,8 @@ fn run(
 ) -> rustyline::Result<()> {
     let (style, env) = (setup.style, setup.env.clone());
     let mut editor = line_editor(setup)?;
-    while let Ok(order) = ordered.recv() {
-        let ask = match order {
+    while let Ok(request) = ordered.recv() {
+        let ask = match request {
             EditorRequest::Ask(ask) => ask,
             EditorRequest::Remember(line) => {
                 editor.add_history_entry(line)?;

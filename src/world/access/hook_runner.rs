@@ -215,12 +215,12 @@ impl HookRunner {
         let sandbox = sandbox_on_overlay(sandbox, stage);
         let failed = |error: io::Error| error.to_string();
         let (reach, proxy) = held.commands.network_under(&hook.network).map_err(failed)?;
-        let order = CommandSpec {
+        let spec = CommandSpec {
             program: ["bash", "-c", &hook.command].map(str::to_owned).to_vec(),
             dir: self.0.setting.project.clone(),
             venv: None,
         };
-        let mut facts = held.commands.command_context(order, reach);
+        let mut facts = held.commands.command_context(spec, reach);
         facts.env.extend(self.variables(hook));
         let policy = compile(&held.readable, held.commands.sandbox_level(), facts);
         let policy = policy.map_err(|why| why.to_string())?;

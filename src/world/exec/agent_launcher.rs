@@ -118,13 +118,13 @@ impl AgentLauncher {
         let sandbox = self.commands.backend().local_sandbox();
         let sandbox = sandbox.map_err(|why| format!("external agents {why}"))?;
         let needed = Self::required_paths(&program, door)?;
-        let order = CommandSpec {
+        let spec = CommandSpec {
             program,
             dir: self.dir(),
             venv: None,
         };
         let (reach, network) = self.commands.network().map_err(|why| why.to_string())?;
-        let facts = self.commands.command_context(order, reach);
+        let facts = self.commands.command_context(spec, reach);
         let mut policy =
             compile_policy(&self.gate, &self.commands, facts).map_err(|stop| stop.message)?;
         for (path, scope) in needed {

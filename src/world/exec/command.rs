@@ -171,13 +171,13 @@ pub(super) fn command_context(
         return Err(ToolError::failed_at(gate, "run a command in", dir, why));
     }
     let [shell, switch] = SHELL;
-    let order = CommandSpec {
+    let spec = CommandSpec {
         program: vec![shell.to_owned(), switch.to_owned(), line.to_owned()],
         dir: dir.real().to_abs(),
         venv: venv(dir),
     };
     let (reach, network) = commands.network().map_err(|error| cannot_run(&error))?;
-    Ok((commands.command_context(order, reach), network))
+    Ok((commands.command_context(spec, reach), network))
 }
 
 /// Returns the Python virtual environment in `dir`, if there is one.

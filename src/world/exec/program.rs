@@ -241,12 +241,12 @@ fn policy(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
             words.map(str::to_owned).to_vec()
         }
     };
-    let order = CommandSpec {
+    let spec = CommandSpec {
         program: words,
         dir: room.program(),
         venv: None,
     };
-    let mut facts = held.command_context(order, NetworkAccess::None);
+    let mut facts = held.command_context(spec, NetworkAccess::None);
     if programs.dialect() == ProgramDialect::Go {
         let variables = GO_VARIABLES.iter();
         let variables = variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

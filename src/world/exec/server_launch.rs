@@ -47,8 +47,8 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
                 directory: dir.clone(),
                 roots: roots.clone(),
             };
-            let order = python_host::order(python, &context)?;
-            (python_host::arguments().to_vec(), Some(order))
+            let input = python_host::order(python, &context)?;
+            (python_host::arguments().to_vec(), Some(input))
         }
     };
     let words = installed.map_or(&program.command, |installed| &installed.command);
@@ -91,13 +91,13 @@ pub(super) fn confine(
         }
     }
     let safe_import_path = safe_import_path(&words);
-    let order = CommandSpec {
+    let spec = CommandSpec {
         program: words,
         dir,
         venv: None,
     };
     let (reach, network) = commands.network().map_err(|error| error.to_string())?;
-    let mut facts = commands.command_context(order, reach);
+    let mut facts = commands.command_context(spec, reach);
     if program.network == NetworkPolicy::Off {
         facts.env.extend(offline_variables());
     }

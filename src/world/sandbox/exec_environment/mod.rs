@@ -269,7 +269,7 @@ impl ExecEnvironment {
     /// empty.
     pub(in crate::world) fn command_context(
         &self,
-        order: CommandSpec,
+        spec: CommandSpec,
         reach: NetworkAccess,
     ) -> CommandContext {
         let (home, scratch) = (self.0.room.home(), self.0.room.scratch());
@@ -279,12 +279,12 @@ impl ExecEnvironment {
             added: &self.0.added_env,
             home: &home,
             scratch: &scratch,
-            venv: order.venv.as_ref(),
+            venv: spec.venv.as_ref(),
             level: self.sandbox_level(),
             reach,
         });
         CommandContext {
-            dir: order.dir,
+            dir: spec.dir,
             home,
             scratch,
             toolchains: self.0.toolchains.places.clone(),
@@ -295,7 +295,7 @@ impl ExecEnvironment {
             identities: BTreeMap::new(),
             masked: Vec::new(),
             hidden: Vec::new(),
-            program: order.program,
+            program: spec.program,
         }
     }
 }

@@ -126,14 +126,14 @@ pub struct OverlaidTree<'s> {
 }
 
 impl WriteOverlay {
-    /// Creates an overlay over the user's paths that `order` opens for writing. `None` if there are
+    /// Creates an overlay over the user's paths that `spec` opens for writing. `None` if there are
     /// none.
     ///
     /// # Errors
     /// A tree can be neither overlaid nor copied.
-    pub fn open(order: OverlaySpec<'_>) -> Result<Option<Self>> {
-        let excluded = excluded_paths(order);
-        let roots = overlay_roots(order.grants, &excluded);
+    pub fn open(spec: OverlaySpec<'_>) -> Result<Option<Self>> {
+        let excluded = excluded_paths(spec);
+        let roots = overlay_roots(spec.grants, &excluded);
         if roots.is_empty() {
             return Ok(None);
         }
@@ -144,25 +144,25 @@ impl WriteOverlay {
             .collect();
         let mut trees = Vec::new();
         for (number, (root, files)) in roots.into_iter().enumerate() {
-            let place = order.place.join(number.to_string());
+            let place = spec.place.join(number.to_string());
             trees.push(TreeOverlay::prepare(root, files, &place, &apart)?);
         }
         trees.sort_by_key(|tree| std::cmp::Reverse(tree.root.depth()));
         for tree in &mut trees {
-            if order.audience == OverlayAudience::Container {
+            if spec.audience == OverlayAudience::Container {
                 tree.replace_with_copy("containers cannot be shown an overlay")?;
             } else if let Some(why) = tree.overlay_obstacle()? {
                 tree.replace_with_copy(why)?;
             }
         }
-        let world = match order.audience {
+        let world = match spec.audience {
             OverlayAudience::Container => Err("an engine has no part in it".to_owned()),
-            OverlayAudience::Sandbox => open_namespace(order.origin, &mut trees, &excluded)?,
+            OverlayAudience::Sandbox => open_namespace(spec.origin, &mut trees, &excluded)?,
         };
         Ok(Some(Self(Arc::new(WriteOverlayInner {
             trees,
             excluded,
-            audience: order.audience,
+            audience: spec.audience,
             namespace: world,
         }))))
     }
@@ -354,10 +354,10 @@ pub fn clear_overlays(place: &AbsPath, prefix: &str, what: OverlayCleanup) -> Re
 }
 
 /// Returns the paths that are never overlaid: massgen's own, and those of other grants.
-fn excluded_paths(order: OverlaySpec<'_>) -> Vec<RealPath> {
-    let others = order.grants.iter().filter(|grant| !is_overlaid(grant));
+fn excluded_paths(spec: OverlaySpec<'_>) -> Vec<RealPath> {
+    let others = spec.grants.iter().filter(|grant| !is_overlaid(grant));
     let others = others.filter(|grant| grant.scope == GrantScope::Tree);
-    let state = locate(order.state).map(LocatedPath::into_real).ok();
+    let state = locate(spec.state).map(LocatedPath::into_real).ok();
     others
         .map(|grant| grant.root.clone())
         .chain(state)
@@ -432,7 +432,7 @@ fn start_namespace(
         let covers = |tree: &TreeOverlay| is_inside(path, &tree.root);
         trees.iter().any(covers) && !trees.iter().any(|tree| tree.root == **path)
     };
-    let order = OverlayRequest {
+    let request = OverlayRequest {
         roots: trees.iter().filter_map(TreeOverlay::overlay_root).collect(),
         excluded: excluded
             .iter()
@@ -442,7 +442,7 @@ fn start_namespace(
     };
     let made = origin
         .helpers()
-        .and_then(|helpers| helpers.in_overlay(&order));
+        .and_then(|helpers| helpers.in_overlay(&request));
     let (stem, handles) = made.map_err(|error| error.to_string())?;
     let mut handles = handles.into_iter().map(DirectoryHandle::from);
     let missing = || "a handle is missing".to_owned();

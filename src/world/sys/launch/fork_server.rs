@@ -94,11 +94,11 @@ impl ForkServer {
     /// Has it create an overlay namespace, in which it and all its helpers live from then on. The
     /// returned handles are on the root directory of that namespace, and on its overlaid directories
     /// in order.
-    pub(crate) fn enter_overlay(&mut self, order: &OverlayRequest) -> io::Result<Vec<OwnedFd>> {
-        let order = serde_json::to_vec(order)?;
+    pub(crate) fn enter_overlay(&mut self, request: &OverlayRequest) -> io::Result<Vec<OwnedFd>> {
+        let request = serde_json::to_vec(request)?;
         let mut nothing = SendAncillaryBuffer::default();
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        sendmsg(&self.socket, &[IoSlice::new(&order)], &mut nothing, flags)?;
+        sendmsg(&self.socket, &[IoSlice::new(&request)], &mut nothing, flags)?;
         let mut answer = [0; ANSWER_BYTES_MAX];
         let (length, handles) =
             self.receive_answer(&mut answer, Instant::now() + ANSWER_TIME_MAX)?;

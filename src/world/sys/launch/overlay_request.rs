@@ -9,7 +9,7 @@ use crate::sandbox_policy::{FileIdentity, OverlayLayer};
 /// The most directories that one namespace overlays; the handles on them are passed in one message.
 pub(crate) const ROOTS_MAX: usize = 64;
 /// The longest request, in bytes. It is sent in one message, and no socket accepts a longer one.
-pub(crate) const ORDER_BYTES_MAX: usize = 128 * 1024;
+pub(crate) const REQUEST_BYTES_MAX: usize = 128 * 1024;
 
 /// What an overlay namespace consists of.
 #[derive(Clone, Debug, Serialize, Deserialize)]

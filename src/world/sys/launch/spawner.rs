@@ -128,7 +128,7 @@ impl HelperSpawner {
     /// Starts another thread, whose helpers live in an overlay namespace. That namespace ends with the
     /// last of the clones, or with its fork server, and is never recreated. The handles are those of
     /// [`ForkServer::enter_overlay`].
-    pub(crate) fn in_overlay(&self, order: &OverlayRequest) -> io::Result<(Self, Vec<OwnedFd>)> {
+    pub(crate) fn in_overlay(&self, request: &OverlayRequest) -> io::Result<(Self, Vec<OwnedFd>)> {
         let (forked, server) = channel();
         let wish = SpawnerRequest::ForkOverlayServer(forked);
         self.0
@@ -136,7 +136,7 @@ impl HelperSpawner {
             .send(wish)
             .map_err(|_| spawner_gone_error())?;
         let mut server = server.recv().map_err(|_| spawner_gone_error())??;
-        let handles = server.enter_overlay(order)?;
+        let handles = server.enter_overlay(request)?;
         let (wishes, taken) = channel();
         thread_builder().spawn(move || {
             run_spawner(&taken, Some(server), || {

@@ -45,7 +45,7 @@ impl ParentSocket {
         let mut head = [0; HEAD_BYTES];
         let input = self.receive_head(&mut head)?;
         let length =
-            frame_body_bytes(head).ok_or_else(|| io::Error::other("the order is too long"))?;
+            frame_body_bytes(head).ok_or_else(|| io::Error::other("the request is too long"))?;
         let mut body = vec![0; length];
         let mut rest = body.as_mut_slice();
         while !rest.is_empty() {

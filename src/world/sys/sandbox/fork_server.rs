@@ -19,7 +19,7 @@ use crate::world::sys::cgroup::ITSELF;
 use crate::world::sys::launch::fork_server::{
     ANSWER_BYTES_MAX, HANDED_MAX, HANDLES_MAX, OVERLAY_WORK,
 };
-use crate::world::sys::launch::overlay_request::ORDER_BYTES_MAX;
+use crate::world::sys::launch::overlay_request::REQUEST_BYTES_MAX;
 use crate::world::sys::sandbox::detach_from_parent;
 use crate::world::sys::sandbox::overlay_namespace;
 use crate::world::sys::sandbox::raw::{ForkHalf, fork_process, set_standard_streams};
@@ -47,10 +47,10 @@ pub(crate) fn run_fork_server() -> io::Result<ForkRole> {
 /// massgen requests. Its standard input is the socket to massgen.
 pub(crate) fn run_overlay_fork_server() -> io::Result<ForkRole> {
     let massgen = stdin().as_fd().try_clone_to_owned()?;
-    let mut order = vec![0; ORDER_BYTES_MAX];
-    let (_, length) = retry_on_intr(|| recv(&massgen, &mut *order, RecvFlags::TRUNC))?;
-    let order = order.get(..length).ok_or(io::ErrorKind::FileTooLarge)?;
-    match overlay_namespace::enter_overlay(&serde_json::from_slice(order)?) {
+    let mut request = vec![0; REQUEST_BYTES_MAX];
+    let (_, length) = retry_on_intr(|| recv(&massgen, &mut *request, RecvFlags::TRUNC))?;
+    let request = request.get(..length).ok_or(io::ErrorKind::FileTooLarge)?;
+    match overlay_namespace::enter_overlay(&serde_json::from_slice(request)?) {
         Ok(handles) => {
             let handles: Vec<BorrowedFd<'_>> = handles.iter().map(AsFd::as_fd).collect();
             send_message(&massgen, WORLD_IS_THERE, &handles)?;

@@ -43,7 +43,7 @@ pub(crate) struct OuterContext<'a> {
 /// Builds the sandbox, runs the program in it to its end, and writes the result to `outcome`.
 pub(crate) fn run(
     control: &ParentSocket,
-    order: HelperRequest,
+    request: HelperRequest,
     before: &OuterContext<'_>,
     mut outcome: PipeWriter,
 ) -> io::Result<()> {
@@ -51,8 +51,8 @@ pub(crate) fn run(
     if is_orphaned(&outcome)? {
         return Ok(());
     }
-    let report = match build_sandbox(control, &order.policy, before)
-        .and_then(|()| start_program(&order.policy, order.input))
+    let report = match build_sandbox(control, &request.policy, before)
+        .and_then(|()| start_program(&request.policy, request.input))
     {
         Ok(program) => {
             // If massgen is gone, the outer half kills all this.

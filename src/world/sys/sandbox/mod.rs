@@ -129,12 +129,12 @@ fn run_helper(mut role: ForkRole, ready: &HelperSetup) -> io::Result<()> {
 
 fn handle_request(ready: &HelperSetup) -> io::Result<()> {
     let control = ParentSocket::from_stdin()?;
-    let order = control.receive_request()?;
-    let done = match order.policy.level {
+    let request = control.receive_request()?;
+    let done = match request.policy.level {
         SandboxLevel::Overlay | SandboxLevel::Namespaces => {
-            run_in_namespaces(&control, order, ready)
+            run_in_namespaces(&control, request, ready)
         }
-        SandboxLevel::Landlock | SandboxLevel::Off => supervisor::run(&control, order),
+        SandboxLevel::Landlock | SandboxLevel::Off => supervisor::run(&control, request),
         SandboxLevel::Unavailable => Err(SandboxRefusal {
             step: "choosing the sandbox level".to_owned(),
             why: "no program runs at sandbox level `unavailable`".to_owned(),
@@ -176,23 +176,23 @@ fn release_streams() {
 /// Runs the program at levels `overlay` and `namespaces`: with its own root and namespaces.
 fn run_in_namespaces(
     control: &ParentSocket,
-    order: HelperRequest,
+    request: HelperRequest,
     ready: &HelperSetup,
 ) -> SandboxResult<io::Result<()>> {
     let before = OuterContext {
         owner: HelperOwner::current(),
-        identities: path_identities(&order.policy)?,
+        identities: path_identities(&request.policy)?,
         ready,
     };
     let mut set_aside = Vec::new();
-    for layer in &order.policy.layers {
+    for layer in &request.policy.layers {
         let moved = work_directories::set_aside(layer);
         if moved.in_step(format_args!("preparing the layer on `{}`", layer.root))? {
             set_aside.push(layer.clone());
         }
     }
     let (reader, writer) = io::pipe().in_step("making a pipe")?;
-    Ok(match fork_into_namespaces(order.policy.reach)? {
+    Ok(match fork_into_namespaces(request.policy.reach)? {
         ForkHalf::Outer { pid, handle } => {
             release_streams();
             drop(writer);
@@ -204,7 +204,7 @@ fn run_in_namespaces(
         }
         ForkHalf::Inner => {
             drop(reader);
-            init::run(control, order, &before, writer)
+            init::run(control, request, &before, writer)
         }
     })
 }

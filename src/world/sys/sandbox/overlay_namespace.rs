@@ -16,17 +16,17 @@ use crate::world::sys::sandbox::open_granted::file_identity;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 use crate::world::sys::sandbox::work_directories;
 
-/// Moves this process into the namespace that `order` describes. The returned handles are on its
+/// Moves this process into the namespace that `request` describes. The returned handles are on its
 /// root directory, and on the overlaid directories in order.
-pub(crate) fn enter_overlay(order: &OverlayRequest) -> SandboxResult<Vec<OwnedFd>> {
+pub(crate) fn enter_overlay(request: &OverlayRequest) -> SandboxResult<Vec<OwnedFd>> {
     enter_private_namespaces()?;
     // Every source is opened before the first mount: afterwards, paths lead into the overlays.
     let mut mounts = Vec::new();
-    for root in &order.roots {
+    for root in &request.roots {
         let mount = overlay_mount(root).in_step(format_args!("staging `{}`", root.scene.root()))?;
         mounts.push((root.scene.root(), mount));
     }
-    for path in &order.excluded {
+    for path in &request.excluded {
         if let Some(mount) = unchanged_mount(path).in_step(format_args!("keeping `{path}`"))? {
             mounts.push((path, mount));
         }
@@ -36,7 +36,7 @@ pub(crate) fn enter_overlay(order: &OverlayRequest) -> SandboxResult<Vec<OwnedFd
         let attached = open_machine_path(path).and_then(|point| mount.attach(point));
         attached.in_step(format_args!("mounting `{path}`"))?;
     }
-    for root in &order.roots {
+    for root in &request.roots {
         if let OverlaySource::Layered(layer) = &root.scene {
             let given = work_directories::restore_owner_access(layer);
             given.in_step(format_args!("opening the layer on `{}`", layer.root))?;
@@ -44,7 +44,7 @@ pub(crate) fn enter_overlay(order: &OverlayRequest) -> SandboxResult<Vec<OwnedFd
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut handles = vec![openat(CWD, "/", flags, Mode::empty()).in_step("opening the world")?];
-    for root in &order.roots {
+    for root in &request.roots {
         let path = root.scene.root();
         handles.push(open_machine_path(path).in_step(format_args!("opening `{path}`"))?);
     }

@@ -35,20 +35,20 @@ use crate::world::sys::sandbox::signals;
 use crate::world::sys::sandbox::worker;
 
 /// Runs the program to its end, at level `landlock` or without a sandbox, and reports to massgen.
-pub(crate) fn run(control: &ParentSocket, order: HelperRequest) -> SandboxResult<io::Result<()>> {
+pub(crate) fn run(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io::Result<()>> {
     // The socket shows when massgen exits. If this process were killed then, the others would be
     // left alone.
     set_parent_process_death_signal(None).in_step("outliving massgen")?;
-    let level = order.policy.level;
+    let level = request.policy.level;
     if level != SandboxLevel::Off {
-        landlock_paths::check_policy(&order.policy).in_step("compiling the sandbox policy")?;
+        landlock_paths::check_policy(&request.policy).in_step("compiling the sandbox policy")?;
         privileges::drop_privileges()?;
     }
     let left_alone = adopt_descendants(level)?;
     match raw::fork_process(0).in_step("splitting off the supervisor")? {
-        ForkHalf::Inner => supervise(control, order),
+        ForkHalf::Inner => supervise(control, request),
         ForkHalf::Outer { pid, .. } => {
-            drop(order);
+            drop(request);
             release_streams();
             let ended = waitpid(Some(pid), WaitOptions::empty());
             left_alone.kill_and_wait();
@@ -69,21 +69,21 @@ fn adopt_descendants(level: SandboxLevel) -> SandboxResult<DescendantProcesses> 
     adopted.in_step("becoming the one that adopts")
 }
 
-fn supervise(control: &ParentSocket, order: HelperRequest) -> SandboxResult<io::Result<()>> {
-    let descendants = adopt_descendants(order.policy.level)?;
-    let writable = landlock_paths::writable_paths(&order.policy)
+fn supervise(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io::Result<()>> {
+    let descendants = adopt_descendants(request.policy.level)?;
+    let writable = landlock_paths::writable_paths(&request.policy)
         .cloned()
         .collect();
     let (link, workers_link) = WorkerLink::pair().in_step("connecting to the program's process")?;
     match raw::fork_process(0).in_step("splitting off the program's process")? {
         ForkHalf::Inner => {
             drop(link);
-            Ok(worker::run(&workers_link, order))
+            Ok(worker::run(&workers_link, request))
         }
         ForkHalf::Outer { pid, handle } => {
             drop(workers_link);
             release_streams();
-            let port = match order.policy.reach {
+            let port = match request.policy.reach {
                 NetworkAccess::Proxy { port } => Some(port),
                 NetworkAccess::None | NetworkAccess::Host => None,
             };

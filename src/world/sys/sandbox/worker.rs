@@ -24,15 +24,15 @@ use crate::world::sys::sandbox::program;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
 /// Becomes the program, or reports why not and returns.
-pub(crate) fn run(link: &WorkerLink, order: HelperRequest) -> io::Result<()> {
-    match become_program(link, order) {
+pub(crate) fn run(link: &WorkerLink, request: HelperRequest) -> io::Result<()> {
+    match become_program(link, request) {
         Ok(never) => match never {},
         Err(refusal) => link.send_refusal(&refusal),
     }
 }
 
-fn become_program(link: &WorkerLink, order: HelperRequest) -> SandboxResult<Infallible> {
-    let HelperRequest { policy, input } = order;
+fn become_program(link: &WorkerLink, request: HelperRequest) -> SandboxResult<Infallible> {
+    let HelperRequest { policy, input } = request;
     // Processes that this one starts are not signalled when the supervisor exits: it kills them
     // itself.
     set_parent_process_death_signal(Some(Signal::KILL))
