@@ -76,8 +76,8 @@ pub(crate) async fn execute(
             return Err(Error::new(ErrorKind::Usage, message)
                 .with_hint("its agents take no messages while they work"));
         }
-        let conducted = pipeline::run::begin(prepared, arguments, stop, output, reader);
-        return Box::pin(conducted).await;
+        let running = pipeline::run::begin(prepared, arguments, stop, output, reader);
+        return Box::pin(running).await;
     }
     let person = UserPresence::detect(&prepared.host);
     let request = run_request(prepared, arguments)?;
@@ -346,12 +346,12 @@ pub(crate) fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Re
         models,
         prompt,
         opened,
-        continued: going_on,
+        continued,
         telemetry,
         consents,
     } = prepared;
     let redactor = Redactor::new(secret_values(&config, &host));
-    let session = going_on.map(|going_on| Session::open(going_on.place, redactor.clone()));
+    let session = continued.map(|continued| Session::open(continued.place, redactor.clone()));
     let session = session.transpose()?;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let machine = host_environment(&host);

@@ -125,8 +125,8 @@ impl ReplayReport<'_> {
 
 /// Returns both sides of a difference, from a little before they differ.
 fn difference_sides(difference: &ReplayDifference) -> (String, String) {
-    let side = |happening: &Option<ComparedEvent>| {
-        let description = happening.as_ref().map(describe_event);
+    let side = |compared: &Option<ComparedEvent>| {
+        let description = compared.as_ref().map(describe_event);
         single_line(
             &description.unwrap_or_else(|| "nothing more".to_owned()),
             usize::MAX,
@@ -152,8 +152,8 @@ fn difference_sides(difference: &ReplayDifference) -> (String, String) {
 }
 
 /// Describes an event of a comparison in a sentence.
-fn describe_event(happening: &ComparedEvent) -> String {
-    let event = &happening.event;
+fn describe_event(compared: &ComparedEvent) -> String {
+    let event = &compared.event;
     let mut text = match (event_line(event), event.agent()) {
         (Some((_, verb, rest)), Some(agent)) => format!("{agent} {verb} {rest}"),
         _ => describe_outcome(event),
@@ -161,12 +161,12 @@ fn describe_event(happening: &ComparedEvent) -> String {
     if let Event::Coordination(CoordinationEvent::Answered { content, .. }) = event {
         text = format!("{text} {content}");
     }
-    if happening.shown.is_empty() {
+    if compared.shown.is_empty() {
         text
     } else {
         format!(
             "{text} (after it saw {})",
-            join_with_commas(&happening.shown)
+            join_with_commas(&compared.shown)
         )
     }
 }

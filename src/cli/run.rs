@@ -103,12 +103,12 @@ async fn execute_task(
     if let Some(pipeline) = find_pipeline(host, arguments)? {
         reject_parking(arguments)?;
         let reader = OutputMode::from_report(report);
-        let conducted = pipeline::run::resume(pipeline, host, arguments, stop, output, reader);
-        return Ok(Box::pin(conducted).await?.status);
+        let running = pipeline::run::resume(pipeline, host, arguments, stop, output, reader);
+        return Ok(Box::pin(running).await?.status);
     }
     if let Some(unfinished) = requested_interrupted_run(host, arguments)? {
-        let conducted = resume(unfinished, host, arguments, stop, output, report);
-        let outcome = Box::pin(conducted).await?;
+        let running = resume(unfinished, host, arguments, stop, output, report);
+        let outcome = Box::pin(running).await?;
         return Ok(show_hint(
             &outcome,
             is_for_person && !arguments.typed.quiet,
@@ -132,14 +132,14 @@ async fn execute_task(
     let sessions = orchestrator
         .session_storage
         .resolve(&host.state_parent, None);
-    let conducted = execute(
+    let running = execute(
         prepared,
         arguments,
         stop,
         output,
         OutputMode::from_report(report),
     );
-    let outcome = Box::pin(conducted).await?;
+    let outcome = Box::pin(running).await?;
     if decision == DirectoryDecision::Closed {
         remember_closed(&outcome.session, &sessions, &host.cwd)?;
     }
@@ -274,13 +274,15 @@ async fn prepare(
     all.for_each(|warning| output.warning(warning));
     reject_broad_mention(&prompt)?;
     report_interrupted_run(&host, arguments, output)?;
-    let mut going_on = match (requested_session(&arguments.session), &arguments.config) {
+    let mut continued = match (requested_session(&arguments.session), &arguments.config) {
         (Some(wanted), None) => Some(ContinuedSession::find_without_config(wanted, &host)?),
         (_, Some(_)) | (None, None) => None,
     };
-    let remembered = going_on.as_ref().map(|going_on| going_on.team_file(&host));
+    let remembered = continued
+        .as_ref()
+        .map(|continued| continued.team_file(&host));
     let remembered = remembered.transpose()?.flatten();
-    let mut opened = opened_earlier(going_on.as_ref(), &host, output)?;
+    let mut opened = opened_earlier(continued.as_ref(), &host, output)?;
     let opens_nothing =
         arguments.cwd_context.is_none() && prompt.mentions.is_empty() && opened.is_empty();
     let workspaces = if opens_nothing {
@@ -301,20 +303,20 @@ async fn prepare(
             .orchestrator
             .session_storage
             .resolve(&host.state_parent, None);
-        going_on = Some(ContinuedSession::find(wanted, &sessions)?);
-        opened = opened_earlier(going_on.as_ref(), &host, output)?;
+        continued = Some(ContinuedSession::find(wanted, &sessions)?);
+        opened = opened_earlier(continued.as_ref(), &host, output)?;
     }
     if let (None, Some(wanted)) = (requested_session(&arguments.session), &config.session_id) {
         let sessions = config
             .orchestrator
             .session_storage
             .resolve(&host.state_parent, None);
-        going_on = Some(ContinuedSession::find(wanted, &sessions)?);
-        opened = opened_earlier(going_on.as_ref(), &host, output)?;
+        continued = Some(ContinuedSession::find(wanted, &sessions)?);
+        opened = opened_earlier(continued.as_ref(), &host, output)?;
     }
-    let turn = going_on
+    let turn = continued
         .as_ref()
-        .map_or(1, |going_on| going_on.place.next_turn());
+        .map_or(1, |continued| continued.place.next_turn());
     if let Some(access) = arguments.cwd_context {
         open_path(&mut opened, &host.cwd, access.into(), turn);
     }
@@ -331,7 +333,7 @@ async fn prepare(
         models,
         prompt,
         opened,
-        continued: going_on,
+        continued,
         telemetry,
         consents: SessionApprovals::default(),
     })
@@ -398,11 +400,11 @@ pub(crate) fn apply_flags(
 
 /// Returns the paths that earlier turns opened and that are still open, and warns about the others.
 fn opened_earlier(
-    going_on: Option<&ContinuedSession>,
+    continued: Option<&ContinuedSession>,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<Vec<OpenedPath>> {
-    let before = going_on.map(|going_on| going_on.opened_paths(host));
+    let before = continued.map(|continued| continued.opened_paths(host));
     let (opened, warnings) = before.transpose()?.unwrap_or_default();
     for warning in warnings {
         output.warning(&warning);

@@ -76,8 +76,8 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
         output = output.without_transients();
     }
     recover(host, &mut output)?;
-    let standing = SessionState::open(host, arguments, &mut output)?;
-    standing.require_model(&mut output).await?;
+    let state = SessionState::open(host, arguments, &mut output)?;
+    state.require_model(&mut output).await?;
     let browser = Arc::new(FileFinder::new(host.cwd.clone(), host.home.clone()));
     let history = InputHistory::new(host.state_parent.join(STATE_DIR));
     let editor = PromptEditor::start(EditorConfig {
@@ -93,7 +93,7 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
         style,
         arguments: arguments.clone(),
         output,
-        state: standing,
+        state,
         editor,
         browser,
         history,
@@ -317,7 +317,7 @@ impl InteractiveSession {
     /// stops it immediately and leaves.
     async fn execute_turn(&mut self, turn: TurnInput<'_>) -> Result<LoopControl> {
         let stop = ShutdownSignal::default();
-        let (output, standing) = (&mut self.output, &mut self.state);
+        let (output, state) = (&mut self.output, &mut self.state);
         let arguments = &self.arguments;
         let leave = CancellationToken::new();
         // In a separate task, because this one blocks on the keyboard while the user is asked
@@ -325,18 +325,18 @@ impl InteractiveSession {
         let watching = watch_signals(Arc::clone(&self.interrupts), stop.clone(), leave.clone());
         let watching = tokio::spawn(watching);
         let was_broken_off = matches!(turn, TurnInput::Interrupted(_));
-        let conducted = match turn {
-            TurnInput::Typed(prompt) => match standing.prepare(prompt, output).await {
+        let outcome = match turn {
+            TurnInput::Typed(prompt) => match state.prepare(prompt, output).await {
                 Ok(prepared) => {
-                    let conducted = execute(prepared, arguments, stop, output, OutputMode::Streams);
-                    Box::pin(conducted).await
+                    let outcome = execute(prepared, arguments, stop, output, OutputMode::Streams);
+                    Box::pin(outcome).await
                 }
                 Err(error) => Err(error),
             },
             TurnInput::Interrupted(unfinished) => {
-                let host = &standing.host;
-                let conducted = resume(unfinished, host, arguments, stop, output, None);
-                Box::pin(conducted).await
+                let host = &state.host;
+                let outcome = resume(unfinished, host, arguments, stop, output, None);
+                Box::pin(outcome).await
             }
         };
         watching.abort();
@@ -345,19 +345,19 @@ impl InteractiveSession {
         } else {
             LoopControl::Continue
         };
-        match conducted {
-            Ok(conducted) if was_broken_off => {
+        match outcome {
+            Ok(outcome) if was_broken_off => {
                 self.state
-                    .record_resumed_outcome(&conducted, &mut self.output)?;
-                self.typed_ahead = conducted.unsent;
+                    .record_resumed_outcome(&outcome, &mut self.output)?;
+                self.typed_ahead = outcome.unsent;
             }
-            Ok(conducted) => {
-                if conducted.has_kept_files {
+            Ok(outcome) => {
+                if outcome.has_kept_files {
                     self.output
                         .note("to let the winner write here: /context add . write");
                 }
-                self.state.record_outcome(&conducted);
-                self.typed_ahead = conducted.unsent;
+                self.state.record_outcome(&outcome);
+                self.typed_ahead = outcome.unsent;
             }
             Err(error) if after == LoopControl::Continue => return Err(error),
             Err(error) => self.output.error(&error),

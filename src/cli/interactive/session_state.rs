@@ -87,7 +87,7 @@ impl SessionState {
             output.warning(warning);
         }
         let host = completed.host;
-        let mut standing = Self {
+        let mut state = Self {
             host,
             arguments: arguments.clone(),
             telemetry,
@@ -100,8 +100,8 @@ impl SessionState {
             last_run: None,
             keeps_closed: false,
         };
-        standing.start(output)?;
-        Ok(standing)
+        state.start(output)?;
+        Ok(state)
     }
 
     /// Checks that every model of the team can be used, or without a config that there is one. A
@@ -118,11 +118,13 @@ impl SessionState {
         let (host, arguments) = (&self.host, &self.arguments);
         let broken = find_interrupted_run(arguments, host)?.map(|broken| broken.started.session_id);
         let wanted = broken.as_deref().or(requested_session(&arguments.session));
-        let going_on = match (wanted, &arguments.config) {
+        let continued = match (wanted, &arguments.config) {
             (Some(wanted), None) => Some(ContinuedSession::find_without_config(wanted, host)?),
             (_, Some(_)) | (None, None) => None,
         };
-        let remembered = going_on.as_ref().map(|going_on| going_on.team_file(host));
+        let remembered = continued
+            .as_ref()
+            .map(|continued| continued.team_file(host));
         let remembered = remembered.transpose()?.flatten();
         let mut team = configured_team(host, arguments, remembered, WorkspaceMode::Given, output)?;
         if let Some(team) = &mut team {
@@ -136,12 +138,12 @@ impl SessionState {
             apply_flags(&mut team.config, arguments, output);
         }
         self.team = team;
-        let going_on = match (wanted, going_on) {
+        let continued = match (wanted, continued) {
             (Some(wanted), None) => Some(ContinuedSession::find(wanted, &self.sessions())?),
-            (_, going_on) => going_on,
+            (_, continued) => continued,
         };
-        if let Some(going_on) = going_on {
-            self.continue_session(going_on, output)?;
+        if let Some(continued) = continued {
+            self.continue_session(continued, output)?;
         }
         if let Some(access) = self.arguments.cwd_context {
             let (cwd, turn) = (self.host.cwd.clone(), self.turn());
@@ -153,16 +155,16 @@ impl SessionState {
     /// Continues a session: the paths that its prompts opened are open again.
     fn continue_session(
         &mut self,
-        going_on: ContinuedSession,
+        continued: ContinuedSession,
         output: &mut CliOutput<'_>,
     ) -> Result<()> {
-        let (opened, warnings) = going_on.opened_paths(&self.host)?;
+        let (opened, warnings) = continued.opened_paths(&self.host)?;
         for warning in warnings {
             output.warning(&warning);
         }
         self.opened = opened;
-        self.last_run = going_on.last_run();
-        self.set_session(Some(going_on.place));
+        self.last_run = continued.last_run();
+        self.set_session(Some(continued.place));
         Ok(())
     }
 
@@ -184,9 +186,9 @@ impl SessionState {
 
     /// Continues the session `wanted`.
     pub(crate) fn resume(&mut self, wanted: &str, output: &mut CliOutput<'_>) -> Result<()> {
-        let going_on = ContinuedSession::find(wanted, &self.sessions())?;
+        let continued = ContinuedSession::find(wanted, &self.sessions())?;
         self.added.clear();
-        self.continue_session(going_on, output)
+        self.continue_session(continued, output)
     }
 
     /// Begins a new session, in which only the config's paths are open.
@@ -387,11 +389,11 @@ impl SessionState {
     }
 
     /// Records the outcome of a turn. A session in which nothing was saved has been removed.
-    pub(crate) fn record_outcome(&mut self, conducted: &RunOutcome) {
-        let name = conducted.log_dir.as_path().file_name().unwrap_or_default();
+    pub(crate) fn record_outcome(&mut self, outcome: &RunOutcome) {
+        let name = outcome.log_dir.as_path().file_name().unwrap_or_default();
         self.last_run = Some(name.to_string_lossy().into_owned());
         if self.session.is_none() {
-            self.set_session(find(&conducted.session, &self.sessions()).ok());
+            self.set_session(find(&outcome.session, &self.sessions()).ok());
         }
         if let Some(session) = self.session.as_ref().filter(|_| self.keeps_closed) {
             // Without it, the question is asked again.
@@ -402,11 +404,11 @@ impl SessionState {
     /// Records the outcome of a resumed turn, and continues its session.
     pub(crate) fn record_resumed_outcome(
         &mut self,
-        conducted: &RunOutcome,
+        outcome: &RunOutcome,
         output: &mut CliOutput<'_>,
     ) -> Result<()> {
         self.session = None;
-        self.record_outcome(conducted);
+        self.record_outcome(outcome);
         match self.session.clone() {
             Some(place) => self.continue_session(ContinuedSession::open(place)?, output),
             None => Ok(()),

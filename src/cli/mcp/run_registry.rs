@@ -203,8 +203,8 @@ impl RunRegistry {
     ) {
         let running = tokio::spawn(self.execute_run(prompt, Arc::clone(&board)));
         let broke_off = |_| (Err(Error::bug("the run failed unexpectedly")), Vec::new());
-        let (conducted, warnings) = running.await.unwrap_or_else(broke_off);
-        board.end(&conducted, &warnings);
+        let (outcome, warnings) = running.await.unwrap_or_else(broke_off);
+        board.end(&outcome, &warnings);
         drop(slot);
     }
 
@@ -229,14 +229,14 @@ impl RunRegistry {
             consents: SessionApprovals::default(),
         };
         let stop = board.stop().clone();
-        let conducted = match recover(&template.host, &mut output) {
+        let outcome = match recover(&template.host, &mut output) {
             Ok(()) => {
                 let reader = OutputMode::Agents(&board);
                 execute(prepared, &template.arguments, stop, &mut output, reader).await
             }
             Err(error) => Err(error),
         };
-        (conducted, output.warnings().to_vec())
+        (outcome, output.warnings().to_vec())
     }
 
     /// Parses a task. Its mentions open nothing: they may only name what is open already.

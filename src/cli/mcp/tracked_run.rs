@@ -123,10 +123,10 @@ impl TrackedRun {
     }
 
     /// Records the outcome of the run, with its warnings.
-    pub(crate) fn end(&self, conducted: &Result<RunOutcome>, warnings: &[String]) {
+    pub(crate) fn end(&self, outcome: &Result<RunOutcome>, warnings: &[String]) {
         let mut state = self.lock();
-        let (status, error) = match conducted {
-            Ok(conducted) => (conducted.status, None),
+        let (status, error) = match outcome {
+            Ok(outcome) => (outcome.status, None),
             Err(error) => (error.kind().exit_status(), Some(error)),
         };
         let result = state.result_builder.clone().build(&ProcessEnd {

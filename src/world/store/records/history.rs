@@ -28,14 +28,14 @@ fn unix_seconds<S: Serializer>(at: &LocalDateTime, serializer: S) -> Result<S::O
 /// All events of one attempt, in order.
 #[derive(Debug, Default)]
 pub(crate) struct CoordinationHistory {
-    happenings: Vec<HistoryEntry>,
+    entries: Vec<HistoryEntry>,
 }
 
 impl CoordinationHistory {
     /// Applies the next event.
     pub(crate) fn apply(&mut self, event: &Event, at: &LocalDateTime) {
         if let Some((event_type, details)) = describe(event) {
-            self.happenings.push(HistoryEntry {
+            self.entries.push(HistoryEntry {
                 at: at.clone(),
                 event_type,
                 agent_id: event.agent().cloned(),
@@ -47,7 +47,7 @@ impl CoordinationHistory {
 
     /// Returns the content of `coordination_events.json`.
     pub(crate) fn json(&self, view: &AttemptProgress) -> Value {
-        let last = self.happenings.last();
+        let last = self.entries.last();
         let ended = last.filter(|last| last.event_type == "session_end");
         json!({
             "session_metadata": {
@@ -57,26 +57,23 @@ impl CoordinationHistory {
                 "end_time": ended.map(|ended| ended.at.unix_seconds()),
                 "final_winner": view.winner,
             },
-            "events": self.happenings,
+            "events": self.entries,
         })
     }
 
     /// Returns the content of `coordination_table.txt`.
     pub(crate) fn table(&self) -> String {
-        let name = |happening: &HistoryEntry| {
-            let agent = happening.agent_id.as_ref();
+        let name = |entry: &HistoryEntry| {
+            let agent = entry.agent_id.as_ref();
             agent.map_or_else(|| "-".to_owned(), AgentId::to_string)
         };
-        let names = self
-            .happenings
-            .iter()
-            .map(|happening| name(happening).len());
+        let names = self.entries.iter().map(|entry| name(entry).len());
         let width = names.max().unwrap_or(0);
-        let rows = self.happenings.iter().map(|happening| {
-            let (time, agent) = (happening.at.time_format(), name(happening));
+        let rows = self.entries.iter().map(|entry| {
+            let (time, agent) = (entry.at.time_format(), name(entry));
             let (what, details) = (
-                happening.event_type,
-                single_line(&happening.details, DETAILS_CHARS_MAX),
+                entry.event_type,
+                single_line(&entry.details, DETAILS_CHARS_MAX),
             );
             format!("{time}  {agent:width$}  {what:20}  {details}")
         });
