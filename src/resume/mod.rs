@@ -18,7 +18,6 @@ use crate::replay::plan::ReplayPlan;
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::event_log::{EventLog, LineEnd, LogEntry};
 use crate::world::store::records::metadata::RecordedRunMetadata;
-use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::runs::{RunDir, RunStatus, list};
 use crate::world::store::sessions::session::Session;
 
@@ -100,8 +99,6 @@ pub struct ResumeState {
     pub resumed: ResumedTurn,
     /// The course of each of its coordinations.
     pub courses: VecDeque<RecordedCoordination>,
-    /// The manifest of its start.
-    pub outset: ReplayManifest,
     /// Its name.
     pub name: RunName,
     /// Why its log was truncated, if it was.
@@ -115,13 +112,12 @@ impl ResumeState {
     /// cut off. The end of a run that the user stopped is not read, and stays in the log until
     /// [`ResumeState::discard_end`].
     pub fn read(run: &RunDir) -> Result<Self> {
-        let outset = run.manifest()?;
-        let last = outset.temp_workspaces.first().and_then(AbsPath::new);
+        let manifest = run.manifest()?;
+        let last = manifest.temp_workspaces.first().and_then(AbsPath::new);
         let last = last.as_ref().and_then(|path| path.as_path().file_name());
         let name = last.and_then(|name| RunName::parse(name.to_str()?));
         let name = name.ok_or_else(|| resume_error(run, "nothing tells its name"))?;
-        let reopened = EventLog::reopen(&run.events_file())?;
-        let mut reopened = reopened;
+        let mut reopened = EventLog::reopen(&run.events_file())?;
         let entries = std::mem::take(&mut reopened.entries);
         let mut decoded = decode_events(entries).ok_or_else(|| {
             resume_error(run, "its log has an event that this version does not know")
@@ -144,7 +140,6 @@ impl ResumeState {
                 events: decoded,
             },
             courses,
-            outset,
             name,
             cut: reopened.cut,
             stopped_after,
