@@ -113,9 +113,9 @@ async fn resumed_request(
     let warnings = completed.warnings.iter();
     warnings.for_each(|warning| output.warning(warning));
     let arguments = &merge_arguments(arguments, &started.cli_args)?;
-    let outset = run.manifest()?;
-    require_same_directory(&outset, &host)?;
-    let chosen = choose_resumed_team(unfinished, &outset, &host, arguments, output).await?;
+    let manifest = run.manifest()?;
+    require_same_directory(&manifest, &host)?;
+    let chosen = choose_resumed_team(unfinished, &manifest, &host, arguments, output).await?;
     let models = model_list(&host, arguments.models.as_deref(), output)?;
     let team = ResumedTeam {
         host,
@@ -146,8 +146,8 @@ pub(crate) fn resume_with_team(
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
-    let outset = unfinished.run.manifest()?;
-    require_same_directory(&outset, &team.host)?;
+    let manifest = unfinished.run.manifest()?;
+    require_same_directory(&manifest, &team.host)?;
     apply_flags(&mut team.config, arguments, output);
     if let Some(access) = arguments.cwd_context {
         open_cwd(&mut team.config, &team.host, access.into());
@@ -156,7 +156,7 @@ pub(crate) fn resume_with_team(
         let redactor = Redactor::new(secret_values(&team.config, &team.host));
         require_same_config(team.file.as_ref(), &unfinished.started, &redactor)?;
     }
-    build_resumed_request(unfinished, outset, team, arguments, output)
+    build_resumed_request(unfinished, manifest, team, arguments, output)
 }
 
 /// The team with which a run is resumed, and its environment.
@@ -174,13 +174,13 @@ pub(crate) struct ResumedTeam {
     pub(crate) telemetry: Option<TelemetrySettings>,
 }
 
-/// Builds the request that resumes `unfinished`, which began with `outset`, with `team`.
+/// Builds the request that resumes `unfinished`, which began with `manifest`, with `team`.
 ///
 /// # Errors
 /// The run cannot be resumed, or the team differs from that of the run.
 pub(crate) fn build_resumed_request(
     unfinished: &InterruptedRun,
-    outset: ReplayManifest,
+    manifest: ReplayManifest,
     team: ResumedTeam,
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
@@ -196,11 +196,11 @@ pub(crate) fn build_resumed_request(
         telemetry,
     } = team;
     let redactor = Redactor::new(secret_values(&config, &host));
-    require_same_team(&config, &outset, &redactor)?;
+    require_same_team(&config, &manifest, &redactor)?;
     let mut reading = ResumeState::read(run)?;
     let layout = RunLayout::plan(&config, &host.state_parent, reading.name);
-    require_same_workspaces(&layout, &outset)?;
-    let (opened, warnings) = filter_open_paths(&outset.opened, &host)?;
+    require_same_workspaces(&layout, &manifest)?;
+    let (opened, warnings) = filter_open_paths(&manifest.opened, &host)?;
     for warning in &warnings {
         output.warning(warning);
     }
@@ -210,7 +210,7 @@ pub(crate) fn build_resumed_request(
     reading.discard_end(&mut session)?;
     announce(&reading, unfinished, output);
     let question = reading.question();
-    let question = question.unwrap_or_else(|| Arc::from(outset.task.as_str()));
+    let question = question.unwrap_or_else(|| Arc::from(manifest.task.as_str()));
     Ok(RunRequest {
         models,
         redactor,
@@ -219,7 +219,7 @@ pub(crate) fn build_resumed_request(
         opened,
         session: Some(session),
         question,
-        task: outset.task,
+        task: manifest.task,
         host: host_environment(&host),
         invocation: run_invocation(file.as_ref(), &host, arguments),
         base: host.cwd,
@@ -305,12 +305,12 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> Result<RunArguments>
 /// Chooses the team of the run: from the config that is named now, or else from the run's config.
 async fn choose_resumed_team(
     unfinished: &InterruptedRun,
-    outset: &ReplayManifest,
+    manifest: &ReplayManifest,
     host: &Host,
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ChosenTeam> {
-    let workspaces = if outset.workspaces.is_empty() {
+    let workspaces = if manifest.workspaces.is_empty() {
         WorkspaceMode::None
     } else {
         WorkspaceMode::Given
@@ -328,17 +328,17 @@ async fn choose_resumed_team(
 }
 
 /// Requires the directory in which the run began, because models have read its paths.
-fn require_same_directory(outset: &ReplayManifest, host: &Host) -> Result<()> {
-    if outset.cwd == host.cwd.to_string() {
+fn require_same_directory(manifest: &ReplayManifest, host: &Host) -> Result<()> {
+    if manifest.cwd == host.cwd.to_string() {
         return Ok(());
     }
     let message = format!(
         "the run was started in `{}`, not in this directory",
-        outset.cwd
+        manifest.cwd
     );
     Err(Error::new(ErrorKind::Environment, message).with_hint(format!(
         "resume it there: cd '{}'; if the project was moved, move it back or start the task again",
-        outset.cwd
+        manifest.cwd
     )))
 }
 
@@ -361,13 +361,17 @@ fn require_same_config(
 }
 
 /// Requires the agents of the run, because their answers and votes are recorded.
-fn require_same_team(config: &Config, outset: &ReplayManifest, redactor: &Redactor) -> Result<()> {
+fn require_same_team(
+    config: &Config,
+    manifest: &ReplayManifest,
+    redactor: &Redactor,
+) -> Result<()> {
     let ids = |team: &serde_json::Value| -> Option<Vec<String>> {
         let agents = team.get("agents")?.as_array()?.iter();
         let ids = agents.map(|agent| Some(agent.get("id")?.as_str()?.to_owned()));
         ids.collect()
     };
-    if ids(&redactor.json(recorded_config(config))) == ids(&outset.team) {
+    if ids(&redactor.json(recorded_config(config))) == ids(&manifest.team) {
         return Ok(());
     }
     let message = "the config has other agents than the run";
@@ -376,9 +380,9 @@ fn require_same_team(config: &Config, outset: &ReplayManifest, redactor: &Redact
 }
 
 /// Requires the workspaces of the run, because they hold its files.
-fn require_same_workspaces(layout: &RunLayout, outset: &ReplayManifest) -> Result<()> {
+fn require_same_workspaces(layout: &RunLayout, manifest: &ReplayManifest) -> Result<()> {
     let spelled = |paths: &[String]| paths.first().and_then(AbsPath::new);
-    for (agent, paths) in &outset.workspaces {
+    for (agent, paths) in &manifest.workspaces {
         let planned = layout.workspaces.get(agent);
         let planned = planned.map(|workspace| workspace.path.clone());
         if spelled(paths) != planned {

@@ -68,9 +68,9 @@ impl RecordContext<'_> {
         let trace =
             diagnostic_log::begin(places.turn(), started_with.detail, self.redactor.clone())?;
         let opened = &self.turn_context.opened;
-        let outset = replay_manifest(&meta, self.layout, self.config, opened)?;
+        let manifest = replay_manifest(&meta, self.layout, self.config, opened)?;
         let recorder = Recorder::start(places, &meta, self.redactor.clone())?;
-        recorder.write_manifest(&outset)?;
+        recorder.write_manifest(&manifest)?;
         Ok((recorder, trace))
     }
 

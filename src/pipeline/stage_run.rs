@@ -286,13 +286,13 @@ impl PipelineRun {
                 let agent = part.stage.agents.get(number);
                 let agent = agent.ok_or_else(|| Error::bug("an instance without an agent"))?;
                 let author = self.author(part, agent);
-                let outset = PrivateRepositorySpec {
+                let spec = PrivateRepositorySpec {
                     branch: &branch,
                     tip: &head,
                     main: tip,
                     author: &author,
                 };
-                hub.make_private(checkout.dir(), outset).await?;
+                hub.make_private(checkout.dir(), spec).await?;
             }
         }
         Ok(())

@@ -50,21 +50,21 @@ impl RecordedRun {
     /// Reads the records of `run`. `home` is the user's home directory, `here` the current one:
     /// records that were created elsewhere open nothing outside of it.
     pub fn read(run: &RunDir, home: Option<&AbsPath>, here: &AbsPath) -> Result<Self> {
-        let outset = run.manifest()?;
+        let manifest = run.manifest()?;
         let mut notes = Vec::new();
         if run.state(run.status().as_ref()) == RunStatus::Running {
             notes.push("the run is still active; replaying what is recorded so far".to_owned());
         }
         let events = events(run, &mut notes)?;
-        let cwd = absolute(&outset.cwd)?;
-        let mut config = team(&outset, &cwd, home)?;
+        let cwd = absolute(&manifest.cwd)?;
+        let mut config = team(&manifest, &cwd, home)?;
         let reach = if run.is_own() {
             Reach::Everywhere
         } else {
             Reach::Within(locate(here)?.into_real())
         };
         close_paths(&mut config, &reach, &mut notes);
-        let mut opened = outset.opened;
+        let mut opened = manifest.opened;
         opened.retain(|opened| {
             let is_there = matches!(
                 inspect(&opened.path),
@@ -81,16 +81,16 @@ impl RecordedRun {
             notes.push("the record is incomplete; later events are not compared".to_owned());
         }
         let spelled = |paths: &[String]| paths.iter().filter_map(AbsPath::new).collect();
-        let workspaces = outset.workspaces.iter();
+        let workspaces = manifest.workspaces.iter();
         Ok(Self {
             plan,
             workspaces: workspaces
                 .map(|(agent, paths)| (agent.clone(), spelled(paths)))
                 .collect(),
-            temp_workspaces: spelled(&outset.temp_workspaces),
+            temp_workspaces: spelled(&manifest.temp_workspaces),
             events,
             config,
-            task: outset.task,
+            task: manifest.task,
             opened,
             cwd,
             replies,
@@ -175,7 +175,7 @@ impl Reach {
 
 /// Returns the recorded team. It contains only what massgen writes into a record, and nothing else:
 /// a manipulated record might add commands, servers or hooks.
-fn team(outset: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Result<Config> {
+fn team(manifest: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Result<Config> {
     let origin = ConfigOrigin {
         name: "replay.yaml".to_owned(),
         directory: None,
@@ -187,12 +187,12 @@ fn team(outset: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Resul
         env: &ConfigVariables::default(),
         packages: &BTreeSet::new(),
     };
-    let loaded = load(outset.team.to_string().as_bytes(), &origin, &context);
+    let loaded = load(manifest.team.to_string().as_bytes(), &origin, &context);
     let config = loaded.map(|loaded| loaded.config).map_err(|invalid| {
         let message = "the recorded team cannot be used by this version";
         Error::new(ErrorKind::Config, message).with_hint(invalid.render())
     })?;
-    if recorded_config(&config) == outset.team {
+    if recorded_config(&config) == manifest.team {
         return Ok(config);
     }
     let message = "the team in `replay.yaml` contains settings that massgen never writes";

@@ -63,7 +63,7 @@ impl CellRunReport {
                 log_dir: run.log().to_string(),
                 task: run
                     .manifest()
-                    .map_or_else(|_| String::new(), |outset| outset.task),
+                    .map_or_else(|_| String::new(), |manifest| manifest.task),
             });
             for entry in run.events()?.flatten() {
                 records.add(&entry, starts);

@@ -137,8 +137,8 @@ async fn conduct(
     };
     let request = match find_unfinished(&team)? {
         Some(unfinished) => {
-            let outset = unfinished.run.manifest()?;
-            build_resumed_request(&unfinished, outset, team, &arguments, output)?
+            let manifest = unfinished.run.manifest()?;
+            build_resumed_request(&unfinished, manifest, team, &arguments, output)?
         }
         None => new_request(run.task, team, &arguments, output)?,
     };

@@ -33,11 +33,7 @@ pub struct PrivateRepositorySpec<'a> {
 impl Hub {
     /// Creates the private repository of the checkout in `dir`; an existing one is removed,
     /// whatever its state. It reads the hub's objects, and writes its own.
-    pub async fn make_private(
-        &self,
-        dir: &AbsPath,
-        outset: PrivateRepositorySpec<'_>,
-    ) -> Result<()> {
+    pub async fn make_private(&self, dir: &AbsPath, spec: PrivateRepositorySpec<'_>) -> Result<()> {
         let git_dir = dir.join(PRIVATE);
         if file::exists(&git_dir) {
             clear::remove(&git_dir)?;
@@ -71,7 +67,7 @@ impl Hub {
             tip,
             main,
             author,
-        } = outset;
+        } = spec;
         let (name, address) = author.parts();
         let settings = [("user.name", name), ("user.email", address)];
         let reference = branch.reference();

@@ -188,8 +188,8 @@ fn is_unlocked(path: &AbsPath) -> bool {
 
 /// Returns the name in the names of a run's directories, according to its records.
 fn run_name(run: &RunDir) -> Option<String> {
-    let outset = run.manifest().ok()?;
-    let temp = AbsPath::new(outset.temp_workspaces.first()?)?;
+    let manifest = run.manifest().ok()?;
+    let temp = AbsPath::new(manifest.temp_workspaces.first()?)?;
     let name = temp.as_path().file_name()?.to_str()?;
     let is_name = name.len() == RUN_NAME_CHARS && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_name.then(|| name.to_owned())
@@ -199,8 +199,10 @@ fn run_name(run: &RunDir) -> Option<String> {
 /// trusted: a directory counts only if its name contains that of the run and no symlink leads to
 /// it.
 fn own_directories(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
-    let outset = run.manifest().ok();
-    let named = outset.iter().flat_map(|outset| outset.workspaces.values());
+    let manifest = run.manifest().ok();
+    let named = manifest
+        .iter()
+        .flat_map(|manifest| manifest.workspaces.values());
     let named = named.filter_map(|paths| AbsPath::new(paths.first()?));
     let own = [
         state.join(TEMP_WORKSPACES).join(name),

@@ -119,8 +119,8 @@ impl Recorder {
     }
 
     /// Writes how the run began, so that it can be replayed.
-    pub fn write_manifest(&self, outset: &ReplayManifest) -> Result<()> {
-        let text = outset.to_yaml(&self.redactor)?;
+    pub fn write_manifest(&self, manifest: &ReplayManifest) -> Result<()> {
+        let text = manifest.to_yaml(&self.redactor)?;
         let path = self.places.turn().join(OUTSET);
         file::replace(&path, text.as_bytes(), FileDurability::Process)
     }
