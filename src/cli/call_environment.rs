@@ -79,10 +79,10 @@ impl CallEnvironment {
         hold: CommandIsolation<'_>,
         grants: &GrantsFile,
     ) -> Result<Self> {
-        Self::prepare(host, |machine, room, temporary| match hold {
+        Self::prepare(host, |machine, directories, temporary| match hold {
             CommandIsolation::Sandbox(choice) => {
                 let trees = grants.write_roots();
-                build_sandbox(choice, machine, room, &trees, grants.grants())
+                build_sandbox(choice, machine, directories, &trees, grants.grants())
             }
             CommandIsolation::Container(image) => {
                 let workspace = grants.base().to_abs();
@@ -95,8 +95,8 @@ impl CallEnvironment {
 
     /// Opens the same in the strongest sandbox, for a caller without grants.
     pub(crate) fn open_without_grants(host: &Host) -> Result<Self> {
-        Self::prepare(host, |machine, room, _| {
-            build_sandbox(SandboxLevelChoice::Auto, machine, room, &[], &[])
+        Self::prepare(host, |machine, directories, _| {
+            build_sandbox(SandboxLevelChoice::Auto, machine, directories, &[], &[])
         })
     }
 
@@ -112,14 +112,14 @@ impl CallEnvironment {
         let temporary = host.env("TMPDIR").unwrap_or(TEMPORARY);
         let temporary = AbsPath::resolve(&host.cwd, temporary);
         let rooms = SandboxDirs::make_for_call(&temporary)?;
-        let room = AgentDirectories::prepare(&rooms.caller()?)?;
+        let directories = AgentDirectories::prepare(&rooms.caller()?)?;
         let machine = host_environment(host);
-        let backend = backend(&machine, &room, &temporary)?;
+        let backend = backend(&machine, &directories, &temporary)?;
         let commands = ExecEnvironment::new(ExecEnvironmentConfig {
             config: &CommandLineConfig::default(),
             backend,
             executable: &machine.executable,
-            room,
+            directories,
             env: &machine.env,
             variables: &machine.variables,
             home: machine.home.as_ref(),
@@ -134,7 +134,7 @@ impl CallEnvironment {
 fn build_sandbox(
     choice: SandboxLevelChoice,
     machine: &HostEnvironment,
-    room: &AgentDirectories,
+    directories: &AgentDirectories,
     trees: &[AbsPath],
     grants: &[Grant],
 ) -> Result<Arc<dyn ExecBackend>> {
@@ -142,7 +142,7 @@ fn build_sandbox(
     let sandbox = Sandbox::open_with(SandboxSpec {
         choice,
         executable: &machine.executable,
-        place: &room.home(),
+        place: &directories.home(),
         trees,
         record: record.as_ref(),
     })?;

@@ -635,7 +635,7 @@ impl CallerGates {
         let mut members = self.team.iter().flat_map(|team| &team.members);
         let member = members.find(|member| caller.agent.as_ref() == Some(&member.id));
         let config = member.map(|member| &member.config);
-        let menu = ToolSelection {
+        let selection = ToolSelection {
             allowed: config.and_then(|config| config.tools.allowed.as_deref()),
             excluded: config.map_or(&[], |config| &config.tools.excluded),
             permissions: gate.manager(),
@@ -647,7 +647,7 @@ impl CallerGates {
             output
                 .warning("commands are not offered: no sandbox is available, see `massgen doctor`");
         }
-        program::tool_offers(gate).unwrap_or_else(|| menu.offers())
+        program::tool_offers(gate).unwrap_or_else(|| selection.offers())
     }
 }
 

@@ -8,12 +8,12 @@ use crate::tools::tool_selection::{DirectoryNaming, ImageOffering, ToolSelection
 
 /// Returns the tools that an agent's programs may call: those that it would be offered itself, each
 /// with its directories.
-pub fn callable_tools(menu: ToolSelection<'_>) -> Vec<ToolOffer> {
+pub fn callable_tools(selection: ToolSelection<'_>) -> Vec<ToolOffer> {
     ToolSelection {
         directories: DirectoryNaming::Named,
         // Programs read text.
         images: ImageOffering::NotOffered,
-        ..menu
+        ..selection
     }
     .offers()
 }

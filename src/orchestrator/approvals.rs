@@ -78,11 +78,11 @@ struct ApprovalBrokerState {
 }
 
 impl ApprovalBroker {
-    /// Creates a broker that requests approval of calls in `project` over the channel of `people`,
+    /// Creates a broker that requests approval of calls in `project` over the channel of `config`,
     /// until `stop` is cancelled. It sends events to `events`, of which it holds only a weak
     /// sender. Requests that `recorded_events` answer are not repeated.
     pub fn new(
-        people: ApprovalConfig,
+        config: ApprovalConfig,
         project: &AbsPath,
         events: &Sender<Event>,
         stop: &CancellationToken,
@@ -103,14 +103,14 @@ impl ApprovalBroker {
             };
             let consent = PersistentApproval::new(project.clone(), tool.clone(), effects.clone());
             if *given_answer == ApprovalAnswer::Session {
-                people.session.lock().insert(consent.clone());
+                config.session.lock().insert(consent.clone());
             }
             if *given_answer != ApprovalAnswer::Nobody {
                 recorded.insert((agent.clone(), call_id.clone(), consent), *given_answer);
             }
         }
         Self(Arc::new(ApprovalBrokerState {
-            config: people,
+            config,
             project: project.clone(),
             recorded,
             queue: Line::default(),
@@ -324,9 +324,9 @@ impl AgentApprover {
     /// Stores an approval. If it cannot be saved persistently, it lasts for the session, and the
     /// user is warned.
     async fn store_answer(&self, answer: ApprovalAnswer, consent: PersistentApproval) {
-        let people = &self.broker.0.config;
+        let config = &self.broker.0.config;
         if answer == ApprovalAnswer::Always
-            && let Some(file) = &people.persistent
+            && let Some(file) = &config.persistent
             && let Err(error) = file.add(&consent)
         {
             self.emit(RunEvent::Warning {
@@ -335,7 +335,7 @@ impl AgentApprover {
             .await;
         }
         if matches!(answer, ApprovalAnswer::Session | ApprovalAnswer::Always) {
-            people.session.lock().insert(consent);
+            config.session.lock().insert(consent);
         }
     }
 

@@ -534,10 +534,10 @@ impl RunRequest {
 /// Rejects required checks that cannot run, before any model is paid; returns a warning if optional
 /// ones cannot.
 pub fn validate_checks(
-    shells: &AgentEnvironments,
+    environments: &AgentEnvironments,
     checks: &ChecksConfig,
 ) -> Result<Option<String>> {
-    let Some((agent, why)) = shells.unsupported_check() else {
+    let Some((agent, why)) = environments.unsupported_check() else {
         return Ok(None);
     };
     let required = checks

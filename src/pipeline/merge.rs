@@ -87,7 +87,7 @@ impl StageMerger<'_> {
                     whole.checkout.remove_private()?;
                     return Ok(None);
                 }
-                MergeAttempt::Stopped(halt) => return Ok(Some(halt)),
+                MergeAttempt::Stopped(stop) => return Ok(Some(stop)),
                 MergeAttempt::Rejected(refusal) => refusal,
             };
             let mut task = refusal.task.clone();
@@ -104,7 +104,7 @@ impl StageMerger<'_> {
             tried = tried.saturating_add(1);
             self.emit_rejection(&refusal.reason, tried, bound).await;
             match Box::pin(self.run_repair(refusal.tree, task, tried)).await? {
-                StageOutcome::Stopped(halt) => return Ok(Some(halt)),
+                StageOutcome::Stopped(stop) => return Ok(Some(stop)),
                 StageOutcome::Completed(mended) => whole = *mended,
             }
             commit = self.commit_work(&whole, tried).await?;
@@ -149,8 +149,8 @@ impl StageMerger<'_> {
             }
         };
         let changed = repository.hub.changed_files(&main, &tree).await?;
-        if let Some(halt) = self.check_write_scope(&changed) {
-            return Ok(MergeAttempt::Stopped(halt));
+        if let Some(stop) = self.check_write_scope(&changed) {
+            return Ok(MergeAttempt::Stopped(stop));
         }
         let names: Vec<String> = changed.into_iter().map(|changed| changed.path).collect();
         if tried > 0 {
@@ -364,8 +364,8 @@ impl PipelineRun {
         agent: &AgentId,
         dir: &AbsPath,
     ) -> Result<(CheckRunner, AgentEnvironments)> {
-        let (shells, grants, layout) = self.check_environment(agent, dir)?;
-        let commands = shells.check_environment(agent).cloned();
+        let (environments, grants, layout) = self.check_environment(agent, dir)?;
+        let commands = environments.check_environment(agent).cloned();
         let candidate = CheckedAgent {
             grants,
             commands,
@@ -373,9 +373,9 @@ impl PipelineRun {
         };
         let candidates = BTreeMap::from([(agent.clone(), candidate)]);
         let executable = &self.context.host.executable;
-        let wings = OverlayFactory::new(&layout, CHECKED, executable);
+        let overlays = OverlayFactory::new(&layout, CHECKED, executable);
         let checks = self.config.checks.list.clone();
-        Ok((CheckRunner::new(checks, candidates, wings), shells))
+        Ok((CheckRunner::new(checks, candidates, overlays), environments))
     }
 
     fn check_environment(
@@ -403,8 +403,8 @@ impl PipelineRun {
             checks: vec![runner],
             ..EnvironmentSpecs::default()
         };
-        let shells = AgentEnvironments::prepare(runners, &layout, &self.context.host)?;
-        Ok((shells, grants, layout))
+        let environments = AgentEnvironments::prepare(runners, &layout, &self.context.host)?;
+        Ok((environments, grants, layout))
     }
 
     /// Rejects required checks that cannot run, before any model is paid; emits a warning if
@@ -417,8 +417,8 @@ impl PipelineRun {
         };
         let checkout = self.repository.checks_checkout();
         checkout.show(&self.repository.tip().await?).await?;
-        let (shells, ..) = self.check_environment(agent, checkout.dir())?;
-        if let Some(message) = validate_checks(&shells, checks)? {
+        let (environments, ..) = self.check_environment(agent, checkout.dir())?;
+        if let Some(message) = validate_checks(&environments, checks)? {
             self.events.emit(RunEvent::Warning { message }).await;
         }
         Ok(())

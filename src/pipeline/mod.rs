@@ -160,8 +160,8 @@ impl PipelineRun {
                 }
                 NextStep::Work { iteration, stage } => {
                     self.begin_iteration(iteration, &trail).await?;
-                    if let Some(halt) = self.run_stage(iteration, stage, &trail).await? {
-                        break halt;
+                    if let Some(stop) = self.run_stage(iteration, stage, &trail).await? {
+                        break stop;
                     }
                 }
             }
@@ -248,8 +248,8 @@ impl PipelineRun {
     ) -> Result<Option<PipelineStop>> {
         let stage = self.spec().stage(number);
         let stage = stage.ok_or_else(|| Error::bug(format!("no stage is {number}")))?;
-        if let Some(halt) = self.stop_before_stage(stage) {
-            return Ok(Some(halt));
+        if let Some(stop) = self.stop_before_stage(stage) {
+            return Ok(Some(stop));
         }
         let tip = self.repository.tip().await?;
         let tree = self.repository.hub.tree_of(&tip).await?;
@@ -309,7 +309,7 @@ impl PipelineRun {
         .await;
         // One after the other, in the order of the copies, so that the result is deterministic.
         for (part, played) in playing.iter().zip(played) {
-            let halt = match played? {
+            let stop = match played? {
                 StageOutcome::Completed(whole) => {
                     let merging = StageMerger {
                         pipeline: self,
@@ -317,10 +317,10 @@ impl PipelineRun {
                     };
                     merging.run(*whole).await?
                 }
-                StageOutcome::Stopped(halt) => Some(halt),
+                StageOutcome::Stopped(stop) => Some(stop),
             };
-            if halt.is_some() {
-                return Ok(halt);
+            if stop.is_some() {
+                return Ok(stop);
             }
         }
         Ok(None)
@@ -385,7 +385,7 @@ impl PipelineRun {
     }
 
     /// Emits the end, and returns the result.
-    async fn conclude(&self, halt: PipelineStop) -> Result<PipelineResult> {
+    async fn conclude(&self, stop: PipelineStop) -> Result<PipelineResult> {
         let name = self.repository.dir.name();
         let trail = self.repository.journal().await?;
         let last = trail
@@ -404,7 +404,7 @@ impl PipelineRun {
         });
         // The answer of an earlier stage is not the answer of a pipeline that did not reach its
         // end.
-        let answer = answer.filter(|_| halt.is_final);
+        let answer = answer.filter(|_| stop.is_final);
         if let Some(answer) = &answer {
             let final_answer = Event::Delivery(DeliveryEvent::FinalAnswer {
                 agent: answer.agent.clone(),
@@ -412,7 +412,7 @@ impl PipelineRun {
             });
             self.events.emit(final_answer).await;
         }
-        let way_on = if halt.status == ExitStatus::Delivered {
+        let way_on = if stop.status == ExitStatus::Delivered {
             if self.repository.has_deliverable_changes().await? {
                 format!("deliver it: massgen apply {name}")
             } else {
@@ -420,20 +420,20 @@ impl PipelineRun {
             }
         } else {
             let all = format!("see: massgen pipeline log {name}");
-            if halt.is_final {
+            if stop.is_final {
                 all
             } else {
                 format!("go on: massgen --continue, or {all}")
             }
         };
-        let summary = format!("{}; {way_on}", halt.reason);
+        let summary = format!("{}; {way_on}", stop.reason);
         let ended = Event::Run(RunEvent::RunEnded {
-            status: halt.status,
+            status: stop.status,
             summary: summary.clone(),
         });
         self.events.emit(ended).await;
         Ok(PipelineResult {
-            status: halt.status,
+            status: stop.status,
             summary,
             answer,
         })

@@ -143,7 +143,7 @@ impl PipelineRun {
                 let result = self.stage_result(part, &checkouts, agent, answer);
                 result.map(complete_outcome)
             }
-            Err(halt) => Ok(StageOutcome::Stopped(halt)),
+            Err(stop) => Ok(StageOutcome::Stopped(stop)),
         }
     }
 
@@ -449,12 +449,12 @@ impl PipelineRun {
         } else {
             format!("{role}: {summary}")
         };
-        let halt = PipelineStop {
+        let stop = PipelineStop {
             status,
             reason: why,
             is_final: false,
         };
-        Ok(answer.map(|answer| (answer.agent, answer.text)).ok_or(halt))
+        Ok(answer.map(|answer| (answer.agent, answer.text)).ok_or(stop))
     }
 }
 

@@ -315,7 +315,7 @@ fn gate(room: &Room) -> Option<Gate> {
         config: &CommandLineConfig::default(),
         backend: Arc::new(sandbox),
         executable: &AbsPath::new(env!("CARGO_BIN_EXE_massgen")).unwrap(),
-        room: AgentDirectories::prepare(&room.path("state")).unwrap(),
+        directories: AgentDirectories::prepare(&room.path("state")).unwrap(),
         env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         variables: &ConfigVariables::default(),
         home: None,

@@ -206,7 +206,8 @@ fn a_directory_that_replaces_a_granted_one_is_closed_to_commands() {
             config: &CommandLineConfig::default(),
             backend: Arc::new(sandbox),
             executable: &AbsPath::new(binary()).unwrap(),
-            room: AgentDirectories::prepare(&AbsPath::new(root.join("room")).unwrap()).unwrap(),
+            directories: AgentDirectories::prepare(&AbsPath::new(root.join("room")).unwrap())
+                .unwrap(),
             env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
             variables: &ConfigVariables::default(),
             home: None,

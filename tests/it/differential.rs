@@ -354,7 +354,8 @@ fn compared(scene: &Scene, sandbox: &Sandbox) -> Compared {
         config: &CommandLineConfig::default(),
         backend: Arc::new(sandbox.clone()),
         executable: &AbsPath::new(binary()).unwrap(),
-        room: AgentDirectories::prepare(&AbsPath::new(scene.root.join("room")).unwrap()).unwrap(),
+        directories: AgentDirectories::prepare(&AbsPath::new(scene.root.join("room")).unwrap())
+            .unwrap(),
         env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         variables: &ConfigVariables::default(),
         home: None,

@@ -224,7 +224,8 @@ impl Scene {
             config: &config.sandbox_config(),
             backend: Arc::new(sandbox),
             executable: &AbsPath::new(binary()).unwrap(),
-            room: AgentDirectories::prepare(&AbsPath::new(self.path("room")).unwrap()).unwrap(),
+            directories: AgentDirectories::prepare(&AbsPath::new(self.path("room")).unwrap())
+                .unwrap(),
             env: &self.env(dialect),
             variables: &ConfigVariables::default(),
             home: AbsPath::new(self.path("home")).as_ref(),

@@ -30,7 +30,7 @@ impl AgentTeam {
             .resources
             .environments
             .as_ref()
-            .and_then(|shells| shells.hook_environment(&member.id));
+            .and_then(|environments| environments.hook_environment(&member.id));
         let sandbox = match commands {
             None => None,
             Some(commands) => Some(HookSandbox {

@@ -74,7 +74,7 @@ impl AgentTeam {
         if member.servers.is_empty() || self.delivery_access == DeliveryAccess::ReadOnly {
             return None;
         }
-        let shells = self.resources.environments.as_ref();
+        let environments = self.resources.environments.as_ref();
         let asker = self.resources.approvals.as_ref();
         let seconds = member.config.permissions.approval_timeout_seconds();
         let equipped = |serving: &MemberServer| {
@@ -82,8 +82,8 @@ impl AgentTeam {
             ServerSetup {
                 config: Arc::clone(&serving.config),
                 agent: member.id.clone(),
-                commands: shells
-                    .and_then(|shells| shells.server_environment(&member.id, name))
+                commands: environments
+                    .and_then(|environments| environments.server_environment(&member.id, name))
                     .cloned(),
                 log: context.logs.join(if serving.config.is_shared() {
                     format!("{name}.shared.log")

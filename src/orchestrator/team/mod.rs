@@ -322,10 +322,10 @@ impl AgentTeam {
             .clone()
             .filter(|_| self.has_checks())?;
         let candidate = |member: &TeamMember| {
-            let shells = self.resources.environments.as_ref()?;
+            let environments = self.resources.environments.as_ref()?;
             let candidate = CheckedAgent {
                 grants: member.grants.clone(),
-                commands: shells.check_environment(&member.id).cloned(),
+                commands: environments.check_environment(&member.id).cloned(),
                 keeps_memory: self.memory.is_some(),
             };
             Some((member.id.clone(), candidate))

@@ -53,7 +53,7 @@ impl AgentTeam {
         let begin = member.working_directory();
         let begin = begin.filter(|begin| Some(begin) != member.workspace.as_ref());
         let begin = begin.as_ref().map(ToString::to_string);
-        let standing = SystemPromptInput {
+        let input = SystemPromptInput {
             begin: begin.as_deref(),
             system_message: member.config.system_message.as_deref(),
             me: member.number,
@@ -74,11 +74,11 @@ impl AgentTeam {
             rounds: self.config.orchestrator.rounds,
         };
         match phase {
-            Phase::Coordination => prompts::coordination_system(&standing),
+            Phase::Coordination => prompts::coordination_system(&input),
             Phase::Final => {
                 let roots = grants::write_roots(&member.grants);
                 let roots: Vec<String> = roots.iter().map(|g| g.root.to_string()).collect();
-                prompts::final_system(&standing, &roots)
+                prompts::final_system(&input, &roots)
             }
         }
     }
@@ -102,8 +102,8 @@ impl AgentTeam {
         let (commands, Some(_)) = (member.config.commands.as_ref()?, &member.workspace) else {
             return None;
         };
-        let shells = self.resources.environments.as_ref();
-        if shells.is_some_and(|shells| shells.is_rejected(&member.id)) {
+        let environments = self.resources.environments.as_ref();
+        if environments.is_some_and(|environments| environments.is_rejected(&member.id)) {
             return None;
         }
         let level = match commands.sandbox {
@@ -218,14 +218,17 @@ impl AgentTeam {
     /// Returns the tools that `member` is offered in `phase`.
     pub fn tools(&self, member: &TeamMember, phase: Phase) -> Arc<[ToolOffer]> {
         let permissions = grants::permission_manager(&member.grants, phase);
-        let menu = Self::tool_selection(member, &permissions, self.command_access(member).as_ref());
+        let selection =
+            Self::tool_selection(member, &permissions, self.command_access(member).as_ref());
         let mut offers = match (
             &member.config.backend.external_agent,
             member.config.programs,
         ) {
             (Some(_), _) => Vec::new(),
-            (None, Some(programs)) => offer::offers(programs.dialect, &offer::callable_tools(menu)),
-            (None, None) => menu.offers(),
+            (None, Some(programs)) => {
+                offer::offers(programs.dialect, &offer::callable_tools(selection))
+            }
+            (None, None) => selection.offers(),
         };
         if let Some(pages) = self.page_access(member) {
             offers.extend(PAGES.iter().map(|tool| page_offer(tool, &pages.hosts)));

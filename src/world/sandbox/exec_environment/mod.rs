@@ -41,7 +41,7 @@ struct ExecEnvironmentInner {
     toolchains: UserToolchains,
     backend: Arc<dyn ExecBackend>,
     executable: AbsPath,
-    room: AgentDirectories,
+    directories: AgentDirectories,
     background: BackgroundCommands,
     trees: UserTreeLock,
     late: LateChanges,
@@ -77,7 +77,7 @@ pub struct ExecEnvironmentConfig<'a> {
     /// massgen itself, which is started as the stem of stages.
     pub executable: &'a AbsPath,
     /// The private directories of the commands.
-    pub room: AgentDirectories,
+    pub directories: AgentDirectories,
     /// massgen's own environment.
     pub env: &'a BTreeMap<String, String>,
     /// The variables that the config may pass on.
@@ -104,7 +104,7 @@ impl ExecEnvironment {
             config,
             backend,
             executable,
-            room,
+            directories,
             env,
             variables,
             home,
@@ -118,7 +118,7 @@ impl ExecEnvironment {
             background: BackgroundCommands::default(),
             backend,
             executable: executable.clone(),
-            room,
+            directories,
             trees: UserTreeLock::default(),
             late: LateChanges::default(),
         }))
@@ -147,7 +147,7 @@ impl ExecEnvironment {
             toolchains: self.0.toolchains.clone(),
             backend: Arc::clone(&self.0.backend),
             executable: self.0.executable.clone(),
-            room: self.0.room.for_subagent()?,
+            directories: self.0.directories.for_subagent()?,
             background: BackgroundCommands::default(),
             trees: UserTreeLock::default(),
             late: LateChanges::default(),
@@ -198,7 +198,7 @@ impl ExecEnvironment {
 
     /// Returns the private directories of the commands.
     pub(in crate::world) fn directories(&self) -> &AgentDirectories {
-        &self.0.room
+        &self.0.directories
     }
 
     /// Returns the background commands.
@@ -272,7 +272,7 @@ impl ExecEnvironment {
         spec: CommandSpec,
         reach: NetworkAccess,
     ) -> CommandContext {
-        let (home, scratch) = (self.0.room.home(), self.0.room.scratch());
+        let (home, scratch) = (self.0.directories.home(), self.0.directories.scratch());
         let env = command_environment(&EnvironmentInputs {
             own: &self.0.own_env,
             toolchains: &self.0.toolchains,
