@@ -52,9 +52,9 @@ pub(super) fn start(gate: &Gate, invocation: ShellInvocation<'_>) -> ToolResult 
 /// Returns the gate for a command that may write to the user's trees, and the hook that runs when
 /// the command has ended.
 fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionHook), ToolError> {
-    let lasting = OverlayRetention::UntilCommandEnds;
+    let retention = OverlayRetention::UntilCommandEnds;
     let mut alone = commands.user_tree_lock().lock();
-    let reckoning = PostCommandSync::open(gate, commands, lasting, &mut alone)?;
+    let sync = PostCommandSync::open(gate, commands, retention, &mut alone)?;
     drop(alone);
     // Without `commands`: the last clone ends the background commands when it is dropped, and the
     // hook, which one of them holds, must not keep it alive.
@@ -69,9 +69,9 @@ fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionH
         commands.user_tree_lock().clone(),
         commands.late_changes().clone(),
     );
-    let by = reckoning.gate().clone();
+    let by = sync.gate().clone();
     let settle = move || {
-        let settled = reckoning.finish(&own, &mut trees.lock());
+        let settled = sync.finish(&own, &mut trees.lock());
         let (changes, notes) = match settled {
             Ok(aftermath) => {
                 let notes = aftermath.notes(&own, LEFT_OUT_TOLD_MAX);

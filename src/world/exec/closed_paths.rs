@@ -109,19 +109,19 @@ struct ClosedPathVisitor<'l> {
 }
 
 impl TreeVisitor for ClosedPathVisitor<'_> {
-    fn visit(&mut self, sight: WalkEntry<'_>) -> WalkAction {
+    fn visit(&mut self, entry: WalkEntry<'_>) -> WalkAction {
         *self.names = self.names.saturating_add(1);
         if *self.names > NAMES_MAX {
             return WalkAction::Stop;
         }
-        let place = self.root.join(sight.rel);
+        let place = self.root.join(entry.rel);
         let path = place.real();
         if self.gate.most_specific_grant(path) != Some(self.root.grant()) {
             return WalkAction::Skip;
         }
         // A symlink cannot be covered by a mount, and what it points to is closed by itself if need
         // be.
-        let can_be_covered = matches!(sight.kind, FileKind::File | FileKind::Directory);
+        let can_be_covered = matches!(entry.kind, FileKind::File | FileKind::Directory);
         if !self.gate.allows(path, Permission::Read) {
             if can_be_covered {
                 self.closed.hidden.insert(path.to_abs());
@@ -131,7 +131,7 @@ impl TreeVisitor for ClosedPathVisitor<'_> {
         if self.masks && can_be_covered && !self.gate.allows(path, Permission::Write) {
             self.closed.masked.insert(path.to_abs());
         }
-        match sight.kind {
+        match entry.kind {
             FileKind::Directory => WalkAction::Descend,
             FileKind::File
             | FileKind::Link

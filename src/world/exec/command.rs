@@ -97,14 +97,14 @@ pub(super) fn run_and_sync<T>(
     }
     // Only one command at a time may write to the user's trees.
     let mut trees = commands.user_tree_lock().lock();
-    let lasting = OverlayRetention::UntilAgentEnds;
-    let reckoning = PostCommandSync::open(gate, commands, lasting, &mut trees)?;
-    let policy = compile_policy(reckoning.gate(), commands, facts)?;
-    match run(reckoning.gate(), &policy) {
-        Ok(finished) => Ok((finished, reckoning.finish(gate, &mut trees)?)),
+    let retention = OverlayRetention::UntilAgentEnds;
+    let sync = PostCommandSync::open(gate, commands, retention, &mut trees)?;
+    let policy = compile_policy(sync.gate(), commands, facts)?;
+    match run(sync.gate(), &policy) {
+        Ok(finished) => Ok((finished, sync.finish(gate, &mut trees)?)),
         // It may have run all the same, for example if the container engine died.
         Err(stop) => {
-            let aftermath = reckoning.finish(gate, &mut trees)?;
+            let aftermath = sync.finish(gate, &mut trees)?;
             Err(stop.with_changes(aftermath.changes))
         }
     }

@@ -45,12 +45,12 @@ pub(super) enum PostCommandSync {
 /// A command that runs on an overlay.
 #[derive(Debug)]
 pub(super) struct OverlayCommand {
-    stage: WriteOverlay,
+    overlay: WriteOverlay,
     /// The gate that sees what the command sees.
     gate: Gate,
     /// The directory of the overlay.
     place: AbsPath,
-    lasting: OverlayRetention,
+    retention: OverlayRetention,
     audience: OverlayAudience,
     /// Whether another command uses the overlay too.
     is_shared: bool,
@@ -77,7 +77,7 @@ impl PostCommandSync {
     pub(super) fn open(
         gate: &Gate,
         commands: &ExecEnvironment,
-        lasting: OverlayRetention,
+        retention: OverlayRetention,
         trees: &mut UserTreeState,
     ) -> Result<Self, ToolError> {
         if commands.sandbox_level() == SandboxLevel::Off {
@@ -85,31 +85,32 @@ impl PostCommandSync {
             return Ok(Self::Direct(gate.clone(), before));
         }
         let audience = commands.overlay_audience();
-        let room = commands.directories();
-        let place = match (lasting, audience) {
+        let directories = commands.directories();
+        let place = match (retention, audience) {
             (OverlayRetention::UntilCommandEnds, OverlayAudience::Sandbox) => {
-                room.new_overlay_directory()
+                directories.new_overlay_directory()
             }
             (OverlayRetention::UntilAgentEnds, _) | (_, OverlayAudience::Container) => {
                 let roots = user_trees(gate);
-                room.overlay_directory(roots.iter().map(|root| root.real().clone()).collect())
+                directories
+                    .overlay_directory(roots.iter().map(|root| root.real().clone()).collect())
             }
         };
         // A container shows one overlay at a time.
         let shown = trees.visible_overlay.upgrade();
         let is_shared = shown.is_some();
-        let stage = match shown {
-            Some(stage) => stage,
+        let overlay = match shown {
+            Some(overlay) => overlay,
             None => open_overlay(gate, commands, &place, audience)?,
         };
         if audience == OverlayAudience::Container {
-            trees.visible_overlay = stage.downgrade();
+            trees.visible_overlay = overlay.downgrade();
         }
         Ok(Self::Overlay(OverlayCommand {
-            gate: gate_on_overlay(&stage, gate)?,
-            stage,
+            gate: gate_on_overlay(&overlay, gate)?,
+            overlay,
             place,
-            lasting,
+            retention,
             audience,
             is_shared,
         }))
@@ -150,28 +151,28 @@ fn open_overlay(
     place: &AbsPath,
     audience: OverlayAudience,
 ) -> Result<WriteOverlay, ToolError> {
-    let stage = WriteOverlay::open(OverlaySpec {
+    let overlay = WriteOverlay::open(OverlaySpec {
         origin: commands.overlay_origin(),
         place,
         grants: &overlay_grants(gate),
         state: commands.directories().root(),
         audience,
     });
-    let stage = stage.map_err(|error| cannot_run(&error))?;
-    let stage = stage.ok_or_else(|| cannot_run(&"there is nothing to stage"))?;
-    if !stage.is_fully_visible() {
-        return Err(cannot_run(&stage.notes(audience).join("; ")));
+    let overlay = overlay.map_err(|error| cannot_run(&error))?;
+    let overlay = overlay.ok_or_else(|| cannot_run(&"there is nothing to stage"))?;
+    if !overlay.is_fully_visible() {
+        return Err(cannot_run(&overlay.notes(audience).join("; ")));
     }
-    Ok(stage)
+    Ok(overlay)
 }
 
 /// Returns a gate like `gate` that works on the overlay.
-fn gate_on_overlay(stage: &WriteOverlay, gate: &Gate) -> Result<Gate, ToolError> {
+fn gate_on_overlay(overlay: &WriteOverlay, gate: &Gate) -> Result<Gate, ToolError> {
     let policy = GatePolicy {
         // Left out, because they live as long as any clone of them.
         commands: None,
         servers: None,
-        overlay: Some(stage.clone()),
+        overlay: Some(overlay.clone()),
         ..gate.policy().clone()
     };
     let manager = gate.manager().in_phase(gate.phase());
@@ -183,19 +184,19 @@ impl OverlayCommand {
     /// others still are.
     fn finish(self, gate: &Gate, trees: &mut UserTreeState) -> Result<CommandChanges, ToolError> {
         let Self {
-            stage,
-            gate: on_stage,
+            overlay,
+            gate: overlay_gate,
             place,
-            lasting,
+            retention,
             audience,
             is_shared,
         } = self;
-        stage
+        overlay
             .sync_next_layers()
             .map_err(|error| sync_error(&error))?;
-        let layers = stage.layers();
+        let layers = overlay.layers();
         // Dropped first, so that no process sees the layers of overlays while they are applied.
-        drop((on_stage, stage));
+        drop((overlay_gate, overlay));
         let mut aftermath = CommandChanges::default();
         let mut broken = None;
         for (layer, kind) in &layers {
@@ -216,7 +217,7 @@ impl OverlayCommand {
         if is_shared {
             aftermath.notes.push(SHARED_STAGE.to_owned());
         }
-        if (lasting, audience) == (OverlayRetention::UntilCommandEnds, OverlayAudience::Sandbox) {
+        if (retention, audience) == (OverlayRetention::UntilCommandEnds, OverlayAudience::Sandbox) {
             // A failed removal is left to the cleanup of the agent's directories.
             let _removed = clear::remove(&place);
         }

@@ -294,7 +294,7 @@ pub(super) fn copy_content(
     *bytes_left = bytes_left
         .checked_sub(needed)
         .ok_or_else(|| stop(too_much))?;
-    let manner = WriteOptions {
+    let options = WriteOptions {
         intent: WriteIntent::Overwrite,
         existing,
     };
@@ -302,7 +302,7 @@ pub(super) fn copy_content(
         gate,
         destination,
         &FileSource::File(&content, &meta),
-        manner,
+        options,
     )
 }
 

@@ -73,9 +73,9 @@ pub(super) fn delete_files_batch(
             EntrySelection::Not
         }
     })?;
-    let mut doomed = pending_deletes(place, survey.found);
+    let mut pending = pending_deletes(place, survey.found);
     let mut unread = Vec::new();
-    doomed.retain(|name| {
+    pending.retain(|name| {
         let hindrance = name.write_block(gate, place, WriteIntent::Delete);
         match hindrance {
             None => return name.meta.kind != FileKind::Directory,
@@ -95,7 +95,7 @@ pub(super) fn delete_files_batch(
         ));
     }
     let mut changes = Vec::new();
-    for name in &doomed {
+    for name in &pending {
         match remove_name(gate, &place.join(&name.rel), &name.meta.version) {
             Ok(change) => changes.push(change),
             Err(stop) => return Err(stop.with_changes(changes)),
@@ -106,7 +106,7 @@ pub(super) fn delete_files_batch(
         "operation": "delete_files_batch",
         "summary": {"deleted": changes.len(), "skipped": skipped.len(), "errors": 0},
         "details": {
-            "deleted_files": json_names(doomed.iter().map(|name| &name.rel)),
+            "deleted_files": json_names(pending.iter().map(|name| &name.rel)),
             "skipped": json_names(&skipped),
         },
     });
@@ -165,7 +165,7 @@ pub(super) fn removable(
         let why = "it holds names that you may not change";
         return Err(denied_error(gate, place.real(), why, &closed));
     }
-    let doomed = pending_deletes(place, survey.found);
+    let pending = pending_deletes(place, survey.found);
     // If a file has several hard links, only one of them is removed, so that does not block.
     for why in [
         WriteBlock::Conflict,
@@ -174,23 +174,23 @@ pub(super) fn removable(
     ] {
         let is_hindered =
             |name: &&PendingDelete| name.write_block(gate, place, intent) == Some(why);
-        let hindered = doomed.iter().filter(is_hindered);
+        let hindered = pending.iter().filter(is_hindered);
         let hindered: Vec<RelPath> = hindered.map(|name| name.rel.clone()).collect();
         if !hindered.is_empty() {
             return Err(denied_error(gate, place.real(), why, &hindered));
         }
     }
-    Ok(doomed)
+    Ok(pending)
 }
 
-/// Removes the names in `doomed`, last first, and then `place` itself.
+/// Removes the names in `pending`, last first, and then `place` itself.
 pub(super) fn remove_tree(
     gate: &Gate,
     place: &ResolvedPath,
-    doomed: &[PendingDelete],
+    pending: &[PendingDelete],
 ) -> Result<Vec<FileChange>, ToolError> {
     let mut changes = Vec::new();
-    for name in doomed.iter().rev() {
+    for name in pending.iter().rev() {
         let below = place.join(&name.rel);
         let removed = match name.meta.kind {
             FileKind::Directory => remove_dir(gate, &below).map(|()| None),

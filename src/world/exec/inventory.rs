@@ -129,23 +129,23 @@ struct InventoryVisitor<'l> {
 }
 
 impl TreeVisitor for InventoryVisitor<'_> {
-    fn visit(&mut self, sight: WalkEntry<'_>) -> WalkAction {
+    fn visit(&mut self, entry: WalkEntry<'_>) -> WalkAction {
         let Some(names_left) = self.names_left.checked_sub(1) else {
             self.inventory.add_partial(self.root.real());
             return WalkAction::Stop;
         };
         self.names_left = names_left;
-        let place = self.root.join(sight.rel);
+        let place = self.root.join(entry.rel);
         let path = place.real();
         let is_other_grants = self.gate.most_specific_grant(path) != Some(self.root.grant());
         if is_other_grants || !self.gate.allows(path, Permission::Write) {
             return WalkAction::Skip;
         }
-        if sight.kind == FileKind::Directory {
+        if entry.kind == FileKind::Directory {
             return WalkAction::Descend;
         }
         // A file that vanished during the visit does not exist.
-        if let Ok(meta) = FileMetadata::from_name(sight.dir, sight.name) {
+        if let Ok(meta) = FileMetadata::from_name(entry.dir, entry.name) {
             self.inventory.add(self.root.real(), path, meta.version);
         }
         WalkAction::Skip

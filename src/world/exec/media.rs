@@ -52,11 +52,11 @@ pub(super) fn generate_media(
     let bytes =
         call.block_on(|runner, call_id, cancelled| runner.generate(call_id, spec, cancelled));
     let bytes = bytes.map_err(ToolError::failed)?;
-    let manner = WriteOptions {
+    let options = WriteOptions {
         intent: WriteIntent::Overwrite,
         existing: ExistingTarget::Keep,
     };
-    let change = put(gate, place, &FileSource::Bytes(&bytes), manner)?;
+    let change = put(gate, place, &FileSource::Bytes(&bytes), options)?;
     let path = display_path(gate, place.real());
     let size = bytes.len();
     Ok(Observation::done(format!("wrote {size} bytes to {path}\n")).with_changes(vec![change]))

@@ -85,10 +85,10 @@ pub(super) fn execute_code(
     let roots = roots(gate, programs);
     write_program(programs, program, &tools, &roots).map_err(|error| run_error(&error))?;
     let never = CommandInterrupt::new().map_err(|error| run_error(&error))?;
-    let held = programs.environment();
+    let environment = programs.environment();
     let wait = CommandWaitLimits {
-        time_max: held.time_max(timeout_seconds),
-        output_bytes_max: held.output_bytes_max(),
+        time_max: environment.time_max(timeout_seconds),
+        output_bytes_max: environment.output_bytes_max(),
         interrupt: interrupt.unwrap_or(&never),
         network: None,
     };
@@ -153,12 +153,12 @@ fn write_program(
     tools: &[ToolOffer],
     roots: &PackageRoots,
 ) -> crate::error::Result<()> {
-    let room = programs.environment().directories();
-    clear::remove(&room.program())?;
-    dir::create_all(&room.program(), DirectoryAudience::User)?;
+    let directories = programs.environment().directories();
+    clear::remove(&directories.program())?;
+    dir::create_all(&directories.program(), DirectoryAudience::User)?;
     for SourceFile { path, content } in files(programs.dialect().language(), program, tools, roots)
     {
-        let path = room.package().join(path);
+        let path = directories.package().join(path);
         if let Some(parent) = path.parent() {
             dir::create_all(&parent, DirectoryAudience::User)?;
         }
@@ -213,11 +213,11 @@ fn run(
 /// Returns the sandbox policy of a program: it may write to its working directory and read its
 /// package.
 fn policy(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
-    let held = programs.environment();
-    let room = held.directories();
+    let environment = programs.environment();
+    let directories = environment.directories();
     let opened = [
-        (room.program(), Permission::Write),
-        (room.package(), Permission::Read),
+        (directories.program(), Permission::Write),
+        (directories.package(), Permission::Read),
     ];
     let mut grants = Vec::new();
     for (path, permission) in &opened {
@@ -225,7 +225,7 @@ fn policy(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
         grants.push(Grant::tree(real, GrantKind::Workspace, *permission));
     }
     let manager = PathPermissionManager::new(grants, Phase::Coordination);
-    let package = room.package();
+    let package = directories.package();
     let words: Vec<String> = match programs.dialect() {
         ProgramDialect::Python(libraries) => {
             // Third-party packages are only found if they are wanted.
@@ -236,23 +236,23 @@ fn policy(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
             words.map(str::to_owned).collect()
         }
         ProgramDialect::Go => {
-            let (package, program) = (package.to_string(), room.program().to_string());
+            let (package, program) = (package.to_string(), directories.program().to_string());
             let words = ["bash", "-c", BUILD_AND_RUN, "go", &package, &program];
             words.map(str::to_owned).to_vec()
         }
     };
     let spec = CommandSpec {
         program: words,
-        dir: room.program(),
+        dir: directories.program(),
         venv: None,
     };
-    let mut facts = held.command_context(spec, NetworkAccess::None);
+    let mut facts = environment.command_context(spec, NetworkAccess::None);
     if programs.dialect() == ProgramDialect::Go {
         let variables = GO_VARIABLES.iter();
         let variables = variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         facts.env.extend(variables);
     }
-    compile(&manager, held.sandbox_level(), facts).map_err(io::Error::other)
+    compile(&manager, environment.sandbox_level(), facts).map_err(io::Error::other)
 }
 
 fn run_error(why: &dyn std::fmt::Display) -> ToolError {

@@ -45,19 +45,19 @@ pub(super) fn put(
     gate: &Gate,
     place: &ResolvedPath,
     source: &FileSource<'_>,
-    manner: WriteOptions,
+    options: WriteOptions,
 ) -> Result<FileChange, ToolError> {
     let stop = |fault: FileSystemError| ToolError::failed_at(gate, "write", place, fault);
     let below = place.below();
     let old = existing_file(place).map_err(stop)?;
     if let Some(old) = &old {
-        if manner.existing == ExistingTarget::Keep {
+        if options.existing == ExistingTarget::Keep {
             return Err(stop(FileSystemError::Exists));
         }
-        if let Some(why) = write_block(gate, place.real(), old, manner.intent) {
-            return Err(write_refusal(gate, place, source, manner.intent, why));
+        if let Some(why) = write_block(gate, place.real(), old, options.intent) {
+            return Err(write_refusal(gate, place, source, options.intent, why));
         }
-        let occasion = match manner.intent {
+        let occasion = match options.intent {
             WriteIntent::Edit(_) => FileAccessReason::Read,
             WriteIntent::Overwrite
             | WriteIntent::Delete
@@ -66,7 +66,7 @@ pub(super) fn put(
         };
         gate.record_base(place, &old.version, occasion);
     }
-    let seen = match manner.intent {
+    let seen = match options.intent {
         WriteIntent::Edit(version) => Some(version),
         WriteIntent::Overwrite
         | WriteIntent::Delete
@@ -85,7 +85,7 @@ pub(super) fn put(
         Some(version) => (ReplacePolicy::Only(version), ChangeKind::Changed),
         None => (ReplacePolicy::Nothing, ChangeKind::Created),
     };
-    let durability = durability(place, manner.intent);
+    let durability = durability(place, options.intent);
     let users = gate
         .overlay()
         .and_then(|stage| stage.user_metadata(place.real()));
@@ -95,12 +95,12 @@ pub(super) fn put(
             if place.grant().kind == GrantKind::Context =>
         {
             let why = WriteBlock::Conflict;
-            return Err(write_refusal(gate, place, source, manner.intent, why));
+            return Err(write_refusal(gate, place, source, options.intent, why));
         }
         Err(fault) => return Err(stop(fault)),
     };
     let mut history = gate.history();
-    if let (WriteIntent::Edit(seen), Some(users)) = (manner.intent, users)
+    if let (WriteIntent::Edit(seen), Some(users)) = (options.intent, users)
         && users.version.size_bytes == seen.size_bytes
         && users.version.modified_ns == seen.modified_ns
     {

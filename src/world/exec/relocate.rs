@@ -132,8 +132,8 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
         destination,
         ..
     } = route;
-    let doomed = removable(gate, source, WriteIntent::Move)?;
-    for found in &doomed {
+    let pending = removable(gate, source, WriteIntent::Move)?;
+    for found in &pending {
         let to = destination.join(&found.rel);
         if let Err(refusal) = gate.check_access(to.real(), Permission::Write) {
             return Err(ToolError::denied(gate, to.real(), refusal.reason));
@@ -149,7 +149,7 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
             ));
         }
     }
-    let unread = unread(gate, source, &doomed);
+    let unread = unread(gate, source, &pending);
     let transfer = copy_tree(route, None)?;
     for rel in unread {
         let to = destination.join(&rel).real().clone();
@@ -161,7 +161,7 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
         return Err(ToolError::failed_at(gate, "move", &from, why).with_changes(transfer.changes));
     }
     let mut changes = transfer.changes;
-    match remove_tree(gate, source, &doomed) {
+    match remove_tree(gate, source, &pending) {
         Ok(removed) => {
             changes.extend(removed);
             Ok(changes)
@@ -173,10 +173,10 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
     }
 }
 
-/// Returns the files of `doomed` that the agent has neither created nor read.
-fn unread(gate: &Gate, source: &ResolvedPath, doomed: &[PendingDelete]) -> Vec<RelPath> {
+/// Returns the files of `pending` that the agent has neither created nor read.
+fn unread(gate: &Gate, source: &ResolvedPath, pending: &[PendingDelete]) -> Vec<RelPath> {
     let history = gate.history();
-    let files = doomed
+    let files = pending
         .iter()
         .filter(|name| name.meta.kind == FileKind::File);
     let unread = files.filter(|name| !history.may_destroy(source.join(&name.rel).real()));

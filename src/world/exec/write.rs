@@ -20,11 +20,11 @@ const DIFF_CONTEXT_LINES: usize = 3;
 
 /// Implements `write_file`.
 pub(super) fn write_file(gate: &Gate, place: &ResolvedPath, content: &str) -> ToolResult {
-    let manner = WriteOptions {
+    let options = WriteOptions {
         intent: WriteIntent::Overwrite,
         existing: ExistingTarget::Overwrite,
     };
-    let change = put(gate, place, &FileSource::Bytes(content.as_bytes()), manner)?;
+    let change = put(gate, place, &FileSource::Bytes(content.as_bytes()), options)?;
     let path = display_path(gate, place.real());
     let bytes = content.len();
     Ok(Observation::done(format!("wrote {bytes} bytes to {path}\n")).with_changes(vec![change]))
@@ -54,11 +54,11 @@ pub(super) fn edit_file(
     if mode == EditMode::DryRun {
         return Ok(Observation::done(format!("{path} would change:\n{diff}")));
     }
-    let manner = WriteOptions {
+    let options = WriteOptions {
         intent: WriteIntent::Edit(meta.version),
         existing: ExistingTarget::Overwrite,
     };
-    let change = put(gate, place, &FileSource::Bytes(new.as_bytes()), manner)?;
+    let change = put(gate, place, &FileSource::Bytes(new.as_bytes()), options)?;
     Ok(Observation::done(format!("edited {path}:\n{diff}")).with_changes(vec![change]))
 }
 

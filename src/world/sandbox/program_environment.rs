@@ -26,7 +26,7 @@ pub struct ProgramEnvironment(Arc<ProgramEnvironmentState>);
 struct ProgramEnvironmentState {
     dialect: ProgramDialect,
     tools: ToolFilter,
-    held: ExecEnvironment,
+    environment: ExecEnvironment,
     layers: ProgramSafeguards,
 }
 
@@ -42,22 +42,22 @@ pub struct ProgramSafeguards {
 
 impl ProgramEnvironment {
     /// Creates an environment whose programs run in the sandbox and the private directories of
-    /// `held`.
-    pub fn new(dialect: ProgramDialect, tools: ToolFilter, held: ExecEnvironment) -> Self {
-        Self::with_layers(dialect, tools, held, ProgramSafeguards::default())
+    /// `environment`.
+    pub fn new(dialect: ProgramDialect, tools: ToolFilter, environment: ExecEnvironment) -> Self {
+        Self::with_layers(dialect, tools, environment, ProgramSafeguards::default())
     }
 
     /// Like [`ProgramEnvironment::new`], with these safeguards.
     pub fn with_layers(
         dialect: ProgramDialect,
         tools: ToolFilter,
-        held: ExecEnvironment,
+        environment: ExecEnvironment,
         layers: ProgramSafeguards,
     ) -> Self {
         Self(Arc::new(ProgramEnvironmentState {
             dialect,
             tools,
-            held,
+            environment,
             layers,
         }))
     }
@@ -69,7 +69,7 @@ impl ProgramEnvironment {
 
     /// Returns the environment of the processes.
     pub fn environment(&self) -> &ExecEnvironment {
-        &self.0.held
+        &self.0.environment
     }
 
     /// Returns the enabled safeguards.

@@ -41,7 +41,7 @@ pub(crate) enum WalkAction {
 /// The receiver of what a walk finds.
 pub(crate) trait TreeVisitor {
     /// Visits one name, which may no longer exist afterwards.
-    fn visit(&mut self, sight: WalkEntry<'_>) -> WalkAction;
+    fn visit(&mut self, entry: WalkEntry<'_>) -> WalkAction;
 
     /// Reports that the directory `rel` cannot be read, or only in part.
     fn visit_unreadable(&mut self, rel: &RelPath, fault: FileSystemError) -> WalkAction;
@@ -164,13 +164,13 @@ impl DirectoryCursor {
             let Some(rel) = self.rel.child(&entry.name) else {
                 continue;
             };
-            let sight = WalkEntry {
+            let walk_entry = WalkEntry {
                 dir,
                 name: &entry.name,
                 rel: &rel,
                 kind: entry.kind,
             };
-            let turn = watch.visit(sight);
+            let turn = watch.visit(walk_entry);
             turn.into_control_flow()?;
             if turn == WalkAction::Descend && entry.kind == FileKind::Directory {
                 ahead.push(entry.name);

@@ -134,7 +134,7 @@ impl LayerCommit<'_> {
             return Ok(());
         }
         let (content, meta) = self.upper.open_file(rel).map_err(stop)?;
-        let manner = WriteOptions {
+        let options = WriteOptions {
             intent: self.intent,
             existing: ExistingTarget::Overwrite,
         };
@@ -142,7 +142,7 @@ impl LayerCommit<'_> {
             self.gate,
             place,
             &FileSource::Layer(&content, &meta),
-            manner,
+            options,
         )?;
         self.aftermath.changes.push(change);
         Ok(())
@@ -213,10 +213,10 @@ impl LayerCommit<'_> {
                 let why = "it holds a directory that was opened to you as a whole";
                 return Err(ToolError::denied(gate, place.real(), why));
             }
-            let doomed = removable(gate, place, self.intent)?;
+            let pending = removable(gate, place, self.intent)?;
             self.aftermath
                 .changes
-                .extend(remove_tree(gate, place, &doomed)?);
+                .extend(remove_tree(gate, place, &pending)?);
             return Ok(());
         }
         if let Some(why) = write_block(gate, place.real(), &meta, self.intent) {
