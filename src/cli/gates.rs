@@ -311,18 +311,18 @@ pub(crate) fn external_caller(
     output: &mut CliOutput<'_>,
 ) -> Result<(ExternalCaller, Option<AgentTeam>)> {
     let phase = arguments.phase.into();
-    let held = if arguments.in_sandbox {
+    let isolation = if arguments.in_sandbox {
         CallerIsolation::BySandbox
     } else {
         CallerIsolation::ByNothing
     };
-    let may_run = |rules: CommandRules| (held == CallerIsolation::BySandbox).then_some(rules);
+    let may_run = |rules: CommandRules| (isolation == CallerIsolation::BySandbox).then_some(rules);
     if let Some(file) = &arguments.source.grants {
         let caller = ExternalCaller {
             gate: grants_file(file, host)?.gate(phase, None, ReadBeforeDelete::Off)?,
             commands: may_run(CommandRules::default()),
             tools: ToolFilter::default(),
-            held,
+            isolation,
         };
         return Ok((caller, None));
     }
@@ -338,7 +338,7 @@ pub(crate) fn external_caller(
         gate: open_gate(&team, &member, phase, &host.cwd)?.for_external_program(),
         commands: commands.and_then(|commands| may_run(commands.rules(SandboxLevel::Overlay))),
         tools: member.config.tools.clone(),
-        held,
+        isolation,
     };
     Ok((caller, Some(team)))
 }

@@ -55,8 +55,8 @@ fn hook_answer(
     if let Some(socket) = &arguments.socket {
         return agent_socket::query(&AbsPath::resolve(&host.cwd, socket), &text);
     }
-    let foreign = request.tool_action()?;
+    let action = request.tool_action()?;
     let found = external_caller(host, arguments, output).map_err(|error| error.to_string())?;
     let (caller, _team) = found;
-    Ok(encode_response(caller.decide(&request.tool, foreign)).to_string())
+    Ok(encode_response(caller.decide(&request.tool, action)).to_string())
 }

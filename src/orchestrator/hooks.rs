@@ -300,9 +300,9 @@ pub enum HookEventPayload {
 }
 
 impl HookEventPayload {
-    fn run_hooks(&self, hooks: &HookRunner, moment: HookInvocation<'_>) -> HookVerdict {
+    fn run_hooks(&self, hooks: &HookRunner, invocation: HookInvocation<'_>) -> HookVerdict {
         match self {
-            Self::Answer(label, text) => hooks.ask(&HookSubject::Answer(*label, text), moment),
+            Self::Answer(label, text) => hooks.ask(&HookSubject::Answer(*label, text), invocation),
             Self::Vote(candidate, label, reason) => {
                 let label = *label;
                 let vote = HookSubject::Vote {
@@ -310,20 +310,26 @@ impl HookEventPayload {
                     label,
                     reason,
                 };
-                hooks.ask(&vote, moment)
+                hooks.ask(&vote, invocation)
             }
             Self::Delivery(plan) => {
                 let files = plan.entries.iter().filter_map(|entry| {
                     let path = plan.roots.get(entry.root)?.join(entry.rel.as_path());
                     Some((path.to_string(), action_word(entry.action()).to_owned()))
                 });
-                hooks.ask(&HookSubject::Delivery(&files.collect::<Vec<_>>()), moment)
+                hooks.ask(
+                    &HookSubject::Delivery(&files.collect::<Vec<_>>()),
+                    invocation,
+                )
             }
             Self::Delivered(rows) => {
                 let rows = rows.iter();
                 let files =
                     rows.map(|row| (row.path.clone(), outcome_word(&row.outcome).to_owned()));
-                hooks.ask(&HookSubject::Delivered(&files.collect::<Vec<_>>()), moment)
+                hooks.ask(
+                    &HookSubject::Delivered(&files.collect::<Vec<_>>()),
+                    invocation,
+                )
             }
         }
     }
@@ -333,19 +339,19 @@ impl HookEventPayload {
 /// the reason if they reject the event.
 pub async fn hook_refusal(
     hooks: &HookRunner,
-    asked: HookEventPayload,
+    payload: HookEventPayload,
     phase: Phase,
-    stage: Option<WriteOverlay>,
+    overlay: Option<WriteOverlay>,
     stop: &CancellationToken,
 ) -> Option<String> {
     let (hooks, ended) = (hooks.clone(), stop.clone());
     let asking = move || {
-        let moment = HookInvocation {
+        let invocation = HookInvocation {
             phase,
-            stage: stage.as_ref(),
+            overlay: overlay.as_ref(),
             ended: &ended,
         };
-        asked.run_hooks(&hooks, moment)
+        payload.run_hooks(&hooks, invocation)
     };
     match spawn_blocking(asking).await {
         Ok(verdict) => verdict.refusal().map(str::to_owned),

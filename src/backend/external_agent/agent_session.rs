@@ -206,6 +206,6 @@ pub(super) fn external_caller(launcher: &AgentLauncher) -> ExternalCaller {
         gate: launcher.gate.for_external_program(),
         commands: Some(launcher.commands.rules().clone()),
         tools: launcher.tools.clone(),
-        held: CallerIsolation::BySandbox,
+        isolation: CallerIsolation::BySandbox,
     }
 }

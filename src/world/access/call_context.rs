@@ -62,7 +62,7 @@ impl CallContext {
     pub(in crate::world) fn run_hooks(
         &self,
         hooks: Option<&HookRunner>,
-        moment: HookInvocation<'_>,
+        invocation: HookInvocation<'_>,
         call: Option<&(String, Value)>,
         served: &ToolCatalogue,
     ) -> Result<(CallHookResult, Option<ToolCall>), Denial> {
@@ -72,7 +72,7 @@ impl CallContext {
         };
         let id = self.id.as_deref();
         let subject = HookSubject::Call(HookToolCall { tool, input, id });
-        let verdict = hooks.ask(&subject, moment);
+        let verdict = hooks.ask(&subject, invocation);
         let denied = |reason: String| by_rule(DENIED_BY_HOOK, tool.clone(), reason);
         if let Some(reason) = verdict.denial() {
             return Err(denied(reason.to_owned()));

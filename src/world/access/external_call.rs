@@ -28,7 +28,7 @@ pub struct ExternalCaller {
     /// The tools that its agent is offered; its own equivalents of other tools are denied.
     pub tools: ToolFilter,
     /// How the program is confined.
-    pub held: CallerIsolation,
+    pub isolation: CallerIsolation,
 }
 
 /// How another program is confined.
@@ -43,25 +43,25 @@ pub enum CallerIsolation {
 impl ExternalCaller {
     /// Decides a call of `tool`. Blocks while a person is asked. The error says why the call is
     /// denied.
-    pub fn decide(&self, tool: &str, foreign: ExternalToolAction) -> Result<(), String> {
+    pub fn decide(&self, tool: &str, action: ExternalToolAction) -> Result<(), String> {
         let gate = &self.gate;
         if !self.offers(tool) {
             return Err(format!(
                 "denied: `{tool}` is not one of the tools that you are offered"
             ));
         }
-        match foreign {
+        match action {
             ExternalToolAction::Nothing => check_rules(gate, tool, None),
             ExternalToolAction::Call(call) => {
                 check_rules(gate, tool, None)?;
-                if self.held == CallerIsolation::ByNothing && gate.crosses_hidden(&call) {
+                if self.isolation == CallerIsolation::ByNothing && gate.crosses_hidden(&call) {
                     return Err(CLOSED_BELOW.to_owned());
                 }
                 discard_permit(gate.check(call))
             }
             ExternalToolAction::Command { line, dir } => {
                 let Some(texts) = &self.commands else {
-                    return Err(match self.held {
+                    return Err(match self.isolation {
                         CallerIsolation::ByNothing => UNHELD.to_owned(),
                         CallerIsolation::BySandbox => {
                             "denied: you may not run commands here".to_owned()

@@ -39,10 +39,10 @@ pub struct HookRunner(Arc<HookRunnerState>);
 
 #[derive(Debug)]
 struct HookRunnerState {
-    listed: HookList,
-    setting: HookContext,
+    hooks: HookList,
+    context: HookContext,
     /// Their sandbox; without it, all of them fail.
-    held: Option<HookSandbox>,
+    hook_sandbox: Option<HookSandbox>,
     observer: Arc<dyn HookObserver>,
     /// The round that the agent is in.
     round: AtomicU32,
@@ -82,7 +82,7 @@ pub struct HookInvocation<'a> {
     /// The phase of the agent.
     pub phase: Phase,
     /// The overlay that hooks see instead of the user's paths, if there is one.
-    pub stage: Option<&'a WriteOverlay>,
+    pub overlay: Option<&'a WriteOverlay>,
     /// Cancelled when the caller no longer waits for the answer.
     pub ended: &'a CancellationToken,
 }
@@ -92,22 +92,22 @@ pub struct HookInvocation<'a> {
 struct HookQuery<'a> {
     request: &'a [u8],
     subject: &'a HookSubject<'a>,
-    stage: Option<&'a WriteOverlay>,
+    overlay: Option<&'a WriteOverlay>,
     interrupt: &'a CommandInterrupt,
 }
 
 impl HookRunner {
-    /// Creates a runner for the hooks `listed` for an agent. `observer` observes their runs.
+    /// Creates a runner for the `hooks` of an agent. `observer` observes their runs.
     pub fn new(
-        listed: HookList,
-        setting: HookContext,
-        held: Option<HookSandbox>,
+        hooks: HookList,
+        context: HookContext,
+        hook_sandbox: Option<HookSandbox>,
         observer: Arc<dyn HookObserver>,
     ) -> Self {
         Self(Arc::new(HookRunnerState {
-            listed,
-            setting,
-            held,
+            hooks,
+            context,
+            hook_sandbox,
             observer,
             round: AtomicU32::new(1),
         }))
@@ -115,7 +115,7 @@ impl HookRunner {
 
     /// Returns the hooks as the config lists them.
     pub fn hook_list(&self) -> &HookList {
-        &self.0.listed
+        &self.0.hooks
     }
 
     /// Counts the start of the agent's next round.
@@ -124,27 +124,27 @@ impl HookRunner {
     }
 
     /// Runs all hooks that match `subject` and waits for them. Blocks.
-    pub fn ask(&self, subject: &HookSubject<'_>, moment: HookInvocation<'_>) -> HookVerdict {
+    pub fn ask(&self, subject: &HookSubject<'_>, invocation: HookInvocation<'_>) -> HookVerdict {
         let event = subject.event();
         let hooks = self
             .0
-            .listed
+            .hooks
             .matching(event, subject.call().map(|call| call.tool));
         if hooks.is_empty() {
             return HookVerdict::default();
         }
-        let round = match moment.phase {
+        let round = match invocation.phase {
             Phase::Coordination => Some(self.0.round.load(Ordering::Relaxed)),
             Phase::Final => None,
         };
-        let request = request(&self.0.setting, moment.phase, round, subject).to_string();
+        let request = request(&self.0.context, invocation.phase, round, subject).to_string();
         let asked = match CommandInterrupt::new() {
             Ok(interrupt) => {
-                let _watch = CancellationWatcher::spawn(moment.ended, &interrupt);
+                let _watch = CancellationWatcher::spawn(invocation.ended, &interrupt);
                 let question = HookQuery {
                     request: request.as_bytes(),
                     subject,
-                    stage: moment.stage,
+                    overlay: invocation.overlay,
                     interrupt: &interrupt,
                 };
                 self.ask_all(&hooks, question)
@@ -200,7 +200,7 @@ impl HookRunner {
     fn run(&self, hook: &Hook, question: HookQuery<'_>) -> Result<CommandOutput, String> {
         let HookQuery {
             request,
-            stage,
+            overlay,
             interrupt,
             ..
         } = question;
@@ -209,20 +209,31 @@ impl HookRunner {
                 "what it is asked about has more than {REQUEST_BYTES_MAX} bytes"
             ));
         }
-        let held = self.0.held.as_ref().ok_or("hooks are not run here")?;
-        let sandbox = held.commands.backend().local_sandbox();
+        let hook_sandbox = self
+            .0
+            .hook_sandbox
+            .as_ref()
+            .ok_or("hooks are not run here")?;
+        let sandbox = hook_sandbox.commands.backend().local_sandbox();
         let sandbox = sandbox.map_err(|why| format!("hooks {why}"))?;
-        let sandbox = sandbox_on_overlay(sandbox, stage);
+        let sandbox = sandbox_on_overlay(sandbox, overlay);
         let failed = |error: io::Error| error.to_string();
-        let (reach, proxy) = held.commands.network_under(&hook.network).map_err(failed)?;
+        let (reach, proxy) = hook_sandbox
+            .commands
+            .network_under(&hook.network)
+            .map_err(failed)?;
         let spec = CommandSpec {
             program: ["bash", "-c", &hook.command].map(str::to_owned).to_vec(),
-            dir: self.0.setting.project.clone(),
+            dir: self.0.context.project.clone(),
             venv: None,
         };
-        let mut facts = held.commands.command_context(spec, reach);
+        let mut facts = hook_sandbox.commands.command_context(spec, reach);
         facts.env.extend(self.variables(hook));
-        let policy = compile(&held.readable, held.commands.sandbox_level(), facts);
+        let policy = compile(
+            &hook_sandbox.readable,
+            hook_sandbox.commands.sandbox_level(),
+            facts,
+        );
         let policy = policy.map_err(|why| why.to_string())?;
         let wait = CommandWaitLimits {
             time_max: Duration::from_secs(hook.timeout_seconds),
@@ -247,7 +258,7 @@ impl HookRunner {
             project,
             agent,
             workspace,
-        } = &self.0.setting;
+        } = &self.0.context;
         let pairs = [
             ("CLAUDE_PROJECT_DIR", Some(project.to_string())),
             ("MASSGEN_PROJECT_DIR", Some(project.to_string())),

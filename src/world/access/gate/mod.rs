@@ -452,7 +452,7 @@ impl Gate {
     pub(in crate::world) fn hook_invocation(&self) -> HookInvocation<'_> {
         HookInvocation {
             phase: self.phase(),
-            stage: self.overlay(),
+            overlay: self.overlay(),
             ended: &self.1.ended,
         }
     }
