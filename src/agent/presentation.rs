@@ -50,12 +50,12 @@ async fn run_presentation(session: &mut ModelSession, deadline: &RunDeadline) ->
         };
         let reply = match step {
             Ok(reply) => reply,
-            Err(stop) => {
+            Err(cause) => {
                 let limit_met = session.budget.exhausted_limit().is_some();
                 presentation.stopped_by = Some(if limit_met {
                     PresentationStop::Stopped(StopCause::LimitMet)
                 } else {
-                    stop
+                    cause
                 });
                 return presentation;
             }

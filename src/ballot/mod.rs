@@ -494,11 +494,13 @@ impl Ballot {
             VoterState::Voted(candidate) => Some(candidate),
             VoterState::Working | VoterState::Waiting | VoterState::Left => None,
         });
-        let votes = count_votes(self.candidates().map(|voter| voter.agent), choices);
+        let votes = count_votes(self.candidates().map(|one| one.agent), choices);
         let agent = most_voted(&self.eligible(&votes)).or_else(|| most_voted(&votes))?;
-        let voter = self.candidates().find(|voter| voter.agent == agent)?;
+        let winner = self
+            .candidates()
+            .find(|candidate| candidate.agent == agent)?;
         Some(VoteTally {
-            winner: voter.label(),
+            winner: winner.label(),
             votes,
         })
     }
@@ -507,7 +509,7 @@ impl Ballot {
     fn eligible(&self, votes: &[(AgentNumber, u32)]) -> Vec<(AgentNumber, u32)> {
         let holds = |agent| {
             let mut candidates = self.candidates();
-            candidates.any(|voter| voter.agent == agent && voter.standing == CheckStanding::Holds)
+            candidates.any(|one| one.agent == agent && one.standing == CheckStanding::Holds)
         };
         let votes = votes.iter().copied();
         votes.filter(|(agent, _)| holds(*agent)).collect()
