@@ -159,7 +159,7 @@ fn open_overlay(
         audience,
     });
     let overlay = overlay.map_err(|error| cannot_run(&error))?;
-    let overlay = overlay.ok_or_else(|| cannot_run(&"there is nothing to stage"))?;
+    let overlay = overlay.ok_or_else(|| cannot_run(&"no path is open for writing"))?;
     if !overlay.is_fully_visible() {
         return Err(cannot_run(&overlay.notes(audience).join("; ")));
     }

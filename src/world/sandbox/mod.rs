@@ -370,12 +370,12 @@ impl Sandbox {
         &self.0.spawner
     }
 
-    /// Returns the same sandbox for commands that run in the overlay of the fork server `stem`.
-    pub(in crate::world) fn in_overlay_of(&self, stem: &HelperSpawner) -> Self {
+    /// Returns the same sandbox for commands that run in the overlay of `fork_server`.
+    pub(in crate::world) fn in_overlay_of(&self, fork_server: &HelperSpawner) -> Self {
         Self(Arc::new(SandboxInner {
             level: self.0.level,
             reasons: self.0.reasons.clone(),
-            spawner: stem.clone(),
+            spawner: fork_server.clone(),
             cgroups: Arc::clone(&self.0.cgroups),
         }))
     }

@@ -62,7 +62,7 @@ pub(in crate::world) fn sandbox_on_overlay(
     overlay: Option<&WriteOverlay>,
 ) -> Sandbox {
     match overlay.and_then(WriteOverlay::fork_server) {
-        Some(stem) => sandbox.in_overlay_of(stem),
+        Some(fork_server) => sandbox.in_overlay_of(fork_server),
         None => sandbox.clone(),
     }
 }

@@ -74,7 +74,7 @@ pub struct ExecEnvironmentConfig<'a> {
     pub config: &'a CommandLineConfig,
     /// Executes the commands.
     pub backend: Arc<dyn ExecBackend>,
-    /// massgen itself, which is started as the stem of stages.
+    /// massgen's executable, which is started as the fork server of overlays.
     pub executable: &'a AbsPath,
     /// The private directories of the commands.
     pub directories: AgentDirectories,

@@ -443,7 +443,7 @@ fn start_namespace(
     let made = origin
         .helpers()
         .and_then(|helpers| helpers.in_overlay(&request));
-    let (stem, handles) = made.map_err(|error| error.to_string())?;
+    let (fork_server, handles) = made.map_err(|error| error.to_string())?;
     let mut handles = handles.into_iter().map(DirectoryHandle::from);
     let missing = || "a handle is missing".to_owned();
     let root = handles.next().ok_or_else(missing)?;
@@ -453,8 +453,5 @@ fn start_namespace(
     {
         tree.set_directory(handles.next().ok_or_else(missing)?);
     }
-    Ok(OverlayNamespace {
-        root,
-        fork_server: stem,
-    })
+    Ok(OverlayNamespace { root, fork_server })
 }

@@ -74,7 +74,7 @@ impl HelperSocket {
         input: Option<BorrowedFd<'_>>,
         until: Instant,
     ) -> io::Result<()> {
-        let too_long = || io::Error::other("what the command is held to is too long to be told");
+        let too_long = || io::Error::other("the sandbox policy is too long to be sent");
         let frame = encode_frame(policy).ok_or_else(too_long)?;
         let mut rest = frame.as_slice();
         let mut input = input;

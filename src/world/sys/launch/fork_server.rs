@@ -71,13 +71,13 @@ impl ForkServer {
             .stderr(Stdio::null())
             .spawn()?;
         let pid = Pid::from_child(&process);
-        let mut stem = Self {
+        let mut server = Self {
             process: ChildProcess::new(pid, pidfd_open(pid, PidfdFlags::empty())?),
             socket,
             is_standby_requested: false,
         };
-        stem.request_standby()?;
-        Ok(stem)
+        server.request_standby()?;
+        Ok(server)
     }
 
     /// Forks a fork server for an overlay namespace, which it [has yet to create](Self::enter_overlay).

@@ -114,7 +114,7 @@ impl HelperSpawner {
     /// Starts the thread. `executable` is massgen itself.
     pub(crate) fn new(executable: &AbsPath) -> io::Result<Self> {
         raise_open_file_limit();
-        let (wishes, taken) = channel();
+        let (requests, taken) = channel();
         let executable = executable.clone();
         thread_builder().spawn(move || {
             let start = || ForkServer::start(&executable);
@@ -122,7 +122,7 @@ impl HelperSpawner {
             // needs it starts it again and gets the error.
             run_spawner(&taken, start().ok(), start);
         })?;
-        Ok(Self::with_thread(wishes, None))
+        Ok(Self::with_thread(requests, None))
     }
 
     /// Starts another thread, whose helpers live in an overlay namespace. That namespace ends with the
@@ -130,20 +130,20 @@ impl HelperSpawner {
     /// [`ForkServer::enter_overlay`].
     pub(crate) fn in_overlay(&self, request: &OverlayRequest) -> io::Result<(Self, Vec<OwnedFd>)> {
         let (forked, server) = channel();
-        let wish = SpawnerRequest::ForkOverlayServer(forked);
+        let fork = SpawnerRequest::ForkOverlayServer(forked);
         self.0
             .requests
-            .send(wish)
+            .send(fork)
             .map_err(|_| spawner_gone_error())?;
         let mut server = server.recv().map_err(|_| spawner_gone_error())??;
         let handles = server.enter_overlay(request)?;
-        let (wishes, taken) = channel();
+        let (requests, taken) = channel();
         thread_builder().spawn(move || {
             run_spawner(&taken, Some(server), || {
-                Err(io::Error::other("the stage is gone"))
+                Err(io::Error::other("the overlay is gone"))
             });
         })?;
-        Ok((Self::with_thread(wishes, Some(self.clone())), handles))
+        Ok((Self::with_thread(requests, Some(self.clone())), handles))
     }
 
     fn with_thread(requests: Sender<SpawnerRequest>, origin: Option<Self>) -> Self {
@@ -156,10 +156,10 @@ impl HelperSpawner {
     /// Starts a helper that builds a sandbox, with an empty environment.
     pub(crate) fn start(&self, ends: HelperStreams) -> io::Result<ChildProcess> {
         let (started, process) = channel();
-        let wish = SpawnerRequest::Start(ends, started);
+        let request = SpawnerRequest::Start(ends, started);
         self.0
             .requests
-            .send(wish)
+            .send(request)
             .map_err(|_| spawner_gone_error())?;
         process.recv().map_err(|_| spawner_gone_error())?
     }
@@ -174,11 +174,11 @@ impl HelperSpawner {
     }
 
     /// Leaves the wait for a helper's exit to the thread.
-    pub(crate) fn reap_later(&self, remains: ReapableProcess) {
-        if let Err(unheard) = self.0.requests.send(SpawnerRequest::Reap(remains))
-            && let SpawnerRequest::Reap(mut remains) = unheard.0
+    pub(crate) fn reap_later(&self, helper: ReapableProcess) {
+        if let Err(unheard) = self.0.requests.send(SpawnerRequest::Reap(helper))
+            && let SpawnerRequest::Reap(mut helper) = unheard.0
         {
-            remains.process.kill_and_wait();
+            helper.process.kill_and_wait();
         }
     }
 }
@@ -209,37 +209,40 @@ fn spawner_gone_error() -> io::Error {
 
 /// Handles requests until no more can come.
 fn run_spawner(
-    wishes: &Receiver<SpawnerRequest>,
-    mut stem: Option<ForkServer>,
-    again: impl Fn() -> io::Result<ForkServer>,
+    requests: &Receiver<SpawnerRequest>,
+    mut fork_server: Option<ForkServer>,
+    start: impl Fn() -> io::Result<ForkServer>,
 ) {
-    let mut dying = Vec::new();
-    while let Some(wish) = next_request(wishes, &mut dying) {
-        match wish {
+    let mut helpers = Vec::new();
+    while let Some(request) = next_request(requests, &mut helpers) {
+        match request {
             SpawnerRequest::Start(ends, started) => {
-                let process = with_stem(&mut stem, &again, |stem| stem.fork_helper(&ends));
+                let process = with_fork_server(&mut fork_server, &start, |fork_server| {
+                    fork_server.fork_helper(&ends)
+                });
                 drop(ends);
-                if let Err(unwanted) = started.send(process) {
-                    abandon(unwanted.0);
+                if let Err(unsent) = started.send(process) {
+                    abandon(unsent.0);
                 }
             }
             SpawnerRequest::ForkOverlayServer(forked) => {
-                let server = with_stem(&mut stem, &again, ForkServer::fork_overlay_server);
+                let server =
+                    with_fork_server(&mut fork_server, &start, ForkServer::fork_overlay_server);
                 // If the receiver is gone, the fork server is killed on drop.
                 forked.send(server).unwrap_or_default();
             }
             SpawnerRequest::Prepare => {
-                let prepared = stem.as_mut().map(ForkServer::request_standby);
+                let prepared = fork_server.as_mut().map(ForkServer::request_standby);
                 // A dead fork server is detected when a helper is needed.
                 prepared.unwrap_or(Ok(())).unwrap_or_default();
             }
-            SpawnerRequest::Reap(remains) => dying.push(remains),
-            SpawnerRequest::WaitForAll(buried) => {
-                for mut remains in dying.drain(..) {
-                    remains.process.kill_and_wait();
+            SpawnerRequest::Reap(helper) => helpers.push(helper),
+            SpawnerRequest::WaitForAll(reaped) => {
+                for mut helper in helpers.drain(..) {
+                    helper.process.kill_and_wait();
                 }
                 // The requester still waits for the reply.
-                buried.send(()).unwrap_or_default();
+                reaped.send(()).unwrap_or_default();
             }
         }
     }
@@ -248,16 +251,16 @@ fn run_spawner(
 /// Returns the next request; `None` if there will be none. Meanwhile, checks which helpers have
 /// exited.
 fn next_request(
-    wishes: &Receiver<SpawnerRequest>,
-    dying: &mut Vec<ReapableProcess>,
+    requests: &Receiver<SpawnerRequest>,
+    helpers: &mut Vec<ReapableProcess>,
 ) -> Option<SpawnerRequest> {
     loop {
-        dying.retain_mut(ReapableProcess::is_alive);
-        if dying.is_empty() {
-            return wishes.recv().ok();
+        helpers.retain_mut(ReapableProcess::is_alive);
+        if helpers.is_empty() {
+            return requests.recv().ok();
         }
-        match wishes.recv_timeout(LOOK_PAUSE) {
-            Ok(wish) => return Some(wish),
+        match requests.recv_timeout(LOOK_PAUSE) {
+            Ok(request) => return Some(request),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return None,
         }
@@ -266,17 +269,17 @@ fn next_request(
 
 /// Forks something from the fork server. A fork server that does not exist, or was killed, is
 /// restarted.
-fn with_stem<T>(
-    stem: &mut Option<ForkServer>,
-    again: impl Fn() -> io::Result<ForkServer>,
+fn with_fork_server<T>(
+    fork_server: &mut Option<ForkServer>,
+    start: impl Fn() -> io::Result<ForkServer>,
     mut fork: impl FnMut(&mut ForkServer) -> io::Result<T>,
 ) -> io::Result<T> {
-    if let Some(stem) = stem
-        && let Ok(forked) = fork(stem)
+    if let Some(fork_server) = fork_server
+        && let Ok(forked) = fork(fork_server)
     {
         return Ok(forked);
     }
-    fork(stem.insert(again()?))
+    fork(fork_server.insert(start()?))
 }
 
 /// Kills a helper that no caller waits for.
