@@ -355,7 +355,7 @@ pub async fn hook_refusal(
     };
     match spawn_blocking(asking).await {
         Ok(verdict) => verdict.refusal().map(str::to_owned),
-        Err(_) => Some("a hook of the user's failed: it broke off inside massgen".to_owned()),
+        Err(_) => Some("a hook of the user's failed unexpectedly inside massgen".to_owned()),
     }
 }
 

@@ -237,7 +237,7 @@ fn a_directory_that_replaces_a_granted_one_is_closed_to_commands() {
         fs::rename(root.join("other"), root.join("project")).unwrap();
         let after = run();
         assert!(!after.contains("another"), "level {level}: {after}");
-        let why = "something else stands there than when it was granted";
+        let why = "it was replaced after it was granted";
         assert!(after.contains(why), "level {level}: {after}");
     }
 }
@@ -390,7 +390,7 @@ fn people_read_in_a_line_how_a_command_ended() {
         " s: first\n",
         "failed execute_command: status 3 after ",
         " s: bad\n",
-        "did start_background_command: command 1: it goes on\n",
+        "did start_background_command: command 1: still running\n",
     ] {
         assert!(
             finished.stderr().contains(told),

@@ -438,7 +438,7 @@ fn a_directory_that_became_a_link_is_refused_and_not_followed() {
     assert_eq!(
         lines,
         [
-            "src denied: a symbolic link stands where it is a directory, and is not followed",
+            "src denied: a symbolic link exists where a directory is expected, and is not followed",
             "README.md changed",
         ]
     );

@@ -58,7 +58,7 @@ pub(super) const QUESTION_KEYS: [KeyHelp; 4] = [
         "o, s, A, n",
         "allow a call once, in this session, always; deny it",
     ),
-    ("k, x", "keep or take back a delivery whose checks failed"),
+    ("k, x", "keep or revert a delivery whose checks failed"),
     ("i, x", "type an answer, or give none"),
     ("z", "read all of the question"),
 ];

@@ -310,7 +310,7 @@ fn denied_result(why: String) -> CallToolResult {
 }
 
 fn internal_error(error: &dyn std::error::Error) -> ErrorData {
-    ErrorData::internal_error(format!("the call broke off: {error}"), None)
+    ErrorData::internal_error(format!("the call failed unexpectedly: {error}"), None)
 }
 
 impl ServerHandler for ToolHandler {

@@ -287,7 +287,7 @@ impl LayerPlanner<'_> {
                 }
                 match read_state(&dir, name) {
                     Err(FileSystemError::NotRegular(kind)) => {
-                        Err(EntryRejection::Refused(format!("{kind} stands there")))
+                        Err(EntryRejection::Refused(format!("{kind} exists there")))
                     }
                     other => Ok(other?),
                 }
@@ -599,7 +599,7 @@ fn not_a_directory(theirs: &PathState) -> EntryRejection {
         PathState::Directory { .. } | PathState::Nothing => "something else",
     };
     EntryRejection::Refused(format!(
-        "{what} stands where it is a directory, and is not followed"
+        "{what} exists where a directory is expected, and is not followed"
     ))
 }
 

@@ -148,8 +148,8 @@ fn status_observation(status: &BackgroundStatus) -> Observation {
 /// Returns one line about the state of a command, for people.
 fn summary(status: &BackgroundStatus) -> String {
     let ended = status.ended.as_ref();
-    let stands = ended.map_or_else(|| "it goes on".to_owned(), ExitReason::to_string);
-    format!("command {}: {stands}", status.id)
+    let state = ended.map_or_else(|| "still running".to_owned(), ExitReason::to_string);
+    format!("command {}: {state}", status.id)
 }
 
 /// Returns the state of a command as JSON fields.

@@ -30,8 +30,9 @@ use crate::world::sys::state_files::clear;
 
 /// Note appended to the output of a command in a container that shares its overlay with another
 /// one.
-const SHARED_STAGE: &str = "a background command goes on, so this one saw your write paths as they \
-                            were when that began, with what commands have changed since";
+const SHARED_OVERLAY: &str = "a background command is still running, so this one saw your write \
+                              paths as they were when that began, with what commands have \
+                              changed since";
 
 /// What must be done when a command has ended.
 #[derive(Debug)]
@@ -215,7 +216,7 @@ impl OverlayCommand {
             }
         }
         if is_shared {
-            aftermath.notes.push(SHARED_STAGE.to_owned());
+            aftermath.notes.push(SHARED_OVERLAY.to_owned());
         }
         if (retention, audience) == (OverlayRetention::UntilCommandEnds, OverlayAudience::Sandbox) {
             // A failed removal is left to the cleanup of the agent's directories.

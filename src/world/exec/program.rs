@@ -192,7 +192,9 @@ fn run_with(
         let closed = ours.shutdown(std::net::Shutdown::Both);
         drop(closed);
         if server.join().is_err() {
-            return Err(io::Error::other("the thread that answers calls broke off"));
+            return Err(io::Error::other(
+                "the thread that answers calls has ended unexpectedly",
+            ));
         }
         finished
     })

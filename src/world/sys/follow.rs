@@ -50,7 +50,7 @@ impl fmt::Display for FollowObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FollowObstacle::ParentOfMissing => {
-                f.write_str("`..` stands behind a name that is missing")
+                f.write_str("`..` follows a name that does not exist")
             }
             FollowObstacle::SlashAfterLink => {
                 f.write_str("it is a symbolic link; write it without the slash at its end")

@@ -38,7 +38,7 @@ fn open_expected(path: &AbsPath, known: &FileIdentity) -> io::Result<OwnedFd> {
         Ok(handle)
     } else {
         Err(io::Error::other(
-            "something else stands there than when it was granted: start again",
+            "it was replaced after it was granted: start again",
         ))
     }
 }

@@ -56,7 +56,7 @@ fn overlay_mount(root: &OverlayRoot) -> io::Result<MountHandle> {
     let users = open_machine_path(root.scene.root())?;
     if file_identity(&users)? != root.identity {
         return Err(io::Error::other(
-            "something else stands there than when it was granted: start again",
+            "it was replaced after it was granted: start again",
         ));
     }
     Ok(match &root.scene {
