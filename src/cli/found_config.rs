@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_found_config_sends_a_key_to_its_vendor_and_to_nobody_else() {
+    fn a_found_config_sends_a_key_to_its_vendor_only() {
         let key = "api_key: '${OPENAI_API_KEY}'";
         for (line, expected) in [
             ("type: openai", ""),

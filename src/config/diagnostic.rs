@@ -340,7 +340,7 @@ error: the file is too large
     }
 
     #[test]
-    fn only_the_place_of_a_long_line_is_told() {
+    fn only_part_of_a_long_line_is_shown() {
         let text = format!("a: b\nkey: {}", "x".repeat(500));
         let source = ConfigSource::new("f", text);
         let diagnostic = Diagnostic::error("key", "too long").with_span(&(10..510));

@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn with_nothing_there_the_way_out_is_told() {
+    fn with_nothing_there_the_hint_says_what_to_do() {
         for keys in [[].as_slice(), &["SOME_OTHER_KEY"]] {
             let error = surroundings(keys, &[server("ollama", &[])]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Environment);

@@ -292,7 +292,7 @@ fn text_that_is_no_path_stays() {
 }
 
 #[test]
-fn a_missing_path_is_said_and_stays_as_written() {
+fn a_missing_path_is_reported_and_stays_as_written() {
     for (prompt, missing) in [
         ("@missing.py", "~/missing.py"),
         ("see @missing.py.", "~/missing.py"),

@@ -140,7 +140,7 @@ async fn a_panic_is_an_error_and_the_records_say_so() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_given_up_ends_at_once_with_its_records() {
+async fn a_run_that_is_given_up_ends_immediately_with_its_records() {
     let dir = tempfile::tempdir().unwrap();
     let stop = ShutdownSignal::default();
     let run = run(&dir, Silent, stop.clone());

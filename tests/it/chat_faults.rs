@@ -89,7 +89,7 @@ async fn refusals(rows: &[(&str, &[&str], String)]) -> String {
 }
 
 #[tokio::test]
-async fn a_refusal_for_good_is_told_in_the_vendors_words() {
+async fn a_refusal_for_good_is_reported_in_the_vendors_words() {
     let detail = json!({"detail": [{"msg": "field required"}]});
     let google = json!([{"error": {"message": "INVALID", "code": 400}}]);
     let rows: &[(&str, &[&str], String)] = &[
@@ -219,7 +219,7 @@ fn hello() -> Answer {
 }
 
 #[tokio::test]
-async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
+async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
     let error = |error| hello().piece(event(&json!({"error": error})));
     let vllm = json!({"object": "error", "message": "vLLM is sorry", "code": 500});
     let refusal = json!({"error": {"message": "No.", "code": 401}}).to_string();

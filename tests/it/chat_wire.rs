@@ -537,7 +537,7 @@ async fn reasoning_is_output_whether_or_not_the_vendor_counts_it_as_completion()
 }
 
 #[tokio::test]
-async fn what_was_counted_of_a_stream_that_is_cut_is_told() {
+async fn what_was_counted_of_a_stream_that_is_cut_is_reported() {
     let counts = json!({"prompt_tokens": 9, "completion_tokens": 1});
     let choice = json!({"index": 0, "delta": {"content": "Hi"}});
     let piece = event(&json!({"choices": [choice], "usage": counts}));

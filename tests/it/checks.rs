@@ -250,7 +250,7 @@ fn red(policy: &str) -> Project {
 }
 
 #[test]
-fn a_delivery_after_which_a_check_fails_is_taken_back() {
+fn a_delivery_after_which_a_check_fails_is_reverted() {
     for policy in ["undo", "ask"] {
         let finished = red(policy).failure(1);
         let finished = finished

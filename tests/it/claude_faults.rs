@@ -35,7 +35,7 @@ fn error(kind: &str, message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_refused_request_is_told_in_the_vendors_words() {
+async fn a_refused_request_is_reported_in_the_vendors_words() {
     let refusal = |status: &str, headers: &[&str], kind: &str, message: &str| {
         Answer::whole(status, headers, error(kind, message).to_string())
     };
@@ -96,7 +96,7 @@ async fn a_refused_request_is_told_in_the_vendors_words() {
 }
 
 #[tokio::test]
-async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
+async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
     let begun = || {
         let usage = json!({"input_tokens": 10, "output_tokens": 1});
         let start = Answer::stream().piece(message_start(&usage));

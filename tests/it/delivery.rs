@@ -249,7 +249,7 @@ fn what_was_done_in_the_layer_is_done_to_the_tree() {
 }
 
 #[test]
-fn what_was_applied_is_taken_back_byte_for_byte_and_once_more() {
+fn what_was_applied_is_undone_byte_for_byte_and_once_more() {
     let scene = Scene::new();
     fs::create_dir(scene.path("rw/bare")).unwrap();
     let before = scene.state("rw");
@@ -272,7 +272,7 @@ fn what_was_applied_is_taken_back_byte_for_byte_and_once_more() {
 }
 
 #[test]
-fn a_part_is_taken_back_alone() {
+fn a_part_is_undone_alone() {
     let scene = Scene::new();
     scene.run(EVERYTHING);
     scene.deliver();
@@ -594,7 +594,7 @@ fn records_that_came_with_a_copy_are_ignored() {
 }
 
 #[test]
-fn a_run_that_goes_on_is_left_alone() {
+fn a_run_in_progress_is_left_alone() {
     let scene = Scene::new();
     let deliveries = scene.abs(".massgen/deliveries");
     let held = scene.delivery();

@@ -162,7 +162,7 @@ const TOO_LONG: &str =
     "The input token count (9) exceeds the maximum number of tokens allowed (8).";
 
 #[tokio::test]
-async fn a_refusal_for_good_is_told_in_the_vendors_words() {
+async fn a_refusal_for_good_is_reported_in_the_vendors_words() {
     let none = || json!([]);
     let key =
         json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]);
@@ -224,7 +224,7 @@ async fn a_refusal_that_may_heal_says_when_to_ask_again() {
 }
 
 #[tokio::test]
-async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
+async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
     let refusals = [
         refusal(503, "UNAVAILABLE", "The model is overloaded.", json!([])),
         requests_per_minute(),

@@ -55,7 +55,7 @@ fn out_of_time(project: Project, seconds: &str) -> Finished {
 }
 
 #[test]
-fn a_guest_is_asked_to_end_its_turn_before_it_is_ended() {
+fn an_external_agent_is_asked_to_end_its_turn_before_it_is_ended() {
     for (kind, step, expected) in [
         ("acp", REACTS, Some("asked")),
         ("claude_code", REACTS, Some("asked")),
@@ -114,7 +114,7 @@ fn begun(project: &Project) -> Child {
 }
 
 #[test]
-fn a_run_that_is_interrupted_asks_its_guests_and_one_that_is_given_up_does_not() {
+fn a_run_that_is_interrupted_asks_its_external_agents_and_one_that_is_given_up_does_not() {
     for (signals, expected) in [(1, Some("asked")), (2, None)] {
         let project = taking("acp", REACTS_SLOWLY, "", "").args(["task"]);
         let mut child = begun(&project);

@@ -245,7 +245,7 @@ fn play_looking(request: &Recorded) -> Answer {
 }
 
 #[test]
-fn the_models_of_guests_are_shown_images() {
+fn the_models_of_external_agents_are_shown_images() {
     let claude = "command: ['{{program}}'], model: claude-sonnet-4-5, \
                   env: {ANTHROPIC_BASE_URL: '{{url}}'}";
     let gemini = "command: ['{{program}}', --acp], model: gemini-2.5-flash, \

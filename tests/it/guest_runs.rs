@@ -83,7 +83,7 @@ fn check_killed(project: &Project, mark: &str, prompts: &str) {
 }
 
 #[test]
-fn a_run_of_a_guest_that_is_killed_is_gone_on_with() {
+fn a_killed_run_of_an_external_agent_is_resumed() {
     for (kind, _) in TONGUES {
         let presents = stopping(kind).file("w1/second", "");
         check_killed(&presents, "first", "begun begun final");
@@ -141,8 +141,8 @@ fn is_held_here() -> bool {
 }
 
 #[test]
-fn a_guest_reaches_the_hosts_that_are_listed_and_no_other() {
-    let name = "guest_runs::a_guest_reaches_the_hosts_that_are_listed_and_no_other";
+fn an_external_agent_reaches_the_hosts_that_are_listed_and_no_other() {
+    let name = "guest_runs::an_external_agent_reaches_the_hosts_that_are_listed_and_no_other";
     in_network_of(name, || {
         if !is_held_here() {
             return println!("skipped: nothing holds a guest in a network of its own here");
@@ -176,7 +176,7 @@ fn a_guest_reaches_the_hosts_that_are_listed_and_no_other() {
 }
 
 #[test]
-fn what_a_guest_uses_has_the_price_of_its_model_or_is_said_to_be_unknown() {
+fn what_an_external_agent_uses_has_the_price_of_its_model_or_is_reported_as_unknown() {
     let table = json!([
         {"when": FINAL, "do": [["say", "presented"]]},
         {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
@@ -235,7 +235,7 @@ fn said(events: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn guests_are_held_to_the_rights_of_their_role() {
+fn external_agents_are_restricted_to_the_rights_of_their_role() {
     let answers = json!(["call", "new_answer", {"content": "done"}]);
     let planner = [
         (json!(["write", "planner/PLAN.md", "a plan"]), "ok"),
@@ -282,7 +282,7 @@ fn guests_are_held_to_the_rights_of_their_role() {
 }
 
 #[test]
-fn a_pipeline_of_a_guest_that_is_killed_is_gone_on_with() {
+fn a_killed_pipeline_of_an_external_agent_is_resumed() {
     let table = json!([{"when": "", "do": [
         ["append", "planner/prompts.txt", "begun"],
         ["goes_on_the_second_time", "planner/mark"],
@@ -316,7 +316,7 @@ fn a_pipeline_of_a_guest_that_is_killed_is_gone_on_with() {
 }
 
 #[test]
-fn a_guest_that_does_not_ask_has_no_role_without_commands() {
+fn an_external_agent_that_does_not_ask_has_no_role_without_commands() {
     for (kind, code) in [("codex", 2), ("acp", 2), ("claude_code", 0)] {
         let table = json!([{"when": "", "do": [
             ["write", "planner/PLAN.md", "a plan"],

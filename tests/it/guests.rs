@@ -118,7 +118,7 @@ fn check(kind: &str, steps: &[(Value, &str)]) -> Finished {
 }
 
 #[test]
-fn a_guest_answers_and_presents_whatever_it_speaks() {
+fn an_external_agent_answers_and_presents_whatever_it_speaks() {
     for (kind, _) in TONGUES {
         let (finished, said) = run(kind, &[json!(["own", "edit", "a.txt"])]);
         assert_eq!(finished.code(), Some(0), "{kind}: {}", finished.stderr());
@@ -143,7 +143,7 @@ fn a_guest_answers_and_presents_whatever_it_speaks() {
 }
 
 #[test]
-fn a_guest_reaches_what_its_agent_reaches() {
+fn an_external_agent_reaches_what_its_agent_reaches() {
     for (kind, _) in TONGUES {
         let finished = check(
             kind,
@@ -169,7 +169,7 @@ fn a_guest_reaches_what_its_agent_reaches() {
 }
 
 #[test]
-fn a_guest_takes_part_by_the_tools_that_it_is_offered() {
+fn an_external_agent_takes_part_by_the_tools_that_it_is_offered() {
     let server = "mcp_servers: [{name: h, command: python3, args: ['$/given/hostile.py']}]";
     let project = project().file("given/hostile.py", HOSTILE);
     let server = server.replace('$', &root(&project));
@@ -203,7 +203,7 @@ fn a_guest_takes_part_by_the_tools_that_it_is_offered() {
 }
 
 #[test]
-fn a_guest_is_given_images_with_the_answer_to_its_call() {
+fn an_external_agent_is_given_images_with_the_answer_to_its_call() {
     let server = "mcp_servers: [{name: h, command: python3, args: ['$/given/hostile.py']}]";
     let call = || json!(["call", "mcp__h__pictures", {"count": 1, "width": 3}]);
     let given = "[massgen: the image that `mcp__h__pictures` gave] <image/png iVBORw0KG>";
@@ -222,7 +222,7 @@ fn a_guest_is_given_images_with_the_answer_to_its_call() {
 }
 
 #[test]
-fn permissions_that_a_guest_asks_for_are_the_gates_to_give() {
+fn permissions_that_an_external_agent_asks_for_are_the_gates_to_give() {
     check(
         "acp",
         &[
@@ -502,7 +502,7 @@ fn a_hook_that_reaches_no_run_denies() {
 }
 
 #[test]
-fn a_guest_has_its_key_and_nothing_else_of_the_environment() {
+fn an_external_agent_has_its_key_and_nothing_else_of_the_environment() {
     let key = "sk-ant-not-for-anybody-else";
     let finished = check_with(
         project()
@@ -528,7 +528,7 @@ fn a_guest_has_its_key_and_nothing_else_of_the_environment() {
 }
 
 #[test]
-fn a_guest_that_dies_is_begun_again_and_told_everything() {
+fn an_external_agent_that_dies_is_restarted_and_told_everything() {
     let finished = check("acp", &[(json!(["die_once", "died"]), "went on")]);
     let retried = events(&finished, "retrying");
     let reason = retried[0]["reason"].as_str().unwrap();
@@ -572,7 +572,7 @@ fn a_program_that_exits_at_once_is_started_twice() {
 }
 
 #[test]
-fn what_a_guest_has_handed_in_counts_although_its_turn_fails() {
+fn what_an_external_agent_has_handed_in_counts_although_its_turn_fails() {
     let steps = |first: Value, second: Value| json!([{"when": FINAL, "do": [["say", "presented"]]}, {"when": "", "do": [first, second]}]);
     let (fails, answers) = (
         json!(["fail_once", "failed"]),
@@ -595,7 +595,7 @@ fn what_a_guest_has_handed_in_counts_although_its_turn_fails() {
 }
 
 #[test]
-fn a_guest_that_says_nothing_is_not_waited_for() {
+fn an_external_agent_that_says_nothing_is_not_waited_for() {
     let steps = [json!(["sleep", 30])];
     let table = json!([{"when": "", "do": steps}]);
     let keys = "cwd: $/w1\n      idle_timeout_seconds: 1";
@@ -624,7 +624,7 @@ fn a_guest_that_says_nothing_is_not_waited_for() {
 }
 
 #[test]
-fn a_guest_that_floods_drops_out_and_control_sequences_are_shown() {
+fn an_external_agent_that_floods_drops_out_and_control_sequences_are_shown() {
     let (finished, _) = run("acp", &[json!(["flood", 17_000_000])]);
     assert_ne!(finished.code(), Some(0));
     let reason = &events(&finished, "dropped_out")[0]["reason"];
@@ -641,7 +641,7 @@ fn a_guest_that_floods_drops_out_and_control_sequences_are_shown() {
 }
 
 #[test]
-fn what_keeps_a_guest_from_starting_is_said_before_anybody_is_asked() {
+fn what_keeps_an_external_agent_from_starting_is_reported_before_any_model_is_asked() {
     let start = |backend: &str, arguments: &[&str]| {
         let yaml = format!("agent: {{id: one, backend: {{{backend}}}}}");
         let project = project().file("team.yaml", yaml);
@@ -696,7 +696,7 @@ fn what_keeps_a_guest_from_starting_is_said_before_anybody_is_asked() {
 }
 
 #[test]
-fn without_a_sandbox_a_guest_delivers_nothing_and_the_run_says_so() {
+fn without_a_sandbox_an_external_agent_delivers_nothing_and_the_run_says_so() {
     let deliver = json!([
         {"when": FINAL, "do": [["fs_write", "$/out/new.txt", "x"], ["say", "presented"]]},
         {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
@@ -723,7 +723,7 @@ fn without_a_sandbox_a_guest_delivers_nothing_and_the_run_says_so() {
 }
 
 #[test]
-fn a_run_of_guests_is_played_again_without_them() {
+fn a_run_of_external_agents_is_played_again_without_them() {
     let (finished, _) = run("acp", &[json!(["own", "edit", "a.txt"])]);
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
     let replayed = finished.then(["replay", "last"]).success();
@@ -732,7 +732,7 @@ fn a_run_of_guests_is_played_again_without_them() {
 }
 
 #[test]
-fn two_guests_and_a_model_vote_and_the_winner_delivers() {
+fn two_external_agents_and_a_model_vote_and_the_winner_delivers() {
     let table = |answer: &str, delivers: &Value| {
         json!([
             {"when": FINAL, "do": delivers},

@@ -139,7 +139,7 @@ fn enter_opens_the_current_directory() {
 }
 
 #[test]
-fn a_delivery_is_looked_at_before_and_taken_back_after() {
+fn a_delivery_is_reviewed_before_and_undone_after() {
     let config = team(&[agent("a", "cwd: w", WRITES)], "delivery: review");
     let project = typed(Project::new().config(&config)).env("PAGER", "cat");
     let mut terminal = session(project.args(["--cwd-context", "rw"]).dir("src"));

@@ -127,7 +127,7 @@ fn without_runs_the_list_is_empty() {
 }
 
 #[test]
-fn a_run_that_goes_on_and_one_that_was_killed_are_marked() {
+fn a_run_in_progress_and_one_that_was_killed_are_marked() {
     let project = Project::new().config(&two_agents(60_000)).args(["go"]);
     let mut child = start_until(&project, "answered");
     let state = || {

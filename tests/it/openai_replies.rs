@@ -387,7 +387,7 @@ async fn line_of(answer: Answer) -> String {
 }
 
 #[tokio::test]
-async fn a_failed_reply_is_told_in_the_vendors_words() {
+async fn a_failed_reply_is_reported_in_the_vendors_words() {
     let mut lines = Vec::new();
     for (code, message) in [
         ("server_error", "Out of luck."),
@@ -427,7 +427,7 @@ async fn a_failed_reply_is_told_in_the_vendors_words() {
 }
 
 #[tokio::test]
-async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
+async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
     let quota = json!({"error": {"type": "insufficient_quota", "code": "insufficient_quota",
         "message": "You exceeded your current quota.", "param": null}});
     let old = json!({"code": "server_error", "message": "Sorry.", "param": null});

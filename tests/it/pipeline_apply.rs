@@ -134,7 +134,7 @@ fn a_squash_is_one_commit() {
 }
 
 #[test]
-fn files_leave_git_alone_and_can_be_taken_back() {
+fn files_leave_git_alone_and_can_be_undone() {
     let before = worked();
     let head = git_in(&before.project().path(""), &["rev-parse", "HEAD"]);
     let finished = expect_delivered(

@@ -728,7 +728,7 @@ fn after_a_killed_run() -> (Finished, String) {
 }
 
 #[test]
-fn a_task_is_not_given_to_an_older_session_than_the_one_that_was_broken_off() {
+fn a_task_is_not_given_to_an_older_session_than_the_one_that_was_interrupted() {
     let (finished, id) = after_a_killed_run();
     let refused = finished.then(["--continue", "And then?"]).failure(2);
     let told = format!("of the last session `{id}` was interrupted and not saved");

@@ -155,7 +155,7 @@ fn what_an_agent_starts_sees_nothing_of_a_strangers_variables() {
 }
 
 #[test]
-fn a_guest_sees_nothing_of_a_strangers_variables() {
+fn an_external_agent_sees_nothing_of_a_strangers_variables() {
     for (kind, _) in TONGUES {
         // massgen itself sets some of them.
         let own = |name: &str| {

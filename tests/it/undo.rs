@@ -51,7 +51,7 @@ fn offered(script: &str) -> Scene {
 }
 
 #[test]
-fn a_delivery_is_shown_applied_and_taken_back_by_its_name() {
+fn a_delivery_is_shown_applied_and_undone_by_its_name() {
     let scene = offered("echo two >> README.md; echo n > new; rm run.sh; echo x > .env");
     let before = scene.state("rw");
     let (out, err) = check(&scene.massgen(&["diff"]).output().unwrap(), 0);
@@ -316,7 +316,7 @@ fn a_process_that_is_killed_leaves_all_of_a_delivery_or_nothing() {
 }
 
 #[test]
-fn any_history_of_commands_is_taken_back_byte_for_byte() {
+fn any_history_of_commands_is_undone_byte_for_byte() {
     let name = prop_oneof![
         Just("a"),
         Just("b"),

@@ -61,7 +61,7 @@ fn begun() -> AcpProtocol {
 }
 
 #[test]
-fn an_acp_guest_is_greeted_prompted_and_heard() {
+fn an_acp_agent_is_initialized_prompted_and_decoded() {
     let mut acp = begun();
     let chunk = |kind: &str| {
         let content = json!({"type": "text", "text": "x"});
@@ -91,7 +91,7 @@ fn an_acp_guest_is_greeted_prompted_and_heard() {
 }
 
 #[test]
-fn an_acp_guest_that_refuses_is_told_of() {
+fn an_acp_agent_that_refuses_is_reported() {
     let refuses = |id: u64| json!({"id": id, "error": {"code": 1, "message": "no key"}});
     let why = "the program reported an error: no key".to_owned();
     assert_eq!(
@@ -108,7 +108,7 @@ fn an_acp_guest_that_refuses_is_told_of() {
 }
 
 #[test]
-fn an_acp_guest_is_asked_to_end_its_turn_once_it_has_one() {
+fn an_acp_agent_is_asked_to_end_its_turn_once_it_has_one() {
     assert_eq!(
         AcpProtocol::new(acp::plain_launch).encode_cancel(),
         Vec::<String>::new()
@@ -127,7 +127,7 @@ fn an_acp_guest_is_asked_to_end_its_turn_once_it_has_one() {
 }
 
 #[test]
-fn an_acp_guest_counts_each_turn_in_one_of_several_ways() {
+fn an_acp_agent_counts_each_turn_in_one_of_several_ways() {
     /// `expected` is input, of which cached, output, of which reasoning.
     #[track_caller]
     fn check(result: &Value, expected: [u64; 4]) {
@@ -163,7 +163,7 @@ fn an_acp_guest_counts_each_turn_in_one_of_several_ways() {
 }
 
 #[test]
-fn an_acp_guest_tells_what_its_session_has_cost_by_then() {
+fn an_acp_agent_reports_what_its_session_has_cost() {
     let mut acp = begun();
     let mut turn = |id: u64, cost: Option<Value>| {
         if let Some(cost) = cost {
@@ -711,7 +711,7 @@ fn a_program_without_an_account_is_not_asked_again() {
 }
 
 #[test]
-fn codex_goes_on_with_its_thread() {
+fn codex_continues_its_thread() {
     let mut codex = CodexProtocol::default();
     let resumes =
         |codex: &CodexProtocol| codex.launch(&around()).arguments.contains(&"th".to_owned());

@@ -261,7 +261,7 @@ fn a_recording_that_is_cut_at_any_byte_costs_its_last_reply_at_most() {
 }
 
 #[test]
-fn a_recording_that_somebody_spoilt_is_an_error() {
+fn a_recording_that_was_corrupted_is_an_error() {
     let text = "# massgen recording\nreplies:\n- {\"txt\": 1}\n- {}\n";
     let error = ScriptedReplies::parse_recording(text, "a.yaml").unwrap_err();
     assert!(

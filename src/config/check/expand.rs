@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_without_a_value_stay_and_are_told() {
+    fn variables_without_a_value_stay_and_are_reported() {
         check(
             "${OTHER} ${KEY} ${NONE_2}",
             "${OTHER} v ${NONE_2}",

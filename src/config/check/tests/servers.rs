@@ -257,7 +257,7 @@ fn credentials_of_a_client_are_whole_and_of_one_kind() {
 }
 
 #[test]
-fn what_is_said_of_single_tools_is_a_rule() {
+fn keys_of_single_tools_are_rules() {
     let yaml =
         with_servers("[{name: s, command: node, tools: {a: allow, b.c: ask, mcp__s__d: deny}}]");
     let rules = &config(&yaml).agents[0].permissions.rules;
