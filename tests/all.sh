@@ -145,7 +145,7 @@ test_binaries() {
 tests() {
   local binaries binary status=0 skipped=()
   if [ "${MASSGEN_TEST_LONG:-0}" != 1 ]; then
-    skipped=(--skip guest_packages::)
+    skipped=(--skip external_agent_packages::)
     if [ "$(id -u)" = 0 ]; then
       skipped+=(--skip selftest::tier_b --skip selftest::tier_c)
     fi
@@ -167,7 +167,7 @@ unprivileged() {
   local chosen=(
     world:: sandbox_policy:: chaos:: code_attacks::the_gate command_runs:: delivery:: disk:: doctor::
     exec:: gate:: git:: hooks:: hostile:: locks:: pipeline_rights:: races:: resource_limits:: sandbox::
-    sandbox_helper:: sandbox_tier_c:: sandboxes:: selftest:: single_calls:: stage:: store:: undo::
+    sandbox_helper:: sandbox_tier_c:: sandboxes:: selftest:: single_calls:: final_overlay:: store:: undo::
     --skip selftest::tier_a --skip selftest::every_attack --skip undo::what_an_error
   )
   if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-use crate::guests;
+use crate::external_agents;
 use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::openai_wire::{call_item, completed, message_item};
 use crate::project::Project;
@@ -196,12 +196,12 @@ fn an_external_agent_has_images_made_by_the_vendor_that_the_config_names() {
     let url = format!("{}/v1", endpoint.server.url);
     let keys = "enable_multimodal_tools: true\n      image_generation_backend: openai";
     let call = |prompt: &str, path: &str| json!(["call", "generate_media", {"mode": "image", "prompt": prompt, "path": path}]);
-    let project = guests::project()
+    let project = external_agents::project()
         .env("OPENAI_BASE_URL", &url)
         .env("OPENAI_API_KEY", KEY);
     let spoken = json!(["call", "generate_media",
         {"mode": "audio", "prompt": "Hello.", "path": "hello.mp3"}]);
-    let finished = guests::check_with(
+    let finished = external_agents::check_with(
         project,
         ("acp", keys),
         &[
@@ -218,7 +218,7 @@ fn an_external_agent_has_images_made_by_the_vendor_that_the_config_names() {
         (json!(["tools"]), "new_answer"),
         (call("a cat", "cat.png"), "there is no tool"),
     ];
-    let finished = guests::check_with(guests::project(), ("acp", keys), &listed);
+    let finished = external_agents::check_with(external_agents::project(), ("acp", keys), &listed);
     let stderr = finished.stderr();
     assert!(stderr.contains("`OPENAI_API_KEY` is not set"), "{stderr}");
 }

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::guests;
+use crate::external_agents;
 use crate::project::{Project, events};
 use crate::resume::{Whole, describe_output, events as logged, massgen};
 use crate::scripted_team::{FINAL, agent, answers, team};
@@ -115,8 +115,14 @@ fn an_external_agent_writes_personas_if_there_is_no_other() {
         {"when": "<persona>\nYou doubt.", "do": [["call", "new_answer", {"content": "I doubt"}]]},
         {"when": "", "do": [["call", "vote", {"agent_id": "agent1", "reason": "r"}]]},
     ]);
-    let (project, one) = guests::guest(guests::project(), ("one", "acp"), "cwd: $/w1", &table);
-    let (project, two) = guests::guest(project, ("two", "claude_code"), "cwd: $/w2", &table);
+    let (project, one) = external_agents::external_agent(
+        external_agents::project(),
+        ("one", "acp"),
+        "cwd: $/w1",
+        &table,
+    );
+    let (project, two) =
+        external_agents::external_agent(project, ("two", "claude_code"), "cwd: $/w2", &table);
     let keys = "orchestrator: {context_paths: [given], coordination: {persona_generator: {enabled: \
                 true}}}";
     let finished = project

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::asking::answering_by;
-use crate::guests::{TONGUES, check_with, project as guest_project};
+use crate::external_agents::{PROTOCOLS, check_with, project as external_agent_project};
 use crate::mcp::calls_of;
 use crate::mcp_login::{LOGIN, project as login_project};
 use crate::oauth_server::{Manner, OauthServer};
@@ -156,7 +156,7 @@ fn what_an_agent_starts_sees_nothing_of_a_strangers_variables() {
 
 #[test]
 fn an_external_agent_sees_nothing_of_a_strangers_variables() {
-    for (kind, _) in TONGUES {
+    for (kind, _) in PROTOCOLS {
         // massgen itself sets some of them.
         let own = |name: &str| {
             name.ends_with("PAGER")
@@ -171,12 +171,12 @@ fn an_external_agent_sees_nothing_of_a_strangers_variables() {
                 .collect()
         };
         check_with(
-            deceived(guest_project()),
+            deceived(external_agent_project()),
             (kind, ""),
             &steps(others, "none"),
         );
         let own = steps(own, "");
-        let finished = check_with(deceived(guest_project()), (kind, ""), &own);
+        let finished = check_with(deceived(external_agent_project()), (kind, ""), &own);
         assert!(!finished.stdout().contains(CANARY));
         let mut found = Command::new("grep");
         let found = found

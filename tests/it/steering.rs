@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use massgen::agent::user_messages::{MESSAGE_BYTES_MAX, MESSAGES_MAX};
 use serde_json::{Value, json};
 
-use crate::guests::{self, OPENED, TONGUES, guest};
+use crate::external_agents::{self, OPENED, PROTOCOLS, external_agent};
 use crate::project::{Project, copy_tree};
 use crate::repetition::repetitions;
 use crate::resume::seal_again;
@@ -568,13 +568,18 @@ fn what_is_typed_before_a_question_is_no_answer_and_what_answers_it_is_no_messag
 
 #[test]
 fn external_agents_read_messages_with_their_next_prompt() {
-    for (kind, _) in TONGUES {
+    for (kind, _) in PROTOCOLS {
         let table = json!([
             {"when": FINAL, "do": [["say", "presented"]]},
             {"when": "also handle Windows", "do": [["call", "new_answer", {"content": "with Windows"}]]},
             {"when": "", "do": [["sleep", 1], ["call", "new_answer", {"content": "without"}]]},
         ]);
-        let (project, one) = guest(guests::project(), ("one", kind), "cwd: $/w1", &table);
+        let (project, one) = external_agent(
+            external_agents::project(),
+            ("one", kind),
+            "cwd: $/w1",
+            &table,
+        );
         let project = project.file("team.yaml", team(&[one], OPENED));
         let message = on(
             "model_request_started",
@@ -598,13 +603,18 @@ fn external_agents_read_messages_with_their_next_prompt() {
 
 #[test]
 fn an_external_agent_that_presents_is_prompted_again() {
-    for (kind, _) in TONGUES {
+    for (kind, _) in PROTOCOLS {
         let table = json!([
             {"when": "and sign it", "do": [["say", "signed"]]},
             {"when": FINAL, "do": [["sleep", 1], ["say", "presented"]]},
             {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
         ]);
-        let (project, one) = guest(guests::project(), ("one", kind), "cwd: $/w1", &table);
+        let (project, one) = external_agent(
+            external_agents::project(),
+            ("one", kind),
+            "cwd: $/w1",
+            &table,
+        );
         let project = project.file("team.yaml", team(&[one], OPENED));
         let message = on("final_started", "one", to_all("and sign it"));
         let steered = steer(project, &["--config", "team.yaml", "task"], &[message]);

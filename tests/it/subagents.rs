@@ -17,7 +17,7 @@ use massgen::tools::arguments::SUBAGENT_TASKS_MAX;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::guests;
+use crate::external_agents;
 use crate::project::{Finished, Project, events};
 use crate::resume::{Whole, describe_output, events as logged, massgen};
 use crate::scripted_team::{agent, answers, team};
@@ -676,13 +676,14 @@ fn an_external_agent_has_subagents_with_a_model_of_their_own() {
         {"when": "", "do": [call, ["call", "new_answer", {"content": "done"}]]},
     ]);
     let keys = own_model(write).replace("coordination:", "context_paths: [given]\n  coordination:");
-    let project = guests::project();
-    let (project, one) = guests::guest(project, ("one", "acp"), "cwd: $/w1", &table);
+    let project = external_agents::project();
+    let (project, one) =
+        external_agents::external_agent(project, ("one", "acp"), "cwd: $/w1", &table);
     let finished = project
         .file("team.yaml", team(&[one], &keys))
         .args(["--config", "team.yaml", "task"])
         .success();
-    let said = guests::said(&finished, "one");
+    let said = external_agents::said(&finished, "one");
     assert!(said[0].contains("it is written"), "{said:#?}");
     finished
         .has_file("w1/.subagents/other/a.txt", "x")

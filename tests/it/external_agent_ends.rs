@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::guests::{OPENED, guest, project};
+use crate::external_agents::{OPENED, external_agent, project};
 use crate::patience::wait_until;
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::team;
@@ -33,7 +33,7 @@ fn taking(kind: &str, step: &str, keys: &str, rest: &str) -> Project {
     let step: Value = serde_json::from_str(step).unwrap();
     let table = json!([{"when": "", "do": [["write", "begun.txt", "x"], step]}]);
     let keys = format!("cwd: $/w1\n      {keys}");
-    let (project, one) = guest(project(), ("one", kind), &keys, &table);
+    let (project, one) = external_agent(project(), ("one", kind), &keys, &table);
     project
         .file("team.yaml", team(&[one], &format!("{OPENED}\n{rest}")))
         .args(["--config", "team.yaml"])
@@ -107,7 +107,7 @@ fn begun(project: &Project) -> Child {
     let mut command: Command = project.command();
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let child = command.stderr(Stdio::null()).spawn().unwrap();
-    wait_until("the guest begins", ENDS_WITHIN, || {
+    wait_until("the external agent begins", ENDS_WITHIN, || {
         project.path("w1/begun.txt").exists()
     });
     child

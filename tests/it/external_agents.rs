@@ -8,10 +8,10 @@ use crate::project::{Finished, Project, events};
 use crate::scripted_team::{FINAL, agent, answers, team};
 
 /// The stand-in program.
-const STAND_IN: &str = include_str!("../guests/stand_in.py");
+const STAND_IN: &str = include_str!("../external_agents/stand_in.py");
 
 /// Protocols of the stand-in.
-pub(crate) const TONGUES: &[(&str, &str)] = &[
+pub(crate) const PROTOCOLS: &[(&str, &str)] = &[
     ("acp", "acp"),
     ("claude_code", "claude"),
     ("codex", "codex"),
@@ -37,7 +37,7 @@ pub(crate) fn root(project: &Project) -> String {
 
 /// Writes the step table of an external agent and returns the agent's config; `$` in both is
 /// replaced by the project.
-pub(crate) fn guest(
+pub(crate) fn external_agent(
     project: Project,
     (id, kind): (&str, &str),
     keys: &str,
@@ -46,7 +46,7 @@ pub(crate) fn guest(
     let root = root(&project);
     let file = format!("given/{id}.json");
     let project = project.file(&file, table.to_string().replace('$', &root));
-    let (_, tongue) = TONGUES.iter().find(|(name, _)| *name == kind).unwrap();
+    let (_, tongue) = PROTOCOLS.iter().find(|(name, _)| *name == kind).unwrap();
     let yaml = format!(
         "  - id: {id}\n    backend:\n      type: {kind}\n      \
          command: [python3, $/given/stand_in.py, {tongue}, $/{file}]\n      {keys}\n"
@@ -69,7 +69,7 @@ fn run_with(project: Project, kind: &str, keys: &str, steps: &[Value]) -> (Finis
         {"when": "", "do": all},
     ]);
     let keys = format!("cwd: $/w1\n      {keys}");
-    let (project, one) = guest(project, ("one", kind), &keys, &table);
+    let (project, one) = external_agent(project, ("one", kind), &keys, &table);
     let finished = project
         .file("team.yaml", team(&[one], OPENED))
         .args(["--config", "team.yaml", "task"])
@@ -119,7 +119,7 @@ fn check(kind: &str, steps: &[(Value, &str)]) -> Finished {
 
 #[test]
 fn an_external_agent_answers_and_presents_whatever_it_speaks() {
-    for (kind, _) in TONGUES {
+    for (kind, _) in PROTOCOLS {
         let (finished, said) = run(kind, &[json!(["own", "edit", "a.txt"])]);
         assert_eq!(finished.code(), Some(0), "{kind}: {}", finished.stderr());
         assert!(
@@ -144,7 +144,7 @@ fn an_external_agent_answers_and_presents_whatever_it_speaks() {
 
 #[test]
 fn an_external_agent_reaches_what_its_agent_reaches() {
-    for (kind, _) in TONGUES {
+    for (kind, _) in PROTOCOLS {
         let finished = check(
             kind,
             &[
@@ -356,7 +356,7 @@ fn the_winner_may_write_where_the_project_is_open_for_writing() {
         ]},
         {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
     ]);
-    let (project, one) = guest(project(), ("one", "acp"), "cwd: $/w1", &table);
+    let (project, one) = external_agent(project(), ("one", "acp"), "cwd: $/w1", &table);
     let finished = project
         .file("team.yaml", team(&[one], OPENED))
         .args(["--config", "team.yaml", "task"])
@@ -546,7 +546,7 @@ fn a_program_that_exits_at_once_is_started_twice() {
             {"when": FINAL, "do": [["say", "presented"]]},
             {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
         ]);
-        let (project, one) = guest(project, ("one", "acp"), "cwd: $/w1", &table);
+        let (project, one) = external_agent(project, ("one", "acp"), "cwd: $/w1", &table);
         let script = format!("sh, {}/given/start.sh, python3", root(&project));
         let one = one.replace("python3", &script);
         project
@@ -583,7 +583,7 @@ fn what_an_external_agent_has_handed_in_counts_although_its_turn_fails() {
         (steps(answers.clone(), fails.clone()), 0),
         (steps(fails, nothing), 1),
     ] {
-        let (project, one) = guest(project(), ("one", "acp"), "cwd: $/w1", &table);
+        let (project, one) = external_agent(project(), ("one", "acp"), "cwd: $/w1", &table);
         let finished = project
             .file("team.yaml", team(&[one], OPENED))
             .args(["--config", "team.yaml", "task"])
@@ -599,7 +599,7 @@ fn an_external_agent_that_says_nothing_is_not_waited_for() {
     let steps = [json!(["sleep", 30])];
     let table = json!([{"when": "", "do": steps}]);
     let keys = "cwd: $/w1\n      idle_timeout_seconds: 1";
-    let (project, one) = guest(project(), ("one", "acp"), keys, &table);
+    let (project, one) = external_agent(project(), ("one", "acp"), keys, &table);
     let finished = project
         .file("team.yaml", team(&[one], OPENED))
         .args([
@@ -703,7 +703,7 @@ fn without_a_sandbox_an_external_agent_delivers_nothing_and_the_run_says_so() {
     ]);
     for (sandbox, expected) in [("off", "denied: write to"), ("auto", "fs_write: {}")] {
         let keys = format!("cwd: $/w1\n      command_line_sandbox: {sandbox}");
-        let (project, one) = guest(project(), ("one", "acp"), &keys, &deliver);
+        let (project, one) = external_agent(project(), ("one", "acp"), &keys, &deliver);
         let finished = project
             .file("team.yaml", team(&[one], OPENED))
             .args(["--config", "team.yaml", "task"])
@@ -749,14 +749,14 @@ fn two_external_agents_and_a_model_vote_and_the_winner_delivers() {
         ["write", "$/outside/new.txt", "x"],
         ["say", "all is there"],
     ]);
-    let (project, first) = guest(
+    let (project, first) = external_agent(
         project(),
         ("a", "acp"),
         "cwd: $/w1",
         &table("first", &delivers),
     );
     let second = table("second", &json!([]));
-    let (project, second) = guest(project, ("b", "claude_code"), "cwd: $/w2", &second);
+    let (project, second) = external_agent(project, ("b", "claude_code"), "cwd: $/w2", &second);
     let third = agent("c", "", &answers("third", "agent1", 0));
     let finished = project
         .file("team.yaml", team(&[first, second, third], OPENED))

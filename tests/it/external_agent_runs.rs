@@ -14,8 +14,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::guest_ends::ENDS_WITHIN;
-use crate::guests::{OPENED, TONGUES, check_with, guest, project};
+use crate::external_agent_ends::ENDS_WITHIN;
+use crate::external_agents::{OPENED, PROTOCOLS, check_with, external_agent, project};
 use crate::patience::wait_until;
 use crate::pipeline::{git, pipeline, runs};
 use crate::project::{Project, events};
@@ -39,7 +39,7 @@ fn stopping(kind: &str) -> Project {
             ["call", "new_answer", {"content": "done"}],
         ]},
     ]);
-    let (project, one) = guest(project(), ("one", kind), "cwd: $/w1", &table);
+    let (project, one) = external_agent(project(), ("one", kind), "cwd: $/w1", &table);
     project.file("team.yaml", team(&[one], OPENED))
 }
 
@@ -60,11 +60,11 @@ fn check_killed(project: &Project, mark: &str, prompts: &str) {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();
     let mark = project.path("w1").join(mark);
-    wait_until("the guest stops", ENDS_WITHIN, || mark.exists());
+    wait_until("the external agent stops", ENDS_WITHIN, || mark.exists());
     assert!(has_processes(project));
     child.kill().unwrap();
     child.wait().unwrap();
-    wait_until("the guest ends with the run", ENDS_WITHIN, || {
+    wait_until("the external agent ends with the run", ENDS_WITHIN, || {
         !has_processes(project)
     });
     let gone_on = |words: &[&str]| project.command().args(words).output().unwrap();
@@ -84,7 +84,7 @@ fn check_killed(project: &Project, mark: &str, prompts: &str) {
 
 #[test]
 fn a_killed_run_of_an_external_agent_is_resumed() {
-    for (kind, _) in TONGUES {
+    for (kind, _) in PROTOCOLS {
         let presents = stopping(kind).file("w1/second", "");
         check_killed(&presents, "first", "begun begun final");
         // A recorded answer is not requested again.
@@ -125,7 +125,7 @@ fn answering() -> u16 {
 
 /// Returns whether this machine can sandbox an external agent in the test's network.
 fn is_held_here() -> bool {
-    let (project, one) = guest(project(), ("one", "acp"), "cwd: $/w1", &json!([]));
+    let (project, one) = external_agent(project(), ("one", "acp"), "cwd: $/w1", &json!([]));
     let project = project.file("team.yaml", team(&[one], OPENED));
     let words = [
         "--config",
@@ -142,10 +142,13 @@ fn is_held_here() -> bool {
 
 #[test]
 fn an_external_agent_reaches_the_hosts_that_are_listed_and_no_other() {
-    let name = "guest_runs::an_external_agent_reaches_the_hosts_that_are_listed_and_no_other";
+    let name =
+        "external_agent_runs::an_external_agent_reaches_the_hosts_that_are_listed_and_no_other";
     in_network_of(name, || {
         if !is_held_here() {
-            return println!("skipped: nothing holds a guest in a network of its own here");
+            return println!(
+                "skipped: nothing holds an external agent in a network of its own here"
+            );
         }
         let port = answering();
         let step = |how: &str, host: &str| {
@@ -183,7 +186,7 @@ fn what_an_external_agent_uses_has_the_price_of_its_model_or_is_reported_as_unkn
     ]);
     let run = |kind: &str, keys: &str, word: &str, rest: &str| {
         let keys = format!("cwd: $/w1\n      {keys}");
-        let (project, one) = guest(project(), ("one", kind), &keys, &table);
+        let (project, one) = external_agent(project(), ("one", kind), &keys, &table);
         let one = one.replace("one.json]", &format!("one.json, {word}]"));
         let project = project.file("team.yaml", team(&[one], &format!("{OPENED}\n{rest}")));
         project.args(["--config", "team.yaml", "task"]).run()
@@ -263,8 +266,9 @@ fn external_agents_are_restricted_to_the_rights_of_their_role() {
         let all: Vec<Value> = steps.chain([answers.clone()]).collect();
         json!([{"when": "", "do": all}])
     };
-    let (project, first) = guest(project(), ("planner", "claude_code"), "", &table(&planner));
-    let (project, second) = guest(project, ("tester", "acp"), "", &table(&tester));
+    let (project, first) =
+        external_agent(project(), ("planner", "claude_code"), "", &table(&planner));
+    let (project, second) = external_agent(project, ("tester", "acp"), "", &table(&tester));
     let keys = "stages: [planner, tester]\nuntil: none\nproject: none";
     let config = pipeline(keys, &[first, second], GIVEN);
     let words = ["--config", "team.yaml", "go"];
@@ -289,7 +293,7 @@ fn a_killed_pipeline_of_an_external_agent_is_resumed() {
         ["write", "planner/PLAN.md", "a plan"],
         ["call", "new_answer", {"content": "done"}],
     ]}]);
-    let (project, one) = guest(project(), ("planner", "claude_code"), "", &table);
+    let (project, one) = external_agent(project(), ("planner", "claude_code"), "", &table);
     let keys = "stages: [planner]\nuntil: none\nproject: none";
     let project = project.file("team.yaml", pipeline(keys, &[one], GIVEN));
     let mut command = project.command();
@@ -300,10 +304,10 @@ fn a_killed_pipeline_of_an_external_agent_is_resumed() {
         let files = walk(&project.path(".massgen/pipelines"));
         files.iter().any(|file| file.ends_with("planner/mark"))
     };
-    wait_until("the guest stops", ENDS_WITHIN, has_stopped);
+    wait_until("the external agent stops", ENDS_WITHIN, has_stopped);
     child.kill().unwrap();
     child.wait().unwrap();
-    wait_until("the guest ends with the run", ENDS_WITHIN, || {
+    wait_until("the external agent ends with the run", ENDS_WITHIN, || {
         !has_processes(&project)
     });
     let words = ["--continue", "--config", "team.yaml"];
@@ -322,7 +326,7 @@ fn an_external_agent_that_does_not_ask_has_no_role_without_commands() {
             ["write", "planner/PLAN.md", "a plan"],
             ["call", "new_answer", {"content": "done"}],
         ]}]);
-        let (project, one) = guest(project(), ("planner", kind), "", &table);
+        let (project, one) = external_agent(project(), ("planner", kind), "", &table);
         let keys = "stages: [planner]\nuntil: none\nproject: none";
         let config = pipeline(keys, &[one], GIVEN);
         let words = ["--config", "team.yaml", "go"];
