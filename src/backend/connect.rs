@@ -104,14 +104,14 @@ fn backend(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Arc<dyn
             config, around,
         )?))),
         VendorConnection::ExternalAgent(_) => {
-            let guest = config.external_agent.as_ref();
-            let guest = guest.ok_or_else(|| {
+            let external_agent = config.external_agent.as_ref();
+            let external_agent = external_agent.ok_or_else(|| {
                 let message = format!("`type: {}` cannot be used here", config.vendor.name);
                 Error::new(ErrorKind::Config, message)
                     .with_hint("write it as the `type` of an agent in a config")
             })?;
             Ok(Arc::new(ExternalAgent::new(
-                Arc::clone(guest),
+                Arc::clone(external_agent),
                 config.timeouts,
             )))
         }

@@ -149,7 +149,7 @@ pub(crate) fn require_prices(config: &Config, models: &ModelList) -> Result<()> 
 
 fn unpriced_error(agent: &str, backend: &BackendConfig) -> Error {
     let model = &backend.model;
-    let chooses = |guest: &ExternalAgentConfig| guest.model.is_none();
+    let chooses = |external_agent: &ExternalAgentConfig| external_agent.model.is_none();
     if backend.external_agent.as_deref().is_some_and(chooses) {
         let message = format!(
             "`max_cost_usd` cannot be enforced: the program of `{agent}` chooses its model, so the \

@@ -84,8 +84,10 @@ pub(super) fn reject_unsupported_agents(config: &Config, stages: &[PipelineStage
         let agents = config.agents.iter();
         let mut agents = agents.filter(|agent| stage.agents.contains(&agent.id));
         let free = agents.find(|agent| {
-            let guest = agent.backend.external_agent.as_ref();
-            guest.is_some_and(|guest| guest.protocol != AgentProtocolKind::ClaudeCode)
+            let external_agent = agent.backend.external_agent.as_ref();
+            external_agent.is_some_and(|external_agent| {
+                external_agent.protocol != AgentProtocolKind::ClaudeCode
+            })
         });
         if let Some(agent) = free {
             let role = &stage.role.name;

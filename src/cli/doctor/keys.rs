@@ -88,11 +88,11 @@ fn backend_credentials(
 
 /// Returns the program of an external agent.
 fn external_agent_program(model: &BackendConfig, completed: &LoadedEnvironment) -> Result<String> {
-    let Some(guest) = &model.external_agent else {
+    let Some(external_agent) = &model.external_agent else {
         return Ok("no program".to_owned());
     };
     let path = completed.host.env("PATH").unwrap_or_default();
-    let found = find_program(&guest.command, path, guest.package)?;
+    let found = find_program(&external_agent.command, path, external_agent.package)?;
     let program = found.first().map_or("", String::as_str);
     Ok(format!("the program `{program}`"))
 }

@@ -22,14 +22,14 @@ impl AgentTeam {
         let members = self.members.iter();
         let members = members.filter(|_| self.delivery_access == DeliveryAccess::ReadWrite);
         members.filter_map(|member| {
-            let guest = member.config.backend.external_agent.as_deref()?;
+            let external_agent = member.config.backend.external_agent.as_deref()?;
             let runner = EnvironmentSpec {
                 id: &member.id,
-                config: &guest.sandbox,
+                config: &external_agent.sandbox,
                 grants: &member.grants,
                 workspace: member.workspace.as_ref()?,
             };
-            Some((guest, runner))
+            Some((external_agent, runner))
         })
     }
 
@@ -99,8 +99,10 @@ impl AgentTeam {
 
 /// Returns whether an agent is an external agent without a sandbox.
 fn is_unsandboxed(agent: &AgentConfig) -> bool {
-    let guest = agent.backend.external_agent.as_ref();
-    guest.is_some_and(|guest| guest.sandbox.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off))
+    let external_agent = agent.backend.external_agent.as_ref();
+    external_agent.is_some_and(|external_agent| {
+        external_agent.sandbox.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off)
+    })
 }
 
 /// Restricts an agent's grants: an unsandboxed external agent may not write to the user's paths.

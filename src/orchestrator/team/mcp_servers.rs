@@ -145,11 +145,11 @@ impl AgentTeam {
 /// its own network and variables. A shared program is sandboxed without any agent's settings. None
 /// runs in a container.
 pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
-    let guest = agent.backend.external_agent.as_ref();
-    let of_guest = guest.map(|guest| guest.sandbox.sandbox);
+    let external_agent = agent.backend.external_agent.as_ref();
+    let own_level = external_agent.map(|external_agent| external_agent.sandbox.sandbox);
     let held = |program: &ServerProgram| {
         let (commands, sandbox) = match program.instances {
-            InstanceSharing::PerAgent => (agent.commands.as_ref(), of_guest),
+            InstanceSharing::PerAgent => (agent.commands.as_ref(), own_level),
             InstanceSharing::One => (None, None),
         };
         CommandLineConfig {
