@@ -29,9 +29,9 @@ pub enum PresentationStop {
     Stopped(StopCause),
 }
 
-/// Lets the final agent work until it replies without a call and has read all messages of the user. A call that has begun always runs to
-/// its end, so that its changes are in the result, however this ends; a command is ended at the
-/// deadline.
+/// Lets the final agent work until it replies without a call and has read all messages of the user.
+/// A call that has begun always runs to its end, so that its changes are in the result, however
+/// this ends; a command is ended at the deadline.
 pub async fn present(session: &mut ModelSession, deadline: &RunDeadline) -> FinalPresentation {
     session.deadline = Some(deadline.clone());
     let presentation = run_presentation(session, deadline).await;

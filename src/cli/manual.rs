@@ -16,8 +16,8 @@ const OLD_BASH_REGISTRATION: &str = "complete -F _massgen -o bashdefault -o defa
 const ZSH_FUNCTION: &str = "\n_massgen() {";
 
 /// Adds what `massgen __complete` prints to the completions of bash. The part of a word before its last
-/// `@`, `:` or `=` is a word of its own for bash, but a completion replaces the `@` as well. Bash quotes the completions as file names: a file may
-/// be called `$(command)`.
+/// `@`, `:` or `=` is a word of its own for bash, but a completion replaces the `@` as well. Bash
+/// quotes the completions as file names: a file may be called `$(command)`.
 const BASH_VALUES: &str = r#"
 _massgen_values() {
     local line cur whole head

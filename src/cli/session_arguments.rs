@@ -33,7 +33,8 @@ pub(crate) struct InteractiveArguments {
     /// Show only the answer, questions, warnings and errors of a run. Default: show its progress.
     #[arg(short, long, conflicts_with_all = ["dashboard", "automation"])]
     pub quiet: bool,
-    /// Display runs and sessions as plain lines that are never redrawn, and list paths on Tab. Default: off, unless `MASSGEN_SCREEN_READER` is set.
+    /// Display runs and sessions as plain lines that are never redrawn, and list paths on Tab.
+    /// Default: off, unless `MASSGEN_SCREEN_READER` is set.
     #[arg(long)]
     pub screen_reader: bool,
 }

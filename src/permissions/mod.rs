@@ -196,7 +196,8 @@ impl PathPermissionManager {
         inside.unwrap_or_default()
     }
 
-    /// Returns the grant that covers `path` by exact names, its nested grants, and the path below its root.
+    /// Returns the grant that covers `path` by exact names, its nested grants, and the path below
+    /// its root.
     fn most_specific(&self, path: &RealPath) -> Option<(&Grant, &[NestedGrant], RelPath)> {
         let mut grants = self.grants.iter().zip(&self.nested);
         grants.find_map(|(grant, nested)| {

@@ -1,6 +1,6 @@
 //! Compares two runs: they are the same if they made the same decisions in the same order, each by
-//! an agent that had been shown the same answers and messages of the user before. Pure. Times, tokens, tool calls and
-//! deliveries do not count.
+//! an agent that had been shown the same answers and messages of the user before. Pure. Times,
+//! tokens, tool calls and deliveries do not count.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +77,8 @@ pub fn compared_events<'e>(
                 messages: messages.unwrap_or_default(),
             });
         }
-        // Answers and messages that an agent was shown before it did nothing more have influenced no decision.
+        // Answers and messages that an agent was shown before it did nothing more have influenced
+        // no decision.
         if let Event::Run(RunEvent::RunStarted { .. } | RunEvent::CoordinationStopped { .. }) =
             event
         {

@@ -1,5 +1,6 @@
 //! Reads an interrupted run, so that it can be resumed from its last recorded event: finds the run,
-//! and decodes its log. A run that the user stopped is resumed from the event before that. It asks no model and repeats nothing.
+//! and decodes its log. A run that the user stopped is resumed from the event before that. It asks
+//! no model and repeats nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -75,8 +75,8 @@ fn encode_tool(offer: &ToolOffer) -> Value {
     })
 }
 
-/// Encodes a message; `sent` says what it carries of its reasoning. Returns `None` for an empty reply, because some vendors reject an empty
-/// message.
+/// Encodes a message; `sent` says what it carries of its reasoning. Returns `None` for an empty
+/// reply, because some vendors reject an empty message.
 pub(super) fn encode_message(message: &ChatMessage, sent: ReasoningSent) -> Option<Value> {
     Some(match message {
         ChatMessage::User(text) => json!({"role": "user", "content": &**text}),

@@ -1,5 +1,5 @@
-//! Implements `massgen pipeline branches`: prints one line per branch of a pipeline, with its newest commit
-//! and its distance from the shared branch.
+//! Implements `massgen pipeline branches`: prints one line per branch of a pipeline, with its
+//! newest commit and its distance from the shared branch.
 
 use serde_json::json;
 

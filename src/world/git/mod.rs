@@ -55,7 +55,8 @@ const SETTINGS: &[&str] = &[
     "diff.external=",
     "diff.ignoreSubmodules=all",
     "gc.auto=0",
-    // Git 2.55 disables all configured hooks of an event by this; see `hook_disabling_variables` for 2.54.
+    // Git 2.55 disables all configured hooks of an event by this; see `hook_disabling_variables`
+    // for 2.54.
     "hook.post-index-change.enabled=false",
     "hook.reference-transaction.enabled=false",
     "maintenance.auto=false",
@@ -242,8 +243,8 @@ impl GitProgram {
         self.ask(GitInvocation { env: &env, ..call }).await
     }
 
-    /// Returns the variables that disable each configured hook of the repository at `dir`: the one for the
-    /// setting, the setting, and the one for its value.
+    /// Returns the variables that disable each configured hook of the repository at `dir`: the one
+    /// for the setting, the setting, and the one for its value.
     async fn hook_disabling_variables(
         &self,
         dir: &AbsPath,
