@@ -13,7 +13,7 @@ use crate::backend::remote::media::{MediaClient, MediaRequest};
 use crate::backend::{AvailableModel, Backend};
 use crate::id::SubagentId;
 use crate::tools::call::SubagentTask;
-use crate::tools::media::MediaSpec;
+use crate::tools::media::MediaOrder;
 use crate::world::exec::media::MediaRunner;
 
 /// The name of these conversations.
@@ -46,22 +46,22 @@ impl MediaCall {
     async fn run(
         &self,
         call_id: &str,
-        spec: MediaSpec,
+        order: MediaOrder,
         cancelled: BoxFuture<'_, ()>,
     ) -> Result<Vec<u8>, String> {
         let models = self.conversations.models.iter();
         let clients = models.filter_map(|model| Some((model, model.media.as_ref()?)));
         let mut clients =
-            clients.filter_map(|(model, client)| Some((model, client, client.model(spec.kind)?)));
+            clients.filter_map(|(model, client)| Some((model, client, client.model(order.kind)?)));
         let Some((model, client, maker)) = clients.next() else {
             return Err("the model that works now has no vendor that makes this".to_owned());
         };
         let (budget, price) = (&self.conversations.budget, maker.price.as_ref());
-        budget.require_countable(&maker.name, price, maker.usage_report(spec.kind))?;
+        budget.require_countable(&maker.name, price, maker.usage_report(order.kind))?;
         self.count.add()?;
         let request = Arc::new(MediaRequest::new(
             Arc::<MediaClient>::clone(client),
-            spec.clone(),
+            order.clone(),
         ));
         let backend: Arc<dyn Backend> = Arc::<MediaRequest>::clone(&request);
         let maker = AvailableModel {
@@ -73,10 +73,10 @@ impl MediaCall {
         };
         let id = SubagentId::parse(NAME).map_err(|invalid| invalid.to_string())?;
         let setup = ConversationSetup {
-            first: spec.prompt.clone(),
+            first: order.prompt.clone(),
             task: SubagentTask {
                 id,
-                task: spec.prompt,
+                task: order.prompt,
             },
             models: vec![maker],
             system: "".into(),
@@ -97,9 +97,9 @@ impl MediaRunner for MediaCall {
     fn generate<'a>(
         &'a self,
         call_id: &'a str,
-        spec: MediaSpec,
+        order: MediaOrder,
         cancelled: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Result<Vec<u8>, String>> {
-        self.run(call_id, spec, cancelled).boxed()
+        self.run(call_id, order, cancelled).boxed()
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::id::SubagentId;
 use crate::permissions::grant::Permission;
-use crate::tools::media::MediaSpec;
+use crate::tools::media::MediaOrder;
 use crate::tools::page_url::PageUrl;
 use crate::tools::served::ServerCall;
 use crate::tools::task_plan::TaskPlan;
@@ -330,7 +330,7 @@ pub enum ToolCall<P = UserPath> {
         /// The new file.
         path: P,
         /// What it is to hold.
-        spec: MediaSpec,
+        order: MediaOrder,
     },
     /// `update_plan`
     UpdatePlan {
@@ -686,7 +686,7 @@ impl<P> ToolCall<P> {
             ExecuteCode [] code timeout_seconds;
             FetchUrl [] url;
             AskVendor [] tool request;
-            GenerateMedia [path] spec;
+            GenerateMedia [path] order;
             UpdatePlan [] plan;
         })
     }

@@ -50,9 +50,9 @@ impl ToolCall {
             ToolCall::ListAllowedDirectories | ToolCall::ListBackgroundCommands => json!({}),
             ToolCall::FetchUrl { url } => json!({ "url": url.as_str() }),
             ToolCall::AskVendor { tool, request } => json!({ tool.parameter(): request }),
-            ToolCall::GenerateMedia { path, spec } => json!({
-                "mode": spec.kind.name(), "prompt": spec.prompt, "path": path.as_str(),
-                "voice": spec.voice, "style": spec.style,
+            ToolCall::GenerateMedia { path, order } => json!({
+                "mode": order.kind.name(), "prompt": order.prompt, "path": path.as_str(),
+                "voice": order.voice, "style": order.style,
             }),
             ToolCall::UpdatePlan { plan } => json!({ "entries": plan }),
             ToolCall::CallServer(call) => Value::Object(call.arguments.clone()),

@@ -69,7 +69,7 @@ impl MediaKind {
 
 /// What is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MediaSpec {
+pub struct MediaOrder {
     /// The kind.
     pub kind: MediaKind,
     /// What the image shows, or the text to be spoken.

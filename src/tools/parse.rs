@@ -7,7 +7,7 @@ use crate::tools::call::{
     FileSelection, GrepQuery, LineRange, SUBAGENTS_DIRECTORY, SubagentTask, ToolCall,
 };
 use crate::tools::error::{CallParseError, excerpt};
-use crate::tools::media::{MediaKind, MediaSpec};
+use crate::tools::media::{MediaKind, MediaOrder};
 use crate::tools::page_url::PageUrl;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{ToolSpec, WORK_TABLES};
@@ -320,14 +320,14 @@ fn media(take: &mut ToolCallArguments) -> Result<ToolCall, CallParseError> {
         text => Ok(text.filter(|text| !text.trim().is_empty())),
     };
     let (voice, style) = (words("voice")?, words("style")?);
-    let spec = MediaSpec {
+    let order = MediaOrder {
         kind,
         prompt,
         format,
         voice,
         style,
     };
-    Ok(ToolCall::GenerateMedia { path, spec })
+    Ok(ToolCall::GenerateMedia { path, order })
 }
 
 fn page_url(take: &mut ToolCallArguments) -> Result<PageUrl, CallParseError> {

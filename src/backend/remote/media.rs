@@ -27,7 +27,7 @@ use crate::error::Result;
 use crate::event::StopReason;
 use crate::spending::price::ModelPrice;
 use crate::spending::{TokenUsage, UsageReport, token_count};
-use crate::tools::media::{MediaKind, MediaSpec};
+use crate::tools::media::{MediaKind, MediaOrder};
 use crate::world::io::http::{HttpClient, display_url};
 
 /// Maximum size of a response, in bytes; an image is a third longer there than in its file.
@@ -122,22 +122,22 @@ impl MediaClient {
         }
     }
 
-    /// Returns the content that `spec` describes, and what was counted for it.
+    /// Returns the content that `order` asks for, and what was counted for it.
     async fn generate(
         &self,
-        spec: &MediaSpec,
+        order: &MediaOrder,
     ) -> std::result::Result<(Vec<u8>, TokenUsage), BackendError> {
-        let name = self.model(spec.kind).map(|model| model.name.as_str());
+        let name = self.model(order.kind).map(|model| model.name.as_str());
         let name = name.unwrap_or_default();
-        match spec.kind {
+        match order.kind {
             MediaKind::Image => {
                 let url = endpoint::sibling_url(&self.base_url, ["images", "generations"]);
-                let response = self.post(url, &image_body(name, spec)).await?;
+                let response = self.post(url, &image_body(name, order)).await?;
                 decode_image(&response).map_err(|why| self.errors.malformed(&why))
             }
             MediaKind::Audio => {
                 let url = endpoint::sibling_url(&self.base_url, ["audio", "speech"]);
-                let content = self.post(url, &speech_body(name, spec)).await?;
+                let content = self.post(url, &speech_body(name, order)).await?;
                 if content.is_empty() {
                     return Err(self.errors.malformed("the body is empty"));
                 }
@@ -190,25 +190,25 @@ fn vendor_config(agent: &BackendConfig, vendor: &'static Vendor) -> BackendConfi
     }
 }
 
-fn image_body(model: &str, spec: &MediaSpec) -> Value {
+fn image_body(model: &str, order: &MediaOrder) -> Value {
     // The older models have another way to say that the image is part of the reply.
     let (name, value) = if model.starts_with("dall-e") {
         ("response_format", "b64_json")
     } else {
-        ("output_format", spec.format)
+        ("output_format", order.format)
     };
-    json!({"model": model, "prompt": spec.prompt, "n": 1, name: value})
+    json!({"model": model, "prompt": order.prompt, "n": 1, name: value})
 }
 
-fn speech_body(model: &str, spec: &MediaSpec) -> Value {
-    let voice = spec.voice.as_deref().unwrap_or(VOICE_DEFAULT);
+fn speech_body(model: &str, order: &MediaOrder) -> Value {
+    let voice = order.voice.as_deref().unwrap_or(VOICE_DEFAULT);
     let mut body = Map::new();
     let mut add = |name: &str, value: &str| body.insert(name.to_owned(), json!(value));
     add("model", model);
-    add("input", &spec.prompt);
+    add("input", &order.prompt);
     add("voice", voice);
-    add("response_format", spec.format);
-    if let Some(style) = &spec.style {
+    add("response_format", order.format);
+    if let Some(style) = &order.style {
         add("instructions", style);
     }
     body.into()
@@ -237,7 +237,7 @@ fn decode_image(response: &[u8]) -> std::result::Result<(Vec<u8>, TokenUsage), S
 /// and the content is here.
 pub struct MediaRequest {
     client: Arc<MediaClient>,
-    spec: MediaSpec,
+    order: MediaOrder,
     content: Mutex<Option<Vec<u8>>>,
 }
 
@@ -246,17 +246,17 @@ impl fmt::Debug for MediaRequest {
         // Omits the content.
         f.debug_struct("MediaRequest")
             .field("client", &self.client)
-            .field("spec", &self.spec)
+            .field("order", &self.order)
             .finish_non_exhaustive()
     }
 }
 
 impl MediaRequest {
-    /// Creates the request for `spec`.
-    pub fn new(client: Arc<MediaClient>, spec: MediaSpec) -> Self {
+    /// Creates the request for `order`.
+    pub fn new(client: Arc<MediaClient>, order: MediaOrder) -> Self {
         Self {
             client,
-            spec,
+            order,
             content: Mutex::new(None),
         }
     }
@@ -274,8 +274,8 @@ impl MediaRequest {
 impl Backend for MediaRequest {
     fn ask<'a>(&'a self, _request: ModelRequest<'a>) -> ReplyStream<'a> {
         let made = async {
-            let (content, usage) = self.client.generate(&self.spec).await?;
-            let (kind, format) = (self.spec.kind.name(), self.spec.format);
+            let (content, usage) = self.client.generate(&self.order).await?;
+            let (kind, format) = (self.order.kind.name(), self.order.format);
             let text = format!("{kind}, {format}, {} bytes", content.len());
             *self.lock_content() = Some(content);
             let usage = (usage != TokenUsage::default()).then_some(ReplyEvent::Usage(usage));
@@ -294,8 +294,8 @@ impl Backend for MediaRequest {
 mod tests {
     use super::*;
 
-    fn spec(kind: MediaKind, format: &'static str) -> MediaSpec {
-        MediaSpec {
+    fn order(kind: MediaKind, format: &'static str) -> MediaOrder {
+        MediaOrder {
             kind,
             prompt: "p".to_owned(),
             format,
@@ -306,13 +306,13 @@ mod tests {
 
     #[test]
     fn bodies_have_what_their_models_know() {
-        let image = spec(MediaKind::Image, "webp");
+        let image = order(MediaKind::Image, "webp");
         let body = json!({"model": "gpt-image-1", "prompt": "p", "n": 1, "output_format": "webp"});
         assert_eq!(image_body("gpt-image-1", &image), body);
         let body = json!({"model": "dall-e-3", "prompt": "p", "n": 1,
             "response_format": "b64_json"});
         assert_eq!(image_body("dall-e-3", &image), body);
-        let speech = spec(MediaKind::Audio, "mp3");
+        let speech = order(MediaKind::Audio, "mp3");
         let body = json!({"model": "t", "input": "p", "voice": "alloy", "response_format": "mp3",
             "instructions": "slowly"});
         assert_eq!(speech_body("t", &speech), body);

@@ -153,10 +153,10 @@ fn admit_vendor_tool(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial>
 
 /// Checks that the agent may have media of this kind made.
 fn admit_media(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
-    let ToolCall::GenerateMedia { spec, .. } = call else {
+    let ToolCall::GenerateMedia { order, .. } = call else {
         return Ok(());
     };
-    if policy.media.contains(&spec.kind) {
+    if policy.media.contains(&order.kind) {
         return Ok(());
     }
     Err(Denial {
@@ -165,7 +165,7 @@ fn admit_media(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
             way_out: "work with your other tools".to_owned(),
         },
         rule: "no-media",
-        reason: format!("the config does not enable it (`{}`)", spec.kind.key()),
+        reason: format!("the config does not enable it (`{}`)", order.kind.key()),
     })
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use futures_util::future::BoxFuture;
 
 use crate::tools::call::ExistingTarget;
-use crate::tools::media::MediaSpec;
+use crate::tools::media::MediaOrder;
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
 use crate::world::exec::put::{FileSource, WriteOptions, put};
@@ -25,7 +25,7 @@ pub trait MediaRunner: Debug + Send + Sync {
     fn generate<'a>(
         &'a self,
         call_id: &'a str,
-        spec: MediaSpec,
+        order: MediaOrder,
         cancelled: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Result<Vec<u8>, String>>;
 }
@@ -35,7 +35,7 @@ pub trait MediaRunner: Debug + Send + Sync {
 pub(super) fn generate_media(
     gate: &Gate,
     place: &ResolvedPath,
-    spec: MediaSpec,
+    order: MediaOrder,
     interrupt: Option<&CommandInterrupt>,
     runner: Option<&dyn MediaRunner>,
 ) -> ToolResult {
@@ -50,13 +50,13 @@ pub(super) fn generate_media(
         Err(fault) => return Err(ToolError::failed_at(gate, "write", place, fault)),
     }
     let bytes =
-        call.block_on(|runner, call_id, cancelled| runner.generate(call_id, spec, cancelled));
+        call.block_on(|runner, call_id, cancelled| runner.generate(call_id, order, cancelled));
     let bytes = bytes.map_err(ToolError::failed)?;
-    let options = WriteOptions {
+    let manner = WriteOptions {
         intent: WriteIntent::Overwrite,
         existing: ExistingTarget::Keep,
     };
-    let change = put(gate, place, &FileSource::Bytes(&bytes), options)?;
+    let change = put(gate, place, &FileSource::Bytes(&bytes), manner)?;
     let path = display_path(gate, place.real());
     let size = bytes.len();
     Ok(Observation::done(format!("wrote {size} bytes to {path}\n")).with_changes(vec![change]))

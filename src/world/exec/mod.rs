@@ -245,8 +245,8 @@ fn carry_out(
             let request = VendorToolRequest { tool, request };
             vendor_tools::ask_vendor(gate, request, interrupt, runners.vendor_tools)
         }
-        Action::GenerateMedia { path, spec } => {
-            media::generate_media(gate, &path, spec, interrupt, runners.media)
+        Action::GenerateMedia { path, order } => {
+            media::generate_media(gate, &path, order, interrupt, runners.media)
         }
         Action::UpdatePlan { plan } => Ok(plan_file::update_plan(gate, &plan)),
         Action::SpawnSubagents { tasks, dirs } => {
