@@ -1,7 +1,6 @@
 //! The subagents of an agent: each is a conversation of its own with the agent's model, or with that of
-//! all subagents, restricted to the gate that the agent's call opened for it. All that they use is
-//! charged to the agent, and they end with the agent's call. See
-//! `docs/decisions/0052-subagents-are-calls.md`.
+//! all subagents, restricted to the gate that the agent's call opened for it. All that they use is charged to the agent, and
+//! they end with the agent's call. See `docs/decisions/0052-subagents-are-calls.md`.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
