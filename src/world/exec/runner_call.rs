@@ -14,7 +14,8 @@ pub(super) struct RunnerCall<'a, R: ?Sized> {
     /// The runner.
     pub(super) runner: &'a R,
     runtime: Handle,
-    call_id: &'a str,
+    /// Its id in the conversation of the agent.
+    pub(super) call_id: &'a str,
     interrupt: Option<&'a CommandInterrupt>,
 }
 
