@@ -228,7 +228,7 @@ pub(crate) fn build_resumed_request(
         config,
         replay: Some(ReplayInput {
             messages: RecordedMessages::from_events(reading.resumed.events()),
-            coordinations: reading.courses,
+            coordinations: reading.coordinations,
             diverged: CancellationToken::new(),
         }),
         resumed: Some(reading.resumed),

@@ -61,8 +61,8 @@ impl RecordedMessages {
         let mut sent: Vec<RecordedMessage> = Vec::new();
         let mut by_agent = ConversationsByAgent::new();
         let begin = |by_agent: &mut ConversationsByAgent, agent: &AgentId, phase| {
-            let talks = by_agent.entry(agent.clone()).or_default();
-            talks.push_back(ReadMessages::begin(phase));
+            let conversations = by_agent.entry(agent.clone()).or_default();
+            conversations.push_back(ReadMessages::begin(phase));
         };
         for event in events {
             if let Event::Run(RunEvent::RunStarted { agents, .. }) = event {
@@ -85,7 +85,7 @@ impl RecordedMessages {
                     was_read: false,
                 });
             } else if let Event::Run(RunEvent::UserMessagesShown { agent, numbers }) = event
-                && let Some(talk) = by_agent.get_mut(agent).and_then(VecDeque::back_mut)
+                && let Some(conversation) = by_agent.get_mut(agent).and_then(VecDeque::back_mut)
             {
                 for number in numbers {
                     let place = usize::try_from(number.saturating_sub(1));
@@ -94,17 +94,17 @@ impl RecordedMessages {
                         read.was_read = true;
                     }
                 }
-                talk.shown.push_back(ShownMessages {
-                    after_steps: talk.steps,
+                conversation.shown.push_back(ShownMessages {
+                    after_steps: conversation.steps,
                     numbers: numbers.clone(),
                 });
             } else if let Event::Model(ModelEvent::Replied {
                 agent, calls, stop, ..
             }) = event
-                && let Some(talk) = by_agent.get_mut(agent).and_then(VecDeque::back_mut)
+                && let Some(conversation) = by_agent.get_mut(agent).and_then(VecDeque::back_mut)
             {
                 let is_whole = *stop != StopReason::Paused || !calls.is_empty();
-                talk.steps = talk.steps.saturating_add(u32::from(is_whole));
+                conversation.steps = conversation.steps.saturating_add(u32::from(is_whole));
             }
         }
         Self {
@@ -120,12 +120,12 @@ impl RecordedMessages {
             .conversations
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let Some(talks) = by_agent.get_mut(agent) else {
+        let Some(conversations) = by_agent.get_mut(agent) else {
             return VecDeque::new();
         };
-        while let Some(talk) = talks.pop_front() {
-            if talk.phase == phase {
-                return talk.shown;
+        while let Some(conversation) = conversations.pop_front() {
+            if conversation.phase == phase {
+                return conversation.shown;
             }
         }
         VecDeque::new()

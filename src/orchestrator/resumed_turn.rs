@@ -143,12 +143,12 @@ impl RecordedConversations {
         for event in events {
             if let Event::Run(RunEvent::RunStarted { agents, .. }) = event {
                 for agent in agents {
-                    let talks = by_agent.entry(agent.clone()).or_default();
-                    talks.push_back((Phase::Coordination, RecordedConversation::default()));
+                    let conversations = by_agent.entry(agent.clone()).or_default();
+                    conversations.push_back((Phase::Coordination, RecordedConversation::default()));
                 }
             } else if let Event::Delivery(DeliveryEvent::FinalStarted { agent }) = event {
-                let talks = by_agent.entry(agent.clone()).or_default();
-                talks.push_back((Phase::Final, RecordedConversation::default()));
+                let conversations = by_agent.entry(agent.clone()).or_default();
+                conversations.push_back((Phase::Final, RecordedConversation::default()));
             } else if let Some(agent) = event.agent()
                 && let Some((_, memory)) = by_agent.get_mut(agent).and_then(VecDeque::back_mut)
             {
@@ -173,8 +173,8 @@ impl RecordedConversations {
     /// began.
     pub fn take(&self, agent: &AgentId, phase: Phase) -> Option<RecordedConversation> {
         let mut by_agent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let talks = by_agent.get_mut(agent)?;
-        while let Some((of, memory)) = talks.pop_front() {
+        let conversations = by_agent.get_mut(agent)?;
+        while let Some((of, memory)) = conversations.pop_front() {
             if of == phase {
                 return Some(memory);
             }
@@ -317,14 +317,14 @@ fn interrupted_requests<'e>(
     models: &ModelsByAgent,
 ) -> Vec<Event> {
     let mut open: BTreeMap<OpenRequestKey<'_>, (Arc<str>, Phase)> = BTreeMap::new();
-    for (talk, event) in with_conversation_keys(events) {
+    for (conversation, event) in with_conversation_keys(events) {
         let of = if let Event::Subagent(event) = event {
             Some(event.key())
         } else {
             None
         };
         if let Some(ModelEvent::ModelRequestStarted { agent, model }) = event.as_model_event() {
-            open.insert((agent, of), (Arc::clone(model), talk.phase));
+            open.insert((agent, of), (Arc::clone(model), conversation.phase));
         } else if let Some(ModelEvent::ModelRequestFinished { agent, .. }) = event.as_model_event()
         {
             open.remove(&(agent, of));
@@ -408,16 +408,16 @@ impl AlreadyLoggedEvents {
         of_final: EffectPersistence,
     ) -> Self {
         let ended: BTreeSet<(usize, &AgentId, &str)> = with_conversation_keys(events.clone())
-            .filter_map(|(talk, event)| {
+            .filter_map(|(conversation, event)| {
                 let Event::Tool(ToolEvent::ToolFinished { agent, call_id, .. }) = event else {
                     return None;
                 };
-                Some((talk.number, agent, call_id.as_str()))
+                Some((conversation.number, agent, call_id.as_str()))
             })
             .collect();
         let ended_by_subagents: BTreeSet<(usize, SubagentKey<'_>, &str)> =
             with_conversation_keys(events.clone())
-                .filter_map(|(talk, event)| {
+                .filter_map(|(conversation, event)| {
                     let Event::Subagent(event) = event else {
                         return None;
                     };
@@ -428,19 +428,20 @@ impl AlreadyLoggedEvents {
                     else {
                         return None;
                     };
-                    Some((talk.number, event.key(), call_id.as_str()))
+                    Some((conversation.number, event.key(), call_id.as_str()))
                 })
                 .collect();
-        let is_reemitted = |(talk, event): &(ConversationKey, &Event)| {
+        let is_reemitted = |(conversation, event): &(ConversationKey, &Event)| {
             if let Event::Subagent(event) = event {
                 // The subagents of a call that has ended are not run again.
                 let key = event.key();
-                return !ended.contains(&(talk.number, key.agent, key.call_id))
-                    && is_reemitted_by_subagent(event, talk.phase, |call_id| {
-                        ended_by_subagents.contains(&(talk.number, key, call_id))
+                return !ended.contains(&(conversation.number, key.agent, key.call_id))
+                    && is_reemitted_by_subagent(event, conversation.phase, |call_id| {
+                        ended_by_subagents.contains(&(conversation.number, key, call_id))
                     });
             }
-            let is_repeated = talk.phase == Phase::Final && of_final == EffectPersistence::Gone;
+            let is_repeated =
+                conversation.phase == Phase::Final && of_final == EffectPersistence::Gone;
             if let Event::Tool(ToolEvent::ToolCalled {
                 agent,
                 call_id,
@@ -448,16 +449,16 @@ impl AlreadyLoggedEvents {
                 ..
             }) = event
             {
-                is_repeated || !ended.contains(&(talk.number, agent, call_id.as_str()))
+                is_repeated || !ended.contains(&(conversation.number, agent, call_id.as_str()))
             } else if let Event::Tool(ToolEvent::ToolCalled { .. }) = event {
-                talk.phase == Phase::Final
+                conversation.phase == Phase::Final
             } else if let Event::Tool(ToolEvent::PlanUpdated {
                 agent,
                 call_id: Some(call_id),
                 ..
             }) = event
             {
-                is_repeated || !ended.contains(&(talk.number, agent, call_id.as_str()))
+                is_repeated || !ended.contains(&(conversation.number, agent, call_id.as_str()))
             } else if let Event::Tool(ToolEvent::ToolFinished { .. }) = event {
                 is_repeated
             } else {
@@ -596,7 +597,7 @@ struct ConversationKey {
 fn with_conversation_keys<'e>(
     events: impl IntoIterator<Item = &'e Event>,
 ) -> impl Iterator<Item = (ConversationKey, &'e Event)> {
-    let mut talk = ConversationKey {
+    let mut conversation = ConversationKey {
         phase: Phase::Coordination,
         number: 0,
     };
@@ -609,11 +610,11 @@ fn with_conversation_keys<'e>(
             None
         };
         if let Some(phase) = begun {
-            talk = ConversationKey {
+            conversation = ConversationKey {
                 phase,
-                number: talk.number.saturating_add(1),
+                number: conversation.number.saturating_add(1),
             };
         }
-        (talk, event)
+        (conversation, event)
     })
 }

@@ -388,7 +388,7 @@ impl PipelineRun {
             question: question.unwrap_or(request.question),
             replay: Some(ReplayInput {
                 messages: RecordedMessages::from_events(reading.resumed.events()),
-                coordinations: reading.courses,
+                coordinations: reading.coordinations,
                 diverged: CancellationToken::new(),
             }),
             resumed: Some(reading.resumed),

@@ -180,12 +180,12 @@ fn run_request(
         models: models(
             record.replies,
             subagent_replies(&record.events),
-            &record.plan.talks,
+            &record.plan.conversations,
             moves,
             &ends,
         ),
         replay: Some(ReplayInput {
-            coordinations: record.plan.courses,
+            coordinations: record.plan.coordinations,
             messages,
             diverged: departed,
         }),
@@ -215,7 +215,7 @@ fn run_request(
 fn models(
     replies: BTreeMap<AgentId, ScriptedReplies>,
     mut subagents: Vec<SubagentReplies>,
-    talks: &BTreeMap<AgentId, Vec<ConversationPlan>>,
+    conversations: &BTreeMap<AgentId, Vec<ConversationPlan>>,
     moves: &[(AbsPath, String)],
     ends: &PlaybackCancellation,
 ) -> ModelsByAgent {
@@ -231,8 +231,11 @@ fn models(
         replies.map_texts(&with_new_paths);
         let own = subagents.extract_if(.., |subagent| subagent.agent == agent);
         let own: Vec<SubagentReplies> = own.collect();
-        let talks = talks.get(&agent).map(Vec::as_slice).unwrap_or_default();
-        let backend = PlaybackBackend::new(replies, talks, own, ends.clone());
+        let conversations = conversations
+            .get(&agent)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let backend = PlaybackBackend::new(replies, conversations, own, ends.clone());
         let model = AvailableModel {
             name: Arc::from("recorded"),
             image_input: ImageInput::Taken,

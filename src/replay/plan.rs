@@ -1,4 +1,4 @@
-//! Derives from the events of a recorded run how to replay it: the course of each coordination, and
+//! Derives from the events of a recorded run how to replay it: the order of each coordination, and
 //! how many replies each agent got in each conversation. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,9 +16,9 @@ use crate::orchestrator::replay_order::{
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ReplayPlan {
     /// The course of each attempt's coordination.
-    pub courses: VecDeque<RecordedCoordination>,
+    pub coordinations: VecDeque<RecordedCoordination>,
     /// The conversations of each agent, in order.
-    pub talks: BTreeMap<AgentId, Vec<ConversationPlan>>,
+    pub conversations: BTreeMap<AgentId, Vec<ConversationPlan>>,
     /// Whether the record covers its run to the end.
     pub is_complete: bool,
 }
@@ -117,11 +117,11 @@ impl ReplayPlanner {
 
     fn apply_coordination_event(&mut self, event: &CoordinationEvent) {
         if let CoordinationEvent::AnswersShown { agent, labels } = event {
-            let look = ShownAnswers {
+            let shown = ShownAnswers {
                 after_steps: self.steps_of(agent),
                 labels: labels.clone(),
             };
-            self.add_cue(agent, |cues| cues.shown.push_back(look));
+            self.update_timeline(agent, |timeline| timeline.shown.push_back(shown));
         } else if let CoordinationEvent::Answered {
             agent,
             label,
@@ -130,9 +130,9 @@ impl ReplayPlanner {
         } = event
         {
             if let Some(evidence) = evidence
-                && let Some(course) = self.plan.courses.back_mut()
+                && let Some(coordination) = self.plan.coordinations.back_mut()
             {
-                course.check_results.insert(*label, evidence.clone());
+                coordination.check_results.insert(*label, evidence.clone());
             }
             self.has_answer = true;
             self.record_submission(agent, None);
@@ -146,7 +146,7 @@ impl ReplayPlanner {
         {
             if *timed_out {
                 let after = self.steps_of(agent);
-                self.add_cue(agent, |cues| cues.out_of_time_after = Some(after));
+                self.update_timeline(agent, |timeline| timeline.out_of_time_after = Some(after));
             }
             self.record_submission(agent, None);
         } else if let CoordinationEvent::WinnerSelected { .. } = event {
@@ -176,10 +176,10 @@ impl ReplayPlanner {
             } else {
                 return;
             };
-        let talks = self.plan.talks.entry(agent.clone()).or_default();
-        talks.extend(self.untouched.remove(agent));
-        if let Some(talk) = talks.last_mut() {
-            talk.replies = talk.replies.saturating_add(replies);
+        let conversations = self.plan.conversations.entry(agent.clone()).or_default();
+        conversations.extend(self.untouched.remove(agent));
+        if let Some(conversation) = conversations.last_mut() {
+            conversation.replies = conversation.replies.saturating_add(replies);
         }
         if let ModelEvent::Replied { calls, stop, .. } = event {
             let is_whole = *stop != StopReason::Paused || !calls.is_empty();
@@ -203,26 +203,26 @@ impl ReplayPlanner {
         for agent in agents {
             self.open(agent);
         }
-        self.plan.courses.push_back(RecordedCoordination {
+        self.plan.coordinations.push_back(RecordedCoordination {
             ending: RecordedEnding::Interrupted,
             ..RecordedCoordination::default()
         });
     }
 
     fn open(&mut self, agent: &AgentId) {
-        let talk = ConversationPlan {
+        let conversation = ConversationPlan {
             replies: 0,
             then: MissingReply::Fails,
         };
-        self.untouched.insert(agent.clone(), talk);
+        self.untouched.insert(agent.clone(), conversation);
     }
 
     /// Ends the coordination as closed, unless it was interrupted before.
     fn close(&mut self) {
         if self.place == EventPhase::Coordination
-            && let Some(course) = self.plan.courses.back_mut()
+            && let Some(coordination) = self.plan.coordinations.back_mut()
         {
-            course.ending = RecordedEnding::Closed;
+            coordination.ending = RecordedEnding::Closed;
         }
         self.place = EventPhase::Outside;
     }
@@ -232,18 +232,21 @@ impl ReplayPlanner {
         match self.place {
             EventPhase::Outside => {}
             EventPhase::Coordination => {
-                let talks = self.plan.talks.values_mut();
-                let waits = talks.filter_map(|talks| talks.last_mut());
-                waits.for_each(|talk| talk.then = MissingReply::Waits);
+                let conversations = self.plan.conversations.values_mut();
+                let waits = conversations.filter_map(|conversations| conversations.last_mut());
+                waits.for_each(|conversation| conversation.then = MissingReply::Waits);
             }
             EventPhase::Final => {
                 let presents = self.presents.take();
-                let talks = presents.and_then(|agent| self.plan.talks.get_mut(&agent));
-                if let Some(talk) = talks.and_then(|talks| talks.last_mut()) {
+                let conversations =
+                    presents.and_then(|agent| self.plan.conversations.get_mut(&agent));
+                if let Some(conversation) =
+                    conversations.and_then(|conversations| conversations.last_mut())
+                {
                     // A limit refused the request, so it was never sent.
                     let refused = usize::from(self.ends_with_failure);
-                    talk.replies = talk.replies.saturating_sub(refused);
-                    talk.then = MissingReply::Ends;
+                    conversation.replies = conversation.replies.saturating_sub(refused);
+                    conversation.then = MissingReply::Ends;
                 }
             }
         }
@@ -252,9 +255,9 @@ impl ReplayPlanner {
 
     fn record_submission(&mut self, agent: &AgentId, hook: Option<String>) {
         let number = self.numbers.get(agent).copied();
-        if let (Some(course), Some(number)) = (self.plan.courses.back_mut(), number) {
+        if let (Some(coordination), Some(number)) = (self.plan.coordinations.back_mut(), number) {
             let agent = number;
-            course
+            coordination
                 .inputs
                 .push_back(RecordedInput::Submission(RecordedSubmission {
                     agent,
@@ -266,16 +269,23 @@ impl ReplayPlanner {
     /// Records a message of the user that the coordinator took.
     fn record_message(&mut self, number: u32, agent: Option<&AgentId>) {
         let is_coordinating = self.place == EventPhase::Coordination;
-        if let Some(course) = self.plan.courses.back_mut().filter(|_| is_coordinating) {
+        if let Some(coordination) = self
+            .plan
+            .coordinations
+            .back_mut()
+            .filter(|_| is_coordinating)
+        {
             let to = MessageRecipient::from(agent.cloned());
-            course.inputs.push_back(RecordedInput::Message(number, to));
+            coordination
+                .inputs
+                .push_back(RecordedInput::Message(number, to));
         }
     }
 
-    fn add_cue(&mut self, agent: &AgentId, add: impl FnOnce(&mut VisibilityTimeline)) {
+    fn update_timeline(&mut self, agent: &AgentId, add: impl FnOnce(&mut VisibilityTimeline)) {
         let number = self.numbers.get(agent).copied();
-        if let (Some(course), Some(number)) = (self.plan.courses.back_mut(), number) {
-            add(course.visibility.entry(number).or_default());
+        if let (Some(coordination), Some(number)) = (self.plan.coordinations.back_mut(), number) {
+            add(coordination.visibility.entry(number).or_default());
         }
     }
 
@@ -361,15 +371,15 @@ mod tests {
     #[track_caller]
     fn check(events: &[Event], expected: &str) {
         let plan = ReplayPlan::from_events(events);
-        let endings = plan.courses.iter();
-        let endings = endings.map(|course| format!("{:?}", course.ending));
-        let talks = plan.talks.iter().map(|(agent, talks)| {
-            let talks = talks
+        let endings = plan.coordinations.iter();
+        let endings = endings.map(|coordination| format!("{:?}", coordination.ending));
+        let conversations = plan.conversations.iter().map(|(agent, conversations)| {
+            let conversations = conversations
                 .iter()
-                .map(|talk| format!("{}{:?}", talk.replies, talk.then));
-            format!("{agent}: {}", talks.collect::<Vec<_>>().join(" "))
+                .map(|conversation| format!("{}{:?}", conversation.replies, conversation.then));
+            format!("{agent}: {}", conversations.collect::<Vec<_>>().join(" "))
         });
-        let got: Vec<String> = endings.chain(talks).collect();
+        let got: Vec<String> = endings.chain(conversations).collect();
         assert_eq!(got.join("; "), expected);
     }
 
@@ -463,7 +473,7 @@ mod tests {
             informed("\"agent1.2\",\"agent2.1\""),
             event("dropped_out", "b", ",\"reason\":\"\",\"timed_out\":true"),
         ]);
-        let course = &plan.courses[0];
+        let coordination = &plan.coordinations[0];
         let b = AgentNumber::from_index(1);
         let submission = |hook_refusal| {
             RecordedInput::Submission(RecordedSubmission {
@@ -471,14 +481,14 @@ mod tests {
                 hook_refusal,
             })
         };
-        assert_eq!(course.inputs, [submission(None), submission(None)]);
-        let cues = &course.visibility[&b];
-        let looks: Vec<String> = cues
+        assert_eq!(coordination.inputs, [submission(None), submission(None)]);
+        let timeline = &coordination.visibility[&b];
+        let shown_answers: Vec<String> = timeline
             .shown
             .iter()
-            .map(|look| format!("{} {}", look.after_steps, look.labels.len()))
+            .map(|shown| format!("{} {}", shown.after_steps, shown.labels.len()))
             .collect();
-        assert_eq!(looks, ["0 1", "1 2"]);
-        assert_eq!(cues.out_of_time_after, Some(1));
+        assert_eq!(shown_answers, ["0 1", "1 2"]);
+        assert_eq!(timeline.out_of_time_after, Some(1));
     }
 }

@@ -18,7 +18,7 @@ use crate::replay::plan::{ConversationPlan, MissingReply};
 /// A model that repeats its recorded replies.
 #[derive(Debug)]
 pub(super) struct PlaybackBackend {
-    talks: Vec<PlayedConversation>,
+    conversations: Vec<PlayedConversation>,
     place: Mutex<PlaybackPosition>,
     /// The subagents of the agent, in the order in which they started.
     subagents: Mutex<Vec<SubagentReplies>>,
@@ -62,23 +62,23 @@ struct PlaybackPosition {
 }
 
 impl PlaybackBackend {
-    /// Creates the backend for `replies`, which belong to `talks` in their order.
+    /// Creates the backend for `replies`, which belong to `conversations` in their order.
     pub(super) fn new(
         mut replies: ScriptedReplies,
-        talks: &[ConversationPlan],
+        conversations: &[ConversationPlan],
         subagents: Vec<SubagentReplies>,
         ends: PlaybackCancellation,
     ) -> Self {
-        let talks = talks.iter().map(|talk| {
-            let part = replies.take_first(talk.replies);
+        let conversations = conversations.iter().map(|conversation| {
+            let part = replies.take_first(conversation.replies);
             PlayedConversation {
                 replies: part.len(),
                 script: ScriptedBackend::new(part),
-                then: talk.then,
+                then: conversation.then,
             }
         });
         Self {
-            talks: talks.collect(),
+            conversations: conversations.collect(),
             place: Mutex::default(),
             subagents: Mutex::new(subagents),
             ends,
@@ -102,15 +102,17 @@ impl PlaybackBackend {
         }
         let asked = place.asked;
         place.asked = asked.saturating_add(1);
-        Some((self.talks.get(place.begun.checked_sub(1)?)?, asked))
+        Some((self.conversations.get(place.begun.checked_sub(1)?)?, asked))
     }
 }
 
 impl Backend for PlaybackBackend {
     fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a> {
         let then = match self.conversation(&request) {
-            Some((talk, asked)) if asked < talk.replies => return talk.script.ask(request),
-            Some((talk, _)) => talk.then,
+            Some((conversation, asked)) if asked < conversation.replies => {
+                return conversation.script.ask(request);
+            }
+            Some((conversation, _)) => conversation.then,
             None => MissingReply::Fails,
         };
         let silence = async move {

@@ -99,7 +99,7 @@ pub struct ResumeState {
     /// The turn.
     pub resumed: ResumedTurn,
     /// The course of each of its coordinations.
-    pub courses: VecDeque<RecordedCoordination>,
+    pub coordinations: VecDeque<RecordedCoordination>,
     /// Its name.
     pub name: RunName,
     /// Why its log was truncated, if it was.
@@ -133,14 +133,14 @@ impl ResumeState {
             return Err(resume_error(run, "it has ended"));
         }
         let events = decoded.iter().map(|(event, _)| event);
-        let courses = courses(events);
+        let coordinations = coordinations(events);
         Ok(Self {
             resumed: ResumedTurn {
                 log: reopened.log,
                 log_dir: run.log().clone(),
                 events: decoded,
             },
-            courses,
+            coordinations,
             name,
             cut: reopened.cut,
             stopped_after,
@@ -220,8 +220,10 @@ fn decode_events(entries: Vec<LogEntry>) -> Option<Vec<(Event, LocalDateTime)>> 
 
 /// Returns the course of each coordination. The last one stays open if the record is merely
 /// truncated.
-fn courses<'e>(events: impl Iterator<Item = &'e Event> + Clone) -> VecDeque<RecordedCoordination> {
-    let mut courses = ReplayPlan::from_events(events.clone()).courses;
+fn coordinations<'e>(
+    events: impl Iterator<Item = &'e Event> + Clone,
+) -> VecDeque<RecordedCoordination> {
+    let mut coordinations = ReplayPlan::from_events(events.clone()).coordinations;
     let mut is_open = false;
     for event in events {
         if let Event::Run(RunEvent::RunStarted { .. }) = event {
@@ -232,8 +234,8 @@ fn courses<'e>(events: impl Iterator<Item = &'e Event> + Clone) -> VecDeque<Reco
             is_open = false;
         }
     }
-    if let Some(last) = courses.back_mut().filter(|_| is_open) {
+    if let Some(last) = coordinations.back_mut().filter(|_| is_open) {
         last.ending = RecordedEnding::Closed;
     }
-    courses
+    coordinations
 }

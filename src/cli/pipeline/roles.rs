@@ -124,13 +124,13 @@ pub(crate) async fn show_preview(
             format!("{}, {branch} at {head}", project.root)
         },
     );
-    let course = &workflow.pipeline;
-    let stages = course.stages.iter();
+    let pipeline = &workflow.pipeline;
+    let stages = pipeline.stages.iter();
     let names: Vec<&str> = stages.map(|stage| stage.role.name.as_str()).collect();
-    let end = match &course.until {
+    let end = match &pipeline.until {
         Some(role) => {
             let many = count_noun(
-                course.iterations_max.try_into().unwrap_or(usize::MAX),
+                pipeline.iterations_max.try_into().unwrap_or(usize::MAX),
                 "iteration",
             );
             format!("until {role} is satisfied, for at most {many}")
