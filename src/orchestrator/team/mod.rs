@@ -1,13 +1,13 @@
 //! The members of a run: each agent's grants, tools, prompts and model, assembled once. A dry run
 //! uses the same values, so that it shows what would be sent.
 
-mod conversations;
 mod environment_specs;
 mod external_agents;
-mod gates;
 mod hooks;
 pub mod mcp_servers;
+mod conversations;
 mod model_input;
+mod gates;
 pub mod project_instructions;
 pub mod skills;
 

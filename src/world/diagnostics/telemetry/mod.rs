@@ -2,12 +2,12 @@
 //! a collector, and then it costs nothing. It must never affect a run, and never export a secret.
 
 pub mod conventions;
-mod exporter;
-mod span_events;
 mod otlp;
 pub mod settings;
-mod tracker;
+mod exporter;
 mod content_filter;
+mod span_events;
+mod tracker;
 
 use std::time::Duration;
 

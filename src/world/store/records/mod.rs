@@ -28,18 +28,18 @@ use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-mod attempt;
 mod record_errors;
-mod record_writer;
-mod history;
 pub mod metadata;
 pub mod replay_manifest;
 mod agent_outputs;
 pub mod record_paths;
-pub mod recording;
 pub mod replies;
-mod status;
+pub mod recording;
 pub mod view;
+mod record_writer;
+mod history;
+mod status;
+mod attempt;
 
 /// The shortest interval at which `status.json` is written.
 pub const STATUS_INTERVAL: Duration = Duration::from_secs(2);
