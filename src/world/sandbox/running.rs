@@ -14,8 +14,9 @@ use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::{ExitReason, ProcessStreams};
 use crate::world::sys::cgroup::CommandCgroup;
 use crate::world::sys::launch::control::{HelperMessage, HelperSocket};
+use crate::world::sys::launch::fork_server::HelperStreams;
 use crate::world::sys::launch::process::ChildProcess;
-use crate::world::sys::launch::spawner::{HelperSpawner, HelperStreams, ReapableProcess};
+use crate::world::sys::launch::spawner::{HelperSpawner, ReapableProcess};
 
 /// Note about a command that exceeded its memory limit.
 const KILLED_FOR_MEMORY: &str = "its limit on memory was met: the kernel ended a process of it";

@@ -22,7 +22,6 @@ use crate::path::AbsPath;
 use crate::world::sys::launch::overlay_request::{OverlayRequest, ROOTS_MAX};
 use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 use crate::world::sys::launch::process::ChildProcess;
-use crate::world::sys::launch::spawner::HelperStreams;
 use crate::world::sys::process;
 
 /// The argument that makes massgen a fork server.
@@ -47,6 +46,19 @@ const COMMAND_WORK: u8 = b'+';
 pub(crate) const OVERLAY_WORK: u8 = b'o';
 /// How long a fork server may take to answer, including its own start.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// The streams of a new helper, and the control groups that it joins.
+#[derive(Debug)]
+pub(crate) struct HelperStreams {
+    /// Its standard input.
+    pub(crate) stdin: OwnedFd,
+    /// Its standard output.
+    pub(crate) stdout: OwnedFd,
+    /// Its standard error.
+    pub(crate) stderr: OwnedFd,
+    /// The files by which it joins the control groups that limit it, before anything else.
+    pub(crate) cgroup_handles: Vec<OwnedFd>,
+}
 
 /// A fork server. It is killed on drop; helpers that have work continue.
 #[derive(Debug)]

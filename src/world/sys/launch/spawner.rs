@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::path::AbsPath;
 use crate::world::sys::cgroup::CommandCgroup;
-use crate::world::sys::launch::fork_server::ForkServer;
+use crate::world::sys::launch::fork_server::{ForkServer, HelperStreams};
 use crate::world::sys::launch::overlay_request::OverlayRequest;
 use crate::world::sys::launch::process::ChildProcess;
 
@@ -50,19 +50,6 @@ impl Drop for SpawnerHandle {
             closed.recv().unwrap_or_default();
         }
     }
-}
-
-/// The streams of a new helper, and the control groups that it joins.
-#[derive(Debug)]
-pub(crate) struct HelperStreams {
-    /// Its standard input.
-    pub(crate) stdin: OwnedFd,
-    /// Its standard output.
-    pub(crate) stdout: OwnedFd,
-    /// Its standard error.
-    pub(crate) stderr: OwnedFd,
-    /// The files by which it joins the control groups that limit it, before anything else.
-    pub(crate) cgroup_handles: Vec<OwnedFd>,
 }
 
 /// A request to the thread.

@@ -5,8 +5,8 @@ use rustix::fs::{Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
 use rustix::io::Errno;
 
 use crate::world::sys::sandbox::caller::{LastLink, NotifyingProcess};
-use crate::world::sys::sandbox::filter::FCHMODAT2;
 use crate::world::sys::sandbox::notification::SeccompNotification;
+use crate::world::sys::sandbox::setid_rules::FCHMODAT2;
 
 /// Flags of calls that name a file (`linux/fcntl.h`).
 const KEEP_LINK: u32 = 0x100;

@@ -41,6 +41,9 @@ pub(crate) enum SeccompAction {
     Notify,
 }
 
+/// What happens to a call that a program must not make.
+pub(crate) const DENIED: SeccompAction = SeccompAction::Fail(libc::EPERM);
+
 /// What is checked of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SeccompRule {
@@ -211,8 +214,6 @@ fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const DENIED: SeccompAction = SeccompAction::Fail(libc::EPERM);
 
     /// Computes the kernel's answer by interpreting the program as the kernel does.
     fn answer(program: &[sock_filter], architecture: u32, number: u32, arguments: [u32; 2]) -> u32 {

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use libc::c_long;
 
 use crate::world::sys::sandbox::bpf::{
-    ArgumentCheck, BpfProgramResult, SeccompAction, SeccompCase, SeccompRule, compile_rules,
+    ArgumentCheck, BpfProgramResult, DENIED, SeccompAction, SeccompCase, SeccompRule, compile_rules,
 };
 use crate::world::sys::sandbox::raw;
 use crate::world::sys::sandbox::setid_rules;
@@ -23,11 +23,6 @@ const UNKNOWN_FROM: u32 = 470;
 /// in `libc` yet.
 const QUOTACTL_FD: c_long = 443;
 const OPEN_TREE_ATTR: c_long = 467;
-/// `fchmodat2`, which has the same number on every architecture and no name in `libc` for every
-/// target yet.
-pub(crate) const FCHMODAT2: c_long = 452;
-
-pub(crate) const DENIED: SeccompAction = SeccompAction::Fail(libc::EPERM);
 
 /// Calls that fail whatever their arguments are.
 const CLOSED: &[c_long] = &[

@@ -6,9 +6,11 @@ use landlock::ABI;
 use libc::c_long;
 
 use crate::sandbox_policy::network::NetworkAccess;
-use crate::world::sys::sandbox::bpf::{ArgumentCheck, SeccompAction, SeccompCase, SeccompRule};
-use crate::world::sys::sandbox::filter::{DENIED, FCHMODAT2, INTO_TERMINALS, LEASE};
-use crate::world::sys::sandbox::setid_rules;
+use crate::world::sys::sandbox::bpf::{
+    ArgumentCheck, DENIED, SeccompAction, SeccompCase, SeccompRule,
+};
+use crate::world::sys::sandbox::filter::{INTO_TERMINALS, LEASE};
+use crate::world::sys::sandbox::setid_rules::{self, FCHMODAT2};
 
 const MISSING: SeccompAction = SeccompAction::Fail(libc::ENOSYS);
 

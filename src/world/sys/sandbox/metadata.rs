@@ -20,7 +20,7 @@ use crate::world::sys::sandbox::caller::NotifyingProcess;
 use crate::world::sys::sandbox::notification::SeccompNotification;
 
 /// The setuid and setgid bits.
-const LENDING: Mode = Mode::SUID.union(Mode::SGID);
+const SETID_BITS: Mode = Mode::SUID.union(Mode::SGID);
 
 /// A parsed change, with a handle on the file to change.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl PreparedChange {
         match change {
             MetadataChange::Mode(mode) => {
                 let kind = FileType::from_raw_mode(fstat(&file)?.st_mode);
-                if mode.intersects(LENDING) && kind != FileType::Directory {
+                if mode.intersects(SETID_BITS) && kind != FileType::Directory {
                     return Err(Errno::PERM);
                 }
                 chmod(handle_path(&file), mode)

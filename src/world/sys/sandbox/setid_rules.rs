@@ -3,20 +3,25 @@
 
 use libc::c_long;
 
-use crate::world::sys::sandbox::bpf::{ArgumentCheck, SeccompAction, SeccompCase, SeccompRule};
-use crate::world::sys::sandbox::filter::{DENIED, FCHMODAT2};
+use crate::world::sys::sandbox::bpf::{
+    ArgumentCheck, DENIED, SeccompAction, SeccompCase, SeccompRule,
+};
+
+/// `fchmodat2`, which has the same number on every architecture and no name in `libc` for every
+/// target yet.
+pub(crate) const FCHMODAT2: c_long = 452;
 
 /// The setuid and setgid bits of a mode (`linux/stat.h`).
-pub(crate) const LENDING: u32 = 0o6000;
+const SETID_BITS: u32 = 0o6000;
 
 /// Flags with which opening a file creates it: `O_CREAT`, and the bit that only `O_TMPFILE` has.
 /// Without them the mode has no effect (`asm-generic/fcntl.h`).
-const MAKING: u32 = 0o2000_0100;
+const CREATION_FLAGS: u32 = 0o2000_0100;
 
 const fn without_setid_bits(index: u8) -> ArgumentCheck {
     ArgumentCheck {
         index,
-        mask: LENDING,
+        mask: SETID_BITS,
         values: &[0],
     }
 }
@@ -24,7 +29,7 @@ const fn without_setid_bits(index: u8) -> ArgumentCheck {
 const fn without_creation(index: u8) -> ArgumentCheck {
     ArgumentCheck {
         index,
-        mask: MAKING,
+        mask: CREATION_FLAGS,
         values: &[0],
     }
 }
