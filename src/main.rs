@@ -21,12 +21,12 @@ use massgen::world::store::project_directory::{ProjectDirectory, STATE_DIR_VARIA
 /// The argument with which massgen starts itself as a sandbox helper.
 const SANDBOX: &str = "__sandbox";
 /// The argument for the fork server, from which sandbox helpers are forked.
-const STEM: &str = "__stem";
+const FORK_SERVER: &str = "__fork_server";
 
 fn main() -> ExitCode {
     match env::args_os().nth(1) {
         Some(word) if word == SANDBOX => return ExitCode::from(sandbox::helper_main()),
-        Some(word) if word == STEM => return ExitCode::from(sandbox::fork_server_main()),
+        Some(word) if word == FORK_SERVER => return ExitCode::from(sandbox::fork_server_main()),
         Some(_) | None => {}
     }
     let words: Vec<OsString> = env::args_os().skip(1).collect();

@@ -52,7 +52,7 @@ pub fn helper_main() -> u8 {
     sys::sandbox::helper_main()
 }
 
-/// Runs the fork server (`massgen __stem`) and each helper that is forked from it.
+/// Runs the fork server (`massgen __fork_server`) and each helper that is forked from it.
 pub fn fork_server_main() -> u8 {
     sys::sandbox::fork_server_main()
 }

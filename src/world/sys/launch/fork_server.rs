@@ -25,7 +25,7 @@ use crate::world::sys::launch::process::ChildProcess;
 use crate::world::sys::process;
 
 /// The argument that makes massgen a fork server.
-const STEM: &str = "__stem";
+const FORK_SERVER: &str = "__fork_server";
 /// The most handles that a helper gets: its streams, and the files by which it joins control
 /// groups.
 pub(crate) const HANDLES_MAX: usize = 8;
@@ -77,7 +77,7 @@ impl ForkServer {
         let (socket, theirs) = message_pair()?;
         let nothing: [(&str, &str); 0] = [];
         let process = process::with_environment(executable, nothing)
-            .arg(STEM)
+            .arg(FORK_SERVER)
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::null())

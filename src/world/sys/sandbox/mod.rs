@@ -71,7 +71,7 @@ use crate::world::sys::sandbox::restricted_files::RestrictedFiles;
 use crate::world::sys::sandbox::root_builder::path_identities;
 
 /// The exit status of a helper that got no request, or could not report its result.
-const NO_ORDER: u8 = 1;
+const NO_REQUEST: u8 = 1;
 
 /// The umask of a program, unless it sets another: others may read its new files, not write to
 /// them.
@@ -110,7 +110,7 @@ pub(crate) fn helper_main() -> u8 {
 fn exit_status(done: &io::Result<()>) -> u8 {
     match done {
         Ok(()) => 0,
-        Err(_) => NO_ORDER,
+        Err(_) => NO_REQUEST,
     }
 }
 
