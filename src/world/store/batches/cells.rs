@@ -113,13 +113,6 @@ impl CellDir {
         Ok(path)
     }
 
-    /// Removes everything but the patch, the changed files and the output.
-    pub fn remove_work(&self) -> Result<()> {
-        clear::remove(&self.dir.join(PREPARED))?;
-        clear::remove(&self.work())?;
-        clear::remove(&self.dir.join("scratch"))
-    }
-
     /// Removes what an earlier attempt left, and creates the empty directory of the work.
     pub fn begin_anew(&self) -> Result<()> {
         clear::remove(&self.dir.join(PREPARED))?;
