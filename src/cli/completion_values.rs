@@ -68,7 +68,7 @@ pub(crate) fn print_values(
     output.result(&lines.concat())
 }
 
-/// Returns whether a character stands for itself in bash, zsh and fish.
+/// Returns whether a character needs no quotes in bash, zsh and fish.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_./@:+-".contains(c)
 }

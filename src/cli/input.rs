@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// Maximum size of standard input, in bytes: more than any model or tool accepts.
 pub(crate) const INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The argument that stands for standard input.
+/// The argument that means standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
 /// Reads all of `input` as UTF-8 text.

@@ -54,7 +54,7 @@ enum BlockSpacing {
     Tight,
 }
 
-/// What stands at the left of the lines of a list or a quotation.
+/// The prefixes of the lines of a list or a quotation.
 #[derive(Debug)]
 struct LeftMargin {
     /// On the first line that is written, if it was not written yet.

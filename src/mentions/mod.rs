@@ -59,7 +59,7 @@ const PIPED_GAP: &str = "\n\n";
 pub struct MentionLookup<'a> {
     /// The directory that relative paths start from.
     pub base: &'a AbsPath,
-    /// The directory that `~/` stands for.
+    /// The directory that `~/` means.
     pub home: Option<&'a AbsPath>,
     /// Looks up a path on disk.
     pub look: &'a dyn Fn(&AbsPath) -> LookupResult,

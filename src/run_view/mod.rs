@@ -71,7 +71,7 @@ impl ViewSection {
     }
 }
 
-/// Where an event stands in its run.
+/// The position of an event in its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventPosition {
     /// The number of the event, such as its line in the event log. It never decreases.

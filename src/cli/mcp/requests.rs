@@ -19,7 +19,7 @@ pub(crate) struct RunTaskRequest {
     pub(crate) wait: bool,
 }
 
-/// Asks how a run stands.
+/// Asks for the state of a run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunStatusRequest {
@@ -44,8 +44,8 @@ pub(crate) struct RunNameRequest {
 pub(crate) struct ApplyRequest {
     /// The name that `run_task` gave.
     pub(crate) run: String,
-    /// Applies the files of this agent's last answer in the place of the winner's, such as `agent2` for
-    /// the answer `agent2.1`.
+    /// Applies the files of this agent's last answer instead of the winner's, such as `agent2` for the
+    /// answer `agent2.1`.
     #[serde(default)]
     pub(crate) agent: Option<String>,
     /// Applies only what lies in these paths. All, if there are none.

@@ -39,7 +39,7 @@ const ADMITTED_MAX: usize = 64;
 /// Interval of progress notifications about a running command to a client that asked for them.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Instructions that clients pass to their models.
-const INSTRUCTIONS: &str = "Tools, each held to grants. The descriptions name \
+const INSTRUCTIONS: &str = "Tools, each restricted to grants. The descriptions name \
 the directories that are open. A call that is denied says why, and what is open instead.";
 
 /// Handler of the tools of one gate. Clones share it.

@@ -12,15 +12,15 @@ use crate::world::access::gate::Gate;
 use crate::world::exec::compare::line_diff;
 use crate::world::exec::fingerprint::open_content;
 
-/// Counts how the files at `paths` differ between `users` and `stage`. Blocks on disk I/O.
+/// Counts how the files at `paths` differ between `users` and `overlay`. Blocks on disk I/O.
 pub fn diffstat<'p>(
     users: &Gate,
-    stage: &Gate,
+    overlay: &Gate,
     paths: impl IntoIterator<Item = &'p RealPath>,
 ) -> ChangeCounts {
     let mut changes = ChangeCounts::default();
     for path in paths {
-        let (old, new) = (beginning(users, path), beginning(stage, path));
+        let (old, new) = (beginning(users, path), beginning(overlay, path));
         if old == new {
             continue;
         }

@@ -26,32 +26,38 @@ pub(super) fn fork(of: &SessionDir) -> Result<SessionDir> {
     let _held = of.lock()?;
     let parent = of.dir.parent();
     let sessions = parent.ok_or_else(|| Error::bug("a session has no directory above it"))?;
-    let stage = StagingDirectory::new(&sessions)?;
-    tree::copy(&of.dir, stage.path(), CopyMethod::Shared, SESSION_MAX, &[])?;
+    let staging = StagingDirectory::new(&sessions)?;
+    tree::copy(
+        &of.dir,
+        staging.path(),
+        CopyMethod::Shared,
+        SESSION_MAX,
+        &[],
+    )?;
     let before = SessionIdentity {
         dir: of.dir.clone(),
         id: of.id(),
     };
     let staged = SessionDir {
-        dir: stage.path().clone(),
+        dir: staging.path().clone(),
     };
-    publish(&sessions, stage, |made| {
+    publish(&sessions, staging, |made| {
         rewrite_identity(&staged, &before, made, SessionOrigin::Forked)
     })
 }
 
-/// Publishes the `stage` below `sessions` under an id that no other session there has, after
+/// Publishes `staging` below `sessions` under an id that no other session there has, after
 /// `adopt` has rewritten its identity.
 pub(super) fn publish(
     sessions: &AbsPath,
-    stage: StagingDirectory,
+    staging: StagingDirectory,
     adopt: impl FnOnce(&SessionDir) -> Result<()>,
 ) -> Result<SessionDir> {
     let stem = format!("{PREFIX}{}_", clock::now().short_name_format());
     let made = SessionDir {
         dir: dir::create_unique(sessions, &stem, SUFFIX_DIGITS)?,
     };
-    let adopted = adopt(&made).and_then(|()| stage.publish(&made.dir));
+    let adopted = adopt(&made).and_then(|()| staging.publish(&made.dir));
     if adopted.is_err() {
         dir::remove_empty(&made.dir);
     }
