@@ -139,7 +139,7 @@ impl AgentEnvironments {
             checks: checked,
             programs,
             servers: served,
-            external_agents,
+            external_agents: guests,
             hooks: hooked,
         } = runners;
         let mut builder = EnvironmentBuilder {
@@ -149,59 +149,57 @@ impl AgentEnvironments {
             layout,
             host: machine,
         };
-        let mut environments = Self::default();
+        let mut shells = Self::default();
         for runner in commands {
-            let directories = builder.directories.agent(runner.id)?;
-            let commands = builder.build_commands(runner, &directories)?;
+            let room = builder.directories.agent(runner.id)?;
+            let commands = builder.build_commands(runner, &room)?;
             let id = runner.id.clone();
             if commands.sandbox_level() == SandboxLevel::Unavailable {
-                environments.rejected.insert(id, commands.isolation());
+                shells.rejected.insert(id, commands.isolation());
             } else {
-                environments.ready.insert(id, commands);
+                shells.ready.insert(id, commands);
             }
         }
         for runner in checked {
-            let directories = builder.directories.checks_of(runner.id)?;
-            let commands = builder.build_commands(runner, &directories)?;
+            let room = builder.directories.checks_of(runner.id)?;
+            let commands = builder.build_commands(runner, &room)?;
             if let Some(why) = check_obstacle(commands.sandbox_level(), runner.grants) {
-                environments
-                    .unsupported_checks
-                    .insert(runner.id.clone(), why);
+                shells.unsupported_checks.insert(runner.id.clone(), why);
             }
             if commands.sandbox_level() != SandboxLevel::Unavailable {
-                environments
+                shells
                     .check_environments
                     .insert(runner.id.clone(), commands);
             }
         }
-        for spec in programs {
-            let id = spec.environment.id;
-            let directories = builder.directories.programs_of(id)?;
-            let held = builder.build_commands(spec.environment, &directories)?;
-            environments
+        for programmer in programs {
+            let id = programmer.environment.id;
+            let room = builder.directories.programs_of(id)?;
+            let held = builder.build_commands(programmer.environment, &room)?;
+            shells
                 .programs
-                .insert(id.clone(), prepare_programs(spec, held)?);
+                .insert(id.clone(), prepare_programs(programmer, held)?);
         }
         for (server, runner) in served {
-            let directories = builder.directories.server_of(runner.id, server)?;
-            let commands = builder.build_commands(runner, &directories)?;
+            let room = builder.directories.server_of(runner.id, server)?;
+            let commands = builder.build_commands(runner, &room)?;
             if commands.sandbox_level() == SandboxLevel::Unavailable {
                 let what = format!("MCP server `{server}` of `{}`", runner.id);
                 return Err(no_sandbox_error(&what, &commands.isolation()));
             }
             let key = (runner.id.clone(), server.clone());
-            environments.server_environments.insert(key, commands);
+            shells.server_environments.insert(key, commands);
         }
-        for (config, runner) in external_agents {
-            let held = builder.build_external_agent(config, runner)?;
-            environments.external_agents.insert(runner.id.clone(), held);
+        for (guest, runner) in guests {
+            let held = builder.build_external_agent(guest, runner)?;
+            shells.external_agents.insert(runner.id.clone(), held);
         }
         for runner in hooked {
             let held = builder.build_hooks(runner)?;
-            environments.hooks.insert(runner.id.clone(), held);
+            shells.hooks.insert(runner.id.clone(), held);
         }
-        environments.directories = Some(builder.directories);
-        Ok(environments)
+        shells.directories = Some(builder.directories);
+        Ok(shells)
     }
 
     /// Returns the environment of an agent's programs; `None` if it has none.
@@ -263,11 +261,10 @@ impl AgentEnvironments {
         let only = self.programs.iter();
         let only = only.filter(|(agent, _)| !self.ready.contains_key(*agent));
         let only = only.map(|(agent, programs)| (agent, programs.environment().isolation()));
-        let external_agents = self.external_agents.iter();
-        let external_agents =
-            external_agents.map(|(agent, (commands, _))| (agent, commands.isolation()));
+        let guests = self.external_agents.iter();
+        let guests = guests.map(|(agent, (commands, _))| (agent, commands.isolation()));
         let mut held: Vec<(ExecutionIsolation, Vec<AgentId>)> = Vec::new();
-        for (agent, by) in ready.chain(refused).chain(only).chain(external_agents) {
+        for (agent, by) in ready.chain(refused).chain(only).chain(guests) {
             match held.iter_mut().find(|(known, _)| *known == by) {
                 Some((_, agents)) => agents.push(agent.clone()),
                 None => held.push((by, vec![agent.clone()])),
@@ -293,12 +290,15 @@ impl AgentEnvironments {
 }
 
 /// Prepares the programs of an agent, after a test run of one.
-fn prepare_programs(spec: CodeModeSpec<'_>, held: ExecEnvironment) -> Result<ProgramEnvironment> {
+fn prepare_programs(
+    programmer: CodeModeSpec<'_>,
+    held: ExecEnvironment,
+) -> Result<ProgramEnvironment> {
     let CodeModeSpec {
         environment: runner,
         dialect,
         tools,
-    } = spec;
+    } = programmer;
     let id = runner.id;
     if held.sandbox_level() == SandboxLevel::Unavailable {
         let message = format!("no sandbox is available for the programs of `{id}`");
@@ -383,9 +383,9 @@ impl EnvironmentBuilder<'_> {
     fn build_commands(
         &mut self,
         runner: EnvironmentSpec<'_>,
-        directories: &AbsPath,
+        room: &AbsPath,
     ) -> Result<ExecEnvironment> {
-        let directories = AgentDirectories::prepare(directories)?;
+        let room = AgentDirectories::prepare(room)?;
         let backend: Arc<dyn ExecBackend> = match &runner.config.mode {
             ExecutionMode::Docker(docker) => {
                 let RunLayout { run, state, .. } = self.layout;
@@ -394,13 +394,13 @@ impl EnvironmentBuilder<'_> {
                     &engine, runner, docker, *run, state, self.host,
                 )?)
             }
-            ExecutionMode::Local => Arc::new(self.build_sandbox(runner, &directories)?),
+            ExecutionMode::Local => Arc::new(self.build_sandbox(runner, &room)?),
         };
         Ok(ExecEnvironment::new(ExecEnvironmentConfig {
             config: runner.config,
             backend,
             executable: &self.host.executable,
-            directories,
+            directories: room,
             env: &self.host.env,
             variables: &self.host.variables,
             home: self.host.home.as_ref(),
@@ -410,13 +410,13 @@ impl EnvironmentBuilder<'_> {
     /// Returns the environment of an external agent, and its command as it is found.
     fn build_external_agent(
         &mut self,
-        config: &ExternalAgentConfig,
+        guest: &ExternalAgentConfig,
         runner: EnvironmentSpec<'_>,
     ) -> Result<(ExecEnvironment, Vec<String>)> {
         let path = self.host.env.get("PATH").map_or("", String::as_str);
-        let command = find_program(&config.command, path, config.package)?;
-        let directories = self.directories.external_agent_of(runner.id)?;
-        let commands = self.build_commands(runner, &directories)?;
+        let command = find_program(&guest.command, path, guest.package)?;
+        let room = self.directories.external_agent_of(runner.id)?;
+        let commands = self.build_commands(runner, &room)?;
         match external_agent_error(runner.id, &commands) {
             Some(error) => Err(error),
             None => Ok((commands, command)),
@@ -425,8 +425,8 @@ impl EnvironmentBuilder<'_> {
 
     /// Returns the environment of the hooks about an agent.
     fn build_hooks(&mut self, runner: EnvironmentSpec<'_>) -> Result<ExecEnvironment> {
-        let directories = self.directories.hooks_of(runner.id)?;
-        let commands = self.build_commands(runner, &directories)?;
+        let room = self.directories.hooks_of(runner.id)?;
+        let commands = self.build_commands(runner, &room)?;
         if commands.sandbox_level() == SandboxLevel::Unavailable {
             let what = format!("the hooks about `{}`", runner.id);
             return Err(no_sandbox_error(&what, &commands.isolation()));
@@ -437,7 +437,7 @@ impl EnvironmentBuilder<'_> {
     fn build_sandbox(
         &mut self,
         runner: EnvironmentSpec<'_>,
-        directories: &AgentDirectories,
+        room: &AgentDirectories,
     ) -> Result<Sandbox> {
         let trees = grants::write_roots(runner.grants).into_iter();
         let trees = trees.filter(|grant| grant.scope == GrantScope::Tree);
@@ -450,7 +450,7 @@ impl EnvironmentBuilder<'_> {
         let sandbox = Sandbox::open_with(SandboxSpec {
             choice: asked.0,
             executable: &self.host.executable,
-            place: &directories.home(),
+            place: &room.home(),
             trees: &asked.1,
             record: record.as_ref(),
         })?;
