@@ -74,10 +74,7 @@ impl MediaCall {
         let id = SubagentId::parse(NAME).map_err(|invalid| invalid.to_string())?;
         let setup = ConversationSetup {
             first: order.prompt.clone(),
-            task: SubagentTask {
-                id,
-                task: order.prompt,
-            },
+            task: SubagentTask::new(id, order.prompt),
             models: vec![maker],
             system: "".into(),
             tools: Arc::default(),

@@ -1,8 +1,8 @@
-//! The subagents of an agent: each is a conversation of its own with the agent's model, or with that of
-//! all subagents, restricted to the gate that the agent's call opened for it. All that they use is charged to the agent, and
-//! they end with the agent's call. See `docs/decisions/0052-subagents-are-calls.md`.
+//! The subagents of an agent: each is a conversation of its own with the agent's model, or with one of
+//! those that the config names for subagents, restricted to the gate that the agent's call opened for
+//! it. All that they use is charged to the agent, and they end with the agent's call. See
+//! `docs/decisions/0052-subagents-are-calls.md`.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
@@ -12,8 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup, cancel_when};
+use crate::backend::AvailableModel;
 use crate::config::SubagentsConfig;
 use crate::id::SubagentId;
+use crate::prompts::subagent_types::SubagentChoices;
 use crate::prompts::subagents::{subagent_system, subagent_task};
 use crate::tools::call::SubagentTask;
 use crate::tools::spec::{COMMANDS, ToolOffer};
@@ -33,19 +35,27 @@ pub struct SubagentSetup {
     pub tools: Arc<[ToolOffer]>,
     /// The description of their commands.
     pub commands: Arc<str>,
+    /// What the agent may choose for them; `None` in a replay, which takes what was recorded.
+    pub choices: Option<Arc<SubagentChoices>>,
     /// Whether the conversation is resumed: subagents without a record may have left directories.
     pub is_resumed: bool,
-    /// The subagents that the agent has started.
-    started: Arc<Mutex<BTreeSet<SubagentId>>>,
+    /// The subagents that the agent has started, in their order.
+    started: Arc<Mutex<Vec<SubagentId>>>,
 }
 
 impl SubagentSetup {
     /// Creates the setup of an agent that has started no subagent.
-    pub fn new(limits: SubagentsConfig, tools: Arc<[ToolOffer]>, commands: Arc<str>) -> Self {
+    pub fn new(
+        limits: SubagentsConfig,
+        tools: Arc<[ToolOffer]>,
+        commands: Arc<str>,
+        choices: Option<Arc<SubagentChoices>>,
+    ) -> Self {
         Self {
             limits,
             tools,
             commands,
+            choices,
             is_resumed: false,
             started: Arc::default(),
         }
@@ -79,6 +89,13 @@ impl SubagentSetup {
         started.extend(tasks.iter().map(|task| task.id.clone()));
         Ok(())
     }
+
+    /// Returns the number of subagents that the agent has started before `subagent`.
+    fn number_before(&self, subagent: &SubagentId) -> usize {
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = started.iter().position(|known| known == subagent);
+        place.unwrap_or(started.len())
+    }
 }
 
 /// The subagents of one call of an agent.
@@ -107,12 +124,10 @@ impl SubagentCall {
             workspace,
         } = order;
         let (tools, commands) = self.offers(&gate);
-        let agents = &self.conversations.models;
-        let own = agents.first().map(|model| &*model.subagents);
-        let models = own.filter(|own| !own.is_empty());
+        let choices = self.setup.choices.as_deref();
         ConversationSetup {
-            models: models.map_or_else(|| agents.clone(), <[_]>::to_vec),
-            system: subagent_system(&workspace, commands).into(),
+            models: self.models(&task),
+            system: subagent_system(&task, &workspace, commands, choices).into(),
             first: subagent_task(&task.task),
             tools,
             gate: Some(gate),
@@ -120,6 +135,20 @@ impl SubagentCall {
             seconds_max: self.setup.limits.timeout_seconds,
             limit: "`subagent_default_timeout`",
         }
+    }
+
+    /// Returns the models of a subagent: those that its agent has chosen for it, or those whose turn
+    /// it is. Without models for subagents, it has its agent's.
+    fn models(&self, task: &SubagentTask) -> Vec<AvailableModel> {
+        let agents = &self.conversations.models;
+        let named = agents.first().map_or(&[][..], |model| &*model.subagents);
+        let is_chosen = |name: &str| named.iter().find(|model| *model.name == *name);
+        let chosen = task.agent.as_deref().and_then(is_chosen);
+        let chosen = chosen.or_else(|| {
+            let turn = self.setup.number_before(&task.id);
+            named.get(turn.checked_rem(named.len())?)
+        });
+        chosen.map_or_else(|| agents.clone(), |model| model.models.to_vec())
     }
 
     /// Returns the tools of a subagent with this gate, and the description of its commands.
@@ -142,6 +171,9 @@ impl SubagentCall {
 
 impl SubagentRunner for SubagentCall {
     fn reserve(&self, tasks: &[SubagentTask]) -> Result<(), String> {
+        if let Some(choices) = &self.setup.choices {
+            choices.check(tasks)?;
+        }
         self.setup.count(tasks)
     }
 

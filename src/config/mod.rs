@@ -73,6 +73,7 @@ pub mod server_package;
 pub mod servers;
 pub mod size;
 pub mod skills;
+pub mod subagents;
 pub mod team;
 pub mod vendors;
 pub mod workflow;
@@ -293,7 +294,8 @@ impl Config {
             let backend = &mut agent.backend;
             backend.key_hosts = KeyHosts::OfVendors;
             let others = backend.fallback.iter_mut();
-            for model in others.chain(backend.subagent.as_deref_mut()) {
+            let subagents = backend.subagent_models.iter_mut();
+            for model in others.chain(subagents.map(|one| &mut one.backend)) {
                 model.key_hosts = KeyHosts::OfVendors;
             }
         }
@@ -458,8 +460,8 @@ pub struct BackendConfig {
     pub reasoning_echo: Option<ReasoningEcho>,
     /// The timeouts of a reply.
     pub timeouts: ReplyTimeouts,
-    /// The model of the agent's subagents, if it is not the agent's.
-    pub subagent: Option<Box<BackendConfig>>,
+    /// The models of the agent's subagents, which take turns; without one, they have the agent's.
+    pub subagent_models: Vec<subagents::SubagentBackend>,
     /// The models that are used when this one fails, in this order; they have no fallback of their
     /// own.
     pub fallback: Vec<BackendConfig>,
@@ -471,9 +473,10 @@ impl BackendConfig {
         std::iter::once(self).chain(&self.fallback)
     }
 
-    /// Returns all models that are asked for the agent: these, and that of its subagents.
+    /// Returns all models that are asked for the agent: these, and those of its subagents.
     pub fn with_subagent(&self) -> impl Iterator<Item = &BackendConfig> {
-        self.with_fallbacks().chain(self.subagent.as_deref())
+        let subagents = self.subagent_models.iter();
+        self.with_fallbacks().chain(subagents.map(|one| &one.backend))
     }
 }
 
@@ -625,6 +628,8 @@ pub struct OrchestratorConfig {
     pub keeps_memory: bool,
     /// The subagents of each agent; `None` if it may have none.
     pub subagents: Option<SubagentsConfig>,
+    /// The types that agents may give their subagents.
+    pub subagent_types: subagents::SubagentTypesConfig,
     /// How they are asked to work within a round.
     pub rounds: RoundGuidance,
     /// What a model writes before the first round.
@@ -782,6 +787,7 @@ impl Default for OrchestratorConfig {
             skills: SkillsConfig::default(),
             keeps_memory: false,
             subagents: None,
+            subagent_types: subagents::SubagentTypesConfig::default(),
             rounds: RoundGuidance::default(),
             preparation: PreparationConfig::default(),
         }

@@ -2,12 +2,19 @@
 
 use std::fmt::Write;
 
+use crate::prompts::subagent_types::SubagentChoices;
 use crate::prompts::untrusted_text::task_in_frame;
 use crate::text::escape_name;
+use crate::tools::call::SubagentTask;
 
-/// Returns the system message of a subagent that works in `workspace`. `commands` describes its
-/// commands; it is empty if it may run none.
-pub fn subagent_system(workspace: &str, commands: &str) -> String {
+/// Returns the system message of a subagent that works on `task` in `workspace`. `commands` describes
+/// its commands; it is empty if it may run none. `choices` are those that its agent had.
+pub fn subagent_system(
+    task: &SubagentTask,
+    workspace: &str,
+    commands: &str,
+    choices: Option<&SubagentChoices>,
+) -> String {
     let mut out = String::from(
         "You are a subagent: another agent has given you a part of its work, and waits for you.\n\
          Do the task, and end with a text that holds your whole result, without a tool call. Your \
@@ -22,6 +29,11 @@ pub fn subagent_system(workspace: &str, commands: &str) -> String {
         escape_name(workspace)
     );
     out.push_str(commands);
+    if let Some(choices) = choices
+        && let Some(chosen) = choices.type_of(task)
+    {
+        chosen.describe_instructions(&mut out, &choices.skills);
+    }
     out
 }
 

@@ -667,6 +667,63 @@ fn subagents_have_the_model_that_the_config_names_for_them() {
 }
 
 #[test]
+fn subagents_take_turns_with_models_and_have_types() {
+    let lead = r#"
+- when: {system: "the final agent"}
+  text: "presented"
+- when: {last: "</task>"}
+  calls:
+    - name: spawn_subagents
+      arguments:
+        tasks:
+          - {id: one, task: "say who you are"}
+          - {id: two, task: "say who you are", subagent_type: counter}
+          - {id: three, task: "say who you are", agent: second}
+          - {id: four, task: "say who you are", subagent_type: explorer, agent: second}
+- calls: [{name: new_answer, arguments: {content: "done"}}]
+"#;
+    let rest = r#"
+orchestrator:
+  coordination:
+    enable_subagents: true
+    subagent_types: [counter, explorer, missing]
+    subagent_orchestrator:
+      enabled: true
+      agents:
+        - backend: {type: scripted, replies: [{text: "I am the first", repeat: true}]}
+        - id: second
+          backend:
+            type: scripted
+            replies:
+              - {when: {system: "Count twice."}, text: "I count"}
+              - {when: {system: "Change nothing."}, text: "I explore"}
+              - {text: "I am the second", repeat: true}
+"#;
+    let file = "---\ndescription: counts\n---\nCount twice.\n";
+    let finished = Project::new()
+        .file("team.yaml", team(&[agent("a", "cwd: a", lead)], rest))
+        .file(".agent/subagent_types/counter/SUBAGENT.md", file)
+        .file(".agent/subagent_types/explorer/SUBAGENT.md", file)
+        .args(["--config", "team.yaml", "go"])
+        .success();
+    let read = results(&finished);
+    let read = read["results"].as_array().unwrap().iter();
+    let said: Vec<&Value> = read.map(|result| &result["answer"]).collect();
+    let expected = ["I am the first", "I count", "I am the second", "I explore"];
+    assert_eq!(said, expected, "{said:?}");
+    let shown = finished.stderr();
+    for notice in [
+        "the subagent type `counter` is that of",
+        "massgen has a type of this name",
+        "there is no subagent type `missing`",
+        "subagents take turns with the models `agent_1`",
+    ] {
+        assert!(shown.contains(notice), "{shown}");
+    }
+    finished.then(["replay", "last"]).success();
+}
+
+#[test]
 fn an_external_agent_has_subagents_with_a_model_of_their_own() {
     let write = r#"{when: {last: "</task>"}, calls: [{name: write_file, arguments: {path: "a.txt", content: "x"}},
       {name: write_file, arguments: {path: "../../b.txt", content: "x"}}]}, {text: "it is written"}"#;

@@ -6,6 +6,7 @@ pub mod mcp_servers;
 mod model_input;
 pub mod project_instructions;
 pub mod skills;
+mod subagent_types;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,6 +50,7 @@ use crate::orchestrator::team::mcp_servers::{
 use crate::orchestrator::team::model_input::{media_kinds, vendor_tools};
 use crate::orchestrator::team::project_instructions::ProjectInstructions;
 use crate::orchestrator::team::skills::AgentSkills;
+use crate::orchestrator::team::subagent_types::SubagentTypes;
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
@@ -173,6 +175,8 @@ pub struct AgentTeam {
     session_skills: Option<AbsPath>,
     /// Messages about directories with skills that are not used.
     skill_notices: Vec<String>,
+    /// The types that agents may give their subagents.
+    subagent_types: SubagentTypes,
     /// The notes of earlier sessions, if the config keeps notes.
     pub(super) memory: Option<MemoryPrompt>,
 }
@@ -269,6 +273,7 @@ impl AgentTeam {
             reported: Mutex::default(),
             session_skills,
             skill_notices: Vec::new(),
+            subagent_types: SubagentTypes::default(),
             memory: None,
         })
     }
