@@ -129,6 +129,9 @@ fn an_agent_wins_with_the_results_of_its_subagents() {
     finished
         .has_file("out/basket.txt", "pears: 5\n")
         .has_no("out/.subagents")
+        .then(["apply", "last", "--agent", "agent1", "--yes"])
+        .success()
+        .has_no("out/.subagents")
         .then(["replay", "last"])
         .success();
 }
