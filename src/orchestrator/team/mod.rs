@@ -741,6 +741,7 @@ impl AgentTeam {
             crowding: ContextCrowding::new(&self.config.orchestrator),
             debug_pause: member.config.debug_delay.map(DebugPause::new),
             vendor_requests: VendorRequestCount::default(),
+            paid_media: self.paid_media(member, phase),
             call_scope: None,
         };
         mind.load_served_tools();

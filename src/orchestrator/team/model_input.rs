@@ -32,6 +32,7 @@ use crate::tools::tool_selection::{
 use crate::tools::vendor_tool::VendorTool;
 use crate::tools::workflow::{self, VoteScoring};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
+use crate::world::store::paid_media::PaidMedia;
 
 /// The file with an agent's plan, in its workspace.
 const PLAN_FILE: &str = "tasks/plan.json";
@@ -191,6 +192,13 @@ impl AgentTeam {
         let (tools, commands) = (tools.into(), commands.into());
         let choices = self.subagent_choices(member);
         Some(SubagentSetup::new(limits, tools, commands, choices))
+    }
+
+    /// Returns where the media are kept that `member` has made in `phase`, if its run has records.
+    pub(super) fn paid_media(&self, member: &TeamMember, phase: Phase) -> Option<PaidMedia> {
+        let servers = self.resources.server_context.as_ref()?;
+        let log = servers.logs.parent()?;
+        Some(PaidMedia::of_agent(&log, &member.id, phase))
     }
 
     /// Returns the selection of file and command tools for `member`.
