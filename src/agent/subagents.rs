@@ -141,7 +141,8 @@ impl SubagentCall {
     /// it is. Without models for subagents, it has its agent's.
     fn models(&self, task: &SubagentTask) -> Vec<AvailableModel> {
         let agents = &self.conversations.models;
-        let named = agents.first().map_or(&[][..], |model| &*model.subagents);
+        let named = agents.first().map(|model| &*model.subagents);
+        let named = named.unwrap_or_default();
         let is_chosen = |name: &str| named.iter().find(|model| *model.name == *name);
         let chosen = task.agent.as_deref().and_then(is_chosen);
         let chosen = chosen.or_else(|| {
