@@ -3,6 +3,7 @@
 //! it. All that they use is charged to the agent, and they end with the agent's call. See
 //! `docs/decisions/0052-subagents-are-calls.md`.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
@@ -12,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup, cancel_when};
-use crate::backend::AvailableModel;
+use crate::backend::external_agent::AgentLaunchSetup;
+use crate::backend::{AvailableModel, SubagentModel};
 use crate::config::SubagentsConfig;
 use crate::id::SubagentId;
 use crate::prompts::subagent_types::SubagentChoices;
@@ -37,6 +39,8 @@ pub struct SubagentSetup {
     pub commands: Arc<str>,
     /// What the agent may choose for them; `None` in a replay, which takes what was recorded.
     pub choices: Option<Arc<SubagentChoices>>,
+    /// What starts those of their models that are external agents, by the names of the models.
+    pub programs: BTreeMap<String, AgentLaunchSetup>,
     /// Whether the conversation is resumed: subagents without a record may have left directories.
     pub is_resumed: bool,
     /// The subagents that the agent has started, in their order.
@@ -56,6 +60,7 @@ impl SubagentSetup {
             tools,
             commands,
             choices,
+            programs: BTreeMap::new(),
             is_resumed: false,
             started: Arc::default(),
         }
@@ -65,6 +70,12 @@ impl SubagentSetup {
     #[must_use]
     pub fn for_resumed(self, is_resumed: bool) -> Self {
         Self { is_resumed, ..self }
+    }
+
+    /// Returns the setup with what starts the external agents among the models.
+    #[must_use]
+    pub fn with_programs(self, programs: BTreeMap<String, AgentLaunchSetup>) -> Self {
+        Self { programs, ..self }
     }
 
     /// Counts the subagents for `tasks` towards the maximum, all or none.
@@ -125,8 +136,12 @@ impl SubagentCall {
         } = order;
         let (tools, commands) = self.offers(&gate);
         let choices = self.setup.choices.as_deref();
+        let chosen = self.chosen_model(&task);
+        let program = chosen.and_then(|model| self.setup.programs.get(&*model.name));
+        // A program has tools of its own instead.
+        let commands = program.is_none().then_some(commands);
         ConversationSetup {
-            models: self.models(&task),
+            models: self.models(chosen, program, &gate),
             system: subagent_system(&task, &workspace, commands, choices).into(),
             first: subagent_task(&task.task),
             tools,
@@ -137,19 +152,40 @@ impl SubagentCall {
         }
     }
 
-    /// Returns the models of a subagent: those that its agent has chosen for it, or those whose turn
-    /// it is. Without models for subagents, it has its agent's.
-    fn models(&self, task: &SubagentTask) -> Vec<AvailableModel> {
-        let agents = &self.conversations.models;
-        let named = agents.first().map(|model| &*model.subagents);
-        let named = named.unwrap_or_default();
+    /// Returns the model that the agent has chosen for a subagent, or whose turn it is; `None` if there
+    /// are no models for subagents.
+    fn chosen_model(&self, task: &SubagentTask) -> Option<&SubagentModel> {
+        let named = self.conversations.models.first()?;
+        let named = &named.subagents;
         let is_chosen = |name: &str| named.iter().find(|model| *model.name == *name);
         let chosen = task.agent.as_deref().and_then(is_chosen);
-        let chosen = chosen.or_else(|| {
+        chosen.or_else(|| {
             let turn = self.setup.number_before(&task.id);
             named.get(turn.checked_rem(named.len())?)
-        });
-        chosen.map_or_else(|| agents.clone(), |model| model.models.to_vec())
+        })
+    }
+
+    /// Returns the models of a subagent with this gate: `chosen`, which `program` starts if it is an
+    /// external agent, or its agent's. A program that cannot be confined is not started, and a request
+    /// to it fails.
+    fn models(
+        &self,
+        chosen: Option<&SubagentModel>,
+        program: Option<&AgentLaunchSetup>,
+        gate: &Gate,
+    ) -> Vec<AvailableModel> {
+        let Some(chosen) = chosen else {
+            return self.conversations.models.clone();
+        };
+        let launch = program.and_then(|program| program.for_subagent(gate.clone()).ok());
+        let with_launcher = |model: &AvailableModel| AvailableModel {
+            backend: launch
+                .as_ref()
+                .and_then(|launch| model.backend.with_launcher(launch))
+                .unwrap_or_else(|| Arc::clone(&model.backend)),
+            ..model.clone()
+        };
+        chosen.models.iter().map(with_launcher).collect()
     }
 
     /// Returns the tools of a subagent with this gate, and the description of its commands.

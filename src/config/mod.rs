@@ -313,7 +313,10 @@ impl Config {
             if let Some(programs) = &mut agent.programs {
                 programs.sandbox = choice;
             }
-            if let Some(guest) = &mut agent.backend.external_agent {
+            let subagents = agent.backend.subagent_models.iter_mut();
+            let subagents = subagents.map(|one| &mut one.backend.external_agent);
+            let guests = subagents.chain([&mut agent.backend.external_agent]);
+            for guest in guests.flatten() {
                 Arc::make_mut(guest).sandbox.sandbox = choice;
             }
         }
@@ -337,7 +340,9 @@ impl Config {
         let is_local = |commands: &CommandLineConfig| commands.mode.is_local();
         let mut agents = self.agents.iter();
         agents.any(|agent| {
-            let is_program = agent.programs.is_some() || agent.backend.external_agent.is_some();
+            let is_guest = |model: &BackendConfig| model.external_agent.is_some();
+            let has_guest = agent.backend.with_subagent().any(is_guest);
+            let is_program = agent.programs.is_some() || has_guest;
             is_program || agent.commands.as_ref().is_some_and(is_local)
         })
     }
@@ -475,8 +480,8 @@ impl BackendConfig {
 
     /// Returns all models that are asked for the agent: these, and those of its subagents.
     pub fn with_subagent(&self) -> impl Iterator<Item = &BackendConfig> {
-        let subagents = self.subagent_models.iter();
-        self.with_fallbacks().chain(subagents.map(|one| &one.backend))
+        let subagents = self.subagent_models.iter().map(|one| &one.backend);
+        self.with_fallbacks().chain(subagents)
     }
 }
 

@@ -404,7 +404,11 @@ mod tests {
         for (subagent_type, agent, expected) in [
             (None, None, ""),
             (Some("Explorer"), Some("x"), ""),
-            (Some("evaluator"), None, "choose `explorer`, or leave `subagent_type` out"),
+            (
+                Some("evaluator"),
+                None,
+                "choose `explorer`, or leave `subagent_type` out",
+            ),
             (None, Some("y"), "no `agent` of the name `y`: choose `x`"),
         ] {
             let error = choices.check(&[task(subagent_type, agent)]).err();

@@ -727,6 +727,65 @@ orchestrator:
 }
 
 #[test]
+fn external_agents_work_as_subagents_in_directories_of_their_own() {
+    let lead = r#"
+- when: {system: "the final agent"}
+  text: "presented"
+- when: {last: "</task>"}
+  calls:
+    - name: spawn_subagents
+      arguments:
+        tasks: [{id: one, task: "try"}, {id: two, task: "try"}, {id: three, task: "try"}]
+- calls: [{name: new_answer, arguments: {content: "done"}}]
+"#;
+    let project = guests::project();
+    let root = guests::root(&project);
+    let steps = json!([
+        ["write", "own.txt", "x"],
+        ["read", format!("{root}/given/notes.txt")],
+        ["write", format!("{root}/w1/theirs.txt"), "x"],
+        ["write", format!("{root}/out/new.txt"), "x"],
+        ["read", format!("{root}/outside/secret.txt")],
+    ]);
+    let table = json!([{"when": "", "do": steps}]).to_string();
+    let program = |(kind, tongue): &(&str, &str)| {
+        format!(
+            "        - backend: {{type: {kind}, command: [python3, {root}/given/stand_in.py, {tongue}, \
+             {root}/given/program.json]}}\n"
+        )
+    };
+    let programs: Vec<String> = guests::TONGUES.iter().map(program).collect();
+    let rest = format!(
+        "orchestrator:\n  context_paths: [{{path: given}}, {{path: out, permission: write}}]\n  \
+         coordination:\n    enable_subagents: true\n    subagent_orchestrator:\n      \
+         enabled: true\n      agents:\n{}",
+        programs.concat()
+    );
+    let lead = agent("a", &format!("cwd: {root}/w1"), lead);
+    let finished = project
+        .file("given/program.json", table)
+        .file("team.yaml", team(&[lead], &rest))
+        .args(["--config", "team.yaml", "task"])
+        .success();
+    let read = results(&finished);
+    assert_eq!(read["success"], true, "{read}");
+    for result in read["results"].as_array().unwrap() {
+        let said = result["answer"].as_str().unwrap();
+        let said: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+        assert!(said[0].starts_with("write: ok"), "{result}");
+        assert_eq!(said[1], "read: ok of the project", "{result}");
+        assert!(said[4].starts_with("read: failed"), "{result}");
+        let files = result["files"].to_string();
+        assert!(files.contains("own.txt"), "{result}");
+    }
+    finished
+        .has_file("w1/.subagents/one/own.txt", "x")
+        .has_file("w1/.subagents/three/own.txt", "x")
+        .has_no("w1/theirs.txt")
+        .has_no("out/new.txt");
+}
+
+#[test]
 fn an_external_agent_has_subagents_with_a_model_of_their_own() {
     let write = r#"{when: {last: "</task>"}, calls: [{name: write_file, arguments: {path: "a.txt", content: "x"}},
       {name: write_file, arguments: {path: "../../b.txt", content: "x"}}]}, {text: "it is written"}"#;

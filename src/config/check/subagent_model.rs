@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::config::MediaModels;
 use crate::config::api_parameters::unsent_reason;
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::{MappingView, TextValue};
-use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::check::mapping_view::MappingView;
+use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::{agents, coordination, orchestrator, root, subagent_model};
 use crate::config::subagents::{SubagentBackend, SubagentTypesConfig};
 
@@ -20,8 +20,8 @@ const NAME_BYTES_MAX: usize = 64;
 const TYPES_MAX: usize = 16;
 
 impl ConfigChecker<'_> {
-    /// Returns the models of all subagents, in the order of the config. Warns about entries that do
-    /// not count.
+    /// Returns the models of all subagents, in the order of the config. Warns if the section is enabled
+    /// without one.
     pub(super) fn subagent_models(&mut self, root: &MappingView<'_>) -> Vec<SubagentBackend> {
         let view = root.section(&root::ORCHESTRATOR);
         let view = view.and_then(|view| view.section(&orchestrator::COORDINATION));
@@ -32,7 +32,7 @@ impl ConfigChecker<'_> {
         };
         let searches = view.flag(&subagent_model::WEB_SEARCH) == Some(true);
         let items = view.items(&subagent_model::AGENTS);
-        let mut is_missing_one = items.is_empty();
+        let has_none = items.is_empty();
         let mut models: Vec<SubagentBackend> = Vec::new();
         for (place, (path, node)) in items.into_iter().enumerate() {
             let entry = MappingView { node, path };
@@ -42,10 +42,6 @@ impl ConfigChecker<'_> {
             let (Some(name), Some(mut backend)) = (name, backend) else {
                 continue;
             };
-            if backend.external_agent.is_some() {
-                is_missing_one = true;
-                continue;
-            }
             backend.media = MediaModels::default();
             if searches && unsent_reason(WEB_SEARCH, backend.vendor, &backend.model).is_none() {
                 let parameters = &mut backend.parameters;
@@ -53,10 +49,8 @@ impl ConfigChecker<'_> {
             }
             models.push(SubagentBackend { name, backend });
         }
-        if is_missing_one {
-            let message = "an external agent does not work as a subagent: of `agents`, those with a \
-                           model of an API take turns, and without one subagents have the model of \
-                           their agent";
+        if has_none {
+            let message = "it names no model: subagents have the model of their agent";
             let key = &subagent_model::AGENTS;
             let warning = Diagnostic::warning(view.key_path(key), message);
             self.findings.push(warning.with_span(view.key_span(key)));
@@ -72,20 +66,21 @@ impl ConfigChecker<'_> {
         place: usize,
         earlier: &[SubagentBackend],
     ) -> Option<String> {
-        let Some(id) = entry.text(&subagent_model::ID) else {
-            return Some(format!("{UNNAMED}{}", place.saturating_add(1)));
+        let id = entry.text(&subagent_model::ID);
+        let unnamed = format!("{UNNAMED}{}", place.saturating_add(1));
+        let name = id.as_ref().map_or(unnamed.as_str(), |id| id.written);
+        let problem = if earlier.iter().any(|model| model.name == name) {
+            "is the name of an earlier one"
+        } else if is_name(name) {
+            return Some(name.to_owned());
+        } else {
+            "is not a name"
         };
-        let is_used = earlier.iter().any(|model| model.name == id.written);
-        if is_used || !is_name(id.written) {
-            let problem = if is_used {
-                "is the `id` of an earlier one"
-            } else {
-                "is not a name"
-            };
-            self.refuse_name(&id, problem);
-            return None;
+        match &id {
+            Some(id) => self.refuse_name(name, &id.path, id.span, problem),
+            None => self.refuse_name(name, &entry.path, &entry.node.span, problem),
         }
-        Some(id.written.to_owned())
+        None
     }
 
     /// Returns the types of subagents that the section `orchestrator` names.
@@ -96,7 +91,7 @@ impl ConfigChecker<'_> {
         for text in named.unwrap_or_default() {
             let name = text.written.to_lowercase();
             if !is_name(&name) {
-                self.refuse_name(&text, "is not a name");
+                self.refuse_name(text.written, &text.path, text.span, "is not a name");
             } else if !names.contains(&name) {
                 names.push(name);
             }
@@ -113,12 +108,13 @@ impl ConfigChecker<'_> {
         SubagentTypesConfig::new(names, self.context.base, self.context.home)
     }
 
-    fn refuse_name(&mut self, text: &TextValue<'_>, problem: &str) {
-        let message = format!("{} {problem}", quote(text.written));
-        let expected = format!("at most {NAME_BYTES_MAX} letters, digits, `_`, `-` and `.`");
-        let error = Diagnostic::error(text.path.clone(), message);
+    fn refuse_name(&mut self, name: &str, path: &str, span: &Span, problem: &str) {
+        let message = format!("{} {problem}", quote(name));
+        let expected =
+            format!("another name of at most {NAME_BYTES_MAX} letters, digits, `_`, `-` and `.`");
+        let error = Diagnostic::error(path, message);
         self.findings
-            .push(error.with_span(text.span).with_suggestion(expected));
+            .push(error.with_span(span).with_suggestion(expected));
     }
 }
 

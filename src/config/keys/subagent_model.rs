@@ -24,7 +24,7 @@ pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
 pub(crate) const AGENTS: ServedKey<NodeList> = ServedKey::optional(
     &["agents"],
     shape::nodes(const { &ValueShape::Mapping(&SUBAGENT) }),
-    "The models, except external agents. Subagents take them in turn, unless their agent chooses one.",
+    "The models, or external agents. Subagents take them in turn, unless their agent chooses one.",
     Harmless,
 )
 .with_default("[]");

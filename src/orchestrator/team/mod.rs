@@ -322,6 +322,7 @@ impl AgentTeam {
             programs: self.code_mode_specs().collect(),
             servers: self.server_specs().collect(),
             external_agents: self.external_agent_specs().collect(),
+            subagent_programs: self.subagent_program_specs().collect(),
             hooks: self.hook_specs().collect(),
         }
     }
@@ -710,7 +711,9 @@ impl AgentTeam {
         let last = line.models.len().saturating_sub(1);
         let subagents = self.subagent_setup(member, phase);
         let is_resumed = line.recorded.is_some();
-        let subagents = subagents.map(|setup| setup.for_resumed(is_resumed));
+        let programs = self.subagent_launchers(member, gate.as_ref());
+        let subagents =
+            subagents.map(|setup| setup.for_resumed(is_resumed).with_programs(programs));
         let models = self.with_agent_launcher(member, gate.as_ref(), line.models);
         let mut mind = ModelSession {
             agent: member.id.clone(),
