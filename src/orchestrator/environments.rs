@@ -214,7 +214,8 @@ impl AgentEnvironments {
             shells.external_agents.insert(runner.id.clone(), held);
         }
         for spec in subagent_programs {
-            let (key, held) = builder.build_subagent_program(spec)?;
+            let key = (spec.environment.id.clone(), spec.place);
+            let held = builder.build_subagent_program(spec)?;
             shells.subagent_programs.insert(key, held);
         }
         for runner in hooked {
@@ -457,15 +458,16 @@ impl EnvironmentBuilder<'_> {
     }
 
     /// Returns the environment of an external agent that works as subagents, and its command as it is
-    /// found, with its agent and its place.
+    /// found.
     fn build_subagent_program(
         &mut self,
         spec: SubagentProgramSpec<'_>,
-    ) -> Result<((AgentId, usize), (ExecEnvironment, Vec<String>))> {
-        let (runner, place) = (spec.environment, spec.place);
-        let room = self.directories.subagent_program_of(runner.id, place)?;
-        let held = self.build_external_agent(spec.program, runner, &room)?;
-        Ok(((runner.id.clone(), place), held))
+    ) -> Result<(ExecEnvironment, Vec<String>)> {
+        let runner = spec.environment;
+        let room = self
+            .directories
+            .subagent_program_of(runner.id, spec.place)?;
+        self.build_external_agent(spec.program, runner, &room)
     }
 
     /// Returns the environment of the hooks about an agent.
