@@ -40,7 +40,7 @@ pub struct SubagentSetup {
     /// What the agent may choose for them; `None` in a replay, which takes what was recorded.
     pub choices: Option<Arc<SubagentChoices>>,
     /// What starts those of their models that are external agents, by the names of the models.
-    pub programs: BTreeMap<String, AgentLaunchSetup>,
+    pub programs: Arc<BTreeMap<String, AgentLaunchSetup>>,
     /// Whether the conversation is resumed: subagents without a record may have left directories.
     pub is_resumed: bool,
     /// The subagents that the agent has started, in their order.
@@ -60,7 +60,7 @@ impl SubagentSetup {
             tools,
             commands,
             choices,
-            programs: BTreeMap::new(),
+            programs: Arc::default(),
             is_resumed: false,
             started: Arc::default(),
         }
@@ -75,6 +75,7 @@ impl SubagentSetup {
     /// Returns the setup with what starts the external agents among the models.
     #[must_use]
     pub fn with_programs(self, programs: BTreeMap<String, AgentLaunchSetup>) -> Self {
+        let programs = Arc::new(programs);
         Self { programs, ..self }
     }
 

@@ -77,8 +77,9 @@ pub static SUBAGENT_ORCHESTRATOR: KeySection = KeySection {
 /// An agent of `subagent_orchestrator`.
 pub static SUBAGENT: KeySection = KeySection {
     path: "subagent",
-    doc: "An entry of `agents` in `subagent_orchestrator`. Keys of its backend that are not about the \
-          model have no effect: a subagent works in its agent's workspace, with its agent's tools.",
+    doc: "An entry of `agents` in `subagent_orchestrator`. Keys of its backend that are about neither \
+          the model nor the program of an external agent have no effect: a subagent works in its \
+          agent's workspace, and a model with its agent's tools.",
     others: UnknownKeys::Refused,
     keys: &[
         ID.row(),
