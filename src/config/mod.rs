@@ -294,8 +294,7 @@ impl Config {
             let backend = &mut agent.backend;
             backend.key_hosts = KeyHosts::OfVendors;
             let others = backend.fallback.iter_mut();
-            let subagents = backend.subagent_models.iter_mut();
-            for model in others.chain(subagents.map(|one| &mut one.backend)) {
+            for model in others.chain(subagents::backends_mut(&mut backend.subagent_models)) {
                 model.key_hosts = KeyHosts::OfVendors;
             }
         }
@@ -313,12 +312,7 @@ impl Config {
             if let Some(programs) = &mut agent.programs {
                 programs.sandbox = choice;
             }
-            let subagents = agent.backend.subagent_models.iter_mut();
-            let subagents = subagents.map(|one| &mut one.backend.external_agent);
-            let guests = subagents.chain([&mut agent.backend.external_agent]);
-            for guest in guests.flatten() {
-                Arc::make_mut(guest).sandbox.sandbox = choice;
-            }
+            agent.backend.override_program_sandboxes(choice);
         }
         self.checks.sandbox = Some(choice);
     }
@@ -340,9 +334,7 @@ impl Config {
         let is_local = |commands: &CommandLineConfig| commands.mode.is_local();
         let mut agents = self.agents.iter();
         agents.any(|agent| {
-            let is_guest = |model: &BackendConfig| model.external_agent.is_some();
-            let has_guest = agent.backend.with_subagent().any(is_guest);
-            let is_program = agent.programs.is_some() || has_guest;
+            let is_program = agent.programs.is_some() || agent.backend.has_program();
             is_program || agent.commands.as_ref().is_some_and(is_local)
         })
     }

@@ -1,8 +1,11 @@
 //! The subagents of agents: the models that they may have, and the types that they may be given.
 
+use std::sync::Arc;
+
 use crate::config::BackendConfig;
 use crate::config::storage_path::STATE_DIR;
 use crate::path::AbsPath;
+use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 
 /// The directory of types in a state directory: the project's, and that in the home directory.
 const TYPES: &str = "subagent_types";
@@ -16,6 +19,32 @@ pub struct SubagentBackend {
     pub name: String,
     /// The model, and how it is reached.
     pub backend: BackendConfig,
+}
+
+/// Returns the models, to be changed.
+pub(in crate::config) fn backends_mut(
+    models: &mut [SubagentBackend],
+) -> impl Iterator<Item = &mut BackendConfig> {
+    models.iter_mut().map(|model| &mut model.backend)
+}
+
+impl BackendConfig {
+    /// Overrides the sandbox level of the external agents among the agent's model and those of its
+    /// subagents.
+    pub(in crate::config) fn override_program_sandboxes(&mut self, choice: SandboxLevelChoice) {
+        let own = self.external_agent.as_mut();
+        let models = backends_mut(&mut self.subagent_models);
+        let others = models.filter_map(|model| model.external_agent.as_mut());
+        for program in own.into_iter().chain(others) {
+            Arc::make_mut(program).sandbox.sandbox = choice;
+        }
+    }
+
+    /// Returns whether the agent's model or one of its subagents' is an external agent.
+    pub(in crate::config) fn has_program(&self) -> bool {
+        let mut models = self.with_subagent();
+        models.any(|model| model.external_agent.is_some())
+    }
 }
 
 /// The types that agents may give their subagents, and where they are looked for.
