@@ -266,6 +266,7 @@ impl CallConversations {
             crowding: self.crowding.for_subagent(),
             debug_pause: None,
             vendor_requests: VendorRequestCount::default(),
+            paid_media: None,
             call_scope: Some(format!("{call_id}/{}", setup.task.id)),
         };
         session.add_user_message(setup.first);

@@ -1,6 +1,7 @@
 //! Media that the agent's vendor makes: each call is a conversation of one request, whose reply holds
 //! the content besides its text.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -8,13 +9,16 @@ use futures_util::future::BoxFuture;
 
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
+use crate::agent::recorded_conversation::SubagentEnding;
 use crate::agent::vendor_tools::VendorRequestCount;
 use crate::backend::remote::media::{MediaClient, MediaRequest};
 use crate::backend::{AvailableModel, Backend};
+use crate::event::SubagentStatus;
 use crate::id::SubagentId;
 use crate::tools::call::SubagentTask;
 use crate::tools::media::MediaOrder;
 use crate::world::exec::media::MediaRunner;
+use crate::world::store::paid_media::PaidMedia;
 
 /// The name of these conversations.
 const NAME: &str = "generate_media";
@@ -26,13 +30,24 @@ const MEDIA_SECONDS_MAX: u64 = 900;
 pub(super) struct MediaCall {
     conversations: CallConversations,
     count: VendorRequestCount,
+    /// Where the content is kept, if it is.
+    paid: Option<PaidMedia>,
+    /// The recorded calls for which the vendor has made what they wanted.
+    completed: BTreeSet<String>,
 }
 
 impl ModelSession {
     /// Returns what has media made for a call. Its recorded conversations are not replayed: a
-    /// record does not hold the content.
+    /// record does not hold the content, which is kept beside it.
     pub(super) fn media_call(&self) -> MediaCall {
+        let recorded = self.recorded.iter().flat_map(|memory| &memory.subagents);
+        let completed = recorded.filter(|known| {
+            let is_completed = |ending: &SubagentEnding| ending.status == SubagentStatus::Completed;
+            known.subagent.as_str() == NAME && known.ending.as_ref().is_some_and(is_completed)
+        });
         MediaCall {
+            completed: completed.map(|known| known.call_id.clone()).collect(),
+            paid: self.paid_media.clone(),
             conversations: self
                 .call_conversations()
                 .without_record()
@@ -74,10 +89,7 @@ impl MediaCall {
         let id = SubagentId::parse(NAME).map_err(|invalid| invalid.to_string())?;
         let setup = ConversationSetup {
             first: order.prompt.clone(),
-            task: SubagentTask {
-                id,
-                task: order.prompt,
-            },
+            task: SubagentTask::new(id, order.prompt.clone()),
             models: vec![maker],
             system: "".into(),
             tools: Arc::default(),
@@ -89,7 +101,12 @@ impl MediaCall {
         let report = running.await;
         report.into_answer()?;
         let nothing = || "the reply holds no content".to_owned();
-        request.take_content().ok_or_else(nothing)
+        let content = request.take_content().ok_or_else(nothing)?;
+        if let Some(paid) = &self.paid {
+            // If it cannot be kept, a resumed run has it made again.
+            let _kept = paid.write(call_id, &order, &content);
+        }
+        Ok(content)
     }
 }
 
@@ -101,5 +118,14 @@ impl MediaRunner for MediaCall {
         cancelled: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Result<Vec<u8>, String>> {
         self.run(call_id, order, cancelled).boxed()
+    }
+
+    fn take_paid(&self, call_id: &str, order: &MediaOrder) -> Option<Vec<u8>> {
+        let paid = self.paid.as_ref();
+        let paid = paid.filter(|_| self.completed.contains(call_id));
+        let content = paid?.read(call_id, order)?;
+        // It was within the limit when it was recorded.
+        let _counted = self.count.add();
+        Some(content)
     }
 }

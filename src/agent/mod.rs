@@ -48,6 +48,7 @@ use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::ToolOffer;
 use crate::tools::task_plan::TaskPlan;
 use crate::world::access::gate::Gate;
+use crate::world::store::paid_media::PaidMedia;
 
 /// An agent's side of its conversation with a model.
 #[derive(Debug)]
@@ -95,6 +96,8 @@ pub struct ModelSession {
     pub debug_pause: Option<DebugPause>,
     /// The number of its requests that used tools of its vendor or had media made.
     pub vendor_requests: VendorRequestCount,
+    /// Where the media that it has made are kept, if they are.
+    pub paid_media: Option<PaidMedia>,
     /// The prefix of its call ids where they have to differ from its parent's, if it is a subagent.
     pub call_scope: Option<String>,
 }

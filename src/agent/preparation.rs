@@ -71,10 +71,7 @@ impl PreparationConversations {
     pub async fn ask(&self, request: PreparationRequest) -> Result<String, String> {
         let id = SubagentId::parse(request.name).map_err(|invalid| invalid.to_string())?;
         let setup = ConversationSetup {
-            task: SubagentTask {
-                id,
-                task: request.purpose,
-            },
+            task: SubagentTask::new(id, request.purpose),
             models: self.0.models.clone(),
             system: PREPARATION_SYSTEM.into(),
             first: request.question,

@@ -1,8 +1,9 @@
-//! The subagents of an agent: each is a conversation of its own with the agent's model, or with that of
-//! all subagents, restricted to the gate that the agent's call opened for it. All that they use is charged to the agent, and
-//! they end with the agent's call. See `docs/decisions/0052-subagents-are-calls.md`.
+//! The subagents of an agent: each is a conversation of its own with the agent's model, or with one of
+//! those that the config names for subagents, restricted to the gate that the agent's call opened for
+//! it. All that they use is charged to the agent, and they end with the agent's call. See
+//! `docs/decisions/0052-subagents-are-calls.md`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
@@ -12,8 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup, cancel_when};
+use crate::backend::external_agent::AgentLaunchSetup;
+use crate::backend::{AvailableModel, SubagentModel};
 use crate::config::SubagentsConfig;
 use crate::id::SubagentId;
+use crate::prompts::subagent_types::SubagentChoices;
 use crate::prompts::subagents::{subagent_system, subagent_task};
 use crate::tools::call::SubagentTask;
 use crate::tools::spec::{COMMANDS, ToolOffer};
@@ -33,19 +37,30 @@ pub struct SubagentSetup {
     pub tools: Arc<[ToolOffer]>,
     /// The description of their commands.
     pub commands: Arc<str>,
+    /// What the agent may choose for them; `None` in a replay, which takes what was recorded.
+    pub choices: Option<Arc<SubagentChoices>>,
+    /// What starts those of their models that are external agents, by the names of the models.
+    pub programs: Arc<BTreeMap<String, AgentLaunchSetup>>,
     /// Whether the conversation is resumed: subagents without a record may have left directories.
     pub is_resumed: bool,
-    /// The subagents that the agent has started.
-    started: Arc<Mutex<BTreeSet<SubagentId>>>,
+    /// The subagents that the agent has started, in their order.
+    started: Arc<Mutex<Vec<SubagentId>>>,
 }
 
 impl SubagentSetup {
     /// Creates the setup of an agent that has started no subagent.
-    pub fn new(limits: SubagentsConfig, tools: Arc<[ToolOffer]>, commands: Arc<str>) -> Self {
+    pub fn new(
+        limits: SubagentsConfig,
+        tools: Arc<[ToolOffer]>,
+        commands: Arc<str>,
+        choices: Option<Arc<SubagentChoices>>,
+    ) -> Self {
         Self {
             limits,
             tools,
             commands,
+            choices,
+            programs: Arc::default(),
             is_resumed: false,
             started: Arc::default(),
         }
@@ -55,6 +70,13 @@ impl SubagentSetup {
     #[must_use]
     pub fn for_resumed(self, is_resumed: bool) -> Self {
         Self { is_resumed, ..self }
+    }
+
+    /// Returns the setup with what starts the external agents among the models.
+    #[must_use]
+    pub fn with_programs(self, programs: BTreeMap<String, AgentLaunchSetup>) -> Self {
+        let programs = Arc::new(programs);
+        Self { programs, ..self }
     }
 
     /// Counts the subagents for `tasks` towards the maximum, all or none.
@@ -78,6 +100,13 @@ impl SubagentSetup {
         }
         started.extend(tasks.iter().map(|task| task.id.clone()));
         Ok(())
+    }
+
+    /// Returns the number of subagents that the agent has started before `subagent`.
+    fn number_before(&self, subagent: &SubagentId) -> usize {
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = started.iter().position(|known| known == subagent);
+        place.unwrap_or(started.len())
     }
 }
 
@@ -107,12 +136,14 @@ impl SubagentCall {
             workspace,
         } = spec;
         let (tools, commands) = self.offers(&gate);
-        let agents = &self.conversations.models;
-        let own = agents.first().map(|model| &*model.subagents);
-        let models = own.filter(|own| !own.is_empty());
+        let choices = self.setup.choices.as_deref();
+        let chosen = self.chosen_model(&task);
+        let program = chosen.and_then(|model| self.setup.programs.get(&*model.name));
+        // A program has tools of its own instead.
+        let commands = program.is_none().then_some(commands);
         ConversationSetup {
-            models: models.map_or_else(|| agents.clone(), <[_]>::to_vec),
-            system: subagent_system(&workspace, commands).into(),
+            models: self.models(chosen, program, &gate),
+            system: subagent_system(&task, &workspace, commands, choices).into(),
             first: subagent_task(&task.task),
             tools,
             gate: Some(gate),
@@ -120,6 +151,42 @@ impl SubagentCall {
             seconds_max: self.setup.limits.timeout_seconds,
             limit: "`subagent_default_timeout`",
         }
+    }
+
+    /// Returns the model that the agent has chosen for a subagent, or whose turn it is; `None` if there
+    /// are no models for subagents.
+    fn chosen_model(&self, task: &SubagentTask) -> Option<&SubagentModel> {
+        let named = self.conversations.models.first()?;
+        let named = &named.subagents;
+        let is_chosen = |name: &str| named.iter().find(|model| *model.name == *name);
+        let chosen = task.agent.as_deref().and_then(is_chosen);
+        chosen.or_else(|| {
+            let turn = self.setup.number_before(&task.id);
+            named.get(turn.checked_rem(named.len())?)
+        })
+    }
+
+    /// Returns the models of a subagent with this gate: `chosen`, which `program` starts if it is an
+    /// external agent, or its agent's. A program that cannot be confined is not started, and a request
+    /// to it fails.
+    fn models(
+        &self,
+        chosen: Option<&SubagentModel>,
+        program: Option<&AgentLaunchSetup>,
+        gate: &Gate,
+    ) -> Vec<AvailableModel> {
+        let Some(chosen) = chosen else {
+            return self.conversations.models.clone();
+        };
+        let launch = program.and_then(|program| program.for_subagent(gate.clone()).ok());
+        let with_launcher = |model: &AvailableModel| AvailableModel {
+            backend: launch
+                .as_ref()
+                .and_then(|launch| model.backend.with_launcher(launch))
+                .unwrap_or_else(|| Arc::clone(&model.backend)),
+            ..model.clone()
+        };
+        chosen.models.iter().map(with_launcher).collect()
     }
 
     /// Returns the tools of a subagent with this gate, and the description of its commands.
@@ -142,6 +209,9 @@ impl SubagentCall {
 
 impl SubagentRunner for SubagentCall {
     fn reserve(&self, tasks: &[SubagentTask]) -> Result<(), String> {
+        if let Some(choices) = &self.setup.choices {
+            choices.check(tasks)?;
+        }
         self.setup.count(tasks)
     }
 

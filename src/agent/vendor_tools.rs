@@ -91,7 +91,7 @@ impl VendorToolCall {
         let id = SubagentId::parse(tool.name()).map_err(|invalid| invalid.to_string())?;
         let setup = ConversationSetup {
             first: vendor_tool_task(&request),
-            task: SubagentTask { id, task: request },
+            task: SubagentTask::new(id, request),
             models,
             system: vendor_tool_system(tool).into(),
             tools: Arc::default(),

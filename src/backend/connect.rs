@@ -13,9 +13,10 @@ use crate::backend::remote::RemoteBackend;
 use crate::backend::remote::media::MediaClient;
 use crate::backend::scripted::ScriptedBackend;
 use crate::backend::scripted::script::ScriptedReplies;
-use crate::backend::{AvailableModel, Backend};
+use crate::backend::{AvailableModel, Backend, SubagentModel};
 use crate::config::api_parameters::{separate_format, separate_tools, without_separate_tools};
 use crate::config::pricing_vendor::model_query;
+use crate::config::subagents::SubagentBackend;
 use crate::config::vendors::{VENDORS, Vendor, VendorConnection};
 use crate::config::{BackendConfig, ScriptSource};
 use crate::error::{Error, ErrorKind, Result};
@@ -66,15 +67,26 @@ pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Vec
             backend: backend(&without_separate_tools(config), around)?,
             vendor_tools: vendor_tool_clients(config, around)?,
             media: MediaClient::connect(config, around)?.map(Arc::new),
-            subagents: match &config.subagent {
-                Some(subagent) => connect(subagent, around)?.into(),
-                None => Arc::default(),
-            },
+            subagents: subagent_models(config, around)?,
             image_input: config.image_input,
             rate_limiter: around.pace.model_limiter(config),
         })
     };
     config.with_fallbacks().map(model).collect()
+}
+
+/// Returns the models of the subagents of an agent with this model.
+fn subagent_models(
+    config: &BackendConfig,
+    around: ConnectContext<'_>,
+) -> Result<Arc<[SubagentModel]>> {
+    let model = |one: &SubagentBackend| -> Result<SubagentModel> {
+        Ok(SubagentModel {
+            name: one.name.as_str().into(),
+            models: connect(&one.backend, around)?.into(),
+        })
+    };
+    config.subagent_models.iter().map(model).collect()
 }
 
 /// Returns the clients by which the vendor's tools are used that it does not combine with others.
@@ -168,7 +180,7 @@ mod tests {
             image_input: ImageInput::Refused,
             reasoning_echo: None,
             timeouts: ReplyTimeouts::default(),
-            subagent: None,
+            subagent_models: Vec::new(),
             fallback: Vec::new(),
         }
     }

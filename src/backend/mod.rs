@@ -69,9 +69,18 @@ pub struct AvailableModel {
     /// The client of the models of the same vendor that make media, if the config names some.
     pub media: Option<Arc<MediaClient>>,
     /// The models of its agent's subagents, if they have models of their own.
-    pub subagents: Arc<[AvailableModel]>,
+    pub subagents: Arc<[SubagentModel]>,
     /// Its rate limits.
     pub rate_limiter: ModelRateLimiter,
+}
+
+/// One of the models that subagents may have instead of their agent's.
+#[derive(Clone, Debug)]
+pub struct SubagentModel {
+    /// The name by which an agent chooses it.
+    pub name: Arc<str>,
+    /// The model, followed by its fallback models.
+    pub models: Arc<[AvailableModel]>,
 }
 
 /// A piece of a model's reply, in the order of arrival.

@@ -14,7 +14,7 @@ use crate::config::{Config, LoadedConfig, examples, schema};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::hooks::require_programs;
-use crate::text::count_noun;
+use crate::text::{count_noun, escape_line};
 
 /// Result of checking one file.
 struct ConfigCheckReport {
@@ -176,6 +176,7 @@ fn error_text(error: &Error) -> String {
         .into_iter()
         .chain(causes)
         .chain(hints)
+        .map(|line| escape_line(&line))
         .collect();
     lines.join("\n")
 }

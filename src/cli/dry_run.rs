@@ -63,7 +63,8 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
     let access = DeliveryAccess::ReadWrite;
     let team = AgentTeam::assemble(config, &layout, &prepared.host.cwd, inherited, access)?
         .with_project_instructions()?
-        .with_skills()?;
+        .with_skills()?
+        .with_subagent_types()?;
     let memory = keeps_memory(config)
         .then(|| read_memory(&layout, MemoryOrigin::Preview))
         .transpose()?;
@@ -80,6 +81,9 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
     }
     for notice in team.skill_notices() {
         push_line(&mut text, notice);
+    }
+    for notice in team.subagent_choice_notices() {
+        push_line(&mut text, &notice);
     }
     for note in team.memory().into_iter().flat_map(|memory| &memory.notes) {
         let size = count_noun(note.size_bytes, "byte");

@@ -496,7 +496,8 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
         .filter_map(|name| variables.get_non_empty(name))
         .map(SecretString::from);
     let guests = config.agents.iter();
-    let guests = guests.filter_map(|agent| agent.backend.external_agent.as_ref());
+    let guests = guests.flat_map(|agent| agent.backend.with_subagent());
+    let guests = guests.filter_map(|model| model.external_agent.as_ref());
     let of_guests = guests.flat_map(|guest| guest.secrets(&variables));
     let servers = config.agents.iter().flat_map(|agent| &agent.servers);
     let of_servers = servers.flat_map(|server| server.secrets(&variables));

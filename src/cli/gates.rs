@@ -135,6 +135,7 @@ impl<'a> GateUse<'a> {
             GateUse::Commands(_) | GateUse::Session(..) => team.environment_specs(),
         };
         all.checks.clear();
+        all.subagent_programs.clear();
         match self {
             GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => all.servers.clear(),
             GateUse::Session(_, agent) => {

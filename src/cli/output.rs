@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, Write};
 use crate::cli::terminal_text::strip_control_sequences;
 use crate::error::{Error, Result};
 use crate::host::{Host, StreamTarget};
+use crate::text::escape_line;
 
 /// Style of a piece of text if colours are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,16 +278,18 @@ impl<'w> CliOutput<'w> {
         }
     }
 
-    /// Prints an error to the user with its causes and hints.
+    /// Prints an error to the user with its causes and hints, each on one line: a newline or another
+    /// control character in a name is escaped.
     pub(crate) fn error(&mut self, error: &Error) {
-        self.write_labelled((TextStyle::Bad, "error"), &error.to_string());
+        self.write_labelled((TextStyle::Bad, "error"), &escape_line(&error.to_string()));
         let mut cause = error.source();
         while let Some(inner) = cause {
-            self.write_labelled((TextStyle::Faint, "caused by"), &inner.to_string());
+            let inner_text = escape_line(&inner.to_string());
+            self.write_labelled((TextStyle::Faint, "caused by"), &inner_text);
             cause = inner.source();
         }
         for hint in error.hints() {
-            self.write_labelled((TextStyle::Good, "hint"), hint);
+            self.write_labelled((TextStyle::Good, "hint"), &escape_line(hint));
         }
     }
 

@@ -7,6 +7,7 @@ use secrecy::SecretString;
 use serde_json::{Map, Value};
 
 use crate::config::external_agents::ExternalAgentConfig;
+use crate::config::subagents::SubagentBackend;
 use crate::config::vendors::{ImageInput, ReasoningEcho, Vendor};
 use crate::path::AbsPath;
 use crate::tools::media::MediaKind;
@@ -39,8 +40,8 @@ pub struct BackendConfig {
     pub reasoning_echo: Option<ReasoningEcho>,
     /// The timeouts of a reply.
     pub timeouts: ReplyTimeouts,
-    /// The model of the agent's subagents, if it is not the agent's.
-    pub subagent: Option<Box<BackendConfig>>,
+    /// The models of the agent's subagents, which take turns; without one, they have the agent's.
+    pub subagent_models: Vec<SubagentBackend>,
     /// The models that are used when this one fails, in this order; they have no fallback of their
     /// own.
     pub fallback: Vec<BackendConfig>,
@@ -52,9 +53,10 @@ impl BackendConfig {
         std::iter::once(self).chain(&self.fallback)
     }
 
-    /// Returns all models that are asked for the agent: these, and that of its subagents.
+    /// Returns all models that are asked for the agent: these, and those of its subagents.
     pub fn with_subagent(&self) -> impl Iterator<Item = &BackendConfig> {
-        self.with_fallbacks().chain(self.subagent.as_deref())
+        let subagents = self.subagent_models.iter().map(|one| &one.backend);
+        self.with_fallbacks().chain(subagents)
     }
 }
 

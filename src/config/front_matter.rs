@@ -58,6 +58,34 @@ impl<'t> FrontMatter<'t> {
             YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => None,
         }
     }
+
+    /// Returns the texts of a field that is a list, trimmed; a single text is a list of one. `None` if
+    /// something else is in it.
+    pub fn texts(&self, key: &str) -> Option<Vec<&str>> {
+        let Some(entry) = self.fields.as_ref().and_then(|fields| fields.entry(key)) else {
+            return Some(Vec::new());
+        };
+        match &entry.value.value {
+            YamlValue::Null => Some(Vec::new()),
+            YamlValue::List(items) => items.iter().map(scalar_text).collect(),
+            YamlValue::Scalar(scalar) => Some(vec![scalar.text.trim()]),
+            YamlValue::Mapping(_) => None,
+        }
+    }
+
+    /// Returns the first field that is not one of `known`.
+    pub fn unknown_field(&self, known: &[&str]) -> Option<&str> {
+        let fields = self.fields.as_ref()?.entries().iter();
+        let mut names = fields.map(|entry| entry.key.as_str());
+        names.find(|name| !known.contains(name))
+    }
+}
+
+fn scalar_text(node: &YamlNode) -> Option<&str> {
+    match &node.value {
+        YamlValue::Scalar(scalar) => Some(scalar.text.trim()),
+        YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => None,
+    }
 }
 
 fn parse_fields(text: &str) -> Result<Option<YamlNode>, String> {
@@ -85,7 +113,14 @@ mod tests {
         assert_eq!(parsed.text("description"), Some("two lines"));
         assert_eq!(parsed.text("n"), Some("1"));
         assert_eq!(parsed.text("other"), None);
+        assert_eq!(parsed.texts("name"), Some(vec!["pdf"]));
+        assert_eq!(parsed.unknown_field(&["name", "description"]), Some("n"));
         assert_eq!(parsed.body, "body\n");
+        let lists = FrontMatter::parse("---\na: [x, ' y ']\nb: [[x]]\nc:\n---\n").unwrap();
+        assert_eq!(lists.texts("a"), Some(vec!["x", "y"]));
+        assert_eq!(lists.texts("b"), None);
+        assert_eq!(lists.texts("c"), Some(Vec::new()));
+        assert_eq!(lists.texts("d"), Some(Vec::new()));
         let plain = FrontMatter::parse("# title\n---\n").unwrap();
         assert_eq!((plain.text("name"), plain.body), (None, "# title\n---\n"));
         assert_eq!(FrontMatter::parse("---\n---\nx").unwrap().body, "x");

@@ -3,7 +3,6 @@
 //! file.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -70,6 +69,7 @@ pub mod server_package;
 pub mod servers;
 pub mod size;
 pub mod skills;
+pub mod subagents;
 pub mod team;
 pub mod vendors;
 pub mod workflow;
@@ -290,7 +290,7 @@ impl Config {
             let backend = &mut agent.backend;
             backend.key_hosts = KeyHosts::OfVendors;
             let others = backend.fallback.iter_mut();
-            for model in others.chain(backend.subagent.as_deref_mut()) {
+            for model in others.chain(subagents::backends_mut(&mut backend.subagent_models)) {
                 model.key_hosts = KeyHosts::OfVendors;
             }
         }
@@ -308,9 +308,7 @@ impl Config {
             if let Some(programs) = &mut agent.programs {
                 programs.sandbox = choice;
             }
-            if let Some(guest) = &mut agent.backend.external_agent {
-                Arc::make_mut(guest).sandbox.sandbox = choice;
-            }
+            agent.backend.override_program_sandboxes(choice);
         }
         self.checks.sandbox = Some(choice);
     }
@@ -332,7 +330,7 @@ impl Config {
         let is_local = |commands: &CommandLineConfig| commands.mode.is_local();
         let mut agents = self.agents.iter();
         agents.any(|agent| {
-            let is_program = agent.programs.is_some() || agent.backend.external_agent.is_some();
+            let is_program = agent.programs.is_some() || agent.backend.has_program();
             is_program || agent.commands.as_ref().is_some_and(is_local)
         })
     }

@@ -5,6 +5,7 @@ use crate::config::preparation::PreparationConfig;
 use crate::config::round_guidance::RoundGuidance;
 use crate::config::skills::SkillsConfig;
 use crate::config::storage_path::{self, StoragePath};
+use crate::config::subagents::SubagentTypesConfig;
 
 /// The rules of coordination and delivery.
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ pub struct OrchestratorConfig {
     pub keeps_memory: bool,
     /// The subagents of each agent; `None` if it may have none.
     pub subagents: Option<SubagentsConfig>,
+    /// The types that agents may give their subagents.
+    pub subagent_types: SubagentTypesConfig,
     /// How they are asked to work within a round.
     pub rounds: RoundGuidance,
     /// What a model writes before the first round.
@@ -206,6 +209,7 @@ impl Default for OrchestratorConfig {
             skills: SkillsConfig::default(),
             keeps_memory: false,
             subagents: None,
+            subagent_types: SubagentTypesConfig::default(),
             rounds: RoundGuidance::default(),
             preparation: PreparationConfig::default(),
         }

@@ -348,7 +348,7 @@ fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> Back
         image_input: vendor.image_input_at(base_url),
         reasoning_echo: None,
         timeouts: ReplyTimeouts::default(),
-        subagent: None,
+        subagent_models: Vec::new(),
         fallback: Vec::new(),
         script: None,
     }

@@ -62,6 +62,9 @@ pub struct AgentEnvironments {
     server_environments: BTreeMap<(AgentId, ServerName), ExecEnvironment>,
     /// The environments of external agents, and the commands that start them.
     external_agents: BTreeMap<AgentId, (ExecEnvironment, Vec<String>)>,
+    /// The same for external agents that work as subagents of an agent, by their place among the
+    /// models for subagents.
+    subagent_programs: BTreeMap<(AgentId, usize), (ExecEnvironment, Vec<String>)>,
     /// The environments of an agent's hooks.
     hooks: BTreeMap<AgentId, ExecEnvironment>,
     /// The agents on whose work checks cannot run, and why.
@@ -94,6 +97,17 @@ pub struct CodeModeSpec<'a> {
     pub tools: &'a ToolFilter,
 }
 
+/// An external agent that may work as subagents of an agent.
+#[derive(Clone, Copy, Debug)]
+pub struct SubagentProgramSpec<'a> {
+    /// Its place among the models for subagents, counted from 0.
+    pub place: usize,
+    /// The external agent.
+    pub program: &'a ExternalAgentConfig,
+    /// The agent that starts the subagents, and how their program runs.
+    pub environment: EnvironmentSpec<'a>,
+}
+
 /// The processes that need environments.
 #[derive(Debug, Default)]
 pub struct EnvironmentSpecs<'a> {
@@ -107,6 +121,8 @@ pub struct EnvironmentSpecs<'a> {
     pub servers: Vec<(&'a ServerName, EnvironmentSpec<'a>)>,
     /// The external agents.
     pub external_agents: Vec<(&'a ExternalAgentConfig, EnvironmentSpec<'a>)>,
+    /// The external agents that may work as subagents.
+    pub subagent_programs: Vec<SubagentProgramSpec<'a>>,
     /// The user's hooks about agents.
     pub hooks: Vec<EnvironmentSpec<'a>>,
 }
@@ -117,7 +133,8 @@ impl EnvironmentSpecs<'_> {
         let agents = self.commands.is_empty() && self.checks.is_empty();
         let others =
             self.servers.is_empty() && self.external_agents.is_empty() && self.hooks.is_empty();
-        agents && self.programs.is_empty() && others
+        let programs = self.programs.is_empty() && self.subagent_programs.is_empty();
+        agents && programs && others
     }
 }
 
@@ -140,6 +157,7 @@ impl AgentEnvironments {
             programs,
             servers: served,
             external_agents: guests,
+            subagent_programs,
             hooks: hooked,
         } = runners;
         let mut builder = EnvironmentBuilder {
@@ -191,8 +209,14 @@ impl AgentEnvironments {
             shells.server_environments.insert(key, commands);
         }
         for (guest, runner) in guests {
-            let held = builder.build_external_agent(guest, runner)?;
+            let room = builder.directories.external_agent_of(runner.id)?;
+            let held = builder.build_external_agent(guest, runner, &room)?;
             shells.external_agents.insert(runner.id.clone(), held);
+        }
+        for spec in subagent_programs {
+            let key = (spec.environment.id.clone(), spec.place);
+            let held = builder.build_subagent_program(spec)?;
+            shells.subagent_programs.insert(key, held);
         }
         for runner in hooked {
             let held = builder.build_hooks(runner)?;
@@ -221,6 +245,16 @@ impl AgentEnvironments {
     /// other agents.
     pub fn external_agent(&self, agent: &AgentId) -> Option<&(ExecEnvironment, Vec<String>)> {
         self.external_agents.get(agent)
+    }
+
+    /// Returns the environment of the external agent at this place among the models for subagents of
+    /// an agent, and the command that starts it; `None` if that model is no external agent.
+    pub fn subagent_program(
+        &self,
+        agent: &AgentId,
+        place: usize,
+    ) -> Option<&(ExecEnvironment, Vec<String>)> {
+        self.subagent_programs.get(&(agent.clone(), place))
     }
 
     /// Returns the environment of the hooks about an agent; `None` if there are none.
@@ -412,15 +446,28 @@ impl EnvironmentBuilder<'_> {
         &mut self,
         guest: &ExternalAgentConfig,
         runner: EnvironmentSpec<'_>,
+        room: &AbsPath,
     ) -> Result<(ExecEnvironment, Vec<String>)> {
         let path = self.host.env.get("PATH").map_or("", String::as_str);
         let command = find_program(&guest.command, path, guest.package)?;
-        let room = self.directories.external_agent_of(runner.id)?;
-        let commands = self.build_commands(runner, &room)?;
+        let commands = self.build_commands(runner, room)?;
         match external_agent_error(runner.id, &commands) {
             Some(error) => Err(error),
             None => Ok((commands, command)),
         }
+    }
+
+    /// Returns the environment of an external agent that works as subagents, and its command as it is
+    /// found.
+    fn build_subagent_program(
+        &mut self,
+        spec: SubagentProgramSpec<'_>,
+    ) -> Result<(ExecEnvironment, Vec<String>)> {
+        let runner = spec.environment;
+        let room = self
+            .directories
+            .subagent_program_of(runner.id, spec.place)?;
+        self.build_external_agent(spec.program, runner, &room)
     }
 
     /// Returns the environment of the hooks about an agent.

@@ -398,7 +398,8 @@ impl RunRequest {
             delivery_access,
         )?
         .with_project_instructions()?
-        .with_skills()?;
+        .with_skills()?
+        .with_subagent_types()?;
         Ok(team.with_memory(self.read_memory()?))
     }
 

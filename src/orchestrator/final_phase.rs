@@ -482,7 +482,7 @@ impl FinalDelivery<'_> {
             let origin = SourceDirectory {
                 path: real_path(workspace)?.to_abs(),
                 written: SourceLayout::Apart,
-                left_out: RelPath::new(MEMORY).filter(|_| keeps_memory),
+                left_out: self.left_out_of_answers(),
             };
             let of_target = |grant: &Grant, _: &mut _| {
                 (grant.root == target.root && grant.scope == GrantScope::Tree)
@@ -508,6 +508,17 @@ impl FinalDelivery<'_> {
         };
         let done = tokio::task::spawn_blocking(work).await;
         done.map_err(|_| Error::bug("the delivery failed unexpectedly"))
+    }
+
+    /// Returns the directories of workspaces that are no part of an answer: those of subagents, and
+    /// notes for later agents.
+    fn left_out_of_answers(&self) -> Vec<RelPath> {
+        let mut members = self.team.members.iter();
+        let has_subagents = members.any(|member| self.team.subagent_limits(member).is_some());
+        let subagents = has_subagents.then_some(SUBAGENTS_DIRECTORY);
+        let memory = self.team.memory().map(|_| MEMORY);
+        let names = subagents.into_iter().chain(memory);
+        names.filter_map(RelPath::new).collect()
     }
 
     /// Removes what subagents left in the workspace: it is not part of the result.
@@ -549,6 +560,7 @@ impl FinalDelivery<'_> {
                 .collect(),
             began_ns: i64::try_from(conflicts.run_started_ns).unwrap_or_default(),
             attempt: self.attempt,
+            left_out_of_answers: self.left_out_of_answers(),
         };
         let kept_in = Some(conflicts.kept_in.clone());
         let hooks = self.team.hooks(self.member)?;
@@ -588,7 +600,7 @@ fn source_directory(
     taken.insert(tree.upper.clone()).then(|| SourceDirectory {
         path: tree.upper.clone(),
         written: SourceLayout::Over,
-        left_out: None,
+        left_out: Vec::new(),
     })
 }
 

@@ -20,6 +20,7 @@ pub(super) fn run_notices(team: &AgentTeam) -> Vec<String> {
     let mut notices: Vec<String> = grants.iter().filter_map(open).collect();
     notices.extend(team.unsandboxed_notes());
     notices.extend(team.subagent_notes());
+    notices.extend(team.subagent_choice_notices());
     let secrets = readable_secrets(&permission_manager(&grants, Phase::Coordination));
     if let Some(first) = secrets.first() {
         let more = match secrets.len() {

@@ -16,6 +16,7 @@ pub mod external_agents;
 pub mod images;
 pub mod fetched_pages;
 pub mod vendor_tools;
+pub mod subagent_types;
 pub mod subagents;
 pub mod user_messages;
 pub mod compaction;

@@ -35,6 +35,8 @@ pub enum TextFrame {
     RestartInstructions,
     /// Why an attempt was not good enough.
     RestartReason,
+    /// The instructions of a type of subagents.
+    SubagentType,
     /// The user's task.
     Task,
     /// The result of a tool, if it is not a separate message.
@@ -51,7 +53,7 @@ pub enum TextFrame {
 
 impl TextFrame {
     /// All of them.
-    pub const ALL: [TextFrame; 17] = [
+    pub const ALL: [TextFrame; 18] = [
         TextFrame::Answer,
         TextFrame::Document,
         TextFrame::Note,
@@ -63,6 +65,7 @@ impl TextFrame {
         TextFrame::PreviousAnswer,
         TextFrame::RestartInstructions,
         TextFrame::RestartReason,
+        TextFrame::SubagentType,
         TextFrame::Task,
         TextFrame::ToolResult,
         TextFrame::Turn,
@@ -85,6 +88,7 @@ impl TextFrame {
             TextFrame::PreviousAnswer => "previous_answer",
             TextFrame::RestartInstructions => "restart_instructions",
             TextFrame::RestartReason => "restart_reason",
+            TextFrame::SubagentType => "subagent_type",
             TextFrame::Task => "task",
             TextFrame::ToolResult => "tool_result",
             TextFrame::Turn => "turn",

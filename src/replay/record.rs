@@ -190,7 +190,10 @@ fn team(manifest: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Res
     let loaded = load(manifest.team.to_string().as_bytes(), &origin, &context);
     let config = loaded.map(|loaded| loaded.config).map_err(|invalid| {
         let message = "the recorded team cannot be used by this version";
-        Error::new(ErrorKind::Config, message).with_hint(invalid.render())
+        let error = Error::new(ErrorKind::Config, message);
+        let found = invalid.diagnostics.iter();
+        let found = found.map(|found| format!("`{}`: {}", found.key, found.message));
+        found.fold(error, Error::with_hint)
     })?;
     if recorded_config(&config) == manifest.team {
         return Ok(config);

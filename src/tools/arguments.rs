@@ -105,6 +105,9 @@ struct TaskFields {
     #[serde(alias = "subagent_id")]
     id: String,
     task: String,
+    #[serde(alias = "subagent_name")]
+    subagent_type: Option<String>,
+    agent: Option<String>,
 }
 
 impl ToolCallArguments {
@@ -430,7 +433,13 @@ impl ToolCallArguments {
             return Err(self.invalid_value(name, &found, expected));
         }
         let mut tasks: Vec<SubagentTask> = Vec::new();
-        for TaskFields { id, task } in listed {
+        for fields in listed {
+            let TaskFields {
+                id,
+                task,
+                subagent_type,
+                agent,
+            } = fields;
             if task.trim().is_empty() || task.len() > SUBAGENT_TASK_BYTES_MAX {
                 let expected = format!("a task of 1 to {SUBAGENT_TASK_BYTES_MAX} bytes");
                 return Err(self.invalid_value(name, &task, expected));
@@ -443,10 +452,20 @@ impl ToolCallArguments {
                 let expected = "another `id` for each task";
                 return Err(self.invalid_value(name, id.as_str(), expected));
             }
-            tasks.push(SubagentTask { id, task });
+            tasks.push(SubagentTask {
+                id,
+                task,
+                subagent_type: subagent_type.as_deref().and_then(chosen_name),
+                agent: agent.as_deref().and_then(chosen_name),
+            });
         }
         Ok(tasks)
     }
+}
+
+/// Returns a name that a model has chosen; an empty text chooses nothing.
+fn chosen_name(written: &str) -> Option<String> {
+    Some(written.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Parses the fields of a JSON object, leaving their values unparsed.

@@ -355,6 +355,22 @@ pub struct SubagentTask {
     pub id: SubagentId,
     /// What it should do.
     pub task: String,
+    /// The type that its parent gives it, as the parent wrote it.
+    pub subagent_type: Option<String>,
+    /// The name of the model that its parent chooses for it, as the parent wrote it.
+    pub agent: Option<String>,
+}
+
+impl SubagentTask {
+    /// Creates a task for which nothing is chosen.
+    pub fn new(id: SubagentId, task: String) -> Self {
+        Self {
+            id,
+            task,
+            subagent_type: None,
+            agent: None,
+        }
+    }
 }
 
 /// The directory of an agent's subagents, in its workspace.

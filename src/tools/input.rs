@@ -57,9 +57,7 @@ impl ToolCall {
             ToolCall::UpdatePlan { plan } => json!({ "entries": plan }),
             ToolCall::CallServer(call) => Value::Object(call.arguments.clone()),
             ToolCall::SpawnSubagents { tasks, .. } => {
-                let task =
-                    |task: &SubagentTask| json!({ "id": task.id.as_str(), "task": task.task });
-                let tasks: Vec<Value> = tasks.iter().map(task).collect();
+                let tasks: Vec<Value> = tasks.iter().map(task_input).collect();
                 json!({ "tasks": tasks })
             }
             ToolCall::ExecuteCommand { .. }
@@ -192,4 +190,21 @@ fn with_selection(mut input: Value, selection: &FileSelection) -> Value {
         fields.insert("exclude_patterns".to_owned(), json!(selection.exclude));
     }
     input
+}
+
+/// Returns the fields of the task of a subagent.
+fn task_input(task: &SubagentTask) -> Value {
+    let mut fields = Map::new();
+    fields.insert("id".to_owned(), json!(task.id.as_str()));
+    fields.insert("task".to_owned(), json!(task.task));
+    let choices = [
+        ("subagent_type", &task.subagent_type),
+        ("agent", &task.agent),
+    ];
+    for (name, choice) in choices {
+        if let Some(choice) = choice {
+            fields.insert(name.to_owned(), json!(choice));
+        }
+    }
+    Value::Object(fields)
 }

@@ -108,10 +108,11 @@ fn deliver(files: u32) -> (Duration, Duration) {
         origins: vec![Some(SourceDirectory {
             path: abs(&upper),
             written: SourceLayout::Over,
-            left_out: None,
+            left_out: Vec::new(),
         })],
         began_ns: i64::MAX,
         attempt: 1,
+        left_out_of_answers: Vec::new(),
     };
     let began = Instant::now();
     let delivery = OpenDelivery::create(&abs(&root.join("deliveries")), "log_1").unwrap();

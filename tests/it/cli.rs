@@ -482,6 +482,15 @@ fn configs_are_checked_one_after_another() {
             .stdout()
             .starts_with("error: config `nowhere.yaml` does not exist\nhint: ")
     );
+    // A name does not begin a line.
+    let forged = typed(&["a\nerror: b.yaml"]).failure(2);
+    assert!(
+        forged
+            .stdout()
+            .starts_with("error: config `a\\nerror: b.yaml` does not exist\nhint: "),
+        "{}",
+        forged.stdout()
+    );
     let looping = typed(&["loop.yaml"]).failure(2);
     assert!(
         looping.stdout().contains("\ncaused by: Too many levels"),
@@ -590,6 +599,12 @@ fn an_unwritable_output_file_is_reported_before_the_run() {
         let _untouched = finished.has_no(".massgen");
     }
 
+    check(
+        "a\nerror: b\u{1b}[2J/c.txt",
+        "error: cannot write `[PROJECT]/a\\nerror: b\\u{1b}[2J/c.txt`\n\
+         caused by: No such file or directory (os error 2)\n\
+         hint: check that the directory exists\n",
+    );
     check(
         "missing/answer.txt",
         "error: cannot write `[PROJECT]/missing/answer.txt`\n\

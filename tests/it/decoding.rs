@@ -66,7 +66,7 @@ impl Decoding {
             image_input: ImageInput::Taken,
             reasoning_echo: None,
             timeouts: ReplyTimeouts::default(),
-            subagent: None,
+            subagent_models: Vec::new(),
             fallback: Vec::new(),
         };
         let earlier = CallRequest {

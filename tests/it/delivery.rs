@@ -134,10 +134,11 @@ impl Scene {
             origins: vec![Some(SourceDirectory {
                 path: self.abs("layer/upper"),
                 written: SourceLayout::Over,
-                left_out: None,
+                left_out: Vec::new(),
             })],
             began_ns: i64::MAX,
             attempt: 1,
+            left_out_of_answers: Vec::new(),
         }
     }
 
@@ -522,6 +523,7 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
     scene.write("answer/new/file", "new\n");
     scene.write("answer/.git/config", "evil\n");
     scene.write("answer/memory/note.md", "for later agents\n");
+    scene.write("answer/.subagents/one/part", "of a subagent\n");
     scene.write("answer/README.md", "readme\n");
     fs::set_permissions(
         scene.path("answer/src/app.py"),
@@ -532,7 +534,10 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
     offer.origins = vec![Some(SourceDirectory {
         path: scene.abs("answer"),
         written: SourceLayout::Apart,
-        left_out: RelPath::new("memory"),
+        left_out: vec![
+            RelPath::new("memory").unwrap(),
+            RelPath::new(".subagents").unwrap(),
+        ],
     })];
     let delivery = scene.delivery();
     let plan = plan(&delivery, &offer, None).unwrap();

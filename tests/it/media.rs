@@ -9,6 +9,7 @@ use crate::external_agents;
 use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::openai_wire::{call_item, completed, message_item};
 use crate::project::Project;
+use crate::resume::{Whole, describe_output, massgen};
 
 const KEY: &str = "sk-of-the-tests";
 const IMAGE: &[u8] = b"\x89PNG of the tests";
@@ -187,6 +188,66 @@ fn an_agent_has_images_and_speech_made_into_new_files_of_its_workspace() {
         "{stderr}"
     );
     finished.has_no(".massgen/outside.png");
+}
+
+/// Plays a model that answers at once, and as the final agent has an image made in the project and
+/// one in its workspace.
+fn final_images(request: &Recorded) -> Answer {
+    if request.line != "POST /v1/responses" {
+        return play(request);
+    }
+    let body = request.json();
+    let input = body["input"].as_array().unwrap().iter();
+    let made = input.filter(|item| item["type"] == "function_call_output");
+    let image = |path: &str| json!({"mode": "image", "prompt": "a cat", "path": path}).to_string();
+    let item = if body["tools"].to_string().contains("new_answer") {
+        let content = json!({"content": "done"}).to_string();
+        call_item("fc_answer", "call_answer", "new_answer", &content)
+    } else {
+        match made.count() {
+            0 => {
+                let path = "../../../out/cat.png";
+                call_item("fc_0", "call_0", "generate_media", &image(path))
+            }
+            1 => call_item("fc_1", "call_1", "generate_media", &image("cat.png")),
+            _ => message_item("m", "Made."),
+        }
+    };
+    Answer::stream().piece(completed(&json!([item]))).end()
+}
+
+#[test]
+fn media_is_not_paid_for_again_when_a_run_is_resumed() {
+    let endpoint = Endpoint::answering(final_images);
+    let url = &endpoint.server.url;
+    let team = format!(
+        "agent: {{id: a, backend: {{type: openai, model: gpt-4o, base_url: '{url}/v1', cwd: w, \
+         enable_image_generation: true}}}}\norchestrator: {{context_paths: [{{path: out, \
+         permission: write}}]}}\n"
+    );
+    let project = Project::new().file("team.yaml", team).dir("out");
+    let project = project.env("OPENAI_API_KEY", KEY);
+    let whole = Whole::of(project.args(["--config", "team.yaml"]));
+    let made = || {
+        let requests = endpoint.server.requests();
+        let made = requests.iter();
+        made.filter(|request| request.line.contains("/images/"))
+            .count()
+    };
+    assert_eq!(made(), 2);
+    let text = String::from_utf8(whole.bytes.clone()).unwrap();
+    for last in ["\"subagent_finished\"", "\"tool_finished\""] {
+        let begin = text.rfind(last).unwrap();
+        let end = begin + text[begin..].find('\n').unwrap() + 1;
+        whole.cut(end);
+        let words = ["--config", "team.yaml", "--continue"];
+        let output = massgen(&whole.project, &words).output().unwrap();
+        let note = format!("after {last}: {}", describe_output(&output));
+        assert_eq!(output.stdout, b"Made.\n", "{note}");
+        assert_eq!(made(), 2, "{note}");
+        let cat = std::fs::read(whole.project.path("out/cat.png"));
+        assert_eq!(cat.unwrap(), IMAGE, "{note}");
+    }
 }
 
 /// The vendor that the config names is asked with its own key, for an agent that is a program too.

@@ -129,6 +129,9 @@ fn an_agent_wins_with_the_results_of_its_subagents() {
     finished
         .has_file("out/basket.txt", "pears: 5\n")
         .has_no("out/.subagents")
+        .then(["apply", "last", "--agent", "agent1", "--yes"])
+        .success()
+        .has_no("out/.subagents")
         .then(["replay", "last"])
         .success();
 }
@@ -664,6 +667,122 @@ fn subagents_have_the_model_that_the_config_names_for_them() {
         "{result}"
     );
     finished.then(["replay", "last"]).success();
+}
+
+#[test]
+fn subagents_take_turns_with_models_and_have_types() {
+    let lead = r#"
+- when: {system: "the final agent"}
+  text: "presented"
+- when: {last: "</task>"}
+  calls:
+    - name: spawn_subagents
+      arguments:
+        tasks:
+          - {id: one, task: "say who you are"}
+          - {id: two, task: "say who you are", subagent_type: counter}
+          - {id: three, task: "say who you are", agent: second}
+          - {id: four, task: "say who you are", subagent_type: explorer, agent: second}
+- calls: [{name: new_answer, arguments: {content: "done"}}]
+"#;
+    let rest = r#"
+orchestrator:
+  coordination:
+    enable_subagents: true
+    subagent_types: [counter, explorer, missing]
+    subagent_orchestrator:
+      enabled: true
+      agents:
+        - backend: {type: scripted, replies: [{text: "I am the first", repeat: true}]}
+        - id: second
+          backend:
+            type: scripted
+            replies:
+              - {when: {system: "Count twice."}, text: "I count"}
+              - {when: {system: "Change nothing."}, text: "I explore"}
+              - {text: "I am the second", repeat: true}
+"#;
+    let file = "---\ndescription: counts\n---\nCount twice.\n";
+    let finished = Project::new()
+        .file("team.yaml", team(&[agent("a", "cwd: a", lead)], rest))
+        .file(".agent/subagent_types/counter/SUBAGENT.md", file)
+        .file(".agent/subagent_types/explorer/SUBAGENT.md", file)
+        .args(["--config", "team.yaml", "go"])
+        .success();
+    let read = results(&finished);
+    let read = read["results"].as_array().unwrap().iter();
+    let said: Vec<&Value> = read.map(|result| &result["answer"]).collect();
+    let expected = ["I am the first", "I count", "I am the second", "I explore"];
+    assert_eq!(said, expected, "{said:?}");
+    let shown = finished.stderr();
+    for notice in [
+        "the subagent type `counter` is that of",
+        "massgen has a type of this name",
+        "there is no subagent type `missing`",
+        "subagents take turns with the models `agent_1`",
+    ] {
+        assert!(shown.contains(notice), "{shown}");
+    }
+    finished.then(["replay", "last"]).success();
+}
+
+#[test]
+fn external_agents_work_as_subagents_in_directories_of_their_own() {
+    let lead = r#"
+- when: {system: "the final agent"}
+  text: "presented"
+- when: {last: "</task>"}
+  calls:
+    - name: spawn_subagents
+      arguments:
+        tasks: [{id: one, task: "try"}, {id: two, task: "try"}, {id: three, task: "try"}]
+- calls: [{name: new_answer, arguments: {content: "done"}}]
+"#;
+    let project = external_agents::project();
+    let root = external_agents::root(&project);
+    let steps = json!([
+        ["write", "own.txt", "x"],
+        ["read", format!("{root}/given/notes.txt")],
+        ["write", format!("{root}/w1/theirs.txt"), "x"],
+        ["write", format!("{root}/out/new.txt"), "x"],
+        ["read", format!("{root}/outside/secret.txt")],
+    ]);
+    let table = json!([{"when": "", "do": steps}]).to_string();
+    let program = |(kind, tongue): &(&str, &str)| {
+        format!(
+            "        - backend: {{type: {kind}, command: [python3, {root}/given/stand_in.py, {tongue}, \
+             {root}/given/program.json]}}\n"
+        )
+    };
+    let programs: Vec<String> = external_agents::PROTOCOLS.iter().map(program).collect();
+    let rest = format!(
+        "orchestrator:\n  context_paths: [{{path: given}}, {{path: out, permission: write}}]\n  \
+         coordination:\n    enable_subagents: true\n    subagent_orchestrator:\n      \
+         enabled: true\n      agents:\n{}",
+        programs.concat()
+    );
+    let lead = agent("a", &format!("cwd: {root}/w1"), lead);
+    let finished = project
+        .file("given/program.json", table)
+        .file("team.yaml", team(&[lead], &rest))
+        .args(["--config", "team.yaml", "task"])
+        .success();
+    let read = results(&finished);
+    assert_eq!(read["success"], true, "{read}");
+    for result in read["results"].as_array().unwrap() {
+        let said = result["answer"].as_str().unwrap();
+        let said: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+        assert!(said[0].starts_with("write: ok"), "{result}");
+        assert_eq!(said[1], "read: ok of the project", "{result}");
+        assert!(said[4].starts_with("read: failed"), "{result}");
+        let files = result["files"].to_string();
+        assert!(files.contains("own.txt"), "{result}");
+    }
+    finished
+        .has_file("w1/.subagents/one/own.txt", "x")
+        .has_file("w1/.subagents/three/own.txt", "x")
+        .has_no("w1/theirs.txt")
+        .has_no("out/new.txt");
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
         image_input: ImageInput::Taken,
         reasoning_echo: None,
         timeouts: ReplyTimeouts::default(),
-        subagent: None,
+        subagent_models: Vec::new(),
         fallback: Vec::new(),
     }
 }

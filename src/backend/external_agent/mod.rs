@@ -36,6 +36,8 @@ use crate::backend::{Backend, BackendError, BackendErrorKind, ModelRequest, Repl
 use crate::config::ReplyTimeouts;
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::config::vendors::AgentProtocolKind;
+use crate::error::Result;
+use crate::world::access::gate::Gate;
 use crate::world::exec::agent_launcher::AgentLauncher;
 
 /// The type whose program takes its model as a command-line argument.
@@ -55,6 +57,19 @@ pub struct AgentLaunchSetup {
     pub launcher: AgentLauncher,
     /// Its program and the first arguments.
     pub command: Vec<String>,
+}
+
+impl AgentLaunchSetup {
+    /// Returns the setup of the same program as a subagent whose calls `gate` decides about.
+    ///
+    /// # Errors
+    /// Nothing confines each process by itself, or the directories cannot be created.
+    pub fn for_subagent(&self, gate: Gate) -> Result<Self> {
+        Ok(Self {
+            launcher: self.launcher.for_subagent(gate)?,
+            command: self.command.clone(),
+        })
+    }
 }
 
 impl ExternalAgent {

@@ -214,7 +214,7 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
         origins.push(Some(SourceDirectory {
             path: cell.changes().join(below.as_path()),
             written: SourceLayout::Over,
-            left_out: None,
+            left_out: Vec::new(),
         }));
     }
     let name = name.split_once('.').map_or(name.as_str(), |(run, _)| run);
@@ -225,6 +225,7 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
             origins,
             began_ns,
             attempt: source.attempt,
+            left_out_of_answers: source.left_out_of_answers,
         },
     ))
 }

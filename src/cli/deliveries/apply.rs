@@ -231,7 +231,7 @@ fn answer_source(
     let origin = SourceDirectory {
         path: files,
         written: SourceLayout::Apart,
-        left_out: None,
+        left_out: offer.left_out_of_answers.clone(),
     };
     let origins = (0..offer.grants.len()).map(|number| (number == target).then(|| origin.clone()));
     Ok(DeliverySource {

@@ -137,6 +137,7 @@ pub(crate) async fn file_source(
         origins: vec![None],
         began_ns,
         attempt: 1,
+        left_out_of_answers: Vec::new(),
     };
     delivery.write_source(&offer)?;
     Ok(offer)

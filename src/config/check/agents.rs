@@ -66,10 +66,10 @@ impl ConfigChecker<'_> {
             servers: &servers,
             steps_per_round_max: steps_per_round(&root).unwrap_or(STEPS_PER_ROUND_DEFAULT),
         };
-        let subagent = self.subagent_model(&root);
+        let subagent_models = self.subagent_models(&root);
         let mut agents = self.agents(&root, shared);
         for agent in agents.iter_mut().flatten() {
-            agent.backend.subagent = subagent.clone().map(Box::new);
+            agent.backend.subagent_models.clone_from(&subagent_models);
         }
         let of_all: Vec<Arc<ServerConfig>> = match &agents {
             Some(agents) => agents

@@ -50,7 +50,7 @@ impl ConfigChecker<'_> {
             image_input: image_input(view, known),
             reasoning_echo: reasoning_echo(view),
             timeouts: reply_timeouts(view, vendor),
-            subagent: None,
+            subagent_models: Vec::new(),
             fallback: Vec::new(),
         };
         if let VendorConnection::ExternalAgent(tongue) = vendor.connection {
@@ -129,7 +129,7 @@ impl ConfigChecker<'_> {
             image_input: image_input(view, known),
             reasoning_echo: reasoning_echo(view).or(first.reasoning_echo.filter(|_| is_same)),
             timeouts: first.timeouts,
-            subagent: None,
+            subagent_models: Vec::new(),
             fallback: Vec::new(),
         })
     }

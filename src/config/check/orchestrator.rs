@@ -100,6 +100,7 @@ impl ConfigChecker<'_> {
                 .and_then(|view| view.flag(&coordination::ENABLE_MEMORY_FILESYSTEM_MODE))
                 .unwrap_or(default.keeps_memory),
             subagents: subagents(&view),
+            subagent_types: self.subagent_types(&view),
             rounds: rounds(&view),
             preparation: self.preparation(&view),
         }

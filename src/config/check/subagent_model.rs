@@ -1,51 +1,127 @@
-//! Checks the keys about the model of subagents.
+//! Checks the keys about the models and the types of subagents.
 
 use serde_json::Value;
 
+use crate::config::MediaModels;
 use crate::config::api_parameters::unsent_reason;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
-use crate::config::diagnostic::Diagnostic;
-use crate::config::keys::{agents, orchestrator, root, subagent_model};
-use crate::config::{BackendConfig, MediaModels};
+use crate::config::diagnostic::{Diagnostic, Span, quote};
+use crate::config::keys::{agents, coordination, orchestrator, root, subagent_model};
+use crate::config::subagents::{SubagentBackend, SubagentTypesConfig};
 
 /// The parameter of models that search the Web.
 const WEB_SEARCH: &str = "enable_web_search";
+/// The beginning of the name of a model that has no `id`; its place follows, counted from 1.
+const UNNAMED: &str = "agent_";
+/// The maximum length of the name of a model or a type, in bytes.
+const NAME_BYTES_MAX: usize = 64;
+/// The maximum number of types that a config names.
+const TYPES_MAX: usize = 16;
 
 impl ConfigChecker<'_> {
-    /// Returns the model of all subagents, if the config names one. Warns about entries that do not
-    /// count.
-    pub(super) fn subagent_model(&mut self, root: &MappingView<'_>) -> Option<BackendConfig> {
-        let view = root.section(&root::ORCHESTRATOR)?;
-        let view = view.section(&orchestrator::COORDINATION)?;
-        let view = view.section(&subagent_model::KEY)?;
-        if view.flag(&subagent_model::ENABLED) != Some(true) {
-            return None;
-        }
+    /// Returns the models of all subagents, in the order of the config. Warns if the section is enabled
+    /// without one.
+    pub(super) fn subagent_models(&mut self, root: &MappingView<'_>) -> Vec<SubagentBackend> {
+        let view = root.section(&root::ORCHESTRATOR);
+        let view = view.and_then(|view| view.section(&orchestrator::COORDINATION));
+        let view = view.and_then(|view| view.section(&subagent_model::KEY));
+        let is_enabled = |view: &MappingView<'_>| view.flag(&subagent_model::ENABLED) == Some(true);
+        let Some(view) = view.filter(is_enabled) else {
+            return Vec::new();
+        };
+        let searches = view.flag(&subagent_model::WEB_SEARCH) == Some(true);
         let items = view.items(&subagent_model::AGENTS);
-        let count = items.len();
-        let models = items.into_iter().filter_map(|(path, node)| {
-            let backend = MappingView { node, path }.section(&agents::BACKEND)?;
-            let model = self.backend(&backend)?;
-            model.external_agent.is_none().then_some(model)
-        });
-        // All entries are checked.
-        let models: Vec<BackendConfig> = models.collect();
-        if count > 1 || models.is_empty() {
-            let message = "a subagent is one agent with a model of an API: of `agents`, the first such \
-                           model counts, and without one subagents have the model of their agent";
+        let has_none = items.is_empty();
+        let mut models: Vec<SubagentBackend> = Vec::new();
+        for (place, (path, node)) in items.into_iter().enumerate() {
+            let entry = MappingView { node, path };
+            let name = self.subagent_name(&entry, place, &models);
+            let backend = entry.section(&agents::BACKEND);
+            let backend = backend.and_then(|backend| self.backend(&backend));
+            let (Some(name), Some(mut backend)) = (name, backend) else {
+                continue;
+            };
+            backend.media = MediaModels::default();
+            if searches && unsent_reason(WEB_SEARCH, backend.vendor, &backend.model).is_none() {
+                let parameters = &mut backend.parameters;
+                parameters.insert(WEB_SEARCH.to_owned(), Value::Bool(true));
+            }
+            models.push(SubagentBackend { name, backend });
+        }
+        if has_none {
+            let message = "it names no model: subagents have the model of their agent";
             let key = &subagent_model::AGENTS;
             let warning = Diagnostic::warning(view.key_path(key), message);
             self.findings.push(warning.with_span(view.key_span(key)));
         }
-        let mut model = models.into_iter().next()?;
-        model.media = MediaModels::default();
-        let is_sent = unsent_reason(WEB_SEARCH, model.vendor, &model.model).is_none();
-        if view.flag(&subagent_model::WEB_SEARCH) == Some(true) && is_sent {
-            model
-                .parameters
-                .insert(WEB_SEARCH.to_owned(), Value::Bool(true));
-        }
-        Some(model)
+        models
     }
+
+    /// Returns the name of the model at `place`, counted from 0; `None` if it is no name, or one of
+    /// `earlier` has it.
+    fn subagent_name(
+        &mut self,
+        entry: &MappingView<'_>,
+        place: usize,
+        earlier: &[SubagentBackend],
+    ) -> Option<String> {
+        let id = entry.text(&subagent_model::ID);
+        let unnamed = format!("{UNNAMED}{}", place.saturating_add(1));
+        let name = id.as_ref().map_or(unnamed.as_str(), |id| id.written);
+        let problem = if earlier.iter().any(|model| model.name == name) {
+            "is the name of an earlier one"
+        } else if is_name(name) {
+            return Some(name.to_owned());
+        } else {
+            "is not a name"
+        };
+        match &id {
+            Some(id) => self.refuse_name(name, &id.path, id.span, problem),
+            None => self.refuse_name(name, &entry.path, &entry.node.span, problem),
+        }
+        None
+    }
+
+    /// Returns the types of subagents that the section `orchestrator` names.
+    pub(super) fn subagent_types(&mut self, view: &MappingView<'_>) -> SubagentTypesConfig {
+        let view = view.section(&orchestrator::COORDINATION);
+        let named = view.map(|view| view.texts(&coordination::SUBAGENT_TYPES));
+        let mut names: Vec<String> = Vec::new();
+        for text in named.unwrap_or_default() {
+            let name = text.written.to_lowercase();
+            if !is_name(&name) {
+                self.refuse_name(text.written, &text.path, text.span, "is not a name");
+            } else if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if names.len() > TYPES_MAX {
+            let message = format!("{} types of subagents are too many", names.len());
+            let error = Diagnostic::error("orchestrator.coordination.subagent_types", message);
+            let way_out = format!("keep at most {TYPES_MAX}");
+            self.findings.push(error.with_suggestion(way_out));
+        }
+        if names.is_empty() {
+            return SubagentTypesConfig::default();
+        }
+        SubagentTypesConfig::new(names, self.context.base, self.context.home)
+    }
+
+    fn refuse_name(&mut self, name: &str, path: &str, span: &Span, problem: &str) {
+        let message = format!("{} {problem}", quote(name));
+        let expected =
+            format!("another name of at most {NAME_BYTES_MAX} letters, digits, `_`, `-` and `.`");
+        let error = Diagnostic::error(path, message);
+        self.findings
+            .push(error.with_span(span).with_suggestion(expected));
+    }
+}
+
+/// Returns whether `text` can be the name of a model or a type, and of a directory.
+fn is_name(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (1..=NAME_BYTES_MAX).contains(&text.len())
+        && !text.starts_with('.')
+        && text.chars().all(is_plain)
 }

@@ -2,7 +2,7 @@
 
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Inside, Named};
 use crate::config::keys::found_config::PathPurpose;
-use crate::config::keys::shape::{self, Decimal, Flag, Integer, NodeList, Text};
+use crate::config::keys::shape::{self, Decimal, Flag, Integer, NodeList, Text, TextList};
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, criteria,
     preparation, subagent_model,
@@ -142,6 +142,16 @@ pub(crate) const SUBAGENT_MAX_CONCURRENT: ServedKey<Integer> = ServedKey::option
 )
 .with_default("3");
 
+pub(crate) const SUBAGENT_TYPES: ServedKey<TextList> = ServedKey::optional(
+    &["subagent_types"],
+    shape::texts(&ValueShape::Text),
+    "The types that agents may give their subagents, at most 16: names of massgen's own, or of \
+     directories with a file `SUBAGENT.md` in `~/.massgen/subagent_types`, `.massgen/subagent_types` \
+     and `.agent/subagent_types`.",
+    Named("gives subagents instructions that are in the project"),
+)
+.with_default("[]");
+
 /// The highest limit of checks and repairs in a round.
 const LOOPS_PER_ROUND_MAX: i64 = 100;
 
@@ -219,6 +229,7 @@ pub static COORDINATION: KeySection = KeySection {
         ENABLE_SUBAGENTS.row(),
         SUBAGENT_DEFAULT_TIMEOUT.row(),
         SUBAGENT_MAX_CONCURRENT.row(),
+        SUBAGENT_TYPES.row(),
         subagent_model::KEY.row(),
         ENABLE_CHANGEDOC.row(),
         FAST_ITERATION_MODE.row(),
@@ -236,7 +247,6 @@ pub static COORDINATION: KeySection = KeySection {
                 "subagent_runtime_mode",
                 "subagent_runtime_fallback_mode",
                 "subagent_host_launch_prefix",
-                "subagent_types",
             ],
             ValueShape::Any,
             "a subagent is one agent in one process with its parent, and the parent waits for it; \

@@ -1,7 +1,7 @@
-//! The keys about the model of subagents.
+//! The keys about the models of subagents.
 
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
-use crate::config::keys::shape::{self, Flag, NodeList, Section};
+use crate::config::keys::shape::{self, Flag, NodeList, Section, Text};
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, agents,
 };
@@ -9,14 +9,14 @@ use crate::config::keys::{
 pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
     &["subagent_orchestrator"],
     shape::section(&SUBAGENT_ORCHESTRATOR),
-    "The model of subagents, if it is not that of their agent.",
+    "The models of subagents, if they do not have that of their agent.",
     Harmless,
 );
 
 pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
     &["enabled"],
     shape::flag(),
-    "Whether subagents have this model.",
+    "Whether subagents have these models.",
     Harmless,
 )
 .with_default("false");
@@ -24,7 +24,7 @@ pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
 pub(crate) const AGENTS: ServedKey<NodeList> = ServedKey::optional(
     &["agents"],
     shape::nodes(const { &ValueShape::Mapping(&SUBAGENT) }),
-    "The model: that of the first entry that is no external agent. A subagent is one agent.",
+    "The models, or external agents. Subagents take them in turn, unless their agent chooses one.",
     Harmless,
 )
 .with_default("[]");
@@ -32,17 +32,25 @@ pub(crate) const AGENTS: ServedKey<NodeList> = ServedKey::optional(
 pub(crate) const WEB_SEARCH: ServedKey<Flag> = ServedKey::optional(
     &["enable_web_search"],
     shape::flag(),
-    "Whether subagents search the Web by the tool of this model's vendor, where it can be combined with \
+    "Whether subagents search the Web by the tool of their model's vendor, where it can be combined with \
      massgen's.",
     Named("lets models use the network or run programs at their vendor"),
 )
 .with_default("false");
 
-/// The model of subagents.
+pub(crate) const ID: ServedKey<Text> = ServedKey::optional(
+    &["id"],
+    shape::text(),
+    "The name by which agents choose this model: at most 64 letters, digits, `_`, `-` and `.`. Default: \
+     `agent_1` for the first, and so on.",
+    Harmless,
+);
+
+/// The models of subagents.
 pub static SUBAGENT_ORCHESTRATOR: KeySection = KeySection {
     path: "orchestrator.coordination.subagent_orchestrator",
-    doc: "The model of subagents. Without it they have that of their agent, and external agents have \
-          none. See [subagents.md](subagents.md#another-model).",
+    doc: "The models of subagents. Without one they have that of their agent, and external agents have \
+          none. See [subagents.md](subagents.md#other-models).",
     others: UnknownKeys::Refused,
     keys: &[
         ENABLED.row(),
@@ -69,16 +77,18 @@ pub static SUBAGENT_ORCHESTRATOR: KeySection = KeySection {
 /// An agent of `subagent_orchestrator`.
 pub static SUBAGENT: KeySection = KeySection {
     path: "subagent",
-    doc: "An entry of `agents` in `subagent_orchestrator`. Keys of its backend that are not about the \
-          model have no effect: a subagent works in its agent's workspace, with its agent's tools.",
+    doc: "An entry of `agents` in `subagent_orchestrator`. Keys of its backend that are about neither \
+          the model nor the program of an external agent have no effect: a subagent works in its \
+          agent's workspace, and a model with its agent's tools.",
     others: UnknownKeys::Refused,
     keys: &[
+        ID.row(),
+        agents::BACKEND.row(),
         ConfigKey::unserved(
-            &["id", "system_message"],
+            &["system_message"],
             ValueShape::Any,
-            "subagents are named and instructed by their agents",
+            "subagents are instructed by their agents",
             IgnoredEffect::Nothing,
         ),
-        agents::BACKEND.row(),
     ],
 };

@@ -89,7 +89,9 @@ impl AgentTeam {
         let last = connection.models.len().saturating_sub(1);
         let subagents = self.subagent_setup(member, phase);
         let is_resumed = connection.recorded.is_some();
-        let subagents = subagents.map(|setup| setup.for_resumed(is_resumed));
+        let programs = self.subagent_launchers(member, gate.as_ref());
+        let subagents =
+            subagents.map(|setup| setup.for_resumed(is_resumed).with_programs(programs));
         let models = self.with_agent_launcher(member, gate.as_ref(), connection.models);
         let mut session = ModelSession {
             agent: member.id.clone(),
@@ -121,6 +123,7 @@ impl AgentTeam {
             crowding: ContextCrowding::new(&self.config.orchestrator),
             debug_pause: member.config.debug_delay.map(DebugPause::new),
             vendor_requests: VendorRequestCount::default(),
+            paid_media: self.paid_media(member, phase),
             call_scope: None,
         };
         session.load_served_tools();

@@ -20,6 +20,7 @@ impl AgentTeam {
             programs: self.code_mode_specs().collect(),
             servers: self.server_specs().collect(),
             external_agents: self.external_agent_specs().collect(),
+            subagent_programs: self.subagent_program_specs().collect(),
             hooks: self.hook_specs().collect(),
         }
     }

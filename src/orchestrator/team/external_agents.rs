@@ -1,12 +1,14 @@
 //! External agents in a team: the sandbox of each in a phase, and the grants that an unsandboxed
 //! one does not get.
 
+use std::collections::BTreeMap;
+
 use crate::backend::AvailableModel;
 use crate::backend::external_agent::AgentLaunchSetup;
 use crate::config::AgentConfig;
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::error::Result;
-use crate::orchestrator::environments::EnvironmentSpec;
+use crate::orchestrator::environments::{EnvironmentSpec, SubagentProgramSpec};
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::prompts::WorkMode;
@@ -31,6 +33,65 @@ impl AgentTeam {
             };
             Some((external_agent, runner))
         })
+    }
+
+    /// Returns the external agents that may work as subagents of the members. In a replay there are
+    /// none, because their output is recorded.
+    pub(super) fn subagent_program_specs(&self) -> impl Iterator<Item = SubagentProgramSpec<'_>> {
+        let members = self.members.iter().filter(|member| {
+            self.delivery_access == DeliveryAccess::ReadWrite
+                && self.subagent_limits(member).is_some()
+        });
+        members.flat_map(|member| {
+            let models = member.config.backend.subagent_models.iter().enumerate();
+            models.filter_map(move |(place, model)| {
+                let program = model.backend.external_agent.as_deref()?;
+                let environment = EnvironmentSpec {
+                    id: &member.id,
+                    config: &program.sandbox,
+                    grants: &member.grants,
+                    workspace: member.workspace.as_ref()?,
+                };
+                Some(SubagentProgramSpec {
+                    place,
+                    program,
+                    environment,
+                })
+            })
+        })
+    }
+
+    /// Returns what starts the external agents that may work as subagents of `member`, by the names of
+    /// the models, in a conversation with this gate.
+    pub(super) fn subagent_launchers(
+        &self,
+        member: &TeamMember,
+        gate: Option<&Gate>,
+    ) -> BTreeMap<String, AgentLaunchSetup> {
+        let environments = self.resources.environments.as_ref();
+        let (Some(gate), Some(environments), Some(context)) =
+            (gate, environments, self.resources.server_context.as_ref())
+        else {
+            return BTreeMap::new();
+        };
+        let models = member.config.backend.subagent_models.iter().enumerate();
+        let setups = models.filter_map(|(place, model)| {
+            let (commands, command) = environments.subagent_program(&member.id, place)?;
+            let log = format!("{}.{}.{}.log", member.id, gate.phase(), model.name);
+            let launcher = AgentLauncher {
+                gate: gate.clone(),
+                commands: commands.clone(),
+                tools: member.config.tools.clone(),
+                log: context.logs.join(log),
+                redactor: context.redactor.clone(),
+            };
+            let setup = AgentLaunchSetup {
+                command: command.clone(),
+                launcher,
+            };
+            Some((model.name.clone(), setup))
+        });
+        setups.collect()
     }
 
     /// Returns the notes for the user about unsandboxed external agents.

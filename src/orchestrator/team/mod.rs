@@ -10,6 +10,7 @@ mod model_input;
 mod gates;
 pub mod project_instructions;
 pub mod skills;
+mod subagent_types;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,6 +37,7 @@ use crate::orchestrator::team::environment_specs::hook_command_config;
 use crate::orchestrator::team::mcp_servers::{MemberServer, ServerContext, member_servers};
 use crate::orchestrator::team::project_instructions::ProjectInstructions;
 use crate::orchestrator::team::skills::AgentSkills;
+use crate::orchestrator::team::subagent_types::SubagentTypes;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::permissions::history::AccessHistory;
@@ -148,6 +150,8 @@ pub struct AgentTeam {
     session_skills: Option<AbsPath>,
     /// Messages about directories with skills that are not used.
     skill_notices: Vec<String>,
+    /// The types that agents may give their subagents.
+    subagent_types: SubagentTypes,
     /// The notes of earlier sessions, if the config keeps notes.
     pub(super) memory: Option<MemoryPrompt>,
 }
@@ -244,6 +248,7 @@ impl AgentTeam {
             reported: Mutex::default(),
             session_skills,
             skill_notices: Vec::new(),
+            subagent_types: SubagentTypes::default(),
             memory: None,
         })
     }

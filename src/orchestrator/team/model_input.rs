@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 use crate::agent::subagents::SubagentSetup;
 use crate::code_mode::offer;
 use crate::config::api_parameters::separate_tools;
@@ -16,6 +18,7 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{GrantKind, GrantScope, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::prompts::commands::{CommandAccess, IsolationKind, describe_commands};
+use crate::prompts::subagent_types::SubagentChoices;
 use crate::prompts::{self, SystemPromptInput, WorkspaceOutput};
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
@@ -29,6 +32,7 @@ use crate::tools::tool_selection::{
 use crate::tools::vendor_tool::VendorTool;
 use crate::tools::workflow::{self, VoteScoring};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
+use crate::world::store::paid_media::PaidMedia;
 
 /// The file with an agent's plan, in its workspace.
 const PLAN_FILE: &str = "tasks/plan.json";
@@ -41,6 +45,25 @@ fn page_offer(tool: &ToolSpec, hosts: &NetworkPolicy) -> ToolOffer {
     if let NetworkPolicy::Domains(domains) = hosts {
         let named = list_first(domains, DOMAINS_NAMED_MAX);
         offer.description = format!("{} Only of {named}.", offer.description);
+    }
+    offer
+}
+
+/// Returns the offer of the tool by which an agent starts subagents, with what it may choose.
+fn subagent_offer(tool: &ToolSpec, choices: &SubagentChoices) -> ToolOffer {
+    let mut offer = tool.offer();
+    offer.description.push_str(&choices.describe());
+    let types: Vec<&str> = choices.types.iter().map(|known| &*known.name).collect();
+    let models = choices.models.iter().map(|known| &*known.name);
+    let models: Vec<&str> = models.filter(|_| choices.models.len() > 1).collect();
+    let place = "/properties/tasks/items/properties";
+    let fields = offer.parameters.pointer_mut(place);
+    if let Some(fields) = fields.and_then(Value::as_object_mut) {
+        for (name, known) in [("subagent_type", types), ("agent", models)] {
+            if !known.is_empty() {
+                fields.insert(name.to_owned(), json!({"type": "string", "enum": known}));
+            }
+        }
     }
     offer
 }
@@ -166,7 +189,16 @@ impl AgentTeam {
         if let Some(shell) = &shell {
             describe_commands(&mut commands, shell, phase);
         }
-        Some(SubagentSetup::new(limits, tools.into(), commands.into()))
+        let (tools, commands) = (tools.into(), commands.into());
+        let choices = self.subagent_choices(member);
+        Some(SubagentSetup::new(limits, tools, commands, choices))
+    }
+
+    /// Returns where the media are kept that `member` has made in `phase`, if its run has records.
+    pub(super) fn paid_media(&self, member: &TeamMember, phase: Phase) -> Option<PaidMedia> {
+        let servers = self.resources.server_context.as_ref()?;
+        let log = servers.logs.parent()?;
+        Some(PaidMedia::of_agent(&log, &member.id, phase))
     }
 
     /// Returns the selection of file and command tools for `member`.
@@ -246,7 +278,9 @@ impl AgentTeam {
             offers.extend(PLANNING.iter().map(ToolSpec::offer));
         }
         if self.subagent_limits(member).is_some() {
-            offers.extend(SUBAGENTS.iter().map(ToolSpec::offer));
+            let choices = self.subagent_choices(member).unwrap_or_default();
+            let offer = |tool: &ToolSpec| subagent_offer(tool, &choices);
+            offers.extend(SUBAGENTS.iter().map(offer));
         }
         if phase == Phase::Coordination {
             let scoring = match self.config.orchestrator.checklist {
@@ -302,7 +336,7 @@ pub(super) fn media_kinds(agent: &AgentConfig) -> Vec<MediaKind> {
 /// Returns why `member` cannot have subagents, if it cannot.
 fn subagent_obstacle(member: &TeamMember) -> Option<&'static str> {
     let backend = &member.config.backend;
-    if backend.external_agent.is_some() && backend.subagent.is_none() {
+    if backend.external_agent.is_some() && backend.subagent_models.is_empty() {
         Some("it is a program of its own (name a model in `subagent_orchestrator`)")
     } else if member.workspace_output() != WorkspaceOutput::Files {
         Some("it has no workspace that it may write to")

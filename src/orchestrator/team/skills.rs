@@ -196,7 +196,7 @@ fn session_skill(workspace: &AbsPath) -> Option<RealPath> {
 }
 
 /// Returns `path` below the real path of `base`, without following symlinks below that.
-fn below_base(path: &AbsPath, base: &RealPath) -> Option<RealPath> {
+pub(super) fn below_base(path: &AbsPath, base: &RealPath) -> Option<RealPath> {
     let real = base.to_abs();
     let below = path.below(&real)?;
     Some(base.join(&below))

@@ -118,8 +118,8 @@ struct LayerPlanner<'a> {
     manager: &'a PathPermissionManager,
     since: Option<&'a ConflictBaseline>,
     written: SourceLayout,
-    /// The subdirectory of the layer that is not delivered, if there is one.
-    left_out: Option<RelPath>,
+    /// The subdirectories of the layer that are not delivered.
+    left_out: Vec<RelPath>,
     /// The number of the root.
     number: usize,
     /// The path of the user's tree.
@@ -189,7 +189,7 @@ impl LayerPlanner<'_> {
             return TreeListing::default();
         };
         TreeListing::list(&upper, &mut |found: &ListedEntry| {
-            let is_left_out = self.left_out.as_ref() == Some(&found.rel);
+            let is_left_out = self.left_out.contains(&found.rel);
             if is_left_out && found.kind == FileKind::Directory {
                 return EntrySelection::Not;
             }

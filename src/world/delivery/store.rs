@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
@@ -59,6 +59,8 @@ pub struct DeliverySource {
     pub began_ns: i64,
     /// The number of the run's attempt that it ends, from 1.
     pub attempt: u32,
+    /// The directories of agents' workspaces that are no part of their answers.
+    pub left_out_of_answers: Vec<RelPath>,
 }
 
 /// A directory with content that can be delivered.
@@ -68,9 +70,30 @@ pub struct SourceDirectory {
     pub path: AbsPath,
     /// How it was written.
     pub written: SourceLayout,
-    /// Its subdirectory that is not delivered, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<RelPath>,
+    /// Its subdirectories that are not delivered.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "one_or_several"
+    )]
+    pub left_out: Vec<RelPath>,
+}
+
+/// The paths of `left_out`: earlier versions wrote a single one.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum LeftOutRecord {
+    Several(Vec<RelPath>),
+    One(RelPath),
+}
+
+fn one_or_several<'de, D: Deserializer<'de>>(
+    source: D,
+) -> std::result::Result<Vec<RelPath>, D::Error> {
+    Ok(match LeftOutRecord::deserialize(source)? {
+        LeftOutRecord::Several(paths) => paths,
+        LeftOutRecord::One(path) => vec![path],
+    })
 }
 
 /// How the content to deliver was written.
@@ -105,6 +128,8 @@ struct DeliveryFile {
     began_ns: i64,
     #[serde(default = "first")]
     attempt: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    left_out_of_answers: Vec<RelPath>,
     write_paths: Vec<WritePathRecord>,
 }
 
@@ -226,7 +251,7 @@ impl OpenDelivery {
         let layer = || SourceDirectory {
             path: self.layer(number).join("upper"),
             written: SourceLayout::Over,
-            left_out: None,
+            left_out: Vec::new(),
         };
         Some(other.unwrap_or_else(layer)).filter(is_there)
     }
@@ -267,6 +292,7 @@ impl OpenDelivery {
             seal: self.place.seal()?,
             began_ns: offer.began_ns,
             attempt: offer.attempt,
+            left_out_of_answers: offer.left_out_of_answers.clone(),
             write_paths: offer.grants.iter().enumerate().map(write_path).collect(),
         };
         let bytes = serde_json::to_vec_pretty(&filed)
@@ -308,6 +334,7 @@ impl OpenDelivery {
             origins,
             began_ns: filed.began_ns,
             attempt: filed.attempt,
+            left_out_of_answers: filed.left_out_of_answers,
         })
     }
 

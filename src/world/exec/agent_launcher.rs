@@ -64,6 +64,23 @@ impl AgentProcess {
 }
 
 impl AgentLauncher {
+    /// Returns what starts the same program as a subagent: `gate` decides about its calls and
+    /// confines it, and its private directories are its own.
+    ///
+    /// # Errors
+    /// Nothing confines each process by itself, or the directories cannot be created.
+    pub fn for_subagent(&self, gate: Gate) -> Result<Self> {
+        let commands = self.commands.for_subagent()?.ok_or_else(|| {
+            let message = "without a sandbox, no program works as a subagent";
+            Error::new(ErrorKind::Environment, message)
+        })?;
+        Ok(Self {
+            gate,
+            commands,
+            ..self.clone()
+        })
+    }
+
     /// Returns the directory that the external agent starts in.
     pub fn dir(&self) -> AbsPath {
         self.gate.policy().base.to_abs()

@@ -28,6 +28,7 @@ pub mod tail;
 pub mod snapshot;
 pub mod workspace;
 pub mod memory;
+pub mod paid_media;
 pub mod sessions;
 pub mod prune;
 pub mod input_history;

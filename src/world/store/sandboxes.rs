@@ -106,6 +106,12 @@ impl SandboxDirs {
         self.make_dir(&format!("{}.guest", self.number(id)))
     }
 
+    /// Returns the private directory of the external agent that works as subagents of an agent; `place`
+    /// is its place among the models for subagents.
+    pub fn subagent_program_of(&self, id: &AgentId, place: usize) -> Result<AbsPath> {
+        self.make_dir(&format!("{}.guest{place}", self.number(id)))
+    }
+
     /// Returns the directory of the commands of a single call's caller.
     pub fn caller(&self) -> Result<AbsPath> {
         self.make_dir(CALLER)

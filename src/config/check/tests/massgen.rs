@@ -111,9 +111,8 @@ fn what_is_served_in_part_is_one_warning() {
             "orchestrator.dspy.backend: no agent has this model",
         ),
         (
-            "coordination: {subagent_orchestrator: {enabled: true, agents: [{backend: {type: ollama, \
-             model: m}}, {backend: {type: ollama, model: n}}]}}",
-            "subagent_orchestrator.agents: a subagent is one agent",
+            "coordination: {subagent_orchestrator: {enabled: true, agents: []}}",
+            "subagent_orchestrator.agents: it names no model",
         ),
         (
             "coordination: {evaluation_criteria_generator: {enabled: true}}",
@@ -126,12 +125,37 @@ fn what_is_served_in_part_is_one_warning() {
     ] {
         check(&with_orchestrator(lines), &[expected]);
     }
-    let subagents = "coordination: {subagent_orchestrator: {enabled: true, enable_web_search: true, \
-                     agents: [{backend: {type: claude, model: m, cwd: w}}]}}";
+    let subagents = "coordination: {subagent_types: [Explorer, own, explorer], subagent_orchestrator: \
+                     {enabled: true, enable_web_search: true, agents: [{backend: {type: claude, \
+                     model: m, cwd: w}}, {id: other, backend: {type: ollama, model: n}}, \
+                     {backend: {type: codex, model: o}}]}}";
     let config = config(&with_orchestrator(subagents));
-    let model = config.agents[0].backend.subagent.as_deref().unwrap();
+    let [first, other, program] = config.agents[0].backend.subagent_models.as_slice() else {
+        panic!("three models");
+    };
+    assert_eq!(program.name, "agent_3");
+    assert!(program.backend.external_agent.is_some());
+    let model = &first.backend;
     assert_eq!((model.vendor.name, &*model.model), ("claude", "m"));
     assert_eq!(model.parameters["enable_web_search"], true);
+    assert_eq!((&*first.name, &*other.name), ("agent_1", "other"));
+    assert_eq!(other.backend.model, "n");
+    let types = &config.orchestrator.subagent_types;
+    assert_eq!(types.names, ["explorer", "own"]);
+    assert_eq!(types.own, AbsPath::new("/home/ann/.massgen/subagent_types"));
+    for (keys, expected) in [
+        ("subagent_types: [../x]", "`../x` is not a name"),
+        (
+            "subagent_orchestrator: {enabled: true, agents: [{id: a, backend: {type: ollama, model: m}}, \
+             {id: a, backend: {type: ollama, model: n}}]}",
+            "`a` is the name of an earlier one",
+        ),
+    ] {
+        check(
+            &with_orchestrator(&format!("coordination: {{{keys}}}")),
+            &[expected],
+        );
+    }
 }
 
 #[test]

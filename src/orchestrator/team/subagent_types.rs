@@ -1,0 +1,153 @@
+//! Reads the types that agents may give their subagents: massgen's own, and those of files in the
+//! directories of the user and of the project.
+
+use std::sync::Arc;
+
+use crate::config::subagents::{SubagentBackend, SubagentTypesConfig};
+use crate::error::Result;
+use crate::orchestrator::grants;
+use crate::orchestrator::team::skills::below_base;
+use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
+use crate::path::{AbsPath, RealPath};
+use crate::prompts::subagent_types::{
+    SubagentChoices, SubagentModelOffer, SubagentType, TYPE_FILE,
+};
+use crate::text::{escape_name, join_with_commas};
+use crate::world::io::files::{first_file, read_found};
+use crate::world::io::locate::{LocatedPath, locate};
+
+/// Maximum size of the file of a type, in bytes.
+const FILE_BYTES_MAX: u64 = 128 * 1024;
+
+/// The types of a team's subagents.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SubagentTypes {
+    types: Vec<SubagentType>,
+    /// Messages about types of files, and about those that are missing or not used.
+    notices: Vec<String>,
+}
+
+impl SubagentTypes {
+    /// Reads the types of `config` for a run that is started in `base`. A type of the project replaces
+    /// neither massgen's nor the user's own of the same name.
+    fn read(config: &SubagentTypesConfig, base: &RealPath) -> Self {
+        let mut found = Self::default();
+        for name in &config.names {
+            found.add(name, config, base);
+        }
+        found
+    }
+
+    fn add(&mut self, name: &str, config: &SubagentTypesConfig, base: &RealPath) {
+        let file_in = |directory: &AbsPath| directory.join(name).join(TYPE_FILE);
+        let own: Vec<AbsPath> = config.own.iter().map(file_in).collect();
+        let of_project: Vec<AbsPath> = config.of_project.iter().map(file_in).collect();
+        let (own, of_project) = (first_file(&own), first_file(&of_project));
+        let (read, file) = match (own, SubagentType::built_in(name), of_project) {
+            (Some(file), _, _) => (read_type(name, file), file),
+            (None, Some(built_in), ignored) => {
+                let reason = "massgen has a type of this name: give the directory another name, or \
+                              move it to `~/.massgen/subagent_types`";
+                self.notices
+                    .extend(ignored.map(|file| unused(file, reason)));
+                return self.types.push(built_in);
+            }
+            (None, None, Some(file)) => {
+                let read = expect_in_project(file, base).and_then(|()| read_type(name, file));
+                (read, file)
+            }
+            (None, None, None) => {
+                return self.notices.push(format!(
+                    "there is no subagent type `{name}`: massgen has none of this name, and there \
+                     is no `{name}/{TYPE_FILE}` in `~/.massgen/subagent_types`, \
+                     `.massgen/subagent_types` or `.agent/subagent_types`"
+                ));
+            }
+        };
+        match read {
+            Ok(known) => {
+                let shown = escape_name(&file.to_string());
+                self.notices
+                    .push(format!("the subagent type `{name}` is that of `{shown}`"));
+                self.types.push(known);
+            }
+            Err(reason) => self.notices.push(unused(file, &reason)),
+        }
+    }
+}
+
+/// Checks that no symlink in the project leads to `file`.
+fn expect_in_project(file: &AbsPath, base: &RealPath) -> std::result::Result<(), String> {
+    match locate(file) {
+        Ok(LocatedPath::File(real)) if below_base(file, base).as_ref() == Some(&real) => Ok(()),
+        Ok(_) => Err("a symlink leads to it; copy the directory".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn read_type(name: &str, file: &AbsPath) -> std::result::Result<SubagentType, String> {
+    let read = read_found(file, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
+    let bytes = read.ok_or_else(|| "it does not exist".to_owned())?;
+    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
+    SubagentType::parse(name, &text)
+}
+
+fn unused(file: &AbsPath, reason: &str) -> String {
+    let (file, reason) = (escape_name(&file.to_string()), reason.trim());
+    format!("the subagent type in `{file}` is not used: {reason}")
+}
+
+impl AgentTeam {
+    /// Returns the team with the types that agents may give their subagents.
+    ///
+    /// # Errors
+    /// The current directory cannot be resolved.
+    pub fn with_subagent_types(mut self) -> Result<Self> {
+        let rules = &self.config.orchestrator;
+        if rules.subagents.is_some() && !rules.subagent_types.names.is_empty() {
+            let base = grants::real_path(&self.base)?;
+            self.subagent_types = SubagentTypes::read(&rules.subagent_types, &base);
+        }
+        Ok(self)
+    }
+
+    /// Returns the notices for the user about what subagents may be: their types that come from files
+    /// or are missing, and their models.
+    pub fn subagent_choice_notices(&self) -> Vec<String> {
+        let mut notices = self.subagent_types.notices.clone();
+        let mut told: Vec<Vec<String>> = Vec::new();
+        for member in &self.members {
+            let models = &member.config.backend.subagent_models;
+            let models: Vec<String> = models.iter().map(name_and_model).collect();
+            if models.len() > 1 && self.subagent_limits(member).is_some() && !told.contains(&models)
+            {
+                notices.push(format!(
+                    "subagents take turns with the models {}, unless their agent chooses one",
+                    join_with_commas(&models)
+                ));
+                told.push(models);
+            }
+        }
+        notices
+    }
+
+    /// Returns what `member` may choose for its subagents; `None` in a replay.
+    pub(super) fn subagent_choices(&self, member: &TeamMember) -> Option<Arc<SubagentChoices>> {
+        let offer = |named: &SubagentBackend| SubagentModelOffer {
+            name: named.name.clone(),
+            model: named.backend.model.clone(),
+        };
+        let models = member.config.backend.subagent_models.iter();
+        let choices = SubagentChoices {
+            types: self.subagent_types.types.clone(),
+            models: models.map(offer).collect(),
+            skills: member.skills.skills.clone(),
+        };
+        (self.delivery_access == DeliveryAccess::ReadWrite).then(|| Arc::new(choices))
+    }
+}
+
+fn name_and_model(named: &SubagentBackend) -> String {
+    let SubagentBackend { name, backend } = named;
+    format!("`{name}` ({})", escape_name(&backend.model))
+}
