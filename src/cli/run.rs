@@ -254,13 +254,7 @@ async fn prepare(
     output: &mut CliOutput<'_>,
 ) -> Result<PreparedRun> {
     let source = TaskSource::parse(&arguments.task, &host.arguments)?;
-    if matches!(source, TaskSource::Typed(_))
-        && host.stdin == StreamTarget::Plain
-        && has_unread_bytes()
-    {
-        output
-            .note("standard input is not read; to append it to the task, add `-`: massgen \"…\" -");
-    }
+    note_unread_input(&source, host, output);
     let reading = tokio::task::spawn_blocking(move || source.read(io::stdin()));
     let task = reading
         .await
@@ -337,6 +331,17 @@ async fn prepare(
         telemetry,
         consents: SessionApprovals::default(),
     })
+}
+
+/// Notes that standard input has text that the task does not contain.
+fn note_unread_input(source: &TaskSource, host: &Host, output: &mut CliOutput<'_>) {
+    if matches!(source, TaskSource::Typed(_))
+        && host.stdin == StreamTarget::Plain
+        && has_unread_bytes()
+    {
+        output
+            .note("standard input is not read; to append it to the task, add `-`: massgen \"…\" -");
+    }
 }
 
 /// Notes that the last run was interrupted and can be resumed. It is an error if that run belongs

@@ -182,10 +182,8 @@ pub async fn present_and_deliver(
             .await?;
     }
     let selected_by = delivery.selected_by;
-    let name = delivery
-        .open_delivery
-        .as_ref()
-        .map(|held| held.name().to_owned());
+    let open = delivery.open_delivery.as_ref();
+    let name = open.map(|open| open.name().to_owned());
     if user_path_changes(&effects.changes, &permissions).any(is_in_place) {
         delivery
             .verify(&mut effects, deadline, &session.events)

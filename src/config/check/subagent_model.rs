@@ -86,9 +86,9 @@ impl ConfigChecker<'_> {
     /// Returns the types of subagents that the section `orchestrator` names.
     pub(super) fn subagent_types(&mut self, view: &MappingView<'_>) -> SubagentTypesConfig {
         let view = view.section(&orchestrator::COORDINATION);
-        let named = view.map(|view| view.texts(&coordination::SUBAGENT_TYPES));
+        let written = view.map(|view| view.texts(&coordination::SUBAGENT_TYPES));
         let mut names: Vec<String> = Vec::new();
-        for text in named.unwrap_or_default() {
+        for text in written.unwrap_or_default() {
             let name = text.written.to_lowercase();
             if !is_name(&name) {
                 self.refuse_name(text.written, &text.path, text.span, "is not a name");
