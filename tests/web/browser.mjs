@@ -69,7 +69,8 @@ export class PageTester {
   async open(link) {
     this.link = link;
     this.origin = new URL(link).origin;
-    this.context = await this.browser.newContext({ viewport: { width: 1280, height: 860 } });
+    // Animations keep a processor busy.
+    this.context = await this.browser.newContext({ viewport: { width: 1280, height: 860 }, reducedMotion: 'reduce' });
     this.context.setDefaultTimeout(RUN_MS);
     this.page = await this.tab();
     const sizes = [];

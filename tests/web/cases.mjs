@@ -430,11 +430,11 @@ export const cases = {
       await self.settled();
       await self.axe(`${view}, dark`, page, ['color-contrast', 'link-in-text-block']);
     }
-    await page.emulateMedia({ colorScheme: null, forcedColors: 'active', reducedMotion: 'reduce' });
+    await page.emulateMedia({ colorScheme: null, forcedColors: 'active' });
     await self.show(`#/runs/${watch}`);
     await self.settled();
     assert.equal(await page.evaluate(() => document.getAnimations().length), 0);
-    await page.emulateMedia({ forcedColors: null, reducedMotion: null });
+    await page.emulateMedia({ forcedColors: null });
     await page.keyboard.press('?');
     await page.getByRole('dialog', { name: 'Keys' }).getByText('all runs').waitFor();
     await self.axe('the keys');
