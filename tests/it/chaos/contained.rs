@@ -104,7 +104,7 @@ fn check_prepared(
             let resident_mib = resident_mib(massgen.id()).unwrap_or(0);
             peak.resident_mib = peak.resident_mib.max(resident_mib);
             peak.processes = peak.processes.max(processes(&scene).len());
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(30));
         };
         let said = scene.said();
         assert_eq!(status.code(), Some(0), "level {level}: {said}");
