@@ -98,7 +98,12 @@ mod tests {
     use std::collections::BTreeMap;
     use std::fs;
 
-    use super::*;
+    use crate::path::AbsPath;
+    use crate::world::sandbox::docker::socket_directory::{
+        NAMES_MAX, SocketDirectory, start_remover,
+    };
+    use crate::world::sys::environment::ProcessEnvironment;
+    use crate::world::sys::state_files::dir::first_names;
 
     fn environment() -> ProcessEnvironment {
         let path = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
