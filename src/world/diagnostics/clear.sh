@@ -1,12 +1,14 @@
 # Kills every process with $ROOT in its command line or environment, and empties $ROOT.
 exec > /dev/null 2>&1
 for round in 1 2 3; do
-  found=$(grep -lzaF -- "$ROOT" /proc/[0-9]*/environ /proc/[0-9]*/cmdline | cut -d/ -f3 | sort -u)
-  for pid in $found; do
-    [ "$pid" = $$ ] || kill -9 "$pid" && left=yes
+  left=
+  for file in $(grep -lzaF -- "$ROOT" /proc/[0-9]*/environ /proc/[0-9]*/cmdline); do
+    file=${file#/proc/}
+    pid=${file%/*}
+    # The search has found itself too, and has ended.
+    [ "$pid" != $$ ] && kill -9 "$pid" && left=yes
   done
   [ -n "$left" ] || break
-  left=
 done
 while read -r _ _ _ _ at _; do
   case $at in "$ROOT"/*) umount -l "$at" ;; esac
