@@ -67,6 +67,8 @@ fn runs_that_were_started_in_a_terminal_are_listed_and_read() {
     assert_eq!(team["max_cost_usd"], Value::Null, "{info}");
     assert_eq!(team["max_tokens_total"], 10_000_000, "{info}");
     assert_eq!(team["max_tool_calls"], 50, "{info}");
+    assert_eq!(team["orchestrator_timeout_seconds"], 1800, "{info}");
+    assert_eq!(team["max_iterations"], Value::Null, "{info}");
 }
 
 #[test]

@@ -336,6 +336,9 @@ impl PipelineLaunch<'_> {
             size: terminal_size(),
         };
         let dashboard = select_display(&facts, arguments, &reader)?;
+        if let OutputMode::Page(page) = &reader {
+            page.show_limits(config.limits);
+        }
         let seated = user_interaction(&config, &host.cwd, person, arguments, &reader, output)?;
         context.approvals = ApprovalConfig {
             channel: seated.approval_channel.clone(),

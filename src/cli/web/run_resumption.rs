@@ -3,11 +3,11 @@
 //! rights.
 
 use std::io;
-use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::cli::args::RunArguments;
 use crate::cli::continued_session::default_sessions;
@@ -25,14 +25,13 @@ use crate::cli::web::logged_run::find_run;
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::page_run::PageRun;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody};
+use crate::cli::web::run_limits::RequestedLimits;
 use crate::cli::web::run_start::begin_run;
 use crate::cli::web::server_state::{NamedTeam, WebServer};
-use crate::config::keys::workflow::ITERATIONS_MAX;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::pipeline::repository::PipelineRepository;
 use crate::resume::{InterruptedRun, find_interrupted};
-use crate::spending::money::Money;
 use crate::world::store::pipelines::{self, PipelineDir};
 use crate::world::store::redact::Redactor;
 use crate::world::store::runs::RunDir;
@@ -44,21 +43,7 @@ use crate::world::store::sessions::find;
 pub(super) struct ContinueRequest {
     /// Limits of a pipeline instead of those that it has.
     #[serde(default)]
-    limits: ContinuedLimits,
-}
-
-/// The limits with which a pipeline is continued; those that are missing stay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    clippy::struct_field_names,
-    reason = "the fields are named like the keys of a config"
-)]
-struct ContinuedLimits {
-    max_cost_usd: Option<Money>,
-    max_tokens_total: Option<NonZeroU64>,
-    max_tool_calls: Option<u64>,
-    max_iterations: Option<NonZeroU32>,
+    limits: Map<String, Value>,
 }
 
 /// The config with which a run or pipeline was started.
@@ -92,7 +77,7 @@ pub(super) async fn resume(
     Path(id): Path<String>,
     JsonBody(request): JsonBody<ContinueRequest>,
 ) -> ApiResult {
-    let limits = request.limits;
+    let limits = RequestedLimits::parse(&request.limits)?;
     if pipelines::is_name(&id) {
         let resumption = {
             let server = server.clone();
@@ -101,7 +86,7 @@ pub(super) async fn resume(
         return begin_run(&server, |run| execute_pipeline(resumption, run)).await;
     }
     let run = find_run(&server, id).await?;
-    if limits != ContinuedLimits::default() {
+    if limits != RequestedLimits::default() {
         let message = "a run is continued with the limits that it was started with";
         return Err(ApiError::invalid(message));
     }
@@ -138,13 +123,8 @@ fn prepare(server: &WebServer, run: &RunDir) -> ApiResult<Resumption> {
 fn prepare_pipeline(
     server: &WebServer,
     id: &str,
-    limits: ContinuedLimits,
+    limits: RequestedLimits,
 ) -> ApiResult<PipelineResumption> {
-    let iterations = limits.max_iterations.map(NonZeroU32::get);
-    if iterations.is_some_and(|max| i64::from(max) > ITERATIONS_MAX) {
-        let message = format!("expected at most {ITERATIONS_MAX} iterations");
-        return Err(ApiError::invalid(message));
-    }
     let found = pipelines::find_by_name(id, &pipelines_directory(server.host()))?;
     let dir = found.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
     let record = dir.record()?;
@@ -155,14 +135,9 @@ fn prepare_pipeline(
         id,
     };
     let mut flags = recorded_pipeline_flags(&record);
-    let tokens = limits.max_tokens_total.map(NonZeroU64::get);
-    flags.limits.cost = limits.max_cost_usd.or(flags.limits.cost);
-    flags.limits.tokens = tokens.or(flags.limits.tokens);
-    flags.limits.tool_calls = limits.max_tool_calls.or(flags.limits.tool_calls);
-    let mut team = team_of(server, &config)?;
-    if let (Some(iterations), Some(workflow)) = (iterations, &mut team.config.workflow) {
-        workflow.pipeline.iterations_max = iterations;
-    }
+    limits.apply_to(&mut flags);
+    let team = team_of(server, &config)?;
+    limits.require_effect(&team.config, &team.models)?;
     Ok(PipelineResumption { dir, team, flags })
 }
 
