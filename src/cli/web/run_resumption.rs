@@ -15,6 +15,7 @@ use crate::cli::deliveries::recover;
 use crate::cli::execution::{
     OutputMode, RunOutcome, UserPresence, execute_and_show, secret_values,
 };
+use crate::cli::model_prices::apply_limits;
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::run::{
     pipelines_directory, recorded_flags as recorded_pipeline_flags,
@@ -32,9 +33,11 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::pipeline::repository::PipelineRepository;
 use crate::resume::{InterruptedRun, find_interrupted};
-use crate::world::store::pipelines::{self, PipelineDir};
+use crate::spending::limits::BudgetLimits;
+use crate::world::store::pipelines::{self, PipelineDir, PipelineRecord};
+use crate::world::store::records::metadata::RecordedRunMetadata;
 use crate::world::store::redact::Redactor;
-use crate::world::store::runs::RunDir;
+use crate::world::store::runs::{self, RunDir};
 use crate::world::store::sessions::find;
 
 /// Body of `POST /api/runs/{id}/continue`.
@@ -55,6 +58,31 @@ struct RecordedConfig<'r> {
     is_described: bool,
     /// The id by which a terminal resumes it.
     id: &'r str,
+}
+
+impl<'r> RecordedConfig<'r> {
+    /// Returns the config of a run that was started so, with these flags.
+    fn of_run(started: &'r RecordedRunMetadata, flags: &RunArguments) -> Self {
+        // A team without a file is the one that the server has found, not one that flags describe.
+        let is_described =
+            !flags.model.is_empty() || flags.backend.is_some() || flags.system_message.is_some();
+        Self {
+            path: started.config_path.as_ref(),
+            text: started.config.as_deref(),
+            is_described,
+            id: &started.session_id,
+        }
+    }
+
+    /// Returns the config of the pipeline with this name.
+    fn of_pipeline(record: &'r PipelineRecord, name: &'r str) -> Self {
+        Self {
+            path: record.config_path.as_ref(),
+            text: record.config.as_deref(),
+            is_described: false,
+            id: name,
+        }
+    }
 }
 
 /// An interrupted pipeline, and what it is resumed with.
@@ -102,16 +130,7 @@ fn prepare(server: &WebServer, run: &RunDir) -> ApiResult<Resumption> {
     let unfinished = find_unfinished(server, run)?;
     let flags = recorded_flags(&unfinished.started)?;
     let started = &unfinished.started;
-    // A team without a file is the one that the server has found, not one that flags describe.
-    let is_described =
-        !flags.model.is_empty() || flags.backend.is_some() || flags.system_message.is_some();
-    let config = RecordedConfig {
-        path: started.config_path.as_ref(),
-        text: started.config.as_deref(),
-        is_described,
-        id: &started.session_id,
-    };
-    let team = team_of(server, &config)?;
+    let team = team_of(server, &RecordedConfig::of_run(started, &flags))?;
     Ok(Resumption {
         unfinished,
         team,
@@ -128,15 +147,9 @@ fn prepare_pipeline(
     let found = pipelines::find_by_name(id, &pipelines_directory(server.host()))?;
     let dir = found.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
     let record = dir.record()?;
-    let config = RecordedConfig {
-        path: record.config_path.as_ref(),
-        text: record.config.as_deref(),
-        is_described: false,
-        id,
-    };
     let mut flags = recorded_pipeline_flags(&record);
     limits.apply_to(&mut flags);
-    let team = team_of(server, &config)?;
+    let team = team_of(server, &RecordedConfig::of_pipeline(&record, id))?;
     limits.require_effect(&team.config, &team.models)?;
     Ok(PipelineResumption { dir, team, flags })
 }
@@ -155,6 +168,30 @@ fn find_unfinished(server: &WebServer, run: &RunDir) -> ApiResult<InterruptedRun
     let found = find_interrupted(&server.logs_directory(), Some(&session), is_there)?;
     let is_meant = |found: &InterruptedRun| found.run.name() == run.name();
     found.filter(is_meant).ok_or_else(not_resumable)
+}
+
+/// Returns the limits of the run or pipeline with this name that another process executes, as far as its
+/// records say: those of the server's team that has its config, and of the flags in the records. The
+/// limits of a stage are not known: they are what the pipeline has left.
+pub(super) fn recorded_limits(server: &WebServer, name: &str) -> Option<BudgetLimits> {
+    let is_pipeline = pipelines::is_name(name);
+    let (mut team, flags) = if is_pipeline {
+        let found = pipelines::find_by_name(name, &pipelines_directory(server.host()));
+        let record = found.ok()??.record().ok()?;
+        let team = team_of(server, &RecordedConfig::of_pipeline(&record, name)).ok()?;
+        (team, recorded_pipeline_flags(&record))
+    } else {
+        let found = runs::find_by_name(name, &server.logs_directory());
+        let started = found.ok()??.metadata()?;
+        let flags = recorded_flags(&started).ok()?;
+        let team = team_of(server, &RecordedConfig::of_run(&started, &flags)).ok()?;
+        (team, flags)
+    };
+    if team.config.workflow.is_some() != is_pipeline {
+        return None;
+    }
+    apply_limits(&mut team.config, &flags.limits);
+    Some(team.config.limits)
 }
 
 /// Returns the team of the server that has this config, unchanged since.

@@ -63,8 +63,8 @@ function phases(stream) {
 /** Limits as numbers; 0 is none. @param {Limits} limits */
 const limitNumbers = (limits) => ({ cost: Number(limits.max_cost_usd ?? 0), tokens: limits.max_tokens_total ?? 0, calls: limits.max_tool_calls ?? 0 });
 
-/** The limits in force of a live run. Those of a run that a terminal started are not known: they are taken from the
- * team that has its agents, unless several have them with other limits. @param {Context} context */
+/** The limits in force of a live run. If the server does not know them, they are those of the team that has its agents,
+ * unless several have them with other limits. @param {Context} context */
 function limitsOf({ stream, info }) {
   if (!stream.isLive) return limitNumbers({});
   const own = stream.run?.limits;
