@@ -35,7 +35,11 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
         Some(workflow) => {
             let checks = config.checks.list.len();
             roles::show_preview(workflow, checks, &prepared.host, output).await?;
-            format!("limits of the pipeline: {}\n", limits(&config.limits))
+            let seconds = config.timeouts.orchestrator_seconds;
+            format!(
+                "limits of the pipeline: {}\ntimeout of each stage: {seconds} s\n",
+                limits(&config.limits)
+            )
         }
         None => describe_team(prepared)?,
     };
@@ -94,6 +98,8 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
         &mut text,
         &format!("limits of the run: {}", limits(&config.limits)),
     );
+    let seconds = config.timeouts.orchestrator_seconds;
+    push_line(&mut text, &format!("timeout of the run: {seconds} s"));
     Ok(text)
 }
 

@@ -163,6 +163,7 @@ pub(crate) async fn execute_and_show(
     let (sender, messages) = user_message_channel(agents);
     if let OutputMode::Page(page) = &reader {
         page.accept_messages(sender.clone());
+        page.show_limits(request.config.limits);
     }
     let request = RunRequest {
         messages,

@@ -130,6 +130,9 @@ pub(crate) fn apply_limits(config: &mut Config, arguments: &LimitArguments) {
     limits.cost = arguments.cost.or(limits.cost);
     limits.tokens = arguments.tokens.or(limits.tokens);
     limits.tool_calls = arguments.tool_calls.or(limits.tool_calls);
+    if let (Some(max), Some(workflow)) = (arguments.iterations, &mut config.workflow) {
+        workflow.pipeline.iterations_max = max;
+    }
 }
 
 /// Rejects a team with a cost limit and a model whose price is unknown.

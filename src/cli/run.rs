@@ -392,6 +392,9 @@ pub(crate) fn apply_flags(
     let rates = arguments.rate_limit.iter().cloned();
     config.rate_limits.extend(rates);
     apply_limits(config, &arguments.limits);
+    if arguments.limits.iterations.is_some() && !config.has_iterations() {
+        output.warning("`--max-iterations` has no effect: the config has no pipeline with `until`");
+    }
     if arguments.delivery.review {
         config.delivery = DeliveryMode::Review;
     }

@@ -325,6 +325,12 @@ impl Config {
         commands.any(is_off)
     }
 
+    /// Returns whether it has a pipeline that may work through its stages more than once.
+    pub fn has_iterations(&self) -> bool {
+        let workflow = self.workflow.as_ref();
+        workflow.is_some_and(|workflow| workflow.pipeline.until.is_some())
+    }
+
     /// Returns whether an agent may run commands or programs on this machine itself.
     pub fn has_local_commands(&self) -> bool {
         let is_local = |commands: &CommandLineConfig| commands.mode.is_local();

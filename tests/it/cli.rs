@@ -128,6 +128,10 @@ fn help_names_every_flag() {
           --max-tool-calls <COUNT>
               Maximum number of tool calls, with the same effect. Default: from the config, or no limit
 
+          --max-iterations <COUNT>
+              Maximum number of iterations of a pipeline, instead of `max_iterations` in the config.
+              When they are used, the exit status is 5. Default: from the config, or 3
+
       -y, --yes
               Apply the delivery without asking, whatever `delivery` says in the config. Default: from
               the config
@@ -240,6 +244,13 @@ fn usage_errors_say_what_to_do() {
         &["--orchestrator-timeout", "-1", "task"],
         &format!(
             "error: invalid value `-1` of `--orchestrator-timeout`: expected whole seconds, at least 1\n\
+             {help}"
+        ),
+    );
+    check_usage(
+        &["--max-iterations", "0", "task"],
+        &format!(
+            "error: invalid value `0` of `--max-iterations`: expected a whole number from 1 to 1000\n\
              {help}"
         ),
     );

@@ -21,7 +21,8 @@ fn project() -> Project {
 
 /// Runs the team in a terminal, and returns the server of a page for it.
 fn after_a_run(task: &str) -> WebServer {
-    let finished = project().args(["--config", "team.yaml", task]).success();
+    let limited = ["--config", "team.yaml", "--max-tool-calls", "40", task];
+    let finished = project().args(limited).success();
     WebServer::start(
         finished.then(Vec::<&str>::new()),
         &["--config", "team.yaml"],
@@ -60,6 +61,12 @@ fn runs_that_were_started_in_a_terminal_are_listed_and_read() {
         read(&format!("?after={}", events.len()))["events"],
         json!([])
     );
+    let mut page = server.stream(id, None);
+    page.read_to_end();
+    let limits = &page.sections["run"]["limits"];
+    let expected =
+        json!({"max_cost_usd": null, "max_tokens_total": 10_000_000, "max_tool_calls": 40});
+    assert_eq!(limits, &expected);
     let info = server.get("/api/info").json();
     assert_eq!(info["teams"][0]["id"], "team.yaml", "{info}");
     let team = &info["teams"][0];
@@ -67,6 +74,8 @@ fn runs_that_were_started_in_a_terminal_are_listed_and_read() {
     assert_eq!(team["max_cost_usd"], Value::Null, "{info}");
     assert_eq!(team["max_tokens_total"], 10_000_000, "{info}");
     assert_eq!(team["max_tool_calls"], 50, "{info}");
+    assert_eq!(team["orchestrator_timeout_seconds"], 1800, "{info}");
+    assert_eq!(team["max_iterations"], Value::Null, "{info}");
 }
 
 #[test]

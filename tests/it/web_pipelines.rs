@@ -338,7 +338,11 @@ fn a_pipeline_that_has_used_its_iterations_goes_on_with_more() {
     let keys = "stages: [planner]\nuntil: planner\nmax_iterations: 1\nproject: none";
     let project = Project::new().file("line.yaml", pipeline(keys, &[planner], ""));
     let server = WebServer::start(project, &["--config", "line.yaml"]);
-    let run = server.start_run(&json!({"task": "plan it"}));
+    let more = json!({"task": "plan it", "dry_run": true, "limits": {"max_iterations": "7"}});
+    let more = server.post("/api/runs", &more);
+    assert!(more.body.contains("for at most 7 iterations"), "{more:?}");
+    let limits = json!({"orchestrator_timeout_seconds": 600});
+    let run = server.start_run(&json!({"task": "plan it", "limits": limits}));
     let mut page = server.stream(&run, None);
     page.read_to_end();
     assert_eq!(page.sections["run"]["status"], "limit");
@@ -353,6 +357,13 @@ fn a_pipeline_that_has_used_its_iterations_goes_on_with_more() {
     );
     let stages = &page.sections["pipeline"]["stages"];
     assert_eq!(stages[1]["iteration"], 2, "{stages}");
+    // Were it continued again, here or in a terminal, it would keep both limits.
+    let record = format!(".massgen/pipelines/{run}/pipeline.json");
+    let record = std::fs::read_to_string(server.project.path(&record)).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    let words = "--config line.yaml --max-iterations 2 --orchestrator-timeout 600";
+    let words: Vec<&str> = words.split(' ').collect();
+    assert_eq!(record["arguments"], json!(words), "{record}");
 }
 
 #[test]
@@ -368,11 +379,14 @@ fn a_pipeline_goes_on_with_another_limit_and_is_delivered_in_parts_and_as_a_merg
         json!({"max_tool_calls": -1}),
         json!({"max_iterations": 0}),
         json!({"max_iterations": 1001}),
+        // Its stages are worked through once.
+        json!({"max_iterations": 5}),
         json!({"timeout": 1}),
     ] {
         let refused = server.post(&target, &json!({ "limits": limits }));
         assert_eq!(refused.status, 400, "{refused:?}");
     }
+    assert_eq!(page.sections["run"]["limits"]["max_tool_calls"], 1);
     let resumed = resume(&server, &run, &json!({"max_tool_calls": 100}));
     assert_eq!(resumed.status, 200, "{resumed:?}");
     let mut page = server.stream(&run, None);
@@ -382,6 +396,7 @@ fn a_pipeline_goes_on_with_another_limit_and_is_delivered_in_parts_and_as_a_merg
         "{:#?}",
         page.sections["run"]
     );
+    assert_eq!(page.sections["run"]["limits"]["max_tool_calls"], 100);
 
     // What the person changed is kept, and hinders no other file.
     let (old, new) = (

@@ -292,10 +292,16 @@ fn a_run_of_the_page_is_resumed_here_with_new_questions_and_shown_when_resumed_i
     let project = asking().args(["--continue"]);
     let mut in_terminal = project.command();
     let server = WebServer::start(project, &["--config", "team.yaml"]);
-    let run = server.start_run(&json!({"task": "write"}));
+    let limits = json!({"max_tool_calls": "40", "orchestrator_timeout_seconds": 600});
+    let run = server.start_run(&json!({"task": "write", "limits": limits}));
     let target = |rest: &str| format!("/api/runs/{run}/{rest}");
     let asked = || {
-        let question = server.stream(&run, None).question("approval");
+        let mut page = server.stream(&run, None);
+        let question = page.question("approval");
+        page.read_until(|sections| sections.contains_key("run"));
+        // They are in force again when it is resumed.
+        let limits = &page.sections["run"]["limits"];
+        assert_eq!(limits["max_tool_calls"], 40, "{limits}");
         question["id"].as_str().unwrap().to_owned()
     };
     let cancel = || {
@@ -333,11 +339,31 @@ fn a_run_is_stopped_previewed_and_limited_in_number() {
     let project = Project::new().file("team.yaml", config);
     let words = ["--config", "team.yaml", "--parallel", "1"];
     let server = WebServer::start(project, &words);
-    let preview = server.post("/api/runs", &json!({"task": "x", "dry_run": true}));
-    assert!(
-        preview.body.contains("nothing was sent or written"),
-        "{preview:?}"
-    );
+    let preview = |limits: Value| {
+        let request = json!({"task": "x", "dry_run": true, "limits": limits});
+        server.post("/api/runs", &request)
+    };
+    let shown = preview(json!({"max_tool_calls": 3, "orchestrator_timeout_seconds": "60"}));
+    for part in [
+        "limits of the run: 3 tool calls",
+        "timeout of the run: 60 s",
+        "nothing was sent or written",
+    ] {
+        assert!(shown.body.contains(part), "{part}: {shown:?}");
+    }
+    for (field, value) in [
+        ("max_cost_usd", json!("-1")),
+        ("max_tokens_total", json!("NaN")),
+        ("max_tool_calls", json!([1])),
+        ("orchestrator_timeout_seconds", json!(1e99)),
+        ("max_iterations", json!(2)),
+    ] {
+        let reply = preview(json!({ field: value }));
+        assert_eq!(reply.status, 400, "{reply:?}");
+        assert_eq!(reply.json()["field"], field, "{reply:?}");
+    }
+    refused(&preview(json!({"timeout": 1})), 400, "not known");
+    refused(&preview(json!("none")), 400, "limits");
     assert_eq!(server.get("/api/runs").json()["runs"], json!([]));
     let run = server.start_run(&json!({"task": "x"}));
     refused(

@@ -320,6 +320,35 @@ export const cases = {
     await task.fill('');
   },
 
+  /** A limit is set by keys: what is wrong with it is said beside its field, and a dry run shows it. */
+  async limits(self) {
+    const { page } = self;
+    await self.show('#/new');
+    await page.getByLabel('Team', { exact: true }).selectOption('watch.yaml');
+    await page.getByLabel('Task', { exact: true }).fill('say it');
+    await page.locator('#limits > summary').press('Enter');
+    const calls = page.getByLabel('Tool calls', { exact: true });
+    await calls.waitFor();
+    await calls.pressSequentially('many');
+    const dryRun = page.getByRole('button', { name: 'Dry run' });
+    await dryRun.press('Enter');
+    await page.waitForFunction(() => document.activeElement?.id === 'limit-max_tool_calls' && document.activeElement.getAttribute('aria-invalid') === 'true');
+    const described = await calls.evaluate((field) => field.getAttribute('aria-describedby').split(' ').map((id) => document.getElementById(id).textContent).join(' '));
+    assert.match(described, /expected a whole number from 0/);
+    await self.axe('a limit that is refused');
+    await page.setViewportSize({ width: 390, height: 800 });
+    await self.expectNoSidewaysScroll('the limits');
+    await page.setViewportSize({ width: 1280, height: 860 });
+    await page.keyboard.press('ControlOrMeta+a');
+    await page.keyboard.type('7');
+    await page.locator('#limit-max_tool_calls-error').waitFor({ state: 'detached' });
+    await page.locator('#limits > summary', { hasText: 'Tool calls: 7' }).waitFor();
+    await dryRun.press('Enter');
+    await page.locator('pre', { hasText: 'limits of the run: 7 tool calls' }).waitFor();
+    await calls.fill('');
+    await page.getByLabel('Task', { exact: true }).fill('');
+  },
+
   /** A config is written by keys alone: what is wrong is said beside its field, and it is saved as typed. */
   async config(self, directory) {
     const { page } = self;

@@ -80,6 +80,11 @@ test('what a live run has used is shown against the limits of its team', async (
   const limited = team({ max_cost_usd: '0.5', max_tokens_total: 900, max_tool_calls: 5 });
   const drawn = shown([limited, { agents: [{ id: 'cam' }] }], true);
   for (const part of ['500 in · 250 out, at most 900', '$0.25 of $0.5', '3 of 5 tool calls']) assert.ok(drawn.includes(part), `${part}: ${drawn}`);
+  // What the run was started or continued with counts, not its config.
+  run.limits = { max_cost_usd: '2', max_tokens_total: null, max_tool_calls: 100 };
+  const own = shown([limited], true);
+  for (const part of ['500 in · 250 out<', '$0.25 of $2', '3 of 100 tool calls']) assert.ok(own.includes(part), `${part}: ${own}`);
+  delete run.limits;
   // A run that has ended, or of which it is not known which team it has.
   for (const other of [shown([limited], false), shown([limited, team({ max_tool_calls: 6 })], true), shown([team({})], true)]) {
     assert.ok(other.includes('3 tool calls') && !other.includes('<meter'), other);

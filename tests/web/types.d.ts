@@ -6,7 +6,9 @@ type Usage = {requests: number, input_tokens: number, output_tokens: number, cac
   reasoning_tokens: number, cost_usd: number | null, cost_is_complete: boolean};
 type UsageRow = Usage & {agent: string, model: string, phase: string};
 
-type RunSection = {task: string, agents: string[], attempt: number,
+type Limits = {max_cost_usd?: string | null, max_tokens_total?: number | null, max_tool_calls?: number | null,
+  orchestrator_timeout_seconds?: number | null, max_iterations?: number | null};
+type RunSection = {limits?: Limits, task: string, agents: string[], attempt: number,
   phase: 'starting' | 'coordinating' | 'presenting' | 'delivering' | 'ended', is_stopped: boolean,
   status: string | null, summary: string | null, elapsed_ms: number, usage: Usage,
   tool_calls: number, warnings: string[], more_warnings: number,
@@ -63,8 +65,7 @@ type BatchReply = {id: string, tasks: string, began: string, counts: Record<stri
   money: {limit_usd: number, taken_usd: number, spent_usd: number} | null, pause: string | null, is_cancelled: boolean,
   failures: {id: string, state: string, at: string, reason: string}[], rows: TagRow[], more_rows: number,
   cells: BatchCell[], matching: number};
-type Team = {id: string, name: string, agents: {id: string, model: string | null}[],
-  max_cost_usd?: string | null, max_tokens_total?: number | null, max_tool_calls?: number | null, stages?: string[] | null};
+type Team = Limits & {id: string, name: string, agents: {id: string, model: string | null}[], stages?: string[] | null};
 type Info = {version: string, directory: string, read_only: boolean, teams: Team[],
   limits: Record<string, number>};
 

@@ -23,6 +23,7 @@ use crate::cli::pipeline_arguments::PipelineCommand;
 use crate::cli::session_arguments::{InteractiveArguments, SessionArguments};
 use crate::cli::skill_arguments::SkillsCommand;
 use crate::cli::web_arguments::WebArguments;
+use crate::config::keys::workflow::ITERATIONS_MAX;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::config::{retention, size};
@@ -186,6 +187,35 @@ pub(crate) struct LimitArguments {
     #[arg(long = "max-tool-calls", value_name = "COUNT", value_parser = parse_call_count,
         allow_negative_numbers = true)]
     pub tool_calls: Option<u64>,
+    /// Maximum number of iterations of a pipeline, instead of `max_iterations` in the config. When
+    /// they are used, the exit status is 5. Default: from the config, or 3.
+    #[arg(long = "max-iterations", value_name = "COUNT", value_parser = parse_iterations,
+        allow_negative_numbers = true)]
+    pub iterations: Option<u32>,
+}
+
+impl RunArguments {
+    /// Returns the flags that limit the run, as words of a command line.
+    pub(crate) fn limit_words(&self) -> Vec<String> {
+        let LimitArguments {
+            cost,
+            tokens,
+            tool_calls,
+            iterations,
+        } = self.limits;
+        let seconds = self.orchestrator_timeout;
+        let flags = [
+            ("--max-cost-usd", cost.map(|cost| cost.to_string())),
+            ("--max-tokens-total", tokens.map(|max| max.to_string())),
+            ("--max-tool-calls", tool_calls.map(|max| max.to_string())),
+            ("--max-iterations", iterations.map(|max| max.to_string())),
+            ("--orchestrator-timeout", seconds.map(|max| max.to_string())),
+        ];
+        let given = flags
+            .into_iter()
+            .filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
+        given.flatten().collect()
+    }
 }
 
 pub(crate) fn backend_types() -> PossibleValuesParser {
@@ -220,6 +250,12 @@ pub(crate) fn parse_jobs(text: &str) -> Result<usize, &'static str> {
 
 fn parse_call_count(text: &str) -> Result<u64, &'static str> {
     text.parse().map_err(|_| "expected a whole number")
+}
+
+fn parse_iterations(text: &str) -> Result<u32, String> {
+    let count = text.parse::<u32>().ok();
+    let count = count.filter(|count| (1..=ITERATIONS_MAX).contains(&i64::from(*count)));
+    count.ok_or_else(|| format!("expected a whole number from 1 to {ITERATIONS_MAX}"))
 }
 
 /// Access of the agents to the current directory.

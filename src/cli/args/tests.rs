@@ -30,3 +30,22 @@ fn former_names_of_flags_and_values_still_work() {
         "mcp orchestrate --config f --approval-socket s",
     );
 }
+
+/// Parses the words after the program's name as a run.
+fn run_arguments(words: &[String]) -> Result<RunArguments, clap::Error> {
+    let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
+    CliArguments::try_parse_from(words).map(|parsed| parsed.run)
+}
+
+#[test]
+fn limits_are_written_as_the_flags_that_set_them() {
+    let line = "--max-cost-usd 0.5 --max-tokens-total 9 --max-tool-calls 0 --max-iterations 2 \
+                --orchestrator-timeout 60";
+    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    assert_eq!(run_arguments(&words).unwrap().limit_words(), words);
+    assert_eq!(RunArguments::default().limit_words(), Vec::<String>::new());
+    for count in ["0", "1001", "-1", "x"] {
+        let words = ["--max-iterations".to_owned(), count.to_owned()];
+        assert!(run_arguments(&words).is_err(), "{count}");
+    }
+}

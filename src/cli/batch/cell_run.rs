@@ -218,6 +218,7 @@ fn run_arguments(run: &CellRun<'_>) -> RunArguments {
             cost: limits.max_cost_usd,
             tokens: limits.max_tokens_total,
             tool_calls: limits.max_tool_calls,
+            iterations: None,
         },
         models: run.record.models.clone(),
         park: true,

@@ -188,7 +188,7 @@ pub(crate) async fn resume(
 /// Resumes the pipeline of `repository` with `team`, to which the flags in `arguments` are applied,
 /// and shows it.
 pub(crate) async fn resume_with_team(
-    repository: PipelineRepository,
+    mut repository: PipelineRepository,
     mut team: ResumedTeam,
     arguments: &RunArguments,
     stop: ShutdownSignal,
@@ -217,6 +217,7 @@ pub(crate) async fn resume_with_team(
         arguments,
     };
     let context = stage.pipeline_context()?;
+    record_limits(&mut repository, arguments, &context.redactor)?;
     Box::pin(stage.run(context, repository, stop, output, reader)).await
 }
 
@@ -240,7 +241,35 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> RunArguments {
     all.limits.cost = all.limits.cost.or(then.limits.cost);
     all.limits.tokens = all.limits.tokens.or(then.limits.tokens);
     all.limits.tool_calls = all.limits.tool_calls.or(then.limits.tool_calls);
+    all.limits.iterations = all.limits.iterations.or(then.limits.iterations);
+    all.orchestrator_timeout = all.orchestrator_timeout.or(then.orchestrator_timeout);
     all
+}
+
+/// Records the limits in `arguments`, with which a pipeline is resumed, so that it keeps them when it
+/// is resumed again.
+fn record_limits(
+    repository: &mut PipelineRepository,
+    arguments: &RunArguments,
+    redactor: &Redactor,
+) -> Result<()> {
+    let record = &mut repository.record;
+    let then = recorded_flags(record);
+    let limits = arguments.limit_words();
+    if limits == then.limit_words() {
+        return Ok(());
+    }
+    // These words are all that is read from the record again.
+    let files = [
+        ("--config", then.config),
+        ("--models", then.models),
+        ("--clarifications", then.clarifications),
+    ];
+    let files = files
+        .into_iter()
+        .filter_map(|(flag, name)| Some([flag.to_owned(), name?]));
+    record.arguments = files.flatten().chain(limits).collect();
+    repository.dir.write_record(&repository.record, redactor)
 }
 
 impl PipelineLaunch<'_> {
@@ -307,6 +336,9 @@ impl PipelineLaunch<'_> {
             size: terminal_size(),
         };
         let dashboard = select_display(&facts, arguments, &reader)?;
+        if let OutputMode::Page(page) = &reader {
+            page.show_limits(config.limits);
+        }
         let seated = user_interaction(&config, &host.cwd, person, arguments, &reader, output)?;
         context.approvals = ApprovalConfig {
             channel: seated.approval_channel.clone(),

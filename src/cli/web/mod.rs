@@ -23,6 +23,7 @@ mod router;
 mod run_board;
 mod run_control;
 mod run_feed;
+mod run_limits;
 mod run_log;
 mod run_resumption;
 mod run_start;

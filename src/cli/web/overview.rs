@@ -57,6 +57,8 @@ fn team_json(named: &NamedTeam) -> Value {
     let agents = config.agents.iter();
     let agents = agents.map(|agent| json!({"id": agent.id, "model": agent.backend.model}));
     let workflow = config.workflow.as_ref();
+    let iterations = workflow.map(|workflow| workflow.pipeline.iterations_max);
+    let iterations = iterations.filter(|_| config.has_iterations());
     let stages = workflow.map(|workflow| workflow.pipeline.stages.iter());
     let stages = stages.map(|stages| stages.map(|stage| stage.role.name.as_str()));
     json!({
@@ -66,6 +68,8 @@ fn team_json(named: &NamedTeam) -> Value {
         "max_cost_usd": config.limits.cost.map(|cost| cost.to_string()),
         "max_tokens_total": config.limits.tokens,
         "max_tool_calls": config.limits.tool_calls,
+        "orchestrator_timeout_seconds": config.timeouts.orchestrator_seconds,
+        "max_iterations": iterations,
         "stages": stages.map(Iterator::collect::<Vec<_>>),
     })
 }

@@ -59,6 +59,7 @@ const ASSETS: &[PageAsset] = page_assets![
     "icon.svg",
     "index.html",
     "keys.js",
+    "limits.js",
     "log.js",
     "main.js",
     "markdown.js",

@@ -18,6 +18,7 @@ use crate::event::Event;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::orchestrator::review::UserQuestion;
 use crate::path::AbsPath;
+use crate::spending::limits::BudgetLimits;
 use crate::world::io::event_sink::EventSink;
 use crate::world::store::redact::Redactor;
 use crate::world::store::stream_redactor::AgentStreamRedactor;
@@ -97,6 +98,11 @@ impl PageRun {
         drop(state);
         self.begun.cancel();
         Ok(())
+    }
+
+    /// Records the limits in force, which the page shows. It is called before [`PageRun::begin`].
+    pub(crate) fn show_limits(&self, limits: BudgetLimits) {
+        self.feed.set_limits(limits);
     }
 
     /// Records where messages to the agents go.

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use crate::cli::web::pending_questions::PendingQuestions;
 use crate::cli::web::reply::TEXT_BYTES_MAX;
+use crate::cli::web::run_limits::limits_json;
 use crate::cli::web::text_pieces::{TextPiece, TextPieces};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
@@ -18,6 +19,7 @@ use crate::orchestrator::review::UserQuestion;
 use crate::path::AbsPath;
 use crate::run_view::overview::RunPhase;
 use crate::run_view::{EventPosition, RunView, ViewSection};
+use crate::spending::limits::BudgetLimits;
 use crate::world::io::clock::milliseconds;
 use crate::world::store::event_log::{self, EventLogClock, LogEntry};
 use crate::world::store::tail::LogTail;
@@ -43,6 +45,8 @@ struct FeedState {
     progress: FeedProgress,
     pieces: TextPieces,
     questions: PendingQuestions,
+    /// The limits in force, if they are known.
+    limits: Option<BudgetLimits>,
 }
 
 /// How far a feed is.
@@ -161,6 +165,11 @@ impl RunFeed {
         result
     }
 
+    /// Sets the limits in force, before a log is followed.
+    pub(super) fn set_limits(&self, limits: BudgetLimits) {
+        self.lock().limits = Some(limits);
+    }
+
     /// Adds a question to the person.
     pub(super) fn ask(&self, question: UserQuestion) {
         self.with_questions(|questions| questions.push(question));
@@ -198,7 +207,7 @@ impl RunFeed {
             Some(ChangedSection {
                 seq: state.view.last_change(section)?,
                 name: section.name(),
-                value: section_value(&state.view, section)?,
+                value: section_value(&state.view, section, state.limits.as_ref())?,
             })
         };
         let changed = state.view.sections_changed_after(cursor.seq);
@@ -271,9 +280,18 @@ impl RunFeed {
     }
 }
 
-/// Returns a section as the page reads it: the final answer is also parsed as Markdown.
-fn section_value(view: &RunView, section: ViewSection) -> Option<Value> {
+/// Returns a section as the page reads it: the run has its limits, if they are known, and the final
+/// answer is also parsed as Markdown.
+fn section_value(
+    view: &RunView,
+    section: ViewSection,
+    limits: Option<&BudgetLimits>,
+) -> Option<Value> {
     let mut value = view.section_json(section)?;
+    if let (ViewSection::Run, Some(limits), Some(fields)) = (section, limits, value.as_object_mut())
+    {
+        fields.insert("limits".to_owned(), limits_json(limits));
+    }
     if let (ViewSection::Delivery, Some(answer), Some(fields)) =
         (section, &view.delivery().answer, value.as_object_mut())
     {

@@ -3,11 +3,11 @@
 //! rights.
 
 use std::io;
-use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::cli::args::RunArguments;
 use crate::cli::continued_session::default_sessions;
@@ -15,6 +15,7 @@ use crate::cli::deliveries::recover;
 use crate::cli::execution::{
     OutputMode, RunOutcome, UserPresence, execute_and_show, secret_values,
 };
+use crate::cli::model_prices::apply_limits;
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::run::{
     pipelines_directory, recorded_flags as recorded_pipeline_flags,
@@ -25,17 +26,18 @@ use crate::cli::web::logged_run::find_run;
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::page_run::PageRun;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody};
+use crate::cli::web::run_limits::RequestedLimits;
 use crate::cli::web::run_start::begin_run;
 use crate::cli::web::server_state::{NamedTeam, WebServer};
-use crate::config::keys::workflow::ITERATIONS_MAX;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::pipeline::repository::PipelineRepository;
 use crate::resume::{InterruptedRun, find_interrupted};
-use crate::spending::money::Money;
-use crate::world::store::pipelines::{self, PipelineDir};
+use crate::spending::limits::BudgetLimits;
+use crate::world::store::pipelines::{self, PipelineDir, PipelineRecord};
+use crate::world::store::records::metadata::RecordedRunMetadata;
 use crate::world::store::redact::Redactor;
-use crate::world::store::runs::RunDir;
+use crate::world::store::runs::{self, RunDir};
 use crate::world::store::sessions::find;
 
 /// Body of `POST /api/runs/{id}/continue`.
@@ -44,21 +46,7 @@ use crate::world::store::sessions::find;
 pub(super) struct ContinueRequest {
     /// Limits of a pipeline instead of those that it has.
     #[serde(default)]
-    limits: ContinuedLimits,
-}
-
-/// The limits with which a pipeline is continued; those that are missing stay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    clippy::struct_field_names,
-    reason = "the fields are named like the keys of a config"
-)]
-struct ContinuedLimits {
-    max_cost_usd: Option<Money>,
-    max_tokens_total: Option<NonZeroU64>,
-    max_tool_calls: Option<u64>,
-    max_iterations: Option<NonZeroU32>,
+    limits: Map<String, Value>,
 }
 
 /// The config with which a run or pipeline was started.
@@ -70,6 +58,31 @@ struct RecordedConfig<'r> {
     is_described: bool,
     /// The id by which a terminal resumes it.
     id: &'r str,
+}
+
+impl<'r> RecordedConfig<'r> {
+    /// Returns the config of a run that was started so, with these flags.
+    fn of_run(started: &'r RecordedRunMetadata, flags: &RunArguments) -> Self {
+        // A team without a file is the one that the server has found, not one that flags describe.
+        let is_described =
+            !flags.model.is_empty() || flags.backend.is_some() || flags.system_message.is_some();
+        Self {
+            path: started.config_path.as_ref(),
+            text: started.config.as_deref(),
+            is_described,
+            id: &started.session_id,
+        }
+    }
+
+    /// Returns the config of the pipeline with this name.
+    fn of_pipeline(record: &'r PipelineRecord, name: &'r str) -> Self {
+        Self {
+            path: record.config_path.as_ref(),
+            text: record.config.as_deref(),
+            is_described: false,
+            id: name,
+        }
+    }
 }
 
 /// An interrupted pipeline, and what it is resumed with.
@@ -92,7 +105,7 @@ pub(super) async fn resume(
     Path(id): Path<String>,
     JsonBody(request): JsonBody<ContinueRequest>,
 ) -> ApiResult {
-    let limits = request.limits;
+    let limits = RequestedLimits::parse(&request.limits)?;
     if pipelines::is_name(&id) {
         let resumption = {
             let server = server.clone();
@@ -101,7 +114,7 @@ pub(super) async fn resume(
         return begin_run(&server, |run| execute_pipeline(resumption, run)).await;
     }
     let run = find_run(&server, id).await?;
-    if limits != ContinuedLimits::default() {
+    if limits != RequestedLimits::default() {
         let message = "a run is continued with the limits that it was started with";
         return Err(ApiError::invalid(message));
     }
@@ -117,16 +130,7 @@ fn prepare(server: &WebServer, run: &RunDir) -> ApiResult<Resumption> {
     let unfinished = find_unfinished(server, run)?;
     let flags = recorded_flags(&unfinished.started)?;
     let started = &unfinished.started;
-    // A team without a file is the one that the server has found, not one that flags describe.
-    let is_described =
-        !flags.model.is_empty() || flags.backend.is_some() || flags.system_message.is_some();
-    let config = RecordedConfig {
-        path: started.config_path.as_ref(),
-        text: started.config.as_deref(),
-        is_described,
-        id: &started.session_id,
-    };
-    let team = team_of(server, &config)?;
+    let team = team_of(server, &RecordedConfig::of_run(started, &flags))?;
     Ok(Resumption {
         unfinished,
         team,
@@ -138,31 +142,15 @@ fn prepare(server: &WebServer, run: &RunDir) -> ApiResult<Resumption> {
 fn prepare_pipeline(
     server: &WebServer,
     id: &str,
-    limits: ContinuedLimits,
+    limits: RequestedLimits,
 ) -> ApiResult<PipelineResumption> {
-    let iterations = limits.max_iterations.map(NonZeroU32::get);
-    if iterations.is_some_and(|max| i64::from(max) > ITERATIONS_MAX) {
-        let message = format!("expected at most {ITERATIONS_MAX} iterations");
-        return Err(ApiError::invalid(message));
-    }
     let found = pipelines::find_by_name(id, &pipelines_directory(server.host()))?;
     let dir = found.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
     let record = dir.record()?;
-    let config = RecordedConfig {
-        path: record.config_path.as_ref(),
-        text: record.config.as_deref(),
-        is_described: false,
-        id,
-    };
     let mut flags = recorded_pipeline_flags(&record);
-    let tokens = limits.max_tokens_total.map(NonZeroU64::get);
-    flags.limits.cost = limits.max_cost_usd.or(flags.limits.cost);
-    flags.limits.tokens = tokens.or(flags.limits.tokens);
-    flags.limits.tool_calls = limits.max_tool_calls.or(flags.limits.tool_calls);
-    let mut team = team_of(server, &config)?;
-    if let (Some(iterations), Some(workflow)) = (iterations, &mut team.config.workflow) {
-        workflow.pipeline.iterations_max = iterations;
-    }
+    limits.apply_to(&mut flags);
+    let team = team_of(server, &RecordedConfig::of_pipeline(&record, id))?;
+    limits.require_effect(&team.config, &team.models)?;
     Ok(PipelineResumption { dir, team, flags })
 }
 
@@ -180,6 +168,30 @@ fn find_unfinished(server: &WebServer, run: &RunDir) -> ApiResult<InterruptedRun
     let found = find_interrupted(&server.logs_directory(), Some(&session), is_there)?;
     let is_meant = |found: &InterruptedRun| found.run.name() == run.name();
     found.filter(is_meant).ok_or_else(not_resumable)
+}
+
+/// Returns the limits of the run or pipeline with this name that another process executes, as far as its
+/// records say: those of the server's team that has its config, and of the flags in the records. The
+/// limits of a stage are not known: they are what the pipeline has left.
+pub(super) fn recorded_limits(server: &WebServer, name: &str) -> Option<BudgetLimits> {
+    let is_pipeline = pipelines::is_name(name);
+    let (mut team, flags) = if is_pipeline {
+        let found = pipelines::find_by_name(name, &pipelines_directory(server.host()));
+        let record = found.ok()??.record().ok()?;
+        let team = team_of(server, &RecordedConfig::of_pipeline(&record, name)).ok()?;
+        (team, recorded_pipeline_flags(&record))
+    } else {
+        let found = runs::find_by_name(name, &server.logs_directory());
+        let started = found.ok()??.metadata()?;
+        let flags = recorded_flags(&started).ok()?;
+        let team = team_of(server, &RecordedConfig::of_run(&started, &flags)).ok()?;
+        (team, flags)
+    };
+    if team.config.workflow.is_some() != is_pipeline {
+        return None;
+    }
+    apply_limits(&mut team.config, &flags.limits);
+    Some(team.config.limits)
 }
 
 /// Returns the team of the server that has this config, unchanged since.

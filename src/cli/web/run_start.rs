@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::cli::args::RunArguments;
@@ -18,10 +18,11 @@ use crate::cli::dry_run;
 use crate::cli::execution::{OutputMode, RunOutcome, execute};
 use crate::cli::mentions;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{PreparedRun, reject_broad_mention};
+use crate::cli::run::{PreparedRun, apply_flags, reject_broad_mention};
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::page_run::PageRun;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
+use crate::cli::web::run_limits::RequestedLimits;
 use crate::cli::web::server_state::{NamedTeam, WebServer};
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -40,6 +41,9 @@ pub(super) struct StartRequest {
     team: Option<String>,
     #[serde(rename = "continue")]
     session: Option<String>,
+    /// Limits instead of those of the config, as flags of a run are.
+    #[serde(default)]
+    limits: Map<String, Value>,
     #[serde(default)]
     dry_run: bool,
     /// The paths that the person has agreed to open.
@@ -53,14 +57,14 @@ pub(super) async fn start(
     JsonBody(request): JsonBody<StartRequest>,
 ) -> ApiResult {
     let is_dry_run = request.dry_run;
-    let prepared = {
+    let (prepared, flags) = {
         let server = server.clone();
         run_blocking(move || Ok(prepare(&server, &request))).await??
     };
     if is_dry_run {
         return preview(&prepared).await;
     }
-    begin_run(&server, |run| execute_run(prepared, run)).await
+    begin_run(&server, |run| execute_run(prepared, flags, run)).await
 }
 
 /// Begins a run that `execute` executes, and returns its name once it has one. It becomes a run of the
@@ -90,17 +94,22 @@ async fn register_named(server: WebServer, run: Arc<PageRun>) -> Result<Value> {
     Ok(json!({"run": name, "session": session}))
 }
 
-/// Prepares a run as the command line does.
-fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<PreparedRun> {
-    let NamedTeam { name, team } = chosen_team(server, request.team.as_deref())?;
+/// Prepares a run as the command line does, and returns it with its flags.
+fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun, RunArguments)> {
+    let named = chosen_team(server, request.team.as_deref())?;
+    let team = &named.team;
     if request.task.trim().is_empty() {
         return Err(usage_error("there is no task").into());
     }
+    let limits = RequestedLimits::parse(&request.limits)?;
+    limits.require_effect(&team.config, server.models())?;
+    let mut flags = RunArguments::default();
+    limits.apply_to(&mut flags);
+    let mut config = team.config.clone();
+    let mut output = CliOutput::with_writers(io::sink(), io::stderr());
+    apply_flags(&mut config, &flags, &mut output);
     let mut host = server.host().clone();
-    if team.config.workflow.is_some() {
-        // A terminal that resumes the pipeline finds a built-in config by its name.
-        host.arguments = vec!["--config".to_owned(), name.clone()];
-    }
+    host.arguments = recorded_words(named, &flags);
     let prompt = mentions::parse(&TaskText::from_typed(&request.task), &host.cwd, &host);
     reject_broad_mention(&prompt)?;
     expect_agreement(server, &team.config, &prompt, request)?;
@@ -117,9 +126,9 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<PreparedRun>
         .as_ref()
         .map_or(1, |continued| continued.place.next_turn());
     open_mentions(&mut opened, &prompt, turn);
-    Ok(PreparedRun {
+    let prepared = PreparedRun {
         host,
-        config: team.config.clone(),
+        config,
         file: team.file.clone(),
         models: server.models().clone(),
         prompt,
@@ -127,7 +136,17 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<PreparedRun>
         continued,
         telemetry: server.telemetry().cloned(),
         consents: SessionApprovals::default(),
-    })
+    };
+    Ok((prepared, flags))
+}
+
+/// Returns the command line that would start a run of this team with `flags`: the records of the run
+/// have it, so that a built-in config is found by its name when the run is resumed, and limits are kept.
+fn recorded_words(named: &NamedTeam, flags: &RunArguments) -> Vec<String> {
+    let config = named.team.file.as_ref();
+    let config = config.map(|_| ["--config".to_owned(), named.name.clone()]);
+    let words = config.into_iter().flatten();
+    words.chain(flags.limit_words()).collect()
 }
 
 /// Returns the team with this id, or the only one.
@@ -213,11 +232,14 @@ async fn execute_to_end(
     drop(slot);
 }
 
-async fn execute_run(prepared: PreparedRun, run: Arc<PageRun>) -> Result<RunOutcome> {
+async fn execute_run(
+    prepared: PreparedRun,
+    flags: RunArguments,
+    run: Arc<PageRun>,
+) -> Result<RunOutcome> {
     let mut output = CliOutput::with_writers(io::sink(), io::stderr());
     recover(&prepared.host, &mut output)?;
-    let arguments = RunArguments::default();
     let stop = run.stop().clone();
     let mode = OutputMode::Page(&run);
-    Box::pin(execute(prepared, &arguments, stop, &mut output, mode)).await
+    Box::pin(execute(prepared, &flags, stop, &mut output, mode)).await
 }

@@ -5,13 +5,13 @@ use crate::config::keys::shape::{self, Decimal, Integer, Section};
 use crate::config::keys::{KeySection, ServedKey, UnknownKeys};
 
 /// The highest money limit, in US dollars.
-const DOLLARS_MAX: f64 = 1_000_000.0;
+pub(crate) const DOLLARS_MAX: f64 = 1_000_000.0;
 
 /// The highest token limit.
-const TOKENS_MAX: i64 = 1_000_000_000_000;
+pub(crate) const TOKENS_MAX: i64 = 1_000_000_000_000;
 
 /// The highest limit of tool calls.
-const CALLS_MAX: i64 = 1_000_000;
+pub(crate) const CALLS_MAX: i64 = 1_000_000;
 
 /// The highest limit of requests in one round.
 const STEPS_MAX: i64 = 10_000;

@@ -81,6 +81,9 @@ export function headers(more = {}) {
   return token ? { ...more, Authorization: `Bearer ${token}` } : more;
 }
 
+/** The field of the request that the server refused, if it names one. @param {any} error @returns {string | null} */
+export const refusedField = (error) => error?.details?.field ?? null;
+
 /** Reads the error of a reply that is not a success. @param {Response} response */
 export async function errorOf(response) {
   const body = await response.json().catch(() => ({}));

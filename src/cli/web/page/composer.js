@@ -2,20 +2,21 @@
 // told, and the question before a path is opened for writing. Also the next turn of a session.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
-import { post } from './api.js';
+import { post, refusedField } from './api.js';
 import { commentsOf, discardComments, taskOf } from './comments.js';
 import { chip, empty, failure, icon } from './elements.js';
 import { counted } from './format.js';
 import { valueOf } from './keys.js';
+import { focusRefused, givenLimits, limitFields, limitWords } from './limits.js';
 import { FilePicker, mayBegin } from './picker.js';
 import { drawNow, forget, redraw } from './redraw.js';
 import { go, runHref } from './router.js';
 
-/** @typedef {{task: string, team: string, picker: FilePicker | null, isSending: boolean, error: any, preview: any,
+/** @typedef {{task: string, team: string, limits: import('./limits.js').TypedLimits, picker: FilePicker | null, isSending: boolean, error: any, preview: any,
  *   asks: {opens: string[], writes: string[]} | null, filledFrom: string}} ComposerState */
 
 /** @type {ComposerState} */
-const composer = { task: sessionStorage.getItem('massgen-task') ?? '', team: '', picker: null, isSending: false, error: null, preview: null, asks: null, filledFrom: '' };
+const composer = { task: sessionStorage.getItem('massgen-task') ?? '', team: '', limits: {}, picker: null, isSending: false, error: null, preview: null, asks: null, filledFrom: '' };
 
 /** @param {string} task */
 function setTask(task) {
@@ -44,19 +45,24 @@ function openPicker(area, at) {
   input.focus();
 }
 
-/** @param {{dry_run?: boolean, opens?: string[]}} more @param {string | null} session @param {string} team */
+/** @param {Team | undefined} team */
+const hasIterations = (team) => team?.max_iterations != null;
+
+/** @param {{dry_run?: boolean, opens?: string[]}} more @param {string | null} session @param {Team | undefined} team */
 async function send(more, session, team) {
   composer.isSending = true;
   composer.error = null;
   composer.asks = null;
   redraw();
   try {
-    const body = { task: composer.task, team: team || undefined, continue: session ?? undefined, ...more };
+    const limits = givenLimits(composer.limits, hasIterations(team));
+    const body = { task: composer.task, team: team?.id, continue: session ?? undefined, limits, ...more };
     const reply = await post('/api/runs', body);
     if (more.dry_run) composer.preview = reply;
     else {
       discardComments(composer.filledFrom);
       setTask('');
+      composer.limits = {};
       composer.preview = null;
       composer.filledFrom = '';
       forget('runs');
@@ -70,13 +76,16 @@ async function send(more, session, team) {
         const dialog = /** @type {HTMLDialogElement | null} */ (document.getElementById('opens'));
         if (dialog && !dialog.open) dialog.showModal();
       }));
-    } else composer.error = error;
+    } else {
+      composer.error = error;
+      focusRefused('limit', error);
+    }
   }
   composer.isSending = false;
   redraw();
 }
 
-/** @param {string | null} session @param {string} team */
+/** @param {string | null} session @param {Team | undefined} team */
 function opensDialog(session, team) {
   const { asks } = composer;
   if (!asks) return nothing;
@@ -100,6 +109,19 @@ function previewPanel(preview) {
     <pre class="output tall" tabindex="0" aria-label="Dry run">${text}</pre></section>`;
 }
 
+/** The folded fields of the limits. @param {Team} team @param {(event: KeyboardEvent) => void} key */
+function limitsPanel(team, key) {
+  const { limits: typed, error } = composer;
+  const changed = () => {
+    if (refusedField(error)) composer.error = null;
+    composer.preview = null;
+    redraw();
+  };
+  return html`<details class="panel" id="limits" @keydown=${key}><summary>Limits <span class="muted">${limitWords(typed, hasIterations(team)) || 'those of the config'}</span></summary>
+    <p class="muted">What you type replaces the limit of the config in this run, up or down.${team.stages ? ' The time is that of each stage.' : nothing}</p>
+    ${limitFields({ prefix: 'limit', typed, hasIterations: hasIterations(team), now: team, whose: 'config', error, changed })}</details>`;
+}
+
 /** @param {{info: Info, route: Route}} context */
 export function composerView({ info, route }) {
   if (info.read_only) return html`<h1 class="hidden">New run</h1>${empty('The page is read-only.', html`The server was started with <code>--read-only</code>.`)}`;
@@ -114,7 +136,7 @@ export function composerView({ info, route }) {
   const team = teams.find((one) => one.id === composer.team) ?? teams[0];
   const id = team?.id ?? '';
   const start = () => {
-    if (composer.task.trim() && !composer.isSending) send({}, session, id);
+    if (composer.task.trim() && !composer.isSending) send({}, session, team);
   };
   const key = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) start();
@@ -137,10 +159,10 @@ export function composerView({ info, route }) {
     <div class="row"><label for="team">Team</label><select id="team" class="input" @change=${choose}>${teams.map((one) => html`<option value=${one.id} ?selected=${one.id === id}>${one.name}</option>`)}</select></div>
     ${team?.stages ? html`<p>Pipeline: <bdi>${team.stages.join(' → ')}</bdi></p>` : nothing}
     ${team ? html`<ul class="team" aria-label="Its agents">${team.agents.map((agent) => html`<li><b><bdi>${agent.id}</bdi></b> <span class="muted"><bdi>${agent.model ?? ''}</bdi></span></li>`)}</ul>
-      ${team.max_cost_usd ? html`<p class="muted">${counted(team.agents.length, 'agent')}, at most ${String(team.max_cost_usd).startsWith('$') ? '' : '$'}${team.max_cost_usd}.</p>` : nothing}`
+      ${team.max_cost_usd && !composer.limits.max_cost_usd ? html`<p class="muted">${counted(team.agents.length, 'agent')}, at most $${team.max_cost_usd}.</p>` : nothing}${limitsPanel(team, key)}`
       : failure(new Error('The server has no team that can start here.'))}
-    ${composer.error ? failure(composer.error) : nothing}
+    ${composer.error && !refusedField(composer.error) ? failure(composer.error) : nothing}
     <div class="row"><button class="button primary" id="start" ?disabled=${!isReady || !team} @click=${start}>${session ? 'Start the turn' : 'Start'}</button>
-      <button class="button" id="dry-run" ?disabled=${!isReady || !team} @click=${() => send({ dry_run: true }, session, id)}>Dry run</button></div>
-    ${composer.preview ? previewPanel(composer.preview) : nothing}${opensDialog(session, id)}</div>`;
+      <button class="button" id="dry-run" ?disabled=${!isReady || !team} @click=${() => send({ dry_run: true }, session, team)}>Dry run</button></div>
+    ${composer.preview ? previewPanel(composer.preview) : nothing}${opensDialog(session, team)}</div>`;
 }

@@ -32,6 +32,9 @@ export const state = (tone, text) => html`<span class="state tone-${tone}">${ico
 /** @param {any} text @param {string} [tone] */
 export const chip = (text, tone = '') => html`<span class="chip ${tone && `tone-${tone}`}">${text}</span>`;
 
+/** Text with `code`, and links as their names. @param {string} text */
+export const prose = (text) => text.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').split('`').map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
+
 /** @param {string} text */
 export const loading = (text) => html`<p class="note loading" role="status">${icon('work')} ${text}</p>`;
 

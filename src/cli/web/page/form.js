@@ -4,7 +4,7 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { announce } from './announce.js';
 import { get, post } from './api.js';
-import { empty, failure, icon, whenLoaded } from './elements.js';
+import { empty, failure, icon, prose, whenLoaded } from './elements.js';
 import { counted } from './format.js';
 import { valueOf } from './keys.js';
 import { forget, load, redraw } from './redraw.js';
@@ -39,9 +39,6 @@ const form = {
 
 /** @param {string} group @param {number} entry @param {string} name */
 const idOf = (group, entry, name) => `answer-${group}-${entry}-${name}`;
-
-/** Text with `code`, and links as their names. @param {string} text */
-const prose = (text) => text.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').split('`').map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
 
 /** Asks for a check of the draft once nothing has been typed for a while. @param {number} [wait] */
 function checkSoon(wait = TYPING_MS) {

@@ -4,8 +4,10 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { loading, state } from './elements.js';
 import { counted } from './format.js';
+import { focusRefused, givenLimits, limitFields } from './limits.js';
+import { redraw } from './redraw.js';
 import { runHref } from './router.js';
-import { resumeRun } from './runs.js';
+import { forgetRefusal, limitRefusal, resumeRun } from './runs.js';
 
 /** @param {Stage} stage @param {boolean} isLive */
 function card(stage, isLive) {
@@ -20,20 +22,26 @@ function card(stage, isLive) {
     ${stage.reason ? html`<p class="reason">${stage.reason}</p>` : nothing}</li>`;
 }
 
-/** The limits of a pipeline: name, label and smallest step. @type {[string, string, string][]} */
-const LIMITS = [['max_cost_usd', 'Cost in US dollars', '0.01'], ['max_tokens_total', 'Tokens', '1'], ['max_tool_calls', 'Tool calls', '1'],
-  ['max_iterations', 'Iterations', '1']];
+/** The limits that are typed for the pipeline in view. */
+const form = { id: '', typed: /** @type {import('./limits.js').TypedLimits} */ ({}) };
 
 /** Asks for the limits with which a pipeline goes on that met one. @param {RunStream} stream */
 export function limitForm(stream) {
-  const submit = (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault();
-    const typed = [...new FormData(/** @type {HTMLFormElement} */ (event.target))].filter(([, value]) => value !== '');
-    resumeRun(stream.id, () => stream.restart(), Object.fromEntries(typed.map(([name, value]) => [name, Number(value)])));
+  if (form.id !== stream.id) Object.assign(form, { id: stream.id, typed: {} });
+  const error = limitRefusal(stream.id);
+  const resumed = () => {
+    form.typed = {};
+    stream.restart();
   };
-  return html`<form class="row wrap" aria-label="Continue with other limits" @submit=${submit}><span>A limit was met. What is spent counts; limits that you leave empty stay.</span>
-    ${LIMITS.map(([name, label, step]) => html`<label>${label} <input class="input" type="number" name=${name} min="0" step=${step}></label>`)}
-    <button class="button small primary">Continue</button></form>`;
+  const submit = async (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    await resumeRun(stream.id, resumed, givenLimits(form.typed, true));
+    focusRefused('continue', limitRefusal(stream.id));
+  };
+  const changed = () => (error ? forgetRefusal() : redraw());
+  return html`<form class="stack" aria-label="Continue with other limits" @submit=${submit}><p>A limit was met. What is spent counts; limits that you leave empty stay.</p>
+    ${limitFields({ prefix: 'continue', typed: form.typed, hasIterations: true, now: stream.run?.limits, whose: 'until now', error, changed })}
+    <div class="row"><button class="button small primary">Continue</button></div></form>`;
 }
 
 /** @param {RunStream} stream */

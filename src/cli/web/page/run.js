@@ -60,17 +60,20 @@ function phases(stream) {
     aria-current=${index === at ? 'step' : nothing}>${phase}</li>`)}</ol>`;
 }
 
-/** The limits of a live run: those of the team that has its agents, unless several have them with other limits.
- * @param {Context} context */
+/** Limits as numbers; 0 is none. @param {Limits} limits */
+const limitNumbers = (limits) => ({ cost: Number(limits.max_cost_usd ?? 0), tokens: limits.max_tokens_total ?? 0, calls: limits.max_tool_calls ?? 0 });
+
+/** The limits in force of a live run. If the server does not know them, they are those of the team that has its agents,
+ * unless several have them with other limits. @param {Context} context */
 function limitsOf({ stream, info }) {
-  if (!stream.isLive) return { cost: 0, tokens: 0, calls: 0 };
+  if (!stream.isLive) return limitNumbers({});
+  const own = stream.run?.limits;
+  if (own) return limitNumbers(own);
   const names = [...(stream.run?.agents ?? [])].sort().join(' ');
   const teams = info.teams.filter((one) => one.agents.map(({ id }) => id).sort().join(' ') === names);
-  const all = teams.map((team) => ({
-    cost: Number(String(team.max_cost_usd ?? '').replace('$', '')) || 0, tokens: team.max_tokens_total ?? 0, calls: team.max_tool_calls ?? 0,
-  }));
+  const all = teams.map(limitNumbers);
   const isOne = new Set(all.map((limits) => JSON.stringify(limits))).size === 1;
-  return isOne ? all[0] : { cost: 0, tokens: 0, calls: 0 };
+  return isOne ? all[0] : limitNumbers({});
 }
 
 /** What is used, and how much of its limit, if there is one. @param {string} name @param {string} text

@@ -2,7 +2,7 @@
 // narrows it; the newest is first.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
-import { get, post, runPath } from './api.js';
+import { get, post, refusedField, runPath } from './api.js';
 import { empty, failure, icon, state, whenLoaded } from './elements.js';
 import { counted, duration, money, moment, tokens } from './format.js';
 import { leaveOnEscape, moveFocus, onKey, valueOf } from './keys.js';
@@ -50,7 +50,7 @@ function runState(run) {
 let refusal = null;
 
 /** Resumes an interrupted run, or a pipeline with other limits. @param {string} id @param {() => void} resumed
- * @param {Record<string, number>} [limits] */
+ * @param {import('./limits.js').TypedLimits} [limits] */
 export async function resumeRun(id, resumed, limits = {}) {
   refusal = null;
   try {
@@ -63,8 +63,18 @@ export async function resumeRun(id, resumed, limits = {}) {
   }
 }
 
-/** Why a run could not be resumed; of any run without an id. @param {string} [id] */
-export const resumeFailure = (id) => (refusal && (!id || refusal.id === id) ? failure(refusal.error) : nothing);
+/** Why a run could not be resumed; of any run without an id. What is wrong with a limit is said beside its field.
+ * @param {string} [id] */
+export const resumeFailure = (id) => (refusal && (!id || refusal.id === id) && !refusedField(refusal.error) ? failure(refusal.error) : nothing);
+
+/** Why this run could not be resumed, if it is because of a limit. @param {string} id */
+export const limitRefusal = (id) => (refusal?.id === id && refusedField(refusal.error) ? refusal.error : null);
+
+/** Forgets why a run could not be resumed. */
+export function forgetRefusal() {
+  refusal = null;
+  redraw();
+}
 
 /** Filters the list by this text. @param {string} text */
 export function filterRuns(text) {
