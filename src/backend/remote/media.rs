@@ -18,7 +18,7 @@ use url::Url;
 use crate::backend::connect::ConnectContext;
 use crate::backend::remote::REFUSAL_BYTES_MAX;
 use crate::backend::remote::endpoint;
-use crate::backend::remote::errors::RemoteErrors;
+use crate::backend::remote::errors::{LocalServerStart, RemoteErrors};
 use crate::backend::remote::reply::{ReplyLimits, collect_body, limited_body, wait_for_vendor};
 use crate::backend::{
     Backend, BackendError, BackendErrorKind, ModelRequest, ReplyEvent, ReplyStream,
@@ -107,10 +107,11 @@ impl MediaClient {
         let mut headers = endpoint::headers(config, key.as_ref())?;
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         let place = display_url(&base_url);
+        let local = LocalServerStart::at(config.vendor, &base_url);
         Ok(Some(Self {
             http: around.http.clone(),
             headers,
-            errors: RemoteErrors::new(config.vendor.name, place, key, None),
+            errors: RemoteErrors::new(config.vendor.name, place, key, local),
             image: media.image.as_ref().map(model),
             audio: media.audio.as_ref().map(model),
             base_url,
