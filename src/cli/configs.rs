@@ -4,10 +4,9 @@ use std::error::Error as _;
 
 use serde_json::{Value, json};
 
-use crate::backend::connect::require_scripts;
 use crate::cli::args::ConfigCommand;
 use crate::cli::environment::{self, LoadedEnvironment};
-use crate::cli::execution::read_script;
+use crate::cli::execution::require_agent_scripts;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::skills::describe_configured;
 use crate::cli::team_file::TeamFile;
@@ -202,17 +201,7 @@ impl ConfigCheckReport {
 /// Checks what a config needs besides itself: the programs of its hooks and the scripts of its models.
 fn require_parts(config: &Config, host: &Host) -> Result<()> {
     require_programs(config, &host.cwd, &host.env)?;
-    for agent in &config.agents {
-        let scripts = require_scripts(&agent.backend, &host.cwd, &read_script);
-        scripts.map_err(|error| {
-            let message = format!("agent `{}`: {error}", agent.id);
-            let hints = error.hints().iter();
-            hints.fold(Error::new(error.kind(), message), |error, hint| {
-                error.with_hint(hint.as_str())
-            })
-        })?;
-    }
-    Ok(())
+    require_agent_scripts(config, &host.cwd)
 }
 
 /// Returns why the paths that a config opens cannot be opened here, if they cannot. Those of a
