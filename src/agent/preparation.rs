@@ -12,13 +12,11 @@ use crate::agent::call_conversations::{CallConversations, ConversationSetup};
 use crate::agent::crowding::ContextCrowding;
 use crate::agent::recorded_conversation::RecordedSubagent;
 use crate::backend::AvailableModel;
-use crate::event::Event;
+use crate::event::{Event, PREPARATION_CALL};
 use crate::id::{AgentId, SubagentId};
 use crate::prompts::preparation::PREPARATION_SYSTEM;
 use crate::tools::call::SubagentTask;
 
-/// What these conversations have as the id of their call.
-pub const PREPARATION_CALL: &str = "preparation";
 /// Timeout of a request, in seconds.
 const PREPARATION_SECONDS_MAX: u64 = 300;
 

@@ -112,9 +112,10 @@ fn backend(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Arc<dyn
         VendorConnection::Remote(format) => {
             Ok(Arc::new(RemoteBackend::connect(config, format, around)?))
         }
-        VendorConnection::Scripted => Ok(Arc::new(ScriptedBackend::new(scripted_replies(
-            config, around,
-        )?))),
+        VendorConnection::Scripted => {
+            let replies = scripted_replies(config, around.cwd, around.read)?;
+            Ok(Arc::new(ScriptedBackend::new(replies)))
+        }
         VendorConnection::ExternalAgent(_) => {
             let external_agent = config.external_agent.as_ref();
             let external_agent = external_agent.ok_or_else(|| {
@@ -131,12 +132,33 @@ fn backend(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Arc<dyn
     }
 }
 
-fn scripted_replies(config: &BackendConfig, around: ConnectContext<'_>) -> Result<ScriptedReplies> {
+/// Checks the scripts of all `scripted` models that are asked for an agent. `read` reads a script.
+///
+/// # Errors
+/// `Config` if one is malformed; the error of `read` if one cannot be read.
+pub fn require_scripts(
+    config: &BackendConfig,
+    cwd: &AbsPath,
+    read: &dyn Fn(&AbsPath) -> Result<String>,
+) -> Result<()> {
+    let models = config.with_subagent();
+    for model in models.filter(|model| model.script.is_some()) {
+        scripted_replies(model, cwd, read)?;
+    }
+    Ok(())
+}
+
+/// Returns the replies of a `scripted` model.
+fn scripted_replies(
+    config: &BackendConfig,
+    cwd: &AbsPath,
+    read: &dyn Fn(&AbsPath) -> Result<String>,
+) -> Result<ScriptedReplies> {
     match &config.script {
-        Some(ScriptSource::Inline(list)) => ScriptedReplies::from_list(list, around.cwd),
+        Some(ScriptSource::Inline(list)) => ScriptedReplies::from_list(list, cwd),
         Some(ScriptSource::File(path)) => {
-            let text = (around.read)(path)?;
-            ScriptedReplies::parse(&text, &path.to_string(), around.cwd)
+            let text = read(path)?;
+            ScriptedReplies::parse(&text, &path.to_string(), cwd)
         }
         None => Err(
             Error::new(ErrorKind::Config, "a `scripted` backend needs replies")

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cli::args::ConfigCommand;
 use crate::cli::environment::{self, LoadedEnvironment};
+use crate::cli::execution::require_agent_scripts;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::skills::describe_configured;
 use crate::cli::team_file::TeamFile;
@@ -13,8 +14,11 @@ use crate::config::diagnostic::{Diagnostic, Severity};
 use crate::config::{Config, LoadedConfig, examples, schema};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
+use crate::layout::{RunLayout, RunName};
+use crate::orchestrator::grants::InheritedPaths;
 use crate::orchestrator::hooks::require_programs;
-use crate::text::{count_noun, escape_line};
+use crate::orchestrator::team::{AgentTeam, DeliveryAccess};
+use crate::text::{count_noun, escape_line, single_line};
 
 /// Result of checking one file.
 struct ConfigCheckReport {
@@ -22,6 +26,8 @@ struct ConfigCheckReport {
     warnings: usize,
     text: String,
     json: Value,
+    /// Whether the config is valid, and a run in this directory would be refused all the same.
+    has_obstacle: bool,
 }
 
 /// Runs a `massgen config` subcommand.
@@ -89,8 +95,10 @@ fn check(
 impl ConfigCheckReport {
     fn check_file(file: &str, host: &Host) -> Self {
         match TeamFile::find(file, host).map(|team| team.load(host)) {
-            Ok(Ok(loaded)) => match require_programs(&loaded.config, &host.cwd, &host.env) {
-                Ok(()) => Self::from_loaded(&loaded).with_skills(&loaded.config, host),
+            Ok(Ok(loaded)) => match require_parts(&loaded.config, host) {
+                Ok(()) => Self::from_loaded(&loaded)
+                    .with_obstacle(&loaded.config, host)
+                    .with_skills(&loaded.config, host),
                 Err(error) => Self::from_error(&error),
             },
             Ok(Err(invalid)) => {
@@ -101,6 +109,7 @@ impl ConfigCheckReport {
                     warnings: invalid.diagnostics.len().saturating_sub(errors),
                     text: invalid.render(),
                     json: invalid.to_json(),
+                    has_obstacle: false,
                 }
             }
             Err(error) => Self::from_error(&error),
@@ -113,7 +122,25 @@ impl ConfigCheckReport {
             warnings: loaded.warnings.len(),
             text: loaded.render(),
             json: loaded.to_json(),
+            has_obstacle: false,
         }
+    }
+
+    /// Adds why a run in this directory would be refused, if it would: a path that the config opens is
+    /// not there. That is no error, because the config may be meant for another directory.
+    fn with_obstacle(mut self, config: &Config, host: &Host) -> Self {
+        let Some(error) = find_obstacle(config, host) else {
+            return self;
+        };
+        let reason = escape_line(&single_line(&error.to_string(), usize::MAX));
+        let space = if self.text.is_empty() { "" } else { "\n\n" };
+        let note = format!("note: a run in this directory would be refused: {reason}");
+        self.text = format!("{}{space}{note}", self.text);
+        if let Value::Object(fields) = &mut self.json {
+            fields.insert("obstacle".to_owned(), Value::from(reason));
+        }
+        self.has_obstacle = true;
+        self
     }
 
     /// Adds the skills that the config offers to agents.
@@ -134,6 +161,7 @@ impl ConfigCheckReport {
             warnings: 0,
             text: error_text(error),
             json: unreadable_file_json(error),
+            has_obstacle: false,
         }
     }
 
@@ -145,6 +173,9 @@ impl ConfigCheckReport {
     /// Returns the findings with their lines, followed by the file's name and its verdict.
     fn to_text(&self, file: &str) -> String {
         let verdict = match (self.errors, self.warnings) {
+            (0, 0) if self.has_obstacle => {
+                "ok, but a run in this directory would be refused".to_owned()
+            }
             (0, 0) => "ok".to_owned(),
             (errors, warnings) => {
                 format!(
@@ -165,6 +196,27 @@ impl ConfigCheckReport {
         }
         format!("{}\n", self.json)
     }
+}
+
+/// Checks what a config needs besides itself: the programs of its hooks and the scripts of its models.
+fn require_parts(config: &Config, host: &Host) -> Result<()> {
+    require_programs(config, &host.cwd, &host.env)?;
+    require_agent_scripts(config, &host.cwd)
+}
+
+/// Returns why the paths that a config opens cannot be opened here, if they cannot. Those of a
+/// pipeline's roles are not known before it runs.
+fn find_obstacle(config: &Config, host: &Host) -> Option<Error> {
+    if config.workflow.is_some() {
+        return None;
+    }
+    let layout = RunLayout::plan(config, &host.state_parent, RunName::new(0));
+    let inherited = InheritedPaths {
+        opened: &[],
+        workspaces: &[],
+    };
+    let access = DeliveryAccess::ReadWrite;
+    AgentTeam::assemble(config, &layout, &host.cwd, inherited, access).err()
 }
 
 /// Returns `error` with its causes and hints, as it would be printed at the end of a command.

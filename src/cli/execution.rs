@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::agent::user_messages::{UserMessageReceiver, user_message_channel};
-use crate::backend::connect::{ConnectContext, connect};
+use crate::backend::connect::{ConnectContext, connect, require_scripts};
 use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::RunArguments;
 use crate::cli::dashboard::detection::{DisplayFacts, select_display};
@@ -418,6 +418,7 @@ pub(crate) fn connect_all(
     host: &Host,
 ) -> Result<ModelsByAgent> {
     require_prices(config, models)?;
+    require_agent_scripts(config, &host.cwd)?;
     let http = HttpClient::new();
     let variables = host.config_variables();
     let env = |name: &str| variables.get_non_empty(name).map(str::to_owned);
@@ -454,6 +455,21 @@ fn connection_error(failed: Vec<(&str, Error)>) -> Option<Error> {
         let hint = error.hints().first().map_or("", String::as_str);
         all.with_hint(format!("{agent}: {error}; {hint}"))
     }))
+}
+
+/// Checks the scripts of all agents. The error names the agent.
+pub(crate) fn require_agent_scripts(config: &Config, cwd: &AbsPath) -> Result<()> {
+    for agent in &config.agents {
+        let checked = require_scripts(&agent.backend, cwd, &read_script);
+        checked.map_err(|error| {
+            let message = format!("agent `{}`: {error}", agent.id);
+            let hints = error.hints().iter();
+            hints.fold(Error::new(error.kind(), message), |named, hint| {
+                named.with_hint(hint.as_str())
+            })
+        })?;
+    }
+    Ok(())
 }
 
 /// Reads a script of replies.

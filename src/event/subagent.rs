@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::event::{ModelEvent, ToolEvent};
 use crate::id::{AgentId, SubagentId};
 
+/// What requests before the first round have as the id of their call.
+pub const PREPARATION_CALL: &str = "preparation";
+
 /// An event of a subagent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]

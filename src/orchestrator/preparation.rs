@@ -6,20 +6,18 @@ use std::sync::Arc;
 
 use crate::agent::budget::AgentBudget;
 use crate::agent::crowding::ContextCrowding;
-use crate::agent::preparation::{
-    PREPARATION_CALL, PreparationConversations, PreparationRequest, PreparingAgent,
-};
+use crate::agent::preparation::{PreparationConversations, PreparationRequest, PreparingAgent};
 use crate::config::preparation::{
     GeneratedCriteriaConfig, ParaphraseConfig, PersonaConfig, PreparationConfig,
 };
 use crate::error::{Error, Result};
-use crate::event::RunEvent;
+use crate::event::{PREPARATION_CALL, RunEvent};
 use crate::id::{AgentId, AgentNumber};
 use crate::orchestrator::PreparedTurn;
 use crate::permissions::grant::Phase;
 use crate::prompts::preparation::{
-    criteria_request, paraphrase_message, paraphrases_request, parse_criteria, parse_paraphrases,
-    parse_personas, persona_message, personas_request,
+    criteria_message, criteria_request, paraphrase_message, paraphrases_request, parse_criteria,
+    parse_paraphrases, parse_personas, persona_message, personas_request,
 };
 use crate::text::count_noun;
 
@@ -102,10 +100,19 @@ impl PreparedTurn {
         let reply = self.preparing_agent(None)?.ask(request).await;
         match reply.and_then(|reply| parse_criteria(&reply, config)) {
             Ok(criteria) => {
-                if let Some(checklist) = &mut self.config.orchestrator.checklist {
-                    checklist.criteria.clone_from(&criteria);
+                let message = criteria_message(&criteria);
+                let members = self.team.members.iter();
+                let numbers: Vec<AgentNumber> = members.map(|member| member.number).collect();
+                // A single agent does not vote.
+                if numbers.len() > 1 {
+                    for agent in numbers {
+                        self.add_to_first_message(agent, &message);
+                    }
                 }
-                self.team.set_checklist_criteria(criteria);
+                if let Some(checklist) = &mut self.config.orchestrator.checklist {
+                    checklist.criteria = criteria;
+                }
+                self.team.use_generated_criteria();
             }
             Err(reason) => self.report_unprepared(CRITERIA, &reason).await,
         }

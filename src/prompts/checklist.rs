@@ -5,16 +5,37 @@ use std::fmt::Write as _;
 
 use crate::text::join_with_commas;
 
-/// Adds the criteria to the system message of the coordination phase.
-pub(super) fn describe_criteria(out: &mut String, criteria: &[String]) {
-    out.push_str(
-        "With a vote, pass `scores`: how well that answer meets each of these criteria, from 0 to \
-         10, in this order. Score what you have checked. A 9 means that a demanding expert would \
-         change nothing; most first answers deserve a 5 or 6. If the scores are too low, the vote \
-         does not count, and you give a better answer.\n",
+/// Where voters read the criteria by which they score answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScoringCriteria<'a> {
+    /// Nowhere: they score no answers.
+    None,
+    /// In the system message, because the config or massgen has them.
+    Listed(&'a [String]),
+    /// In a frame in their first message, because a model has written them.
+    InFirstMessage,
+}
+
+/// Adds the criteria, or where they are, to the system message of the coordination phase.
+pub(super) fn describe_criteria(out: &mut String, criteria: ScoringCriteria<'_>) {
+    let place = match criteria {
+        ScoringCriteria::None => return,
+        ScoringCriteria::Listed(_) => "each of these criteria",
+        ScoringCriteria::InFirstMessage => {
+            "each of the criteria in <scoring_criteria> in your first message"
+        }
+    };
+    let _ = writeln!(
+        out,
+        "With a vote, pass `scores`: how well that answer meets {place}, from 0 to 10, in this order. \
+         Score what you have checked. A 9 means that a demanding expert would change nothing; most \
+         first answers deserve a 5 or 6. If the scores are too low, the vote does not count, and you \
+         give a better answer."
     );
-    for (number, criterion) in (1..).zip(criteria) {
-        let _ = writeln!(out, "{number}. {criterion}");
+    if let ScoringCriteria::Listed(listed) = criteria {
+        for (number, criterion) in (1..).zip(listed) {
+            let _ = writeln!(out, "{number}. {criterion}");
+        }
     }
 }
 

@@ -32,6 +32,7 @@ use crate::config::{PlanningMode, VotingSensitivity};
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
+use crate::prompts::checklist::{ScoringCriteria, describe_criteria};
 use crate::prompts::checks::{announce_checks, describe_check_results};
 use crate::prompts::commands::{CommandAccess, describe_commands};
 use crate::prompts::memory::{MemoryPrompt, describe_memory, describe_verification_note};
@@ -62,8 +63,8 @@ pub struct SystemPromptInput<'a> {
     pub agents: usize,
     /// How critical voters should be.
     pub sensitivity: VotingSensitivity,
-    /// The criteria by which voters score answers; empty if they do not.
-    pub criteria: &'a [String],
+    /// Where voters read the criteria by which they score answers.
+    pub criteria: ScoringCriteria<'a>,
     /// Whether agents only plan for now.
     pub planning: &'a PlanningMode,
     /// The paths that the agent may read and write; empty without file access.
@@ -148,9 +149,7 @@ pub fn coordination_system(input: &SystemPromptInput<'_>) -> String {
              earlier votes. The winner alone delivers at the end.\n",
             input.me, input.agents
         );
-        if !input.criteria.is_empty() {
-            checklist::describe_criteria(&mut out, input.criteria);
-        }
+        describe_criteria(&mut out, input.criteria);
     } else {
         out.push_str("Do the task, then hand in your complete answer with `new_answer`.\n");
     }
@@ -555,7 +554,7 @@ mod tests {
             me: AgentNumber::from_index(0),
             agents: 2,
             sensitivity: VotingSensitivity::Balanced,
-            criteria: &[],
+            criteria: ScoringCriteria::None,
             planning,
             places,
             begin: None,

@@ -15,6 +15,8 @@ use crate::text::{escape_name, escape_text, single_line, truncate, unescape_text
 pub enum TextFrame {
     /// An answer of an agent.
     Answer,
+    /// The criteria that a model has written for the scores of votes.
+    Criteria,
     /// A file, or an answer, that a role of a pipeline has left.
     Document,
     /// A note of an agent in an earlier session.
@@ -53,8 +55,9 @@ pub enum TextFrame {
 
 impl TextFrame {
     /// All of them.
-    pub const ALL: [TextFrame; 18] = [
+    pub const ALL: [TextFrame; 19] = [
         TextFrame::Answer,
+        TextFrame::Criteria,
         TextFrame::Document,
         TextFrame::Note,
         TextFrame::ProjectInstructions,
@@ -78,6 +81,7 @@ impl TextFrame {
     pub const fn name(self) -> &'static str {
         match self {
             TextFrame::Answer => "answer",
+            TextFrame::Criteria => "scoring_criteria",
             TextFrame::Document => "document",
             TextFrame::Note => "earlier_note",
             TextFrame::ProjectInstructions => "project_instructions",

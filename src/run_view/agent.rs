@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::event::{
-    CoordinationEvent, DeliveryEvent, Event, ModelEvent, ReplyTextKind, RunEvent, SubagentEvent,
-    ToolEvent,
+    CoordinationEvent, DeliveryEvent, Event, ModelEvent, PREPARATION_CALL, ReplyTextKind, RunEvent,
+    SubagentEvent, ToolEvent,
 };
 use crate::id::{AgentId, AnswerLabel};
 use crate::run_view::EventPosition;
@@ -70,6 +70,8 @@ pub enum AgentActivity {
     Writing,
     /// Its model reasons.
     Reasoning,
+    /// Its model writes this for the team before the first round, such as personas.
+    Preparing(String),
     /// It runs this tool.
     RunningTool(String),
     /// The user is asked to approve a call of this tool.
@@ -231,6 +233,7 @@ impl AgentView {
             AgentActivity::WaitingForModel => "waits for its model".to_owned(),
             AgentActivity::Writing => "writes".to_owned(),
             AgentActivity::Reasoning => "reasons".to_owned(),
+            AgentActivity::Preparing(what) => format!("writes {what}"),
             AgentActivity::RunningTool(tool) => format!("runs {tool}"),
             AgentActivity::WaitingForApproval(tool) => format!("asks for approval of {tool}"),
             AgentActivity::Retrying { wait_ms, .. } => {
@@ -254,7 +257,12 @@ impl AgentView {
         match event {
             Event::Model(event) => self.apply_model_event(event, at),
             Event::Tool(event) => self.apply_tool_event(event, at),
-            Event::Subagent(event) => self.apply_subagent_event(event, at),
+            Event::Subagent(event) => {
+                if event.key().call_id == PREPARATION_CALL {
+                    self.apply_preparation_event(event, at);
+                }
+                self.apply_subagent_event(event, at);
+            }
             Event::Coordination(event) => self.apply_coordination_event(event, at),
             Event::Delivery(event) => self.apply_delivery_event(event, at),
             Event::Run(RunEvent::LimitMet { limit, .. }) => {
@@ -381,6 +389,17 @@ impl AgentView {
                 command, decision, ..
             } => self.note(&format!("hook `{command}`: {decision}"), at),
             ToolEvent::ServerProgress { .. } => {}
+        }
+    }
+
+    /// Sets what the agent does while its model is asked before the first round.
+    fn apply_preparation_event(&mut self, event: &SubagentEvent, at: EventPosition) {
+        match event {
+            SubagentEvent::SubagentStarted { subagent, .. } => {
+                self.set_activity(AgentActivity::Preparing(subagent.to_string()), at);
+            }
+            SubagentEvent::SubagentFinished { .. } => self.end_activity(at),
+            SubagentEvent::SubagentModel { .. } | SubagentEvent::SubagentTool { .. } => {}
         }
     }
 

@@ -104,6 +104,12 @@ fn the_state_of_an_agent_follows_its_events() {
     );
     check(&[request_event("a"), retrying], "retries in 2 s");
     check(&[request_event("a"), limited], "rate limited for 1 s");
+    let preparing = json!({"type": "subagent_started", "agent": "a", "call_id": "preparation",
+        "subagent": "criteria", "task": "write criteria for the votes"});
+    let prepared = json!({"type": "subagent_finished", "agent": "a", "call_id": "preparation",
+        "subagent": "criteria", "status": "completed", "reason": null, "elapsed_ms": 5});
+    check(std::slice::from_ref(&preparing), "writes criteria");
+    check(&[preparing, prepared], "idle");
     check(&[call_event("a", "1", None)], "runs write_file");
     check(&[call_event("a", "1", Some("no"))], "idle");
     check(

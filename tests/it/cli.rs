@@ -472,6 +472,40 @@ fn colours_are_for_terminals_whose_user_wants_them() {
 const BAD_CONFIG: &str = "agents:\n  - id: a\n    backend: {type: scripted, modle: x}\n";
 
 #[test]
+fn a_check_names_what_a_run_would_refuse() {
+    let team = |backend: &str, rest: &str| {
+        format!("agents:\n  - id: a\n    backend: {{type: scripted, cwd: w, {backend}}}\n{rest}")
+    };
+    let done = "replies: [{text: done}]";
+    let slow = "replies: [{text: done, delay_ms: 99999999999999999999}]";
+    let path = "orchestrator: {context_paths: [{path: nowhere, permission: read}]}\n";
+    let checked = Project::new()
+        .file("key.yaml", team("replies: [{txt: x}]", ""))
+        .file("slow.yaml", team(slow, ""))
+        .file("gone.yaml", team("script: gone.txt", ""))
+        .file("open.yaml", team("script: open.txt", ""))
+        .file("open.txt", "replies: [\n")
+        .file("path.yaml", team(done, path))
+        .file("good.yaml", team(done, ""))
+        .args(["config", "check", "key.yaml", "slow.yaml", "gone.yaml"])
+        .args(["open.yaml", "path.yaml", "good.yaml"])
+        .failure(2);
+    let stdout = checked.stdout();
+    for expected in [
+        "error: agent `a`: `replies[0]` is malformed: unknown field `txt`",
+        "hint: `massgen config show basic/offline_demo`",
+        "slow.yaml: 1 error",
+        "gone.txt` does not exist",
+        "open.txt` is malformed",
+        "note: a run in this directory would be refused: context paths not found: ",
+        "path.yaml: ok, but a run in this directory would be refused\n",
+        "good.yaml: ok\n",
+    ] {
+        assert!(stdout.contains(expected), "{expected}: {stdout}");
+    }
+}
+
+#[test]
 fn configs_are_checked_one_after_another() {
     let typed = |words: &[&str]| {
         let project = Project::new().file("bad.yaml", BAD_CONFIG);

@@ -19,6 +19,7 @@ const SPEECH: &[u8] = b"ID3 of the tests";
 fn calls() -> Vec<(Value, &'static str)> {
     let image = |path: &str| json!({"mode": "image", "prompt": "a cat", "path": path});
     let refused = json!({"mode": "image", "prompt": "two", "path": "refused.png"});
+    let useless = json!({"mode": "image", "prompt": "a dog", "path": "useless.png"});
     let speech = json!({"mode": "audio", "prompt": "Hello.", "path": "hello.mp3",
         "style": "cheerful"});
     vec![
@@ -28,6 +29,7 @@ fn calls() -> Vec<(Value, &'static str)> {
         (image("cat.gif"), "ends in one of"),
         (image("../../outside.png"), "denied"),
         (refused, "no cats"),
+        (useless, "not requested again"),
     ]
 }
 
@@ -45,10 +47,12 @@ fn play(request: &Recorded) -> Answer {
                 "usage": {"input_tokens": 11, "output_tokens": 1000}});
             let error =
                 json!({"error": {"code": "content_policy_violation", "message": "no cats"}});
-            if body["prompt"] == "a cat" {
-                Answer::whole("200 OK", &json, made.to_string())
-            } else {
-                Answer::whole("400 Bad Request", &json, error.to_string())
+            let useless = json!({"data": [{"b64_json": "@"}],
+                "usage": {"input_tokens": 11, "output_tokens": 70000}});
+            match body["prompt"].as_str() {
+                Some("a cat") => Answer::whole("200 OK", &json, made.to_string()),
+                Some("a dog") => Answer::whole("200 OK", &json, useless.to_string()),
+                _ => Answer::whole("400 Bad Request", &json, error.to_string()),
             }
         }
         "POST /v1/audio/speech" => {
@@ -172,8 +176,9 @@ fn an_agent_has_images_and_speech_made_into_new_files_of_its_workspace() {
         let line = &request.line;
         line.contains("/images/") || line.contains("/audio/")
     });
-    // What exists, has another name or is elsewhere is refused before the vendor is asked.
-    assert_eq!(made.count(), 3, "{}", finished.stderr());
+    // What exists, has another name or is elsewhere is refused before the vendor is asked, and a reply
+    // that cannot be used is requested once.
+    assert_eq!(made.count(), 4, "{}", finished.stderr());
     let workspaces = finished.project().path(".massgen/workspaces");
     let mut workspaces = std::fs::read_dir(workspaces).unwrap();
     let workspace = workspaces.next().unwrap().unwrap().path();
@@ -182,10 +187,14 @@ fn an_agent_has_images_and_speech_made_into_new_files_of_its_workspace() {
     assert_eq!(file("hello.mp3").unwrap(), SPEECH);
     assert!(file("refused.png").is_err());
     let stderr = finished.stderr();
+    // The useless image was paid for, too: the model itself writes 34 tokens in each of its replies.
+    let replies = requests.iter();
+    let replies = replies.filter(|request| request.line == "POST /v1/responses");
+    let written = 1000 + 70_000 + 34 * replies.count();
     let used = stderr.lines().find(|line| line.contains("tokens read"));
     assert!(
-        used.is_some_and(|used| used.contains("written")),
-        "{stderr}"
+        used.is_some_and(|used| used.contains(&format!("{written} written"))),
+        "{written}: {stderr}"
     );
     finished.has_no(".massgen/outside.png");
 }

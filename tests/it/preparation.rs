@@ -30,7 +30,7 @@ fn replies(own: &str) -> String {
   calls: [{{name: write_file, arguments: {{path: "a.txt", content: "x"}}}}]
 - when: {{last: "a.txt"}}
   calls: [{{name: new_answer, arguments: {{content: "this is {own}"}}}}]
-- when: {{system: "2. It is true."}}
+- when: {{system: "in <scoring_criteria> in your first message", contains: "\n2. It is true.\n</scoring_criteria>"}}
   calls: [{{name: vote, arguments: {{agent_id: agent1, reason: r, scores: [10, 10]}}}}]
   repeat: true
 "#
@@ -61,7 +61,8 @@ fn agents_work_with_the_personas_and_criteria_that_a_model_has_written() {
         .unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(
-        shown.contains("starts subagent personas: write personas for 2 agents"),
+        shown.contains("starts subagent personas: write personas for 2 agents")
+            && shown.contains("| {\"criteria\": [\"It is short.\", \"It is true.\"]}"),
         "{shown}"
     );
     // Wherever the run was interrupted, nothing is asked again.

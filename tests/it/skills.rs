@@ -326,6 +326,9 @@ fn a_skill_that_a_winner_leaves_is_offered_to_later_sessions_here() {
         "{}",
         first.stdout()
     );
+    // That there is no skill yet is the normal beginning.
+    let beginning = first.stderr();
+    assert!(!beginning.contains("there are no skills"), "{beginning}");
     let second = first.then(words).success();
     assert!(
         second.stdout().contains("\"answer\":\"again\""),

@@ -14,7 +14,7 @@ use crate::backend::remote::reply::ReplyLimits;
 use crate::backend::remote::wire::WireCodec;
 use crate::backend::responses::ResponsesCodec;
 use crate::config::BackendConfig;
-use crate::config::vendors::{WireFormat, is_this_machine};
+use crate::config::vendors::WireFormat;
 use crate::error::Result;
 use crate::world::io::http::display_url;
 
@@ -50,10 +50,7 @@ impl RemoteBackend {
             }
         };
         let headers = endpoint::headers(config, key.as_ref())?;
-        let is_local = config.vendor.is_local_server && is_this_machine(&url);
-        let local = is_local.then_some(LocalServerStart {
-            start_command: config.vendor.start_command,
-        });
+        let local = LocalServerStart::at(config.vendor, &url);
         Ok(Self {
             http: around.http.clone(),
             headers,

@@ -9,10 +9,12 @@ use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use secrecy::ExposeSecret;
 use serde_json::Value;
+use url::Url;
 
 use crate::backend::remote::endpoint::{ApiKey, KeyOrigin};
 use crate::backend::remote::wire::ReplyDecodeError;
 use crate::backend::{BackendError, BackendErrorKind};
+use crate::config::vendors::{Vendor, is_this_machine};
 use crate::text::{escape_name, truncate};
 use crate::world::io::http::{HttpSetupError, root_cause};
 use crate::world::store::redact::SECRET_BYTES_MIN;
@@ -75,7 +77,7 @@ pub(super) struct RemoteErrors {
     place: String,
     /// The key, so that it can be redacted from messages.
     key: Option<ApiKey>,
-    /// The server that the user has to start on this machine, if it is one.
+    /// The server on this machine that the user has to start, if the endpoint is there.
     local: Option<LocalServerStart>,
 }
 
@@ -83,7 +85,17 @@ pub(super) struct RemoteErrors {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LocalServerStart {
     /// The command that starts it, if there is a usual one.
-    pub(super) start_command: Option<&'static str>,
+    start_command: Option<&'static str>,
+}
+
+impl LocalServerStart {
+    /// Returns the server of `vendor` at `url`, if that is on this machine: the vendor's usual one, or
+    /// any that the config or the environment names.
+    pub(super) fn at(vendor: &Vendor, url: &Url) -> Option<Self> {
+        is_this_machine(url).then_some(Self {
+            start_command: vendor.start_command,
+        })
+    }
 }
 
 impl RemoteErrors {

@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures_util::StreamExt;
 use futures_util::stream;
+use reqwest::Response;
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -17,9 +18,11 @@ use url::Url;
 use crate::backend::connect::ConnectContext;
 use crate::backend::remote::REFUSAL_BYTES_MAX;
 use crate::backend::remote::endpoint;
-use crate::backend::remote::errors::RemoteErrors;
+use crate::backend::remote::errors::{LocalServerStart, RemoteErrors};
 use crate::backend::remote::reply::{ReplyLimits, collect_body, limited_body, wait_for_vendor};
-use crate::backend::{Backend, BackendError, ModelRequest, ReplyEvent, ReplyStream};
+use crate::backend::{
+    Backend, BackendError, BackendErrorKind, ModelRequest, ReplyEvent, ReplyStream,
+};
 use crate::config::BackendConfig;
 use crate::config::pricing_vendor::model_query;
 use crate::config::vendors::Vendor;
@@ -104,10 +107,11 @@ impl MediaClient {
         let mut headers = endpoint::headers(config, key.as_ref())?;
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         let place = display_url(&base_url);
+        let local = LocalServerStart::at(config.vendor, &base_url);
         Ok(Some(Self {
             http: around.http.clone(),
             headers,
-            errors: RemoteErrors::new(config.vendor.name, place, key, None),
+            errors: RemoteErrors::new(config.vendor.name, place, key, local),
             image: media.image.as_ref().map(model),
             audio: media.audio.as_ref().map(model),
             base_url,
@@ -122,56 +126,112 @@ impl MediaClient {
         }
     }
 
-    /// Returns the content that `order` asks for, and what was counted for it.
-    async fn generate(
-        &self,
-        order: &MediaOrder,
-    ) -> std::result::Result<(Vec<u8>, TokenUsage), BackendError> {
+    /// Returns what the vendor has made for `order`.
+    ///
+    /// # Errors
+    /// It has made nothing.
+    async fn generate(&self, order: &MediaOrder) -> std::result::Result<MediaReply, BackendError> {
         let name = self.model(order.kind).map(|model| model.name.as_str());
         let name = name.unwrap_or_default();
-        match order.kind {
-            MediaKind::Image => {
-                let url = endpoint::sibling_url(&self.base_url, ["images", "generations"]);
-                let response = self.post(url, &image_body(name, order)).await?;
-                decode_image(&response).map_err(|why| self.errors.malformed(&why))
-            }
-            MediaKind::Audio => {
-                let url = endpoint::sibling_url(&self.base_url, ["audio", "speech"]);
-                let content = self.post(url, &speech_body(name, order)).await?;
-                if content.is_empty() {
-                    return Err(self.errors.malformed("the body is empty"));
-                }
-                Ok((content, TokenUsage::default()))
-            }
-        }
+        let (place, body) = match order.kind {
+            MediaKind::Image => (["images", "generations"], image_body(name, order)),
+            MediaKind::Audio => (["audio", "speech"], speech_body(name, order)),
+        };
+        let url = endpoint::sibling_url(&self.base_url, place);
+        let response = self.send(url, &body).await?;
+        // From here on the vendor has made something.
+        let response = match self.read_body(response).await {
+            Ok(response) => response,
+            Err(error) => return Ok(MediaReply::unusable(error)),
+        };
+        let decoded = match order.kind {
+            MediaKind::Image => DecodedMedia::from_image_response(&response),
+            MediaKind::Audio => DecodedMedia::from_speech_response(response),
+        };
+        let content = decoded.content.map_err(|why| {
+            let error = self.errors.malformed(&why);
+            without_retry(error)
+        });
+        Ok(MediaReply {
+            content,
+            usage: decoded.usage,
+        })
     }
 
-    async fn post(&self, url: Url, body: &Value) -> std::result::Result<Vec<u8>, BackendError> {
+    /// Returns the response if it reports success, before its body is read.
+    async fn send(&self, url: Url, body: &Value) -> std::result::Result<Response, BackendError> {
         let faults = &self.errors;
-        let timeout = Duration::from_secs(REQUEST_SECONDS_MAX);
-        let limits = ReplyLimits {
-            first_byte: timeout,
-            idle: timeout,
-            total: timeout,
-            event_bytes_max: RESPONSE_BYTES_MAX,
-            reply_bytes_max: RESPONSE_BYTES_MAX,
-        };
+        let limits = response_limits();
         let client = self.http.client_for(&url);
         let client = client.map_err(|error| faults.client_setup_failed(&error))?;
         let request = client.post(url).headers(self.headers.clone());
         let sent = request.body(body.to_string()).send();
         let response = wait_for_vendor(sent, limits.first_byte, faults).await?;
-        let (status, headers) = (response.status(), response.headers().clone());
-        let body = limited_body(response, faults, limits);
-        if !status.is_success() {
-            let body = collect_body(body, REFUSAL_BYTES_MAX).await;
-            return Err(faults.http_status_error(status, &headers, &body.unwrap_or_default()));
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
         }
+        let headers = response.headers().clone();
+        let refusal = limited_body(response, faults, limits);
+        let refusal = collect_body(refusal, REFUSAL_BYTES_MAX).await;
+        Err(faults.http_status_error(status, &headers, &refusal.unwrap_or_default()))
+    }
+
+    async fn read_body(&self, response: Response) -> std::result::Result<Vec<u8>, BackendError> {
+        let body = limited_body(response, &self.errors, response_limits());
         let body = collect_body(body, RESPONSE_BYTES_MAX).await?;
         if body.len() > RESPONSE_BYTES_MAX {
-            return Err(faults.too_long("a file", RESPONSE_BYTES_MAX));
+            return Err(self.errors.too_long("a file", RESPONSE_BYTES_MAX));
         }
         Ok(body)
+    }
+}
+
+fn response_limits() -> ReplyLimits {
+    let timeout = Duration::from_secs(REQUEST_SECONDS_MAX);
+    ReplyLimits {
+        first_byte: timeout,
+        idle: timeout,
+        total: timeout,
+        event_bytes_max: RESPONSE_BYTES_MAX,
+        reply_bytes_max: RESPONSE_BYTES_MAX,
+    }
+}
+
+/// A successful response of a vendor, which it charges for even if it cannot be used.
+struct MediaReply {
+    /// The content, or why there is none.
+    content: std::result::Result<Vec<u8>, BackendError>,
+    /// The tokens that were counted for it.
+    usage: TokenUsage,
+}
+
+impl MediaReply {
+    /// Returns the reply whose body could not be read because of `error`.
+    fn unusable(error: BackendError) -> Self {
+        Self {
+            content: Err(without_retry(error)),
+            usage: TokenUsage::default(),
+        }
+    }
+
+    /// Returns the event that says what was counted: of a reply that cannot be used, perhaps nothing.
+    fn usage_event(&self) -> Option<ReplyEvent> {
+        if self.usage != TokenUsage::default() {
+            return Some(ReplyEvent::Usage(self.usage));
+        }
+        self.content.is_err().then_some(ReplyEvent::Uncounted)
+    }
+}
+
+/// Returns `error` as one after which the request is not sent again.
+fn without_retry(error: BackendError) -> BackendError {
+    let message = error.message;
+    BackendError {
+        kind: BackendErrorKind::Permanent,
+        message: format!(
+            "{message}; it is not requested again, because the vendor may charge for it"
+        ),
     }
 }
 
@@ -214,23 +274,58 @@ fn speech_body(model: &str, order: &MediaOrder) -> Value {
     body.into()
 }
 
-/// Returns the image in a response, and the tokens that were counted for it.
-fn decode_image(response: &[u8]) -> std::result::Result<(Vec<u8>, TokenUsage), String> {
-    let response: Value = serde_json::from_slice(response).map_err(|error| error.to_string())?;
+/// What the body of a successful response holds.
+struct DecodedMedia {
+    /// The content, or why there is none.
+    content: std::result::Result<Vec<u8>, String>,
+    /// The tokens that were counted for it.
+    usage: TokenUsage,
+}
+
+impl DecodedMedia {
+    fn from_image_response(response: &[u8]) -> Self {
+        let response: Value = match serde_json::from_slice(response) {
+            Ok(response) => response,
+            Err(error) => {
+                return Self {
+                    content: Err(error.to_string()),
+                    usage: TokenUsage::default(),
+                };
+            }
+        };
+        let count = |name: &str| {
+            let count = response.pointer(&format!("/usage/{name}"));
+            count.and_then(token_count).unwrap_or_default()
+        };
+        Self {
+            usage: TokenUsage {
+                input_tokens: count("input_tokens"),
+                output_tokens: count("output_tokens"),
+                ..TokenUsage::default()
+            },
+            content: decode_image(&response),
+        }
+    }
+
+    /// Reads the response of a model of speech, which is the file itself.
+    fn from_speech_response(response: Vec<u8>) -> Self {
+        let content = if response.is_empty() {
+            Err("the body is empty".to_owned())
+        } else {
+            Ok(response)
+        };
+        Self {
+            content,
+            usage: TokenUsage::default(),
+        }
+    }
+}
+
+fn decode_image(response: &Value) -> std::result::Result<Vec<u8>, String> {
     let text = response.pointer("/data/0/b64_json").and_then(Value::as_str);
     let text = text.filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| "the body holds no image".to_owned())?;
-    let image = BASE64.decode(text).map_err(|error| error.to_string())?;
-    let count = |name: &str| {
-        let count = response.pointer(&format!("/usage/{name}"));
-        count.and_then(token_count).unwrap_or_default()
-    };
-    let usage = TokenUsage {
-        input_tokens: count("input_tokens"),
-        output_tokens: count("output_tokens"),
-        ..TokenUsage::default()
-    };
-    Ok((image, usage))
+    BASE64.decode(text).map_err(|error| error.to_string())
 }
 
 /// One request for media, as the backend of a conversation: its reply says in a text what was made,
@@ -269,23 +364,33 @@ impl MediaRequest {
     fn lock_content(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Sends the request, and returns the events of its reply. What was counted comes first, so that
+    /// it is charged whether the content can be used or not.
+    async fn reply_events(&self) -> Vec<std::result::Result<ReplyEvent, BackendError>> {
+        let reply = match self.client.generate(&self.order).await {
+            Ok(reply) => reply,
+            Err(error) => return vec![Err(error)],
+        };
+        let mut events: Vec<_> = reply.usage_event().map(Ok).into_iter().collect();
+        match reply.content {
+            Ok(content) => {
+                let (kind, format) = (self.order.kind.name(), self.order.format);
+                let text = format!("{kind}, {format}, {} bytes", content.len());
+                *self.lock_content() = Some(content);
+                events.push(Ok(ReplyEvent::Text(text)));
+                events.push(Ok(ReplyEvent::End(StopReason::Done)));
+            }
+            Err(error) => events.push(Err(error)),
+        }
+        events
+    }
 }
 
 impl Backend for MediaRequest {
     fn ask<'a>(&'a self, _request: ModelRequest<'a>) -> ReplyStream<'a> {
-        let made = async {
-            let (content, usage) = self.client.generate(&self.order).await?;
-            let (kind, format) = (self.order.kind.name(), self.order.format);
-            let text = format!("{kind}, {format}, {} bytes", content.len());
-            *self.lock_content() = Some(content);
-            let usage = (usage != TokenUsage::default()).then_some(ReplyEvent::Usage(usage));
-            let mut events = vec![Ok(ReplyEvent::Text(text))];
-            events.extend(usage.map(Ok));
-            events.push(Ok(ReplyEvent::End(StopReason::Done)));
-            Ok::<_, BackendError>(events)
-        };
-        stream::once(made)
-            .flat_map(|made| stream::iter(made.unwrap_or_else(|fault| vec![Err(fault)])))
+        stream::once(self.reply_events())
+            .flat_map(stream::iter)
             .boxed()
     }
 }
@@ -322,11 +427,34 @@ mod tests {
     fn an_image_is_decoded_with_its_usage() {
         let response = json!({"data": [{"b64_json": BASE64.encode(b"abc")}],
             "usage": {"input_tokens": 5, "output_tokens": 7}});
-        let (image, usage) = decode_image(response.to_string().as_bytes()).unwrap();
-        assert_eq!(image, b"abc");
+        let made = DecodedMedia::from_image_response(response.to_string().as_bytes());
+        assert_eq!(made.content.unwrap(), b"abc");
+        let usage = made.usage;
         assert_eq!((usage.input_tokens, usage.output_tokens), (5, 7));
         for malformed in ["", "{}", r#"{"data":[{"url":"https://example.org"}]}"#] {
-            assert!(decode_image(malformed.as_bytes()).is_err(), "{malformed}");
+            let made = DecodedMedia::from_image_response(malformed.as_bytes());
+            assert!(made.content.is_err(), "{malformed}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_charged_and_not_requested_again() {
+        let response = br#"{"data":[{"b64_json":"@"}],"usage":{"output_tokens":7}}"#;
+        let made = DecodedMedia::from_image_response(response);
+        assert!(made.content.is_err());
+        assert_eq!(made.usage.output_tokens, 7);
+        assert!(
+            DecodedMedia::from_speech_response(Vec::new())
+                .content
+                .is_err()
+        );
+        let reply = MediaReply::unusable(BackendError {
+            kind: BackendErrorKind::Transient { retry_after: None },
+            message: "closed the connection".to_owned(),
+        });
+        assert_eq!(reply.usage_event(), Some(ReplyEvent::Uncounted));
+        let error = reply.content.unwrap_err();
+        assert_eq!(error.kind, BackendErrorKind::Permanent);
+        assert!(error.message.contains("not requested again"), "{error}");
     }
 }

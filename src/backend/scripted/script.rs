@@ -271,5 +271,6 @@ fn map_json_texts(value: &mut Value, change: &impl Fn(&str) -> String) {
 }
 
 fn malformed(message: String) -> Error {
-    Error::new(ErrorKind::Config, message).with_hint("see `docs/scripted.md` for the format")
+    Error::new(ErrorKind::Config, message)
+        .with_hint("`massgen config show basic/offline_demo` is an example of the format")
 }

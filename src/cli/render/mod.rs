@@ -15,8 +15,8 @@ use crate::cli::render::event_lines::{
 use crate::cli::render::presentation::{MarkdownMode, Presentation, answer_lines};
 use crate::error::{ExitStatus, Result};
 use crate::event::{
-    CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, PipelineEvent, ReplyTextKind,
-    RunEvent, ToolEvent,
+    CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, PREPARATION_CALL,
+    PipelineEvent, ReplyTextKind, RunEvent, SubagentEvent, ToolEvent,
 };
 use crate::id::{AgentId, AnswerLabel};
 use crate::orchestrator::team::project_instructions::describe_size;
@@ -620,6 +620,13 @@ impl EventSink for RunRenderer<'_, '_> {
             Event::Tool(ToolEvent::ServerProgress { server, text }) => {
                 self.show_server_progress(server, text);
             }
+            // It tells agents how to work, and no other line shows it.
+            Event::Subagent(SubagentEvent::SubagentModel {
+                agent,
+                call_id,
+                event: ModelEvent::Replied { text, .. },
+                ..
+            }) if call_id == PREPARATION_CALL => self.show_quote(agent, text),
             Event::Tool(_) | Event::Subagent(_) => {}
         }
         Ok(())

@@ -150,6 +150,8 @@ pub struct AgentTeam {
     session_skills: Option<AbsPath>,
     /// Messages about directories with skills that are not used.
     skill_notices: Vec<String>,
+    /// Whether a model has written the criteria by which voters score answers.
+    has_generated_criteria: bool,
     /// The types that agents may give their subagents.
     subagent_types: SubagentTypes,
     /// The notes of earlier sessions, if the config keeps notes.
@@ -248,6 +250,7 @@ impl AgentTeam {
             reported: Mutex::default(),
             session_skills,
             skill_notices: Vec::new(),
+            has_generated_criteria: false,
             subagent_types: SubagentTypes::default(),
             memory: None,
         })

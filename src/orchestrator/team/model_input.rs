@@ -17,6 +17,7 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{GrantKind, GrantScope, Phase};
 use crate::permissions::guard::FolderGuard;
+use crate::prompts::checklist::ScoringCriteria;
 use crate::prompts::commands::{CommandAccess, IsolationKind, describe_commands};
 use crate::prompts::subagent_types::SubagentChoices;
 use crate::prompts::{self, SystemPromptInput, WorkspaceOutput};
@@ -82,7 +83,7 @@ impl AgentTeam {
             me: member.number,
             agents: self.members.len(),
             sensitivity: self.config.orchestrator.voting_sensitivity,
-            criteria: self.checklist_criteria(),
+            criteria: self.scoring_criteria(),
             planning: &self.config.orchestrator.planning,
             places: &places,
             workspace: workspace.as_deref(),
@@ -106,17 +107,19 @@ impl AgentTeam {
         }
     }
 
-    /// Replaces the criteria by which voters score answers, if they do.
-    pub(in crate::orchestrator) fn set_checklist_criteria(&mut self, criteria: Vec<String>) {
-        if let Some(checklist) = &mut self.config.orchestrator.checklist {
-            checklist.criteria = criteria;
-        }
+    /// Sets that voters read in their first messages by which criteria they score answers, because a
+    /// model has written them.
+    pub(in crate::orchestrator) fn use_generated_criteria(&mut self) {
+        self.has_generated_criteria = true;
     }
 
-    /// Returns the criteria by which voters score answers; empty if they do not.
-    fn checklist_criteria(&self) -> &[String] {
-        let checklist = self.config.orchestrator.checklist.as_ref();
-        checklist.map_or(&[], |checklist| &checklist.criteria)
+    /// Returns where voters read the criteria by which they score answers.
+    fn scoring_criteria(&self) -> ScoringCriteria<'_> {
+        match &self.config.orchestrator.checklist {
+            None => ScoringCriteria::None,
+            Some(_) if self.has_generated_criteria => ScoringCriteria::InFirstMessage,
+            Some(checklist) => ScoringCriteria::Listed(&checklist.criteria),
+        }
     }
 
     /// Returns the description of its commands for `member`, if it may run some. Without

@@ -3,6 +3,7 @@
 //! its own calls. See `docs/decisions/0048-skills-are-read-grants.md`.
 
 use std::collections::BTreeSet;
+use std::slice;
 use std::sync::Arc;
 
 use crate::call_rules::CallRules;
@@ -36,6 +37,8 @@ const SESSION_SKILL: &str = "tasks/evolving_skill";
 const SESSIONS_MAX: usize = 32;
 /// Maximum number of skills of earlier sessions.
 const SESSION_SKILLS_MAX: usize = 16;
+/// Maximum number of turns whose skills are read, because most may be versions of the same skill.
+const SESSION_VERSIONS_MAX: usize = 256;
 /// Maximum number of skills of a team.
 pub const SKILLS_MAX: usize = 64;
 /// Maximum number of subdirectories of a directory with skills.
@@ -88,16 +91,40 @@ impl SkillLocations {
 
     /// Adds the skills that winners of earlier turns have left, newest first. Sessions that came with a
     /// project are not believed.
-    fn add_sessions(&mut self, sessions: &AbsPath) {
+    fn add_sessions(&mut self, sessions: &AbsPath, base: &RealPath) {
         let sessions = sessions::list(sessions).unwrap_or_default().into_iter();
         let own = sessions.filter(|session| session.expect_own().is_ok());
         let turns = own
             .take(SESSIONS_MAX)
             .flat_map(|session| session.turns().unwrap_or_default().into_iter().rev());
         let skills = turns.filter_map(|turn| session_skill(&turn.workspace?));
-        let known: Vec<RealPath> = skills.take(SESSION_SKILLS_MAX).collect();
+        self.add_session_skills(skills, base);
+    }
+
+    /// Adds the first of `skills` with each name.
+    fn add_session_skills(&mut self, skills: impl Iterator<Item = RealPath>, base: &RealPath) {
         let room = SKILLS_MAX.saturating_sub(self.roots.len());
-        self.roots.extend(known.into_iter().take(room));
+        let room = room.min(SESSION_SKILLS_MAX);
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        let mut refusals: Vec<String> = Vec::new();
+        for root in skills.take(SESSION_VERSIONS_MAX) {
+            if names.len() >= room {
+                break;
+            }
+            let grant = Grant::tree(root.clone(), GrantKind::Skill, Permission::Read);
+            match read_skills(slice::from_ref(&root), &[grant], &Arc::default(), base) {
+                Ok(read) => {
+                    refusals.extend(read.notices);
+                    let mut found = read.skills.iter();
+                    if found.any(|skill| names.insert(skill.name.to_lowercase())) {
+                        self.roots.push(root);
+                    }
+                }
+                Err(error) => refusals.push(unused(&root.to_abs(), &error.to_string())),
+            }
+        }
+        let refusals = refusals.into_iter().take(SESSION_SKILLS_MAX);
+        self.notices.extend(refusals);
     }
 
     fn add_directory(
@@ -369,15 +396,17 @@ impl AgentTeam {
         if config.directories.is_empty() {
             return Ok(self);
         }
-        let mut locations = SkillLocations::find(config, &grants::real_path(&self.base)?)?;
+        let base = grants::real_path(&self.base)?;
+        let mut locations = SkillLocations::find(config, &base)?;
         if let Some(sessions) = &self.session_skills {
-            locations.add_sessions(sessions);
+            locations.add_sessions(sessions, &base);
         }
         for member in &mut self.members {
             member.add_skills(&locations.roots, &self.base)?;
         }
         self.skill_notices = locations.notices;
-        if locations.roots.is_empty() {
+        // With `load_previous_session_skills`, the first session leaves the first skill.
+        if locations.roots.is_empty() && self.session_skills.is_none() {
             self.skill_notices.push(
                 "`use_skills` is set, and there are no skills: `massgen skills list` shows where \
                  they are looked for"
@@ -426,5 +455,39 @@ impl AgentTeam {
             }
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_a_skill_take_one_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = |path: &std::path::Path| {
+            let path = AbsPath::new(path).unwrap();
+            grants::real_path(&path).unwrap()
+        };
+        let skill = |number: usize, text: &str| {
+            let root = dir.path().join(number.to_string()).join(SESSION_SKILL);
+            std::fs::create_dir_all(&root).unwrap();
+            std::fs::write(root.join(SKILL_FILE), text).unwrap();
+            real(&root)
+        };
+        let with_name = |number: usize, name: &str| {
+            skill(number, &format!("---\nname: {name}\ndescription: d\n---\n"))
+        };
+        let mut skills: Vec<RealPath> = (0..20).map(|number| with_name(number, "same")).collect();
+        skills.push(skill(20, "no front matter"));
+        skills.extend((21..40).map(|number| with_name(number, &format!("s{number}"))));
+        let mut locations = SkillLocations::default();
+        locations.add_session_skills(skills.iter().cloned(), &real(dir.path()));
+        assert_eq!(locations.roots.len(), SESSION_SKILLS_MAX);
+        assert_eq!(
+            locations.roots[..2],
+            [skills[0].clone(), skills[21].clone()]
+        );
+        assert_eq!(locations.notices.len(), 1, "{:?}", locations.notices);
     }
 }

@@ -30,6 +30,7 @@ pub(super) fn agent_state(agent: &AgentView, now_ms: u64) -> AgentState {
         AgentActivity::WaitingForModel
         | AgentActivity::Writing
         | AgentActivity::Reasoning
+        | AgentActivity::Preparing(_)
         | AgentActivity::RunningTool(_)
         | AgentActivity::Checking(_) => (TextStyle::Plain, ">", true),
         AgentActivity::WaitingForApproval(_) => (TextStyle::Warn, "?", true),

@@ -68,6 +68,7 @@ export function activityText({ activity, vote, answer }) {
     case 'waiting_for_model': return 'waits for its model';
     case 'writing': return 'writes';
     case 'reasoning': return 'reasons';
+    case 'preparing': return `writes ${detail}`;
     case 'running_tool': return `runs ${detail}`;
     case 'waiting_for_approval': return `asks for approval of ${detail}`;
     case 'retrying': return `retries in ${Math.ceil((detail?.wait_ms ?? 0) / 1000)} s: ${detail?.reason ?? ''}`;
