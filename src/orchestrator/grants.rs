@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::call_rules::CallRules;
-use crate::config::skills::{SkillAuthor, SkillsConfig};
-use crate::config::{AgentConfig, Config, ContextPath};
+use crate::config::skills::SkillAuthor;
+use crate::config::{AgentConfig, Config, ContextPath, OrchestratorConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::RunLayout;
 use crate::mentions::opened_paths::OpenedPath;
@@ -34,8 +34,8 @@ pub struct ContextGrants {
     shared: Vec<Grant>,
     earlier: Vec<RealPath>,
     state_dir: RealPath,
-    /// The directories of skills that came with the project.
-    skill_directories: Vec<RealPath>,
+    /// The directories of skills and of types of subagents that came with the project.
+    instruction_directories: Vec<RealPath>,
 }
 
 impl ContextGrants {
@@ -70,7 +70,7 @@ impl ContextGrants {
             shared,
             earlier: earlier.collect::<Result<_>>()?,
             state_dir,
-            skill_directories: project_skill_directories(&config.orchestrator.skills),
+            instruction_directories: project_instruction_directories(&config.orchestrator),
         })
     }
 
@@ -123,7 +123,7 @@ impl ContextGrants {
                 }
             }
         }
-        protect_skills(&mut grants, &self.skill_directories);
+        protect_instructions(&mut grants, &self.instruction_directories);
         Ok(grants)
     }
 
@@ -201,18 +201,20 @@ impl ContextGrants {
     }
 }
 
-/// Returns the project's directories of skills, existing or not. One that cannot be resolved offers no
-/// skills.
-fn project_skill_directories(skills: &SkillsConfig) -> Vec<RealPath> {
-    let directories = skills.directories.iter();
-    let directories = directories.filter(|directory| directory.author == SkillAuthor::Project);
-    let located = directories.filter_map(|directory| locate(&directory.path).ok());
+/// Returns the project's directories of skills and of types of subagents, existing or not. One that
+/// cannot be resolved offers none.
+fn project_instruction_directories(config: &OrchestratorConfig) -> Vec<RealPath> {
+    let skills = config.skills.directories.iter();
+    let skills = skills.filter(|directory| directory.author == SkillAuthor::Project);
+    let types = config.subagent_types.of_project.iter();
+    let directories = skills.map(|directory| &directory.path).chain(types);
+    let located = directories.filter_map(|directory| locate(directory).ok());
     located.map(LocatedPath::into_real).collect()
 }
 
-/// Protects directories of skills in context paths: what an agent writes there would instruct later
-/// agents.
-fn protect_skills(grants: &mut [Grant], directories: &[RealPath]) {
+/// Protects directories of skills and of types of subagents in context paths: what an agent writes
+/// there would instruct later agents.
+fn protect_instructions(grants: &mut [Grant], directories: &[RealPath]) {
     let contexts = grants.iter_mut();
     for grant in contexts.filter(|grant| grant.kind == GrantKind::Context) {
         let inside = directories
