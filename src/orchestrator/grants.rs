@@ -17,6 +17,7 @@ use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase,
 use crate::permissions::guard::{ContextPathAccess, FolderGuard, GuardedDirectories};
 use crate::permissions::path_rules::PathRule;
 use crate::prompts::DescribedPath;
+use crate::text::join_with_commas;
 use crate::world::io::locate::{LocatedPath, locate};
 
 /// The paths that a turn inherits from its session.
@@ -307,18 +308,18 @@ fn require_directories(paths: &[AbsPath], what: &str) -> Result<()> {
     for path in paths {
         match locate(path)? {
             LocatedPath::Directory(_) => {}
-            LocatedPath::File(_) => no_directories.push(path.to_string()),
-            LocatedPath::Missing(_) => missing.push(path.to_string()),
+            LocatedPath::File(_) => no_directories.push(format!("`{path}`")),
+            LocatedPath::Missing(_) => missing.push(format!("`{path}`")),
         }
     }
     if !missing.is_empty() {
-        let message = format!("{what} not found:\n  - {}", missing.join("\n  - "));
+        let message = format!("{what} not found: {}", join_with_commas(&missing));
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("create the directory first, or correct the path in the config"));
     }
     if !no_directories.is_empty() {
-        let list = no_directories.join("\n  - ");
-        let message = format!("{what} must be directories, not files:\n  - {list}");
+        let list = join_with_commas(&no_directories);
+        let message = format!("{what} must be directories, not files: {list}");
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("use the parent directory instead, or mention it in the prompt: @path"));
     }
@@ -423,4 +424,22 @@ pub fn write_roots(grants: &[Grant]) -> Vec<&Grant> {
 /// Creates the permission manager of a gate for one phase.
 pub fn permission_manager(grants: &[Grant], phase: Phase) -> PathPermissionManager {
     PathPermissionManager::new(grants.to_vec(), phase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_about_several_paths_is_one_line() {
+        let root = tempfile::tempdir().unwrap();
+        let root = AbsPath::new(root.path()).unwrap();
+        let paths = ["missing", "absent"].map(|name| root.join(name));
+        let error = require_directories(&paths, "context paths").unwrap_err();
+        let [missing, absent] = &paths;
+        assert_eq!(
+            error.to_string(),
+            format!("context paths not found: `{missing}`, `{absent}`")
+        );
+    }
 }
