@@ -786,6 +786,24 @@ fn external_agents_work_as_subagents_in_directories_of_their_own() {
 }
 
 #[test]
+fn agents_write_to_no_program_that_works_as_their_subagents() {
+    let project = external_agents::project();
+    let root = external_agents::root(&project);
+    let rest = format!(
+        "orchestrator:\n  context_paths: [{{path: given, permission: write}}]\n  coordination:\n    \
+         enable_subagents: true\n    subagent_orchestrator:\n      enabled: true\n      agents:\n        \
+         - backend: {{type: codex, command: [python3, {root}/given/stand_in.py]}}\n"
+    );
+    let lead = agent("a", &format!("cwd: {root}/w1"), "- text: x\n");
+    let refused = project
+        .file("team.yaml", team(&[lead], &rest))
+        .args(["--config", "team.yaml", "task"])
+        .failure(2);
+    let said = refused.stderr();
+    assert!(said.contains("part of the program of `codex`"), "{said}");
+}
+
+#[test]
 fn an_external_agent_has_subagents_with_a_model_of_their_own() {
     let write = r#"{when: {last: "</task>"}, calls: [{name: write_file, arguments: {path: "a.txt", content: "x"}},
       {name: write_file, arguments: {path: "../../b.txt", content: "x"}}]}, {text: "it is written"}"#;
