@@ -458,7 +458,7 @@ impl EnvironmentBuilder<'_> {
     }
 
     /// Returns the environment of an external agent that works as subagents, and its command as it is
-    /// found.
+    /// found. Without a sandbox, it could do more than its agent.
     fn build_subagent_program(
         &mut self,
         spec: SubagentProgramSpec<'_>,
@@ -467,7 +467,16 @@ impl EnvironmentBuilder<'_> {
         let room = self
             .directories
             .subagent_program_of(runner.id, spec.place)?;
-        self.build_external_agent(spec.program, runner, &room)
+        let held = self.build_external_agent(spec.program, runner, &room)?;
+        if held.0.sandbox_level() == SandboxLevel::Off {
+            let (program, id) = (spec.program.vendor, runner.id);
+            let message =
+                format!("`{program}` does not work as subagents of `{id}` without a sandbox");
+            return Err(Error::new(ErrorKind::Config, message)
+                .with_hint("remove `command_line_sandbox: off` from its entry, or `--sandbox off`")
+                .with_hint("or remove the entry from `subagent_orchestrator`"));
+        }
+        Ok(held)
     }
 
     /// Returns the environment of the hooks about an agent.

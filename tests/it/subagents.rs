@@ -786,21 +786,32 @@ fn external_agents_work_as_subagents_in_directories_of_their_own() {
 }
 
 #[test]
-fn agents_write_to_no_program_that_works_as_their_subagents() {
-    let project = external_agents::project();
-    let root = external_agents::root(&project);
-    let rest = format!(
-        "orchestrator:\n  context_paths: [{{path: given, permission: write}}]\n  coordination:\n    \
-         enable_subagents: true\n    subagent_orchestrator:\n      enabled: true\n      agents:\n        \
-         - backend: {{type: codex, command: [python3, {root}/given/stand_in.py]}}\n"
-    );
-    let lead = agent("a", &format!("cwd: {root}/w1"), "- text: x\n");
-    let refused = project
-        .file("team.yaml", team(&[lead], &rest))
-        .args(["--config", "team.yaml", "task"])
-        .failure(2);
-    let said = refused.stderr();
-    assert!(said.contains("part of the program of `codex`"), "{said}");
+fn programs_that_no_subagent_may_be_are_refused_at_the_start() {
+    for (permission, sandbox, expected) in [
+        ("write", "auto", "part of the program of `codex`"),
+        (
+            "read",
+            "off",
+            "`codex` does not work as subagents of `a` without a sandbox",
+        ),
+    ] {
+        let project = external_agents::project();
+        let root = external_agents::root(&project);
+        let rest = format!(
+            "orchestrator:\n  context_paths: [{{path: given, permission: {permission}}}]\n  \
+             coordination:\n    enable_subagents: true\n    subagent_orchestrator:\n      \
+             enabled: true\n      agents:\n        - backend: {{type: codex, \
+             command: [python3, {root}/given/stand_in.py]}}\n"
+        );
+        let lead = agent("a", &format!("cwd: {root}/w1"), "- text: x\n");
+        let refused = project
+            .file("team.yaml", team(&[lead], &rest))
+            .args(["--config", "team.yaml", "--sandbox", sandbox, "task"])
+            .run();
+        let said = refused.stderr();
+        assert_eq!(refused.code(), Some(2), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
 }
 
 #[test]
