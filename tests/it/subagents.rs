@@ -727,6 +727,41 @@ orchestrator:
 }
 
 #[test]
+fn only_subagents_of_the_types_that_the_config_names_have_other_models() {
+    let lead = r#"
+- when: {system: "the final agent"}
+  text: "presented"
+- when: {system: "You are a subagent"}
+  text: "I am the model of the lead"
+- when: {last: "</task>"}
+  calls:
+    - name: spawn_subagents
+      arguments:
+        tasks:
+          - {id: one, task: "say who you are"}
+          - {id: two, task: "say who you are", subagent_type: explorer}
+- calls: [{name: new_answer, arguments: {content: "done"}}]
+"#;
+    let rest = own_model("{text: I am the other model}").replace(
+        "      enabled: true\n",
+        "      enabled: true\n      shared_child_team_types: [explorer]\n",
+    );
+    let rest = rest.replace(
+        "    enable_subagents: true\n",
+        "    enable_subagents: true\n    subagent_types: [explorer]\n",
+    );
+    let finished = Project::new()
+        .file("team.yaml", team(&[agent("a", "cwd: a", lead)], &rest))
+        .args(["--config", "team.yaml", "go"])
+        .success();
+    let read = results(&finished);
+    let read = read["results"].as_array().unwrap().iter();
+    let said: Vec<&Value> = read.map(|result| &result["answer"]).collect();
+    let expected = ["I am the model of the lead", "I am the other model"];
+    assert_eq!(said, expected, "{said:?}");
+}
+
+#[test]
 fn external_agents_work_as_subagents_in_directories_of_their_own() {
     let lead = r#"
 - when: {system: "the final agent"}

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::config::MediaModels;
 use crate::config::api_parameters::unsent_reason;
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::MappingView;
+use crate::config::check::mapping_view::{MappingView, TextValue};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::{agents, coordination, orchestrator, root, subagent_model};
 use crate::config::subagents::{SubagentBackend, SubagentTypesConfig};
@@ -16,6 +16,8 @@ const WEB_SEARCH: &str = "enable_web_search";
 const UNNAMED: &str = "agent_";
 /// The maximum length of the name of a model or a type, in bytes.
 const NAME_BYTES_MAX: usize = 64;
+/// What means the subagents of all types, and those without one.
+const ALL_TYPES: &str = "*";
 /// The maximum number of types that a config names.
 const TYPES_MAX: usize = 16;
 
@@ -86,9 +88,43 @@ impl ConfigChecker<'_> {
     /// Returns the types of subagents that the section `orchestrator` names.
     pub(super) fn subagent_types(&mut self, view: &MappingView<'_>) -> SubagentTypesConfig {
         let view = view.section(&orchestrator::COORDINATION);
+        let view = view.as_ref();
+        let with_models = view.and_then(|view| self.types_with_models(view));
         let written = view.map(|view| view.texts(&coordination::SUBAGENT_TYPES));
+        let names = self.type_names(written.unwrap_or_default());
+        if names.len() > TYPES_MAX {
+            let message = format!("{} types of subagents are too many", names.len());
+            let error = Diagnostic::error("orchestrator.coordination.subagent_types", message);
+            let way_out = format!("keep at most {TYPES_MAX}");
+            self.findings.push(error.with_suggestion(way_out));
+        }
+        let types = if names.is_empty() {
+            SubagentTypesConfig::default()
+        } else {
+            SubagentTypesConfig::new(names, self.context.base, self.context.home)
+        };
+        SubagentTypesConfig {
+            with_models,
+            ..types
+        }
+    }
+
+    /// Returns the types whose subagents have the models for subagents; `None` if all subagents have
+    /// them.
+    fn types_with_models(&mut self, coordination: &MappingView<'_>) -> Option<Vec<String>> {
+        let view = coordination.section(&subagent_model::KEY)?;
+        view.get(&subagent_model::SHARED_TYPES)?;
+        let written = view.texts(&subagent_model::SHARED_TYPES);
+        if written.iter().any(|text| text.written == ALL_TYPES) {
+            return None;
+        }
+        Some(self.type_names(written))
+    }
+
+    /// Returns the names of types that are `written`, each once.
+    fn type_names(&mut self, written: Vec<TextValue<'_>>) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        for text in written.unwrap_or_default() {
+        for text in written {
             let name = text.written.to_lowercase();
             if !is_name(&name) {
                 self.refuse_name(text.written, &text.path, text.span, "is not a name");
@@ -96,16 +132,7 @@ impl ConfigChecker<'_> {
                 names.push(name);
             }
         }
-        if names.len() > TYPES_MAX {
-            let message = format!("{} types of subagents are too many", names.len());
-            let error = Diagnostic::error("orchestrator.coordination.subagent_types", message);
-            let way_out = format!("keep at most {TYPES_MAX}");
-            self.findings.push(error.with_suggestion(way_out));
-        }
-        if names.is_empty() {
-            return SubagentTypesConfig::default();
-        }
-        SubagentTypesConfig::new(names, self.context.base, self.context.home)
+        names
     }
 
     fn refuse_name(&mut self, name: &str, path: &str, span: &Span, problem: &str) {

@@ -124,20 +124,44 @@ impl AgentTeam {
     /// or are missing, and their models.
     pub fn subagent_choice_notices(&self) -> Vec<String> {
         let mut notices = self.subagent_types.notices.clone();
-        let mut told: Vec<Vec<String>> = Vec::new();
         for member in &self.members {
             let models = &member.config.backend.subagent_models;
             let models: Vec<String> = models.iter().map(name_and_model).collect();
-            if models.len() > 1 && self.subagent_limits(member).is_some() && !told.contains(&models)
-            {
-                notices.push(format!(
-                    "subagents take turns with the models {}, unless their agent chooses one",
-                    join_with_commas(&models)
-                ));
-                told.push(models);
+            if models.len() < 2 || self.subagent_limits(member).is_none() {
+                continue;
+            }
+            let models = join_with_commas(&models);
+            let notice = match self.types_with_models(member) {
+                None => format!(
+                    "subagents take turns with the models {models}, unless their agent chooses one"
+                ),
+                Some([]) => {
+                    "subagents have the models of their agents: `shared_child_team_types` is empty"
+                        .to_owned()
+                }
+                Some(types) => format!(
+                    "only subagents of these types take turns with the models {models}: {}",
+                    join_with_commas(types)
+                ),
+            };
+            if !notices.contains(&notice) {
+                notices.push(notice);
             }
         }
         notices
+    }
+
+    /// Returns the types whose subagents have the models that the config names for subagents; `None`
+    /// if all subagents of `member` have them, because the config says so or it is an external agent,
+    /// which has no model for others.
+    fn types_with_models(&self, member: &TeamMember) -> Option<&[String]> {
+        let types = self
+            .config
+            .orchestrator
+            .subagent_types
+            .with_models
+            .as_deref();
+        types.filter(|_| member.config.backend.external_agent.is_none())
     }
 
     /// Returns what `member` may choose for its subagents; `None` in a replay.
@@ -150,6 +174,7 @@ impl AgentTeam {
         let choices = SubagentChoices {
             types: self.subagent_types.types.clone(),
             models: models.map(offer).collect(),
+            types_with_models: self.types_with_models(member).map(<[String]>::to_vec),
             skills: member.skills.skills.clone(),
         };
         (self.delivery_access == DeliveryAccess::ReadWrite).then(|| Arc::new(choices))
