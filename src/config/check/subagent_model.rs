@@ -18,6 +18,14 @@ const UNNAMED: &str = "agent_";
 const NAME_BYTES_MAX: usize = 64;
 /// What means the subagents of all types, and those without one.
 const ALL_TYPES: &str = "*";
+/// The types of a config that names none, which are those of the Python `MassGen`.
+const TYPES_DEFAULT: [&str; 5] = [
+    "evaluator",
+    "explorer",
+    "researcher",
+    "critic",
+    "execution_trace_analyzer",
+];
 /// The maximum number of types that a config names.
 const TYPES_MAX: usize = 16;
 
@@ -90,8 +98,17 @@ impl ConfigChecker<'_> {
         let view = view.section(&orchestrator::COORDINATION);
         let view = view.as_ref();
         let with_models = view.and_then(|view| self.types_with_models(view));
-        let written = view.map(|view| view.texts(&coordination::SUBAGENT_TYPES));
-        let names = self.type_names(written.unwrap_or_default());
+        let written = view.and_then(|view| {
+            view.get(&coordination::SUBAGENT_TYPES)?;
+            Some(view.texts(&coordination::SUBAGENT_TYPES))
+        });
+        let has_subagents =
+            view.is_some_and(|view| view.flag(&coordination::ENABLE_SUBAGENTS) == Some(true));
+        let names = match written {
+            Some(written) => self.type_names(written),
+            None if has_subagents => Vec::from(TYPES_DEFAULT.map(str::to_owned)),
+            None => Vec::new(),
+        };
         if names.len() > TYPES_MAX {
             let message = format!("{} types of subagents are too many", names.len());
             let error = Diagnostic::error("orchestrator.coordination.subagent_types", message);

@@ -144,6 +144,12 @@ fn what_is_served_in_part_is_one_warning() {
     assert_eq!(types.names, ["explorer", "own"]);
     assert_eq!(types.with_models, Some(vec!["own".to_owned()]));
     assert_eq!(types.own, AbsPath::new("/home/ann/.massgen/subagent_types"));
+    let names_with = |keys: &str| {
+        let keys = with_orchestrator(&format!("coordination: {{enable_subagents: true{keys}}}"));
+        super::config(&keys).orchestrator.subagent_types.names
+    };
+    assert_eq!(names_with("").len(), 5);
+    assert!(names_with(", subagent_types: []").is_empty());
     for (keys, expected) in [
         ("subagent_types: [../x]", "`../x` is not a name"),
         (
