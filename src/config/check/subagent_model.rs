@@ -7,7 +7,11 @@ use crate::config::api_parameters::unsent_reason;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
-use crate::config::keys::{agents, coordination, orchestrator, root, subagent_model};
+use crate::config::keys::found_config::is_empty;
+use crate::config::keys::{
+    ConfigKey, agents, backend, coordination, hooks, orchestrator, permissions, root,
+    subagent_model,
+};
 use crate::config::subagents::{SubagentBackend, SubagentTypesConfig};
 
 /// The parameter of models that search the Web.
@@ -48,6 +52,9 @@ impl ConfigChecker<'_> {
             let entry = MappingView { node, path };
             let name = self.subagent_name(&entry, place, &models);
             let backend = entry.section(&agents::BACKEND);
+            if let Some(backend) = &backend {
+                self.refuse_restrictions(backend);
+            }
             let backend = backend.and_then(|backend| self.backend(&backend));
             let (Some(name), Some(mut backend)) = (name, backend) else {
                 continue;
@@ -66,6 +73,27 @@ impl ConfigChecker<'_> {
             self.findings.push(warning.with_span(view.key_span(key)));
         }
         models
+    }
+
+    /// Refuses what would restrict an agent with this backend: it restricts no subagent.
+    fn refuse_restrictions(&mut self, backend: &MappingView<'_>) {
+        let keys: [&ConfigKey; 4] = [
+            &backend::ALLOWED_TOOLS,
+            &backend::EXCLUDE_TOOLS,
+            &permissions::KEY,
+            &hooks::KEY,
+        ];
+        let is_set = |key: &ConfigKey| backend.get(key).is_some_and(|value| !is_empty(value));
+        for key in keys.into_iter().filter(|key| is_set(key)) {
+            let message = format!(
+                "`{}` would have no effect: a subagent has the tools, rules and hooks of its agent",
+                key.name()
+            );
+            let error = Diagnostic::error(backend.key_path(key), message);
+            let error = error.with_span(backend.key_span(key));
+            self.findings
+                .push(error.with_suggestion("write it for the agents that start subagents"));
+        }
     }
 
     /// Returns the name of the model at `place`, counted from 0; `None` if it is no name, or one of

@@ -87,7 +87,8 @@ pub static SUBAGENT: KeySection = KeySection {
     path: "subagent",
     doc: "An entry of `agents` in `subagent_orchestrator`. Keys of its backend that are about neither \
           the model nor the program of an external agent have no effect: a subagent works in its \
-          agent's workspace, and a model with its agent's tools.",
+          agent's workspace, and a model with its agent's tools. `allowed_tools`, `exclude_tools`, \
+          `permissions` and `hooks` are errors there.",
     others: UnknownKeys::Refused,
     keys: &[
         ID.row(),

@@ -153,6 +153,11 @@ fn what_is_served_in_part_is_one_warning() {
     for (keys, expected) in [
         ("subagent_types: [../x]", "`../x` is not a name"),
         (
+            "subagent_orchestrator: {enabled: true, agents: [{backend: {type: codex, model: m, \
+             exclude_tools: [Bash]}}]}",
+            "`exclude_tools` would have no effect: a subagent has the tools",
+        ),
+        (
             "subagent_orchestrator: {enabled: true, agents: [{id: a, backend: {type: ollama, model: m}}, \
              {id: a, backend: {type: ollama, model: n}}]}",
             "`a` is the name of an earlier one",
