@@ -297,9 +297,19 @@ impl AgentEnvironments {
         let only = only.map(|(agent, programs)| (agent, programs.environment().isolation()));
         let guests = self.external_agents.iter();
         let guests = guests.map(|(agent, (commands, _))| (agent, commands.isolation()));
+        let is_reported = |agent: &AgentId| {
+            let is_external = self.external_agents.contains_key(agent);
+            is_external || self.ready.contains_key(agent) || self.programs.contains_key(agent)
+        };
+        let of_subagents = self.subagent_programs.iter();
+        let of_subagents = of_subagents.filter(|((agent, _), _)| !is_reported(agent));
+        let of_subagents =
+            of_subagents.map(|((agent, _), (commands, _))| (agent, commands.isolation()));
         let mut held: Vec<(ExecutionIsolation, Vec<AgentId>)> = Vec::new();
-        for (agent, by) in ready.chain(refused).chain(only).chain(guests) {
+        let all = ready.chain(refused).chain(only).chain(guests);
+        for (agent, by) in all.chain(of_subagents) {
             match held.iter_mut().find(|(known, _)| *known == by) {
+                Some((_, agents)) if agents.contains(agent) => {}
                 Some((_, agents)) => agents.push(agent.clone()),
                 None => held.push((by, vec![agent.clone()])),
             }

@@ -813,6 +813,9 @@ fn external_agents_work_as_subagents_in_directories_of_their_own() {
         let files = result["files"].to_string();
         assert!(files.contains("own.txt"), "{result}");
     }
+    let isolated = events(&finished, "sandbox_selected");
+    assert_eq!(isolated.len(), 1, "{isolated:?}");
+    assert_eq!(isolated[0]["agents"], json!(["a"]), "{isolated:?}");
     finished
         .has_file("w1/.subagents/one/own.txt", "x")
         .has_file("w1/.subagents/three/own.txt", "x")
