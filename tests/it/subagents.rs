@@ -759,6 +759,11 @@ fn only_subagents_of_the_types_that_the_config_names_have_other_models() {
     let said: Vec<&Value> = read.map(|result| &result["answer"]).collect();
     let expected = ["I am the model of the lead", "I am the other model"];
     assert_eq!(said, expected, "{said:?}");
+    let shown = finished.stderr();
+    assert!(
+        shown.contains("only subagents of these types have the models `agent_1`"),
+        "{shown}"
+    );
 }
 
 #[test]

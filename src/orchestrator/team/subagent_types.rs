@@ -127,11 +127,17 @@ impl AgentTeam {
         for member in &self.members {
             let models = &member.config.backend.subagent_models;
             let models: Vec<String> = models.iter().map(name_and_model).collect();
-            if models.len() < 2 || self.subagent_limits(member).is_none() {
+            let types = self.types_with_models(member);
+            let says_nothing = match models.as_slice() {
+                [] => true,
+                [_] => types.is_none(),
+                [..] => false,
+            };
+            if says_nothing || self.subagent_limits(member).is_none() {
                 continue;
             }
             let models = join_with_commas(&models);
-            let notice = match self.types_with_models(member) {
+            let notice = match types {
                 None => format!(
                     "subagents take turns with the models {models}, unless their agent chooses one"
                 ),
@@ -140,7 +146,7 @@ impl AgentTeam {
                         .to_owned()
                 }
                 Some(types) => format!(
-                    "only subagents of these types take turns with the models {models}: {}",
+                    "only subagents of these types have the models {models}: {}",
                     join_with_commas(types)
                 ),
             };
