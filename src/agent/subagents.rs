@@ -154,8 +154,12 @@ impl SubagentCall {
     }
 
     /// Returns the model that the agent has chosen for a subagent, or whose turn it is; `None` if there
-    /// are no models for subagents.
+    /// are no models for subagents like it.
     fn chosen_model(&self, task: &SubagentTask) -> Option<&SubagentModel> {
+        let choices = self.setup.choices.as_deref();
+        if choices.is_some_and(|choices| !choices.have_models(task)) {
+            return None;
+        }
         let named = self.conversations.models.first()?;
         let named = &named.subagents;
         let is_chosen = |name: &str| named.iter().find(|model| *model.name == *name);

@@ -56,6 +56,8 @@ impl fmt::Debug for ConnectContext<'_> {
 /// `Config` for an unsupported type, a malformed endpoint or script; `Environment` for a missing
 /// key.
 pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Vec<AvailableModel>> {
+    // A fallback model has the subagents of its agent.
+    let subagents = subagent_models(config, around)?;
     let model = |config: &BackendConfig| {
         Ok(AvailableModel {
             name: config.model.as_str().into(),
@@ -67,7 +69,7 @@ pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Vec
             backend: backend(&without_separate_tools(config), around)?,
             vendor_tools: vendor_tool_clients(config, around)?,
             media: MediaClient::connect(config, around)?.map(Arc::new),
-            subagents: subagent_models(config, around)?,
+            subagents: Arc::clone(&subagents),
             image_input: config.image_input,
             rate_limiter: around.pace.model_limiter(config),
         })
@@ -75,7 +77,7 @@ pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Vec
     config.with_fallbacks().map(model).collect()
 }
 
-/// Returns the models of the subagents of an agent with this model.
+/// Returns the models of the subagents of an agent with these models.
 fn subagent_models(
     config: &BackendConfig,
     around: ConnectContext<'_>,
@@ -304,6 +306,20 @@ mod tests {
             assert_eq!(kind, ErrorKind::Config);
             assert!(text.contains(malformed), "{text}");
         }
+    }
+
+    #[test]
+    fn fallback_models_have_the_subagents_of_their_agent() {
+        let mut model = config("scripted");
+        model.script = Some(ScriptSource::Inline(json!([{"text": "x"}])));
+        let mut agent = model.clone();
+        agent.fallback = vec![model.clone()];
+        agent.subagent_models = vec![SubagentBackend {
+            name: "quick".to_owned(),
+            backend: model,
+        }];
+        let shown = connected(&agent, &[]).unwrap();
+        assert_eq!(shown.matches("name: \"quick\"").count(), 2, "{shown}");
     }
 
     #[test]

@@ -228,7 +228,7 @@ fn error_text(error: &Error) -> String {
         .into_iter()
         .chain(causes)
         .chain(hints)
-        .map(|line| escape_line(&line))
+        .map(|line| escape_line(line.trim_end()))
         .collect();
     lines.join("\n")
 }

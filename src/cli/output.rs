@@ -281,15 +281,17 @@ impl<'w> CliOutput<'w> {
     /// Prints an error to the user with its causes and hints, each on one line: a newline or another
     /// control character in a name is escaped.
     pub(crate) fn error(&mut self, error: &Error) {
-        self.write_labelled((TextStyle::Bad, "error"), &escape_line(&error.to_string()));
+        // What another program wrote ends with a newline.
+        let line = |text: &str| escape_line(text.trim_end());
+        self.write_labelled((TextStyle::Bad, "error"), &line(&error.to_string()));
         let mut cause = error.source();
         while let Some(inner) = cause {
-            let inner_text = escape_line(&inner.to_string());
+            let inner_text = line(&inner.to_string());
             self.write_labelled((TextStyle::Faint, "caused by"), &inner_text);
             cause = inner.source();
         }
         for hint in error.hints() {
-            self.write_labelled((TextStyle::Good, "hint"), &escape_line(hint));
+            self.write_labelled((TextStyle::Good, "hint"), &line(hint));
         }
     }
 
@@ -414,5 +416,26 @@ impl<'w> OutputStream<'w> {
     fn write_or_close(&mut self, text: &str) {
         // The error has closed the stream; there is nowhere left to report it.
         self.write(text).unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error;
+
+    #[test]
+    fn each_part_of_an_error_is_one_line_that_no_terminal_obeys() {
+        let mut shown = Vec::new();
+        let mut output = CliOutput::with_writers(io::sink(), &mut shown);
+        let message = "`git add` failed: fatal:\nhint: \u{1b}]0;x\u{7}\u{202e}no\n";
+        let error = Error::new(error::ErrorKind::Environment, message);
+        output.error(&error.with_hint("see `git status`\n"));
+        drop(output);
+        assert_eq!(
+            String::from_utf8(shown).unwrap(),
+            "error: `git add` failed: fatal:\\nhint: \\u{1b}]0;x\\u{7}\\u{202e}no\n\
+             hint: see `git status`\n"
+        );
     }
 }

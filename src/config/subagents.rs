@@ -47,7 +47,8 @@ impl BackendConfig {
     }
 }
 
-/// The types that agents may give their subagents, and where they are looked for.
+/// The types that agents may give their subagents, where they are looked for, and which have models of
+/// their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubagentTypesConfig {
     /// Their names, in lower case and the order of the config, each once.
@@ -56,6 +57,9 @@ pub struct SubagentTypesConfig {
     pub own: Option<AbsPath>,
     /// The directories of the project's types, in the order of their rank. They need not exist.
     pub of_project: Vec<AbsPath>,
+    /// The types whose subagents have the models that the config names for subagents, in lower case;
+    /// `None` if all subagents have them.
+    pub with_models: Option<Vec<String>>,
 }
 
 impl SubagentTypesConfig {
@@ -69,6 +73,7 @@ impl SubagentTypesConfig {
             names,
             own,
             of_project,
+            with_models: None,
         }
     }
 }

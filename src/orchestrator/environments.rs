@@ -297,9 +297,19 @@ impl AgentEnvironments {
         let only = only.map(|(agent, programs)| (agent, programs.environment().isolation()));
         let guests = self.external_agents.iter();
         let guests = guests.map(|(agent, (commands, _))| (agent, commands.isolation()));
+        let is_reported = |agent: &AgentId| {
+            let is_external = self.external_agents.contains_key(agent);
+            is_external || self.ready.contains_key(agent) || self.programs.contains_key(agent)
+        };
+        let of_subagents = self.subagent_programs.iter();
+        let of_subagents = of_subagents.filter(|((agent, _), _)| !is_reported(agent));
+        let of_subagents =
+            of_subagents.map(|((agent, _), (commands, _))| (agent, commands.isolation()));
         let mut held: Vec<(ExecutionIsolation, Vec<AgentId>)> = Vec::new();
-        for (agent, by) in ready.chain(refused).chain(only).chain(guests) {
+        let all = ready.chain(refused).chain(only).chain(guests);
+        for (agent, by) in all.chain(of_subagents) {
             match held.iter_mut().find(|(known, _)| *known == by) {
+                Some((_, agents)) if agents.contains(agent) => {}
                 Some((_, agents)) => agents.push(agent.clone()),
                 None => held.push((by, vec![agent.clone()])),
             }
@@ -458,7 +468,7 @@ impl EnvironmentBuilder<'_> {
     }
 
     /// Returns the environment of an external agent that works as subagents, and its command as it is
-    /// found.
+    /// found. Without a sandbox, it could do more than its agent.
     fn build_subagent_program(
         &mut self,
         spec: SubagentProgramSpec<'_>,
@@ -467,7 +477,16 @@ impl EnvironmentBuilder<'_> {
         let room = self
             .directories
             .subagent_program_of(runner.id, spec.place)?;
-        self.build_external_agent(spec.program, runner, &room)
+        let held = self.build_external_agent(spec.program, runner, &room)?;
+        if held.0.sandbox_level() == SandboxLevel::Off {
+            let (program, id) = (spec.program.vendor, runner.id);
+            let message =
+                format!("`{program}` does not work as subagents of `{id}` without a sandbox");
+            return Err(Error::new(ErrorKind::Config, message)
+                .with_hint("remove `command_line_sandbox: off` from its entry, or `--sandbox off`")
+                .with_hint("or remove the entry from `subagent_orchestrator`"));
+        }
+        Ok(held)
     }
 
     /// Returns the environment of the hooks about an agent.

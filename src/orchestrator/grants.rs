@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::call_rules::CallRules;
-use crate::config::skills::{SkillAuthor, SkillsConfig};
-use crate::config::{AgentConfig, Config, ContextPath};
+use crate::config::skills::SkillAuthor;
+use crate::config::{AgentConfig, Config, ContextPath, OrchestratorConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::RunLayout;
 use crate::mentions::opened_paths::OpenedPath;
@@ -17,6 +17,7 @@ use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase,
 use crate::permissions::guard::{ContextPathAccess, FolderGuard, GuardedDirectories};
 use crate::permissions::path_rules::PathRule;
 use crate::prompts::DescribedPath;
+use crate::text::join_with_commas;
 use crate::world::io::locate::{LocatedPath, locate};
 
 /// The paths that a turn inherits from its session.
@@ -34,8 +35,8 @@ pub struct ContextGrants {
     shared: Vec<Grant>,
     earlier: Vec<RealPath>,
     state_dir: RealPath,
-    /// The directories of skills that came with the project.
-    skill_directories: Vec<RealPath>,
+    /// The directories of skills and of types of subagents that came with the project.
+    instruction_directories: Vec<RealPath>,
 }
 
 impl ContextGrants {
@@ -70,7 +71,7 @@ impl ContextGrants {
             shared,
             earlier: earlier.collect::<Result<_>>()?,
             state_dir,
-            skill_directories: project_skill_directories(&config.orchestrator.skills),
+            instruction_directories: project_instruction_directories(&config.orchestrator),
         })
     }
 
@@ -123,7 +124,7 @@ impl ContextGrants {
                 }
             }
         }
-        protect_skills(&mut grants, &self.skill_directories);
+        protect_instructions(&mut grants, &self.instruction_directories);
         Ok(grants)
     }
 
@@ -201,18 +202,20 @@ impl ContextGrants {
     }
 }
 
-/// Returns the project's directories of skills, existing or not. One that cannot be resolved offers no
-/// skills.
-fn project_skill_directories(skills: &SkillsConfig) -> Vec<RealPath> {
-    let directories = skills.directories.iter();
-    let directories = directories.filter(|directory| directory.author == SkillAuthor::Project);
-    let located = directories.filter_map(|directory| locate(&directory.path).ok());
+/// Returns the project's directories of skills and of types of subagents, existing or not. One that
+/// cannot be resolved offers none.
+fn project_instruction_directories(config: &OrchestratorConfig) -> Vec<RealPath> {
+    let skills = config.skills.directories.iter();
+    let skills = skills.filter(|directory| directory.author == SkillAuthor::Project);
+    let types = config.subagent_types.of_project.iter();
+    let directories = skills.map(|directory| &directory.path).chain(types);
+    let located = directories.filter_map(|directory| locate(directory).ok());
     located.map(LocatedPath::into_real).collect()
 }
 
-/// Protects directories of skills in context paths: what an agent writes there would instruct later
-/// agents.
-fn protect_skills(grants: &mut [Grant], directories: &[RealPath]) {
+/// Protects directories of skills and of types of subagents in context paths: what an agent writes
+/// there would instruct later agents.
+fn protect_instructions(grants: &mut [Grant], directories: &[RealPath]) {
     let contexts = grants.iter_mut();
     for grant in contexts.filter(|grant| grant.kind == GrantKind::Context) {
         let inside = directories
@@ -305,18 +308,18 @@ fn require_directories(paths: &[AbsPath], what: &str) -> Result<()> {
     for path in paths {
         match locate(path)? {
             LocatedPath::Directory(_) => {}
-            LocatedPath::File(_) => no_directories.push(path.to_string()),
-            LocatedPath::Missing(_) => missing.push(path.to_string()),
+            LocatedPath::File(_) => no_directories.push(format!("`{path}`")),
+            LocatedPath::Missing(_) => missing.push(format!("`{path}`")),
         }
     }
     if !missing.is_empty() {
-        let message = format!("{what} not found:\n  - {}", missing.join("\n  - "));
+        let message = format!("{what} not found: {}", join_with_commas(&missing));
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("create the directory first, or correct the path in the config"));
     }
     if !no_directories.is_empty() {
-        let list = no_directories.join("\n  - ");
-        let message = format!("{what} must be directories, not files:\n  - {list}");
+        let list = join_with_commas(&no_directories);
+        let message = format!("{what} must be directories, not files: {list}");
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("use the parent directory instead, or mention it in the prompt: @path"));
     }
@@ -421,4 +424,22 @@ pub fn write_roots(grants: &[Grant]) -> Vec<&Grant> {
 /// Creates the permission manager of a gate for one phase.
 pub fn permission_manager(grants: &[Grant], phase: Phase) -> PathPermissionManager {
     PathPermissionManager::new(grants.to_vec(), phase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_about_several_paths_is_one_line() {
+        let root = tempfile::tempdir().unwrap();
+        let root = AbsPath::new(root.path()).unwrap();
+        let paths = ["missing", "absent"].map(|name| root.join(name));
+        let error = require_directories(&paths, "context paths").unwrap_err();
+        let [missing, absent] = &paths;
+        assert_eq!(
+            error.to_string(),
+            format!("context paths not found: `{missing}`, `{absent}`")
+        );
+    }
 }

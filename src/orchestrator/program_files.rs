@@ -4,10 +4,9 @@
 use std::path::Path;
 
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
-use crate::config::servers::{
-    CWD_OF_SERVER, ServerConfig, ServerDirectory, ServerProgram, ServerTransport,
-};
+use crate::config::servers::{CWD_OF_SERVER, ServerDirectory, ServerProgram, ServerTransport};
 use crate::error::{Error, ErrorKind, Result};
+use crate::orchestrator::environments::{EnvironmentSpec, SubagentProgramSpec};
 use crate::orchestrator::grants::permission_manager;
 use crate::orchestrator::team::TeamMember;
 use crate::path::{AbsPath, RealPath};
@@ -39,11 +38,31 @@ pub(super) fn reject_agent_writable_programs(members: &[TeamMember], base: &AbsP
             }
             let workspace = member.workspace.as_ref().unwrap_or(base);
             for path in program_files(program, workspace) {
-                reject_writable(server, &path, members)?;
+                reject_writable(server.name().as_str(), &path, members)?;
             }
         }
     }
     Ok(())
+}
+
+/// Rejects an external agent that works as subagents and whose program an agent may rewrite, if the
+/// program has variables or a network of its own.
+///
+/// # Errors
+/// It is one.
+pub(super) fn reject_agent_writable_subagent(
+    spec: &SubagentProgramSpec<'_>,
+    members: &[TeamMember],
+) -> Result<()> {
+    let EnvironmentSpec {
+        config, workspace, ..
+    } = spec.environment;
+    if config.env.is_empty() && config.network == NetworkPolicy::Off {
+        return Ok(());
+    }
+    let files = command_files(&spec.program.command, workspace);
+    let mut files = files.iter();
+    files.try_for_each(|path| reject_writable(spec.program.vendor, path, members))
 }
 
 /// Returns the first of `members` that may write to `place` in the final phase.
@@ -57,7 +76,7 @@ pub(super) fn find_writer<'m>(
     })
 }
 
-fn reject_writable(server: &ServerConfig, path: &AbsPath, members: &[TeamMember]) -> Result<()> {
+fn reject_writable(program: &str, path: &AbsPath, members: &[TeamMember]) -> Result<()> {
     let Ok(LocatedPath::File(file)) = locate(path) else {
         return Ok(());
     };
@@ -67,18 +86,17 @@ fn reject_writable(server: &ServerConfig, path: &AbsPath, members: &[TeamMember]
     let parent = parent.and_then(|parent| Some(locate(&parent).ok()?.into_real()));
     for place in std::iter::once(file).chain(parent) {
         if let Some(member) = find_writer(members, &place) {
-            return Err(writable_program_error(server, member, &place));
+            return Err(writable_program_error(program, member, &place));
         }
     }
     Ok(())
 }
 
-fn writable_program_error(server: &ServerConfig, member: &TeamMember, place: &RealPath) -> Error {
+fn writable_program_error(program: &str, member: &TeamMember, place: &RealPath) -> Error {
     let message = format!(
-        "agent `{}` may write to `{place}`, which is part of the program of `{}`: it could use the \
-         variables and the network of that program",
-        member.id,
-        server.name()
+        "agent `{}` may write to `{place}`, which is part of the program of `{program}`: it could use \
+         the variables and the network of that program",
+        member.id
     );
     Error::new(ErrorKind::Config, message)
         .with_hint("move the program to a directory that no agent may write to")
@@ -105,18 +123,28 @@ fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
                 ServerDirectory::Named(directory) => directory,
                 ServerDirectory::Workspace | ServerDirectory::Private => workspace,
             };
-            let words = program.command.iter().enumerate();
-            // A first word without a slash is looked up in `PATH`.
-            let words = words.filter(|(index, word)| match index {
-                0 => word.contains('/'),
-                _ => has_extension(Path::new(word), SCRIPT_EXTENSIONS),
-            });
-            words
-                .map(|(_, word)| word.replace(CWD_OF_SERVER, &directory.to_string()))
-                .map(|word| AbsPath::resolve(directory, &word))
-                .collect()
+            let place = directory.to_string();
+            let words = program.command.iter();
+            let words: Vec<String> = words
+                .map(|word| word.replace(CWD_OF_SERVER, &place))
+                .collect();
+            command_files(&words, directory)
         }
     }
+}
+
+/// Returns the files that the program of `command` may consist of, as far as the command names them.
+/// Relative names start at `directory`.
+fn command_files(command: &[String], directory: &AbsPath) -> Vec<AbsPath> {
+    let words = command.iter().enumerate();
+    // A first word without a slash is looked up in `PATH`.
+    let words = words.filter(|(index, word)| match index {
+        0 => word.contains('/'),
+        _ => has_extension(Path::new(word), SCRIPT_EXTENSIONS),
+    });
+    words
+        .map(|(_, word)| AbsPath::resolve(directory, word))
+        .collect()
 }
 
 fn has_extension(path: &Path, extensions: &[&str]) -> bool {

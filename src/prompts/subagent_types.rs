@@ -56,6 +56,8 @@ pub struct SubagentChoices {
     pub types: Vec<SubagentType>,
     /// The models; empty if subagents have the model of their agent.
     pub models: Vec<SubagentModelOffer>,
+    /// The types whose subagents have these models; `None` if all subagents have them.
+    pub types_with_models: Option<Vec<String>>,
     /// The skills that the agent is offered.
     pub skills: Vec<SkillSummary>,
 }
@@ -150,10 +152,33 @@ impl SubagentChoices {
         types.find(|known| known.name.eq_ignore_ascii_case(name))
     }
 
+    /// Returns whether the subagent for `task` has one of the models, and not that of its agent.
+    pub fn have_models(&self, task: &SubagentTask) -> bool {
+        let is_chosen = |name: &String| {
+            let chosen = task.subagent_type.as_ref();
+            chosen.is_some_and(|chosen| chosen.eq_ignore_ascii_case(name))
+        };
+        let types = self.types_with_models.as_ref();
+        types.is_none_or(|types| types.iter().any(is_chosen))
+    }
+
+    /// Returns the models among which an agent may choose; none if it has no choice.
+    pub fn offered_models(&self) -> &[SubagentModelOffer] {
+        let is_offered = |name: &String| self.types.iter().any(|known| known.name == *name);
+        let types = self.types_with_models.as_ref();
+        let are_used = types.is_none_or(|types| types.iter().any(is_offered));
+        if are_used && self.models.len() > 1 {
+            &self.models
+        } else {
+            &[]
+        }
+    }
+
     /// Checks that what `tasks` choose exists.
     ///
     /// # Errors
-    /// A task chooses a type or a model that does not exist; the string says so.
+    /// A task chooses a type or a model that does not exist, or a model for a subagent that has that of
+    /// its agent; the string says so.
     pub fn check(&self, tasks: &[SubagentTask]) -> Result<(), String> {
         for task in tasks {
             if let (Some(name), None) = (&task.subagent_type, self.type_of(task)) {
@@ -165,6 +190,17 @@ impl SubagentChoices {
             {
                 let models: Vec<&str> = self.models.iter().map(|model| &*model.name).collect();
                 return Err(unknown_choice("agent", name, &models));
+            }
+            if task.agent.is_some() && !self.have_models(task) {
+                let types = self.types_with_models.iter().flatten();
+                let types: Vec<&str> = types.map(String::as_str).collect();
+                return Err(match types.as_slice() {
+                    [] => "subagents have your own model: leave `agent` out".to_owned(),
+                    types => format!(
+                        "only subagents of the type {} have another model than you: leave `agent` out",
+                        list_names(types, "or")
+                    ),
+                });
             }
         }
         Ok(())
@@ -188,17 +224,32 @@ impl SubagentChoices {
                 let _ = write!(out, "; its task has to contain {}", inputs.join(", "));
             }
         }
-        if self.models.len() > 1 {
-            out.push_str(
-                "\nSubagents take turns with these models, unless a task names one in `agent`; give \
-                 the same task to several if you want several opinions:",
-            );
-            for offer in &self.models {
-                let model = UntrustedText::from(offer.model.as_str()).in_backticks();
-                let _ = write!(out, "\n- {}: {model}", offer.name);
-            }
-        }
+        self.describe_models(&mut out);
         out
+    }
+
+    /// Appends what an agent reads about the models of its subagents.
+    fn describe_models(&self, out: &mut String) {
+        let offered = self.offered_models();
+        if offered.is_empty() {
+            return;
+        }
+        out.push_str("\nSubagents ");
+        if let Some(types) = &self.types_with_models {
+            let types: Vec<&str> = types.iter().map(String::as_str).collect();
+            let _ = write!(out, "of the type {} ", list_names(&types, "or"));
+        }
+        out.push_str(
+            "take turns with these models, unless a task names one in `agent`; give the same task to \
+             several if you want several opinions:",
+        );
+        for offer in offered {
+            let model = UntrustedText::from(offer.model.as_str()).in_backticks();
+            let _ = write!(out, "\n- {}: {model}", offer.name);
+        }
+        if self.types_with_models.is_some() {
+            out.push_str("\nAll other subagents have your own model.");
+        }
     }
 }
 
@@ -382,7 +433,7 @@ mod tests {
         let choices = SubagentChoices {
             types: vec![counter],
             models: vec![model("x"), model("y")],
-            skills: Vec::new(),
+            ..SubagentChoices::default()
         };
         let offered = choices.describe();
         for part in [
@@ -399,7 +450,7 @@ mod tests {
         let choices = SubagentChoices {
             types: vec![SubagentType::built_in("explorer").unwrap()],
             models: vec![model("x")],
-            skills: Vec::new(),
+            ..SubagentChoices::default()
         };
         for (subagent_type, agent, expected) in [
             (None, None, ""),
@@ -419,6 +470,38 @@ mod tests {
         let none = SubagentChoices::default();
         let error = none.check(&[task(Some("x"), None)]).unwrap_err();
         assert!(error.ends_with("leave `subagent_type` out"), "{error}");
+    }
+
+    #[test]
+    fn only_the_types_that_the_config_names_have_other_models() {
+        let with_models = |names: &[&str]| SubagentChoices {
+            types: vec![SubagentType::built_in("explorer").unwrap()],
+            models: vec![model("x"), model("y")],
+            types_with_models: Some(names.iter().map(|name| (*name).to_owned()).collect()),
+            skills: Vec::new(),
+        };
+        let choices = with_models(&["explorer"]);
+        assert!(choices.have_models(&task(Some("Explorer"), None)));
+        assert!(!choices.have_models(&task(None, None)));
+        assert_eq!(choices.check(&[task(Some("explorer"), Some("y"))]), Ok(()));
+        let error = choices.check(&[task(None, Some("y"))]).unwrap_err();
+        assert!(
+            error.contains("only subagents of the type `explorer`"),
+            "{error}"
+        );
+        let read = choices.describe();
+        assert!(
+            read.contains("Subagents of the type `explorer` take turns"),
+            "{read}"
+        );
+        assert!(
+            read.ends_with("All other subagents have your own model."),
+            "{read}"
+        );
+        for unused in [with_models(&[]), with_models(&["critic"])] {
+            assert!(unused.offered_models().is_empty());
+            assert!(!unused.describe().contains("take turns"));
+        }
     }
 
     #[test]

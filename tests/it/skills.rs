@@ -131,12 +131,13 @@ fn agents_read_and_run_skills_and_do_not_change_them() {
 }
 
 #[test]
-fn the_winner_makes_no_skills_in_the_project() {
+fn the_winner_makes_no_skills_and_no_types_of_subagents_in_the_project() {
     let replies = format!(
         r#"
 - when: {{system: "{FINAL}", last: "</task>"}}
   calls:
     - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/own/new/SKILL.md", content: x}}}}
+    - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/.agent/subagent_types/new/SUBAGENT.md", content: x}}}}
     - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/else/SKILL.md", content: x}}}}
 - when: {{system: "{FINAL}"}}
   text: done
@@ -144,7 +145,8 @@ fn the_winner_makes_no_skills_in_the_project() {
 "#
     );
     let rest = "orchestrator:\n  context_paths: [{path: ., permission: write}]\n  \
-                coordination: {use_skills: true, skills_directory: own}\n";
+                coordination: {use_skills: true, skills_directory: own, enable_subagents: true, \
+                subagent_types: [explorer]}\n";
     let project = Project::new()
         .file("team.yaml", team(&[agent("a", "cwd: w", &replies)], rest))
         .file("own/one/SKILL.md", skill("description: d"))
@@ -152,6 +154,7 @@ fn the_winner_makes_no_skills_in_the_project() {
     project
         .run()
         .has_no("own/new/SKILL.md")
+        .has_no(".agent/subagent_types/new")
         .has_file("else/SKILL.md", "x");
 }
 

@@ -727,6 +727,46 @@ orchestrator:
 }
 
 #[test]
+fn only_subagents_of_the_types_that_the_config_names_have_other_models() {
+    let lead = r#"
+- when: {system: "the final agent"}
+  text: "presented"
+- when: {system: "You are a subagent"}
+  text: "I am the model of the lead"
+- when: {last: "</task>"}
+  calls:
+    - name: spawn_subagents
+      arguments:
+        tasks:
+          - {id: one, task: "say who you are"}
+          - {id: two, task: "say who you are", subagent_type: explorer}
+- calls: [{name: new_answer, arguments: {content: "done"}}]
+"#;
+    let rest = own_model("{text: I am the other model}").replace(
+        "      enabled: true\n",
+        "      enabled: true\n      shared_child_team_types: [explorer]\n",
+    );
+    let rest = rest.replace(
+        "    enable_subagents: true\n",
+        "    enable_subagents: true\n    subagent_types: [explorer]\n",
+    );
+    let finished = Project::new()
+        .file("team.yaml", team(&[agent("a", "cwd: a", lead)], &rest))
+        .args(["--config", "team.yaml", "go"])
+        .success();
+    let read = results(&finished);
+    let read = read["results"].as_array().unwrap().iter();
+    let said: Vec<&Value> = read.map(|result| &result["answer"]).collect();
+    let expected = ["I am the model of the lead", "I am the other model"];
+    assert_eq!(said, expected, "{said:?}");
+    let shown = finished.stderr();
+    assert!(
+        shown.contains("only subagents of these types have the models `agent_1`"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn external_agents_work_as_subagents_in_directories_of_their_own() {
     let lead = r#"
 - when: {system: "the final agent"}
@@ -778,11 +818,43 @@ fn external_agents_work_as_subagents_in_directories_of_their_own() {
         let files = result["files"].to_string();
         assert!(files.contains("own.txt"), "{result}");
     }
+    let isolated = events(&finished, "sandbox_selected");
+    assert_eq!(isolated.len(), 1, "{isolated:?}");
+    assert_eq!(isolated[0]["agents"], json!(["a"]), "{isolated:?}");
     finished
         .has_file("w1/.subagents/one/own.txt", "x")
         .has_file("w1/.subagents/three/own.txt", "x")
         .has_no("w1/theirs.txt")
         .has_no("out/new.txt");
+}
+
+#[test]
+fn programs_that_no_subagent_may_be_are_refused_at_the_start() {
+    for (permission, sandbox, expected) in [
+        ("write", "auto", "part of the program of `codex`"),
+        (
+            "read",
+            "off",
+            "`codex` does not work as subagents of `a` without a sandbox",
+        ),
+    ] {
+        let project = external_agents::project();
+        let root = external_agents::root(&project);
+        let rest = format!(
+            "orchestrator:\n  context_paths: [{{path: given, permission: {permission}}}]\n  \
+             coordination:\n    enable_subagents: true\n    subagent_orchestrator:\n      \
+             enabled: true\n      agents:\n        - backend: {{type: codex, \
+             command: [python3, {root}/given/stand_in.py]}}\n"
+        );
+        let lead = agent("a", &format!("cwd: {root}/w1"), "- text: x\n");
+        let refused = project
+            .file("team.yaml", team(&[lead], &rest))
+            .args(["--config", "team.yaml", "--sandbox", sandbox, "task"])
+            .run();
+        let said = refused.stderr();
+        assert_eq!(refused.code(), Some(2), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
 }
 
 #[test]

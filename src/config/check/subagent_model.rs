@@ -5,9 +5,13 @@ use serde_json::Value;
 use crate::config::MediaModels;
 use crate::config::api_parameters::unsent_reason;
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::MappingView;
+use crate::config::check::mapping_view::{MappingView, TextValue};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
-use crate::config::keys::{agents, coordination, orchestrator, root, subagent_model};
+use crate::config::keys::found_config::is_empty;
+use crate::config::keys::{
+    ConfigKey, agents, backend, coordination, hooks, orchestrator, permissions, root,
+    subagent_model,
+};
 use crate::config::subagents::{SubagentBackend, SubagentTypesConfig};
 
 /// The parameter of models that search the Web.
@@ -16,6 +20,16 @@ const WEB_SEARCH: &str = "enable_web_search";
 const UNNAMED: &str = "agent_";
 /// The maximum length of the name of a model or a type, in bytes.
 const NAME_BYTES_MAX: usize = 64;
+/// What means the subagents of all types, and those without one.
+const ALL_TYPES: &str = "*";
+/// The types of a config that names none, which are those of the Python `MassGen`.
+const TYPES_DEFAULT: [&str; 5] = [
+    "evaluator",
+    "explorer",
+    "researcher",
+    "critic",
+    "execution_trace_analyzer",
+];
 /// The maximum number of types that a config names.
 const TYPES_MAX: usize = 16;
 
@@ -38,6 +52,9 @@ impl ConfigChecker<'_> {
             let entry = MappingView { node, path };
             let name = self.subagent_name(&entry, place, &models);
             let backend = entry.section(&agents::BACKEND);
+            if let Some(backend) = &backend {
+                self.refuse_restrictions(backend);
+            }
             let backend = backend.and_then(|backend| self.backend(&backend));
             let (Some(name), Some(mut backend)) = (name, backend) else {
                 continue;
@@ -56,6 +73,27 @@ impl ConfigChecker<'_> {
             self.findings.push(warning.with_span(view.key_span(key)));
         }
         models
+    }
+
+    /// Refuses what would restrict an agent with this backend: it restricts no subagent.
+    fn refuse_restrictions(&mut self, backend: &MappingView<'_>) {
+        let keys: [&ConfigKey; 4] = [
+            &backend::ALLOWED_TOOLS,
+            &backend::EXCLUDE_TOOLS,
+            &permissions::KEY,
+            &hooks::KEY,
+        ];
+        let is_set = |key: &ConfigKey| backend.get(key).is_some_and(|value| !is_empty(value));
+        for key in keys.into_iter().filter(|key| is_set(key)) {
+            let message = format!(
+                "`{}` would have no effect: a subagent has the tools, rules and hooks of its agent",
+                key.name()
+            );
+            let error = Diagnostic::error(backend.key_path(key), message);
+            let error = error.with_span(backend.key_span(key));
+            self.findings
+                .push(error.with_suggestion("write it for the agents that start subagents"));
+        }
     }
 
     /// Returns the name of the model at `place`, counted from 0; `None` if it is no name, or one of
@@ -86,9 +124,52 @@ impl ConfigChecker<'_> {
     /// Returns the types of subagents that the section `orchestrator` names.
     pub(super) fn subagent_types(&mut self, view: &MappingView<'_>) -> SubagentTypesConfig {
         let view = view.section(&orchestrator::COORDINATION);
-        let written = view.map(|view| view.texts(&coordination::SUBAGENT_TYPES));
+        let view = view.as_ref();
+        let with_models = view.and_then(|view| self.types_with_models(view));
+        let written = view.and_then(|view| {
+            view.get(&coordination::SUBAGENT_TYPES)?;
+            Some(view.texts(&coordination::SUBAGENT_TYPES))
+        });
+        let has_subagents =
+            view.is_some_and(|view| view.flag(&coordination::ENABLE_SUBAGENTS) == Some(true));
+        let names = match written {
+            Some(written) => self.type_names(written),
+            None if has_subagents => Vec::from(TYPES_DEFAULT.map(str::to_owned)),
+            None => Vec::new(),
+        };
+        if names.len() > TYPES_MAX {
+            let message = format!("{} types of subagents are too many", names.len());
+            let error = Diagnostic::error("orchestrator.coordination.subagent_types", message);
+            let way_out = format!("keep at most {TYPES_MAX}");
+            self.findings.push(error.with_suggestion(way_out));
+        }
+        let types = if names.is_empty() {
+            SubagentTypesConfig::default()
+        } else {
+            SubagentTypesConfig::new(names, self.context.base, self.context.home)
+        };
+        SubagentTypesConfig {
+            with_models,
+            ..types
+        }
+    }
+
+    /// Returns the types whose subagents have the models for subagents; `None` if all subagents have
+    /// them.
+    fn types_with_models(&mut self, coordination: &MappingView<'_>) -> Option<Vec<String>> {
+        let view = coordination.section(&subagent_model::KEY)?;
+        view.get(&subagent_model::SHARED_TYPES)?;
+        let written = view.texts(&subagent_model::SHARED_TYPES);
+        if written.iter().any(|text| text.written == ALL_TYPES) {
+            return None;
+        }
+        Some(self.type_names(written))
+    }
+
+    /// Returns the names of types that are `written`, each once.
+    fn type_names(&mut self, written: Vec<TextValue<'_>>) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        for text in written.unwrap_or_default() {
+        for text in written {
             let name = text.written.to_lowercase();
             if !is_name(&name) {
                 self.refuse_name(text.written, &text.path, text.span, "is not a name");
@@ -96,16 +177,7 @@ impl ConfigChecker<'_> {
                 names.push(name);
             }
         }
-        if names.len() > TYPES_MAX {
-            let message = format!("{} types of subagents are too many", names.len());
-            let error = Diagnostic::error("orchestrator.coordination.subagent_types", message);
-            let way_out = format!("keep at most {TYPES_MAX}");
-            self.findings.push(error.with_suggestion(way_out));
-        }
-        if names.is_empty() {
-            return SubagentTypesConfig::default();
-        }
-        SubagentTypesConfig::new(names, self.context.base, self.context.home)
+        names
     }
 
     fn refuse_name(&mut self, name: &str, path: &str, span: &Span, problem: &str) {

@@ -147,10 +147,10 @@ pub(crate) const SUBAGENT_TYPES: ServedKey<TextList> = ServedKey::optional(
     shape::texts(&ValueShape::Text),
     "The types that agents may give their subagents, at most 16: names of massgen's own, or of \
      directories with a file `SUBAGENT.md` in `~/.massgen/subagent_types`, `.massgen/subagent_types` \
-     and `.agent/subagent_types`.",
+     and `.agent/subagent_types`. Default: `evaluator`, `explorer`, `researcher`, `critic` and \
+     `execution_trace_analyzer`.",
     Named("gives subagents instructions that are in the project"),
-)
-.with_default("[]");
+);
 
 /// The highest limit of checks and repairs in a round.
 const LOOPS_PER_ROUND_MAX: i64 = 100;

@@ -1,7 +1,7 @@
 //! The keys about the models of subagents.
 
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
-use crate::config::keys::shape::{self, Flag, NodeList, Section, Text};
+use crate::config::keys::shape::{self, Flag, NodeList, Section, Text, TextList};
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, agents,
 };
@@ -38,6 +38,14 @@ pub(crate) const WEB_SEARCH: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
+pub(crate) const SHARED_TYPES: ServedKey<TextList> = ServedKey::optional(
+    &["shared_child_team_types"],
+    shape::texts(&ValueShape::Text),
+    "The types whose subagents have these models; all others have the model of their agent, unless that \
+     is an external agent. `*` means all subagents. Default: all subagents.",
+    Harmless,
+);
+
 pub(crate) const ID: ServedKey<Text> = ServedKey::optional(
     &["id"],
     shape::text(),
@@ -56,10 +64,10 @@ pub static SUBAGENT_ORCHESTRATOR: KeySection = KeySection {
         ENABLED.row(),
         AGENTS.row(),
         WEB_SEARCH.row(),
+        SHARED_TYPES.row(),
         ConfigKey::unserved(
             &[
                 "inherit_spawning_agent_backend",
-                "shared_child_team_types",
                 "coordination",
                 "max_new_answers",
                 "parse_at_references",
@@ -79,7 +87,8 @@ pub static SUBAGENT: KeySection = KeySection {
     path: "subagent",
     doc: "An entry of `agents` in `subagent_orchestrator`. Keys of its backend that are about neither \
           the model nor the program of an external agent have no effect: a subagent works in its \
-          agent's workspace, and a model with its agent's tools.",
+          agent's workspace, and a model with its agent's tools. `allowed_tools`, `exclude_tools`, \
+          `permissions` and `hooks` are errors there.",
     others: UnknownKeys::Refused,
     keys: &[
         ID.row(),

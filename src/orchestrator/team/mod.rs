@@ -29,7 +29,9 @@ use crate::orchestrator::environments::AgentEnvironments;
 use crate::orchestrator::grants::{self, ContextGrants, InheritedPaths, apply_path_rules};
 use crate::orchestrator::hooks::HookRunContext;
 use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose, PendingDelivery};
-use crate::orchestrator::program_files::reject_agent_writable_programs;
+use crate::orchestrator::program_files::{
+    reject_agent_writable_programs, reject_agent_writable_subagent,
+};
 use crate::orchestrator::review::DeliverySettings;
 pub use crate::orchestrator::team::conversations::ModelConnection;
 pub use crate::orchestrator::team::environment_specs::check_command_config;
@@ -292,14 +294,18 @@ impl AgentTeam {
         own.unwrap_or_else(|| self.base.clone())
     }
 
-    /// Rejects servers and tools with variables or a network of their own whose program an agent can
-    /// write to.
+    /// Rejects servers, tools and external agents that work as subagents, with variables or a network
+    /// of their own, whose program an agent can write to.
     ///
     /// # Errors
     /// There is one.
     pub fn validate_programs(&self) -> Result<()> {
         match self.delivery_access {
-            DeliveryAccess::ReadWrite => reject_agent_writable_programs(&self.members, &self.base),
+            DeliveryAccess::ReadWrite => {
+                reject_agent_writable_programs(&self.members, &self.base)?;
+                let mut specs = self.subagent_program_specs();
+                specs.try_for_each(|spec| reject_agent_writable_subagent(&spec, &self.members))
+            }
             DeliveryAccess::ReadOnly => Ok(()),
         }
     }

@@ -55,8 +55,8 @@ fn subagent_offer(tool: &ToolSpec, choices: &SubagentChoices) -> ToolOffer {
     let mut offer = tool.offer();
     offer.description.push_str(&choices.describe());
     let types: Vec<&str> = choices.types.iter().map(|known| &*known.name).collect();
-    let models = choices.models.iter().map(|known| &*known.name);
-    let models: Vec<&str> = models.filter(|_| choices.models.len() > 1).collect();
+    let models = choices.offered_models().iter();
+    let models: Vec<&str> = models.map(|known| &*known.name).collect();
     let place = "/properties/tasks/items/properties";
     let fields = offer.parameters.pointer_mut(place);
     if let Some(fields) = fields.and_then(Value::as_object_mut) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::config::subagents::{SubagentBackend, SubagentTypesConfig};
 use crate::error::Result;
+use crate::mentions::LookupResult;
 use crate::orchestrator::grants;
 use crate::orchestrator::team::skills::below_base;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
@@ -13,8 +14,8 @@ use crate::prompts::subagent_types::{
     SubagentChoices, SubagentModelOffer, SubagentType, TYPE_FILE,
 };
 use crate::text::{escape_name, join_with_commas};
-use crate::world::io::files::{first_file, read_found};
-use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::files::{inspect, read_found};
+use crate::world::io::locate::locate;
 
 /// Maximum size of the file of a type, in bytes.
 const FILE_BYTES_MAX: u64 = 128 * 1024;
@@ -42,7 +43,7 @@ impl SubagentTypes {
         let file_in = |directory: &AbsPath| directory.join(name).join(TYPE_FILE);
         let own: Vec<AbsPath> = config.own.iter().map(file_in).collect();
         let of_project: Vec<AbsPath> = config.of_project.iter().map(file_in).collect();
-        let (own, of_project) = (first_file(&own), first_file(&of_project));
+        let (own, of_project) = (first_existing(&own), first_existing(&of_project));
         let (read, file) = match (own, SubagentType::built_in(name), of_project) {
             (Some(file), _, _) => (read_type(name, file), file),
             (None, Some(built_in), ignored) => {
@@ -76,12 +77,20 @@ impl SubagentTypes {
     }
 }
 
+/// Returns the first of `candidates` that exists. One that cannot be read gives way to no other: the
+/// user would not get the type that they know.
+fn first_existing(candidates: &[AbsPath]) -> Option<&AbsPath> {
+    let mut candidates = candidates.iter();
+    candidates.find(|path| inspect(path) != LookupResult::Missing)
+}
+
 /// Checks that no symlink in the project leads to `file`.
 fn expect_in_project(file: &AbsPath, base: &RealPath) -> std::result::Result<(), String> {
-    match locate(file) {
-        Ok(LocatedPath::File(real)) if below_base(file, base).as_ref() == Some(&real) => Ok(()),
-        Ok(_) => Err("a symlink leads to it; copy the directory".to_owned()),
-        Err(error) => Err(error.to_string()),
+    let real = locate(file).map_err(|error| error.to_string())?.into_real();
+    if below_base(file, base).as_ref() == Some(&real) {
+        Ok(())
+    } else {
+        Err("a symlink leads to it; copy the directory".to_owned())
     }
 }
 
@@ -115,20 +124,50 @@ impl AgentTeam {
     /// or are missing, and their models.
     pub fn subagent_choice_notices(&self) -> Vec<String> {
         let mut notices = self.subagent_types.notices.clone();
-        let mut told: Vec<Vec<String>> = Vec::new();
         for member in &self.members {
             let models = &member.config.backend.subagent_models;
             let models: Vec<String> = models.iter().map(name_and_model).collect();
-            if models.len() > 1 && self.subagent_limits(member).is_some() && !told.contains(&models)
-            {
-                notices.push(format!(
-                    "subagents take turns with the models {}, unless their agent chooses one",
-                    join_with_commas(&models)
-                ));
-                told.push(models);
+            let types = self.types_with_models(member);
+            let says_nothing = match models.as_slice() {
+                [] => true,
+                [_] => types.is_none(),
+                [..] => false,
+            };
+            if says_nothing || self.subagent_limits(member).is_none() {
+                continue;
+            }
+            let models = join_with_commas(&models);
+            let notice = match types {
+                None => format!(
+                    "subagents take turns with the models {models}, unless their agent chooses one"
+                ),
+                Some([]) => {
+                    "subagents have the models of their agents: `shared_child_team_types` is empty"
+                        .to_owned()
+                }
+                Some(types) => format!(
+                    "only subagents of these types have the models {models}: {}",
+                    join_with_commas(types)
+                ),
+            };
+            if !notices.contains(&notice) {
+                notices.push(notice);
             }
         }
         notices
+    }
+
+    /// Returns the types whose subagents have the models that the config names for subagents; `None`
+    /// if all subagents of `member` have them, because the config says so or it is an external agent,
+    /// which has no model for others.
+    fn types_with_models(&self, member: &TeamMember) -> Option<&[String]> {
+        let types = self
+            .config
+            .orchestrator
+            .subagent_types
+            .with_models
+            .as_deref();
+        types.filter(|_| member.config.backend.external_agent.is_none())
     }
 
     /// Returns what `member` may choose for its subagents; `None` in a replay.
@@ -141,6 +180,7 @@ impl AgentTeam {
         let choices = SubagentChoices {
             types: self.subagent_types.types.clone(),
             models: models.map(offer).collect(),
+            types_with_models: self.types_with_models(member).map(<[String]>::to_vec),
             skills: member.skills.skills.clone(),
         };
         (self.delivery_access == DeliveryAccess::ReadWrite).then(|| Arc::new(choices))
@@ -150,4 +190,38 @@ impl AgentTeam {
 fn name_and_model(named: &SubagentBackend) -> String {
     let SubagentBackend { name, backend } = named;
     format!("`{name}` ({})", escape_name(&backend.model))
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn an_unusable_type_of_the_user_gives_way_to_none_of_the_project() {
+        let root = tempfile::tempdir().unwrap();
+        let root = grants::real_path(&AbsPath::new(root.path()).unwrap()).unwrap();
+        let (home, project) = (root.to_abs().join("home"), root.to_abs().join("project"));
+        let unusable = home.join(".massgen/subagent_types/counter/SUBAGENT.md");
+        fs::create_dir_all(unusable.as_path()).unwrap();
+        let given = project.join(".agent/subagent_types/counter");
+        fs::create_dir_all(given.as_path()).unwrap();
+        let text = "---\ndescription: d\n---\nCount.\n";
+        fs::write(given.join(TYPE_FILE).as_path(), text).unwrap();
+        let read = |home: Option<&AbsPath>| {
+            let names = vec!["counter".to_owned()];
+            let config = SubagentTypesConfig::new(names, &project, home);
+            SubagentTypes::read(&config, &grants::real_path(&project).unwrap())
+        };
+        let found = read(Some(&home));
+        assert!(found.types.is_empty(), "{found:?}");
+        assert!(found.notices[0].contains("is not used"), "{found:?}");
+        let found = read(None);
+        assert_eq!(found.types.len(), 1, "{found:?}");
+    }
 }

@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
@@ -35,18 +35,26 @@ impl PaidMedia {
         }
     }
 
-    /// Returns the content that was made for `order` by the call `call_id`, if it is kept.
+    /// Returns the content that was made for `order` by the call `call_id`, if it is kept. No symlink
+    /// leads to it: the content of any other file would go to the agent.
     pub fn read(&self, call_id: &str, order: &MediaOrder) -> Option<Vec<u8>> {
         let file = self.file(call_id, order);
+        if file::is_link(&self.directory) || file::is_link(&file) {
+            return None;
+        }
         file::read_regular_capped(&file, CONTENT_BYTES_MAX).ok()?
     }
 
     /// Keeps the content that was made for `order` by the call `call_id`.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// It cannot be written, or a symlink leads elsewhere.
     pub fn write(&self, call_id: &str, order: &MediaOrder, content: &[u8]) -> Result<()> {
         dir::create_all(&self.directory, DirectoryAudience::User)?;
+        if file::is_link(&self.directory) {
+            let message = format!("`{}` is a symlink", self.directory);
+            return Err(Error::new(ErrorKind::Io, message));
+        }
         let file = self.file(call_id, order);
         file::replace(&file, content, FileDurability::Process)
     }
@@ -81,6 +89,8 @@ impl PaidMedia {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
     use crate::tools::media::MediaKind;
 
@@ -108,5 +118,27 @@ mod tests {
             assert_eq!(other, None);
         }
         assert_eq!(dir::names(&log.join(PAID_MEDIA)).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn no_symlink_leads_to_content() {
+        let root = tempfile::tempdir().unwrap();
+        let log = AbsPath::new(root.path()).unwrap();
+        let agent = AgentId::parse("a").unwrap();
+        let order = MediaOrder {
+            kind: MediaKind::Image,
+            prompt: "a cat".to_owned(),
+            format: "png",
+            voice: None,
+            style: None,
+        };
+        let elsewhere = PaidMedia::of_agent(&log.join("other"), &agent, Phase::Final);
+        elsewhere.write("c", &order, b"PNG").unwrap();
+        let paid = PaidMedia::of_agent(&log, &agent, Phase::Final);
+        let link = log.join(PAID_MEDIA);
+        symlink(elsewhere.directory.as_path(), link.as_path()).unwrap();
+        assert_eq!(paid.read("c", &order), None);
+        assert!(paid.write("c", &order, b"PNG").is_err());
+        assert_eq!(elsewhere.read("c", &order), Some(b"PNG".to_vec()));
     }
 }

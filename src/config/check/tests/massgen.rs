@@ -126,7 +126,7 @@ fn what_is_served_in_part_is_one_warning() {
         check(&with_orchestrator(lines), &[expected]);
     }
     let subagents = "coordination: {subagent_types: [Explorer, own, explorer], subagent_orchestrator: \
-                     {enabled: true, enable_web_search: true, agents: [{backend: {type: claude, \
+                     {enabled: true, shared_child_team_types: [Own], enable_web_search: true, agents: [{backend: {type: claude, \
                      model: m, cwd: w}}, {id: other, backend: {type: ollama, model: n}}, \
                      {backend: {type: codex, model: o}}]}}";
     let config = config(&with_orchestrator(subagents));
@@ -142,9 +142,21 @@ fn what_is_served_in_part_is_one_warning() {
     assert_eq!(other.backend.model, "n");
     let types = &config.orchestrator.subagent_types;
     assert_eq!(types.names, ["explorer", "own"]);
+    assert_eq!(types.with_models, Some(vec!["own".to_owned()]));
     assert_eq!(types.own, AbsPath::new("/home/ann/.massgen/subagent_types"));
+    let names_with = |keys: &str| {
+        let keys = with_orchestrator(&format!("coordination: {{enable_subagents: true{keys}}}"));
+        super::config(&keys).orchestrator.subagent_types.names
+    };
+    assert_eq!(names_with("").len(), 5);
+    assert!(names_with(", subagent_types: []").is_empty());
     for (keys, expected) in [
         ("subagent_types: [../x]", "`../x` is not a name"),
+        (
+            "subagent_orchestrator: {enabled: true, agents: [{backend: {type: codex, model: m, \
+             exclude_tools: [Bash]}}]}",
+            "`exclude_tools` would have no effect: a subagent has the tools",
+        ),
         (
             "subagent_orchestrator: {enabled: true, agents: [{id: a, backend: {type: ollama, model: m}}, \
              {id: a, backend: {type: ollama, model: n}}]}",
