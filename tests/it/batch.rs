@@ -525,22 +525,26 @@ fn a_cell_writes_through_no_symlink_and_keeps_no_key() {
         )
     };
     let victim = format!("victim-{KEY}");
+    let keyed = WORKS.replace("\"an answer\"", &format!("\"the key {KEY}\""));
+    let writes_to_link = format!(
+        "{keyed}orchestrator:\n  context_paths:\n    - {{path: docs, permission: write}}\n"
+    );
     let mut project = project(1)
         .file(&format!("{victim}/a.txt"), "as it was")
-        .file(
-            "team.yaml",
-            WORKS.replace("\"an answer\"", &format!("\"the key {KEY}\"")),
-        )
         .env("OPENAI_API_KEY", KEY);
     std::os::unix::fs::symlink(project.path(&victim), project.path("app/docs")).unwrap();
     // The second one fails before its config is read.
     let commit = json!({"git": victim, "commit": "0".repeat(40)});
     let without_files = json!({"id": "c0", "text": "Fix", "project": commit});
-    for (task, why) in [
-        (task("Fix @docs:w"), "may not write to"),
-        (format!("{without_files}\n"), "is no git repository"),
+    for (team, task, why) in [
+        (&writes_to_link, task("Fix"), "may not write to"),
+        (&keyed, format!("{without_files}\n"), "is no git repository"),
     ] {
-        let refused = project.file("tasks.jsonl", task).args(RUN).run();
+        let refused = project
+            .file("team.yaml", team)
+            .file("tasks.jsonl", task)
+            .args(RUN)
+            .failure(1);
         project = refused.then::<&str>([]);
         let output = fs::read_to_string(batch_dir(&project).join("cells/c0/output.txt")).unwrap();
         let result = fs::read_to_string(batch_dir(&project).join("results/c0.jsonl")).unwrap();
@@ -556,13 +560,71 @@ fn a_cell_writes_through_no_symlink_and_keeps_no_key() {
         );
         fs::remove_dir_all(project.path(".massgen/batches")).unwrap();
     }
-    let finished = project.file("tasks.jsonl", task("Fix")).args(RUN).success();
+    let finished = project
+        .file("tasks.jsonl", task("Fix @docs:w"))
+        .args(RUN)
+        .success();
     let project = finished.then::<&str>([]);
     let output = fs::read_to_string(batch_dir(&project).join("cells/c0/output.txt")).unwrap();
     assert!(
         output.contains("the key ") && !output.contains(KEY),
         "{output}"
     );
+    assert!(output.contains("which opens nothing"), "{output}");
+}
+
+/// Returns whether a file below `dir` contains `word`.
+fn holds(dir: &Path, word: &str) -> bool {
+    fs::read_dir(dir).unwrap().any(|entry| {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            return holds(&entry.path(), word);
+        }
+        let bytes = fs::read(entry.path()).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).contains(word)
+    })
+}
+
+#[test]
+fn the_text_of_a_task_opens_only_what_the_user_allows() {
+    let project = Project::new()
+        .file("secret/key.txt", "CANARY-SECRET")
+        .file("shared/notes.txt", "CANARY-SHARED")
+        .file("app/a.txt", "CANARY-OWN");
+    let [secret, shared] = ["secret/key.txt", "shared/notes.txt"].map(|path| project.path(path));
+    let read = |path: &str| {
+        format!("        - calls: [{{name: read_text_file, arguments: {{path: \"{path}\"}}}}]\n")
+    };
+    let team = format!(
+        "agents:\n  - id: reader\n    backend:\n      type: scripted\n      cwd: workspace\n      \
+         replies:\n{}{}{}        - calls: [{{name: new_answer, arguments: {{content: read}}}}]\n        \
+         - {{text: done, repeat: true}}\n",
+        read("{{cwd}}/a.txt"),
+        read(secret.to_str().unwrap()),
+        read(shared.to_str().unwrap()),
+    );
+    let text = format!(
+        "Fix @a.txt, @{} and @{}, see @/etc",
+        secret.display(),
+        shared.display()
+    );
+    let task = json!({"id": "c0", "text": text, "project": {"path": "app"}});
+    let words = ["--allow-mentions", "shared"];
+    let finished = project
+        .file("team.yaml", team)
+        .file("tasks.jsonl", format!("{task}\n"))
+        .args(RUN.into_iter().chain(words))
+        .success();
+    let said = finished.stderr();
+    assert!(said.contains("a mention in a task file opens nothing"));
+    assert!(
+        said.contains("secret/key.txt") && !said.contains("shared/notes"),
+        "{said}"
+    );
+    let logs = batch_dir(finished.project()).join("cells/c0/work/.massgen");
+    assert!(!holds(&logs, "CANARY-SECRET"));
+    assert!(holds(&logs, "CANARY-SHARED"), "it was allowed");
+    assert!(holds(&logs, "CANARY-OWN"), "the copy is open");
 }
 
 #[test]

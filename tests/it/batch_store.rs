@@ -51,6 +51,7 @@ fn batch(dir: &TempDir, cells: usize) -> BatchDir {
             sha256: digest(&text),
         }],
         models: None,
+        allowed_mentions: Vec::new(),
         retries: 3,
         max_cost_usd: Some(dollars("10")),
     };

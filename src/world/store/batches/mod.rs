@@ -73,6 +73,9 @@ pub struct BatchRecord {
     pub configs: Vec<FrozenConfig>,
     /// The file with model prices that the user named, if any.
     pub models: Option<String>,
+    /// The paths that the texts of tasks may open for reading by mentioning them.
+    #[serde(default)]
+    pub allowed_mentions: Vec<AbsPath>,
     /// Maximum number of repetitions of a cell after faults of its node.
     pub retries: u32,
     /// The maximum cost of the whole batch, if there is one, when it began.
