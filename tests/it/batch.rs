@@ -122,7 +122,10 @@ fn status(project: Project) -> (Value, Project) {
 
 #[test]
 fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
-    let project = project(3);
+    // A file name must not look like further lines of the patch.
+    const MADE: &str = "made/q\n--- /dev/null\n+++ b/x\tb.txt";
+    let team = WORKS.replace("made/b.txt", &MADE.escape_default().to_string());
+    let project = project(3).file("team.yaml", team);
     let before = files(&project.path(""));
     let finished = project.args(RUN).success();
     assert_eq!(
@@ -157,7 +160,7 @@ fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
         .retyped(["batch", "apply", "last", "c1", "--yes"])
         .success()
         .has_file("app/src/a.txt", "new text\n")
-        .has_file("app/made/b.txt", "made\n")
+        .has_file(&format!("app/{MADE}"), "made\n")
         .has_file("app/src/stays.txt", "stays\n")
         .has_no("app/src/gone.txt");
     let undone = applied
@@ -165,7 +168,7 @@ fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
         .success()
         .has_file("app/src/a.txt", "old text\n")
         .has_file("app/src/gone.txt", "old text\n")
-        .has_no("app/made/b.txt");
+        .has_no(&format!("app/{MADE}"));
     // What the user changed after the cell began stays.
     fs::write(undone.project().path("app/src/a.txt"), "mine\n").unwrap();
     let kept = undone
@@ -191,10 +194,7 @@ fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
         .output()
         .unwrap();
     assert!(applied.status.success(), "{applied:?}");
-    assert_eq!(
-        fs::read_to_string(patched.join("made/b.txt")).unwrap(),
-        "made\n"
-    );
+    assert_eq!(fs::read_to_string(patched.join(MADE)).unwrap(), "made\n");
     assert!(!patched.join("src/gone.txt").exists());
 }
 
