@@ -440,6 +440,14 @@ fn a_task_has_its_own_config_checks_and_limits() {
         .file("simple.yaml", simple)
         .args(RUN)
         .failure(1);
+    let begins = |start: &str| {
+        finished
+            .stderr()
+            .lines()
+            .any(|line| line.starts_with(start))
+    };
+    assert!(begins("failing: "), "{}", finished.stderr());
+    assert!(!begins("checked: "), "{}", finished.stderr());
     let (results, project) = results(finished.then::<&str>([]));
     assert_eq!(results["other"]["cell"]["winner"], "other");
     assert_eq!(
@@ -462,9 +470,13 @@ fn a_task_has_its_own_config_checks_and_limits() {
     assert_eq!(again.code(), Some(1));
     let earlier = batch_dir(again.project()).join("earlier");
     assert!(fs::read_dir(earlier).unwrap().count() >= 1);
-    let (results, _) = self::results(again.then::<&str>([]));
+    let (results, project) = self::results(again.then::<&str>([]));
     assert_eq!(results["failing"]["cell"]["attempts"], 2);
     assert_eq!(results["checked"]["cell"]["attempts"], 1);
+    let cancelled = project.retyped(["batch", "cancel"]).success();
+    let said = cancelled.stderr();
+    assert!(said.contains("nothing to cancel"), "{said}");
+    assert!(!batch_dir(cancelled.project()).join("cancelled").exists());
 }
 
 #[test]
@@ -679,6 +691,9 @@ fn a_cancelled_batch_is_parked_and_resumed() {
     assert_eq!(state["cells"]["running"], 0, "{state}");
     assert_eq!(state["cells"]["parked"], 2, "{state}");
     assert!(processes(&project).is_empty());
+    let shown = project.retyped(["batch", "status"]).success();
+    let hint = "go on with: massgen batch resume batch_";
+    assert!(shown.stderr().contains(hint), "{}", shown.stderr());
 }
 
 #[test]
