@@ -203,11 +203,14 @@ pub(super) fn allowed_mentions(named: &[String], host: &Host) -> Result<Vec<AbsP
 /// Returns whether `mention` asks for no more than `--allow-mentions` lets tasks open; what massgen
 /// keeps itself is never part of that.
 fn is_allowed(mention: &Mention, allowed: &[RealPath]) -> bool {
-    let is_state = |path: &RealPath| path.as_path().iter().any(|name| name == STATE_DIR);
+    let Some(place) = real(&mention.path) else {
+        return false;
+    };
+    let is_state = place.as_path().iter().any(|name| name == STATE_DIR);
     mention.permission == Permission::Read
         && mention.reach != MentionReach::Broad
-        && is_inside(&mention.path, allowed)
-        && !real(&mention.path).is_some_and(|path| is_state(&path))
+        && !is_state
+        && allowed.iter().any(|root| place.is_within(root))
 }
 
 /// Returns whether `path`, with symlinks resolved, is inside one of `roots`. A path that cannot be
