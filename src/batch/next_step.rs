@@ -46,6 +46,16 @@ impl AttemptEnd {
     }
 }
 
+/// Where the error came from that ended an attempt, if there was one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AttemptErrorOrigin {
+    /// The config of the batch, by which every cell would fail.
+    Config,
+    /// Anything else, such as the task or its project.
+    #[default]
+    Cell,
+}
+
 /// How the run of an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellRunEnd {
@@ -57,6 +67,8 @@ pub struct CellRunEnd {
     pub is_out_of_money: bool,
     /// Whether requests failed although they were retried.
     pub did_endpoints_fail: bool,
+    /// Where the error came from.
+    pub error_origin: AttemptErrorOrigin,
 }
 
 /// The attempts at a cell before this one that gave no result.
@@ -107,7 +119,7 @@ pub fn next_step(end: CellRunEnd, before: AttemptCounts, retries: u32) -> CellNe
         75 => CellNextStep::Again(AttemptEnd::Parked),
         0 => CellNextStep::Publish(CellOutcome::Completed),
         1 if end.did_endpoints_fail => CellNextStep::Again(AttemptEnd::EndpointsFailed),
-        2 => CellNextStep::StopBatch,
+        2 if end.error_origin == AttemptErrorOrigin::Config => CellNextStep::StopBatch,
         // A run that was interrupted has an end and cannot be resumed.
         130 if before.node_faults < retries => CellNextStep::Again(AttemptEnd::NodeFault),
         3 if !end.has_answer && before.node_faults < retries => {

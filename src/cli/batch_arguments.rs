@@ -155,6 +155,10 @@ pub(crate) struct BatchRunArguments {
     /// How the cells are started.
     #[command(flatten)]
     pub settings: BatchStartSettingsArguments,
+    /// Let the texts of tasks open this file or directory, and what is in it, for reading by
+    /// mentioning it (`@PATH`). Repeatable. Default: mentions open nothing.
+    #[arg(long, value_name = "PATH")]
+    pub allow_mentions: Vec<String>,
     /// Maximum cost of the whole batch in US dollars. When it is reached, the runs are parked and
     /// the exit status is 5. Default: no limit.
     #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars,

@@ -8,7 +8,7 @@ use crate::batch::result::{CellOutcome, CellResult};
 use crate::batch::task::CellId;
 use crate::error::Result;
 use crate::spending::money::Money;
-use crate::text::{count_noun, truncate};
+use crate::text::{count_noun, escape_line, single_line, truncate};
 use crate::world::store::batches::budget::BatchBudget;
 use crate::world::store::batches::survey::{BatchSurvey, BegunCell, CountedResult, ResultTally};
 use crate::world::store::batches::{BatchDir, BatchRecord};
@@ -34,7 +34,7 @@ pub(crate) struct BatchReport {
     pub(crate) spent: Money,
     /// The pause in progress.
     pub(crate) pause: Option<String>,
-    /// Whether it was cancelled.
+    /// Whether it was cancelled before every cell had a result.
     pub(crate) is_cancelled: bool,
 }
 
@@ -92,14 +92,15 @@ impl BatchReport {
             let seconds = pause.rest().as_secs();
             format!("pauses for {seconds} s: {}", pause.reason)
         });
+        let counts = survey.counts();
         Ok(Self {
             batch: batch.name(),
             tasks: record.tasks_name.clone(),
-            counts: survey.counts(),
+            counts,
             budget: batch.budget()?,
             spent: survey.spent(),
             pause,
-            is_cancelled: batch.is_cancelled(),
+            is_cancelled: batch.is_cancelled() && counts.finished() < counts.cells,
         })
     }
 
@@ -123,6 +124,19 @@ impl BatchReport {
             "money": self.money_json(),
             "pause": self.pause,
             "is_cancelled": self.is_cancelled,
+        })
+    }
+
+    /// Returns what helps if no process works on the batch; `None` while one does, or if every cell
+    /// has a result.
+    pub(crate) fn idle_hint(&self) -> Option<String> {
+        let is_idle = self.counts.running == 0 && self.pause.is_none() && !self.is_finished();
+        is_idle.then(|| {
+            format!(
+                "no cell is running; unless a process or a queue is about to begin one, go on with: \
+                 massgen batch resume {}",
+                self.batch
+            )
         })
     }
 
@@ -165,15 +179,7 @@ impl WatchedCells {
         running.truncate(RUNNING_MAX);
         let results = survey.results.iter();
         let results = results.filter(|result| result.outcome != CellOutcome::Completed);
-        let ended = results.map(|result| CellFailure {
-            id: result.id.clone(),
-            state: result.outcome.into(),
-            at: result.ended.clone(),
-            reason: String::new(),
-        });
-        let begun = survey.begun.iter().filter_map(failure_of_attempt);
-        let mut failures: Vec<CellFailure> = ended.chain(begun).collect();
-        failures.sort_by(|one, other| other.at.cmp(&one.at));
+        let mut failures = newest_failures(results, &survey.begun);
         failures.truncate(FAILURES_MAX);
         for failure in &mut failures {
             if failure.reason.is_empty() {
@@ -183,6 +189,57 @@ impl WatchedCells {
         }
         Self { running, failures }
     }
+}
+
+/// Returns the failures of the cells with these results and of those that were begun, the newest
+/// first. The reasons of the results are not read yet.
+fn newest_failures<'r>(
+    results: impl Iterator<Item = &'r CellResult>,
+    begun: &[BegunCell],
+) -> Vec<CellFailure> {
+    let ended = results.map(|result| CellFailure {
+        id: result.id.clone(),
+        state: result.outcome.into(),
+        at: result.ended.clone(),
+        reason: String::new(),
+    });
+    let begun = begun.iter().filter_map(failure_of_attempt);
+    let mut failures: Vec<CellFailure> = ended.chain(begun).collect();
+    failures.sort_by(|one, other| other.at.cmp(&one.at));
+    failures
+}
+
+/// Returns a line for each of the newest cells without success, with the reason, and one about the
+/// others.
+pub(crate) fn failure_lines(batch: &BatchDir, survey: &BatchSurvey<CellResult>) -> Vec<String> {
+    let results = survey.results.iter();
+    let results = results.filter(|result| !result.is_success());
+    let failures = newest_failures(results, &survey.begun);
+    let shown = failures.iter().take(FAILURES_MAX);
+    let mut lines: Vec<String> = shown.map(|failure| failure_line(batch, failure)).collect();
+    let others = failures.len().saturating_sub(lines.len());
+    if others > 0 {
+        let cells = count_noun(others, "more cell");
+        let name = batch.name();
+        lines.push(format!("and {cells}: massgen batch results {name} --json"));
+    }
+    lines
+}
+
+/// Returns the cell, its state and the reason on one line.
+fn failure_line(batch: &BatchDir, failure: &CellFailure) -> String {
+    let state = if failure.state == CellState::Completed {
+        "completed, but its checks failed"
+    } else {
+        failure.state.words()
+    };
+    let reason = if failure.reason.is_empty() {
+        result_summary(batch, &failure.id)
+    } else {
+        failure.reason.clone()
+    };
+    let reason = escape_line(&single_line(&reason, REASON_CHARS_MAX));
+    format!("{}: {state}: {reason}", failure.id)
 }
 
 /// Returns the failure of a cell that waits after one.

@@ -5,4 +5,5 @@ pub mod path_state;
 pub mod plan;
 pub mod choice;
 pub mod hunks;
+pub mod patch_name;
 pub mod merge;

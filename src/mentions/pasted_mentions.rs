@@ -1,5 +1,6 @@
-//! Pasted mentions: finds the mentions of a line that came with pasted text, and turns them into
-//! plain text. Text that the user pastes may have been written by someone else.
+//! Pasted mentions: finds the mentions of a line that came with pasted text, or of a whole text that
+//! the user did not type, and turns them into plain text. Such text may have been written by someone
+//! else.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use crate::permissions::grant::Permission;
 /// The suffix of a mention that asks for write permission.
 const WRITE_SUFFIX: &str = ":w";
 
-/// The mentions of a line that came with pasted text.
+/// The mentions of a line that came with text which the user did not type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PastedMentions(Vec<MentionOccurrence>);
 
@@ -34,6 +35,18 @@ impl PastedMentions {
             named.contains(&mention.path)
                 || asks_to_write && mention.permission == Permission::Write
         });
+        Self(found)
+    }
+
+    /// Finds the mentions of `text` that name something and that `is_closed` applies to: the whole
+    /// text may have been written by someone else.
+    pub fn find_closed(
+        text: &str,
+        lookup: MentionLookup<'_>,
+        is_closed: &dyn Fn(&Mention) -> bool,
+    ) -> Self {
+        let mut found = occurrences(text, lookup);
+        found.retain(|occurrence| is_closed(&occurrence.mention));
         Self(found)
     }
 
@@ -101,6 +114,17 @@ mod tests {
         check("see @a.py", "a.py", "see @a.py");
         // The pasted text was edited afterwards.
         check("now see @a.py!", "see @a.py", "now see \\@a.py!");
+    }
+
+    #[test]
+    fn closed_mentions_become_plain_text() {
+        let is_closed = |mention: &Mention| !mention.path.to_string().starts_with("/home/u/p/src");
+        let text = "fix @src/main.py like @/etc/hosts, not \\@a.py";
+        let found = PastedMentions::find_closed(text, lookup(), &is_closed);
+        assert_eq!(found.mentions().len(), 1);
+        let escaped = found.escape(text);
+        assert_eq!(escaped, text.replace("@/etc", "\\@/etc"));
+        assert_eq!(parsed(&escaped).mentions.len(), 1);
     }
 
     #[test]

@@ -122,7 +122,10 @@ fn status(project: Project) -> (Value, Project) {
 
 #[test]
 fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
-    let project = project(3);
+    // A file name must not look like further lines of the patch.
+    const MADE: &str = "made/q\n--- /dev/null\n+++ b/x\tb.txt";
+    let team = WORKS.replace("made/b.txt", &MADE.escape_default().to_string());
+    let project = project(3).file("team.yaml", team);
     let before = files(&project.path(""));
     let finished = project.args(RUN).success();
     assert_eq!(
@@ -157,7 +160,7 @@ fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
         .retyped(["batch", "apply", "last", "c1", "--yes"])
         .success()
         .has_file("app/src/a.txt", "new text\n")
-        .has_file("app/made/b.txt", "made\n")
+        .has_file(&format!("app/{MADE}"), "made\n")
         .has_file("app/src/stays.txt", "stays\n")
         .has_no("app/src/gone.txt");
     let undone = applied
@@ -165,7 +168,7 @@ fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
         .success()
         .has_file("app/src/a.txt", "old text\n")
         .has_file("app/src/gone.txt", "old text\n")
-        .has_no("app/made/b.txt");
+        .has_no(&format!("app/{MADE}"));
     // What the user changed after the cell began stays.
     fs::write(undone.project().path("app/src/a.txt"), "mine\n").unwrap();
     let kept = undone
@@ -191,10 +194,7 @@ fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
         .output()
         .unwrap();
     assert!(applied.status.success(), "{applied:?}");
-    assert_eq!(
-        fs::read_to_string(patched.join("made/b.txt")).unwrap(),
-        "made\n"
-    );
+    assert_eq!(fs::read_to_string(patched.join(MADE)).unwrap(), "made\n");
     assert!(!patched.join("src/gone.txt").exists());
 }
 
@@ -440,6 +440,14 @@ fn a_task_has_its_own_config_checks_and_limits() {
         .file("simple.yaml", simple)
         .args(RUN)
         .failure(1);
+    let begins = |start: &str| {
+        finished
+            .stderr()
+            .lines()
+            .any(|line| line.starts_with(start))
+    };
+    assert!(begins("failing: "), "{}", finished.stderr());
+    assert!(!begins("checked: "), "{}", finished.stderr());
     let (results, project) = results(finished.then::<&str>([]));
     assert_eq!(results["other"]["cell"]["winner"], "other");
     assert_eq!(
@@ -462,9 +470,13 @@ fn a_task_has_its_own_config_checks_and_limits() {
     assert_eq!(again.code(), Some(1));
     let earlier = batch_dir(again.project()).join("earlier");
     assert!(fs::read_dir(earlier).unwrap().count() >= 1);
-    let (results, _) = self::results(again.then::<&str>([]));
+    let (results, project) = self::results(again.then::<&str>([]));
     assert_eq!(results["failing"]["cell"]["attempts"], 2);
     assert_eq!(results["checked"]["cell"]["attempts"], 1);
+    let cancelled = project.retyped(["batch", "cancel"]).success();
+    let said = cancelled.stderr();
+    assert!(said.contains("nothing to cancel"), "{said}");
+    assert!(!batch_dir(cancelled.project()).join("cancelled").exists());
 }
 
 #[test]
@@ -525,22 +537,26 @@ fn a_cell_writes_through_no_symlink_and_keeps_no_key() {
         )
     };
     let victim = format!("victim-{KEY}");
+    let keyed = WORKS.replace("\"an answer\"", &format!("\"the key {KEY}\""));
+    let writes_to_link = format!(
+        "{keyed}orchestrator:\n  context_paths:\n    - {{path: docs, permission: write}}\n"
+    );
     let mut project = project(1)
         .file(&format!("{victim}/a.txt"), "as it was")
-        .file(
-            "team.yaml",
-            WORKS.replace("\"an answer\"", &format!("\"the key {KEY}\"")),
-        )
         .env("OPENAI_API_KEY", KEY);
     std::os::unix::fs::symlink(project.path(&victim), project.path("app/docs")).unwrap();
     // The second one fails before its config is read.
     let commit = json!({"git": victim, "commit": "0".repeat(40)});
     let without_files = json!({"id": "c0", "text": "Fix", "project": commit});
-    for (task, why) in [
-        (task("Fix @docs:w"), "may not write to"),
-        (format!("{without_files}\n"), "is no git repository"),
+    for (team, task, why) in [
+        (&writes_to_link, task("Fix"), "may not write to"),
+        (&keyed, format!("{without_files}\n"), "is no git repository"),
     ] {
-        let refused = project.file("tasks.jsonl", task).args(RUN).run();
+        let refused = project
+            .file("team.yaml", team)
+            .file("tasks.jsonl", task)
+            .args(RUN)
+            .failure(1);
         project = refused.then::<&str>([]);
         let output = fs::read_to_string(batch_dir(&project).join("cells/c0/output.txt")).unwrap();
         let result = fs::read_to_string(batch_dir(&project).join("results/c0.jsonl")).unwrap();
@@ -556,13 +572,71 @@ fn a_cell_writes_through_no_symlink_and_keeps_no_key() {
         );
         fs::remove_dir_all(project.path(".massgen/batches")).unwrap();
     }
-    let finished = project.file("tasks.jsonl", task("Fix")).args(RUN).success();
+    let finished = project
+        .file("tasks.jsonl", task("Fix @docs:w"))
+        .args(RUN)
+        .success();
     let project = finished.then::<&str>([]);
     let output = fs::read_to_string(batch_dir(&project).join("cells/c0/output.txt")).unwrap();
     assert!(
         output.contains("the key ") && !output.contains(KEY),
         "{output}"
     );
+    assert!(output.contains("which opens nothing"), "{output}");
+}
+
+/// Returns whether a file below `dir` contains `word`.
+fn holds(dir: &Path, word: &str) -> bool {
+    fs::read_dir(dir).unwrap().any(|entry| {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            return holds(&entry.path(), word);
+        }
+        let bytes = fs::read(entry.path()).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).contains(word)
+    })
+}
+
+#[test]
+fn the_text_of_a_task_opens_only_what_the_user_allows() {
+    let project = Project::new()
+        .file("secret/key.txt", "CANARY-SECRET")
+        .file("shared/notes.txt", "CANARY-SHARED")
+        .file("app/a.txt", "CANARY-OWN");
+    let [secret, shared] = ["secret/key.txt", "shared/notes.txt"].map(|path| project.path(path));
+    let read = |path: &str| {
+        format!("        - calls: [{{name: read_text_file, arguments: {{path: \"{path}\"}}}}]\n")
+    };
+    let team = format!(
+        "agents:\n  - id: reader\n    backend:\n      type: scripted\n      cwd: workspace\n      \
+         replies:\n{}{}{}        - calls: [{{name: new_answer, arguments: {{content: read}}}}]\n        \
+         - {{text: done, repeat: true}}\n",
+        read("{{cwd}}/a.txt"),
+        read(secret.to_str().unwrap()),
+        read(shared.to_str().unwrap()),
+    );
+    let text = format!(
+        "Fix @a.txt, @{} and @{}, see @/etc",
+        secret.display(),
+        shared.display()
+    );
+    let task = json!({"id": "c0", "text": text, "project": {"path": "app"}});
+    let words = ["--allow-mentions", "shared"];
+    let finished = project
+        .file("team.yaml", team)
+        .file("tasks.jsonl", format!("{task}\n"))
+        .args(RUN.into_iter().chain(words))
+        .success();
+    let said = finished.stderr();
+    assert!(said.contains("a mention in a task file opens nothing"));
+    assert!(
+        said.contains("secret/key.txt") && !said.contains("shared/notes"),
+        "{said}"
+    );
+    let logs = batch_dir(finished.project()).join("cells/c0/work/.massgen");
+    assert!(!holds(&logs, "CANARY-SECRET"));
+    assert!(holds(&logs, "CANARY-SHARED"), "it was allowed");
+    assert!(holds(&logs, "CANARY-OWN"), "the copy is open");
 }
 
 #[test]
@@ -617,6 +691,9 @@ fn a_cancelled_batch_is_parked_and_resumed() {
     assert_eq!(state["cells"]["running"], 0, "{state}");
     assert_eq!(state["cells"]["parked"], 2, "{state}");
     assert!(processes(&project).is_empty());
+    let shown = project.retyped(["batch", "status"]).success();
+    let hint = "go on with: massgen batch resume batch_";
+    assert!(shown.stderr().contains(hint), "{}", shown.stderr());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use massgen::batch::comparison::{ConfidenceInterval, compare};
 use massgen::batch::next_step::{
-    AttemptCounts, AttemptEnd, CellNextStep, CellRunEnd, next_step, pause_after,
+    AttemptCounts, AttemptEnd, AttemptErrorOrigin, CellNextStep, CellRunEnd, next_step, pause_after,
 };
 use massgen::batch::result::{CellChecks, CellOutcome, CellResult, checks_outcome};
 use massgen::batch::table::tag_rows;
@@ -90,7 +90,7 @@ fn each_end_of_a_run_has_one_next_step() {
             Again(EndpointsFailed),
             Again(EndpointsFailed),
         ),
-        (2, false, false, false, StopBatch, StopBatch),
+        (2, false, false, false, Publish(Failed), Publish(Failed)),
         (3, false, false, false, Again(NodeFault), Publish(Failed)),
         (3, true, false, false, Publish(Partial), Publish(Partial)),
         (4, true, false, false, Publish(Partial), Publish(Partial)),
@@ -106,9 +106,17 @@ fn each_end_of_a_run_has_one_next_step() {
             has_answer,
             is_out_of_money: money,
             did_endpoints_fail: endpoints,
+            error_origin: AttemptErrorOrigin::Cell,
         };
         assert_eq!(next_step(end, first, 3), at_first, "{end:?}");
         assert_eq!(next_step(end, tried, 3), later, "{end:?}");
+        // Only an error of the config that all cells share ends the batch.
+        let of_config = CellRunEnd {
+            error_origin: AttemptErrorOrigin::Config,
+            ..end
+        };
+        let expected = if code == 2 { StopBatch } else { at_first };
+        assert_eq!(next_step(of_config, first, 3), expected, "{of_config:?}");
     }
 }
 

@@ -16,7 +16,7 @@ use massgen::spending::money::Money;
 use massgen::spending::shared_budget::SharedBudget as _;
 use massgen::world::store::batches::claims::{AttemptNote, ClaimAttempt, ClaimOwner};
 use massgen::world::store::batches::survey::ResultTally;
-use massgen::world::store::batches::{BatchDir, BatchRecord, FrozenConfig, digest};
+use massgen::world::store::batches::{BatchDir, BatchRecord, FrozenConfig, digest, find};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -51,6 +51,7 @@ fn batch(dir: &TempDir, cells: usize) -> BatchDir {
             sha256: digest(&text),
         }],
         models: None,
+        allowed_mentions: Vec::new(),
         retries: 3,
         max_cost_usd: Some(dollars("10")),
     };
@@ -361,4 +362,19 @@ fn a_pause_grows_until_a_result() {
     assert!(batch.is_cancelled());
     batch.take_cancellation_back().unwrap();
     assert!(!batch.is_cancelled());
+}
+
+#[test]
+fn the_last_batch_is_one_that_was_created_here() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = batch(&dir, 1);
+    let batches = own.dir().parent().unwrap();
+    let copy = batches.join("batch_20990101_000000_0000");
+    crate::project::copy_tree(own.dir().as_path(), copy.as_path());
+    assert_eq!(find("last", &batches).unwrap(), own);
+    // Named, or as the only one, it is refused with its reason.
+    let copied = find("batch_2099", &batches).unwrap();
+    assert!(copied.record().is_err());
+    fs::remove_dir_all(own.dir().as_path()).unwrap();
+    assert_eq!(find("last", &batches).unwrap(), copied);
 }

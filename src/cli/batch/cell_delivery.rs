@@ -12,6 +12,7 @@ use crate::cli::deliveries::{deliveries_directory, recover};
 use crate::cli::output::CliOutput;
 use crate::config::storage_path::{DELIVERIES, STATE_DIR};
 use crate::delivery::hunks::{LineSide, hunks};
+use crate::delivery::patch_name::quote_patch_name;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::{AbsPath, RelPath};
@@ -69,10 +70,12 @@ fn write_difference(difference: &DeliveryDifference, path: &RelPath, out: &mut S
     };
     let mut add = |line: String| out.push_str(&(line + "\n"));
     let (Some(old), Some(new)) = (text(&difference.before), text(&difference.after)) else {
-        add(format!("# not text, and only in `changes`: {path}"));
+        let name = quote_patch_name("", path);
+        add(format!("# not text, and only in `changes`: {name}"));
         return;
     };
-    add(format!("diff --git a/{path} b/{path}"));
+    let (old_name, new_name) = (quote_patch_name("a/", path), quote_patch_name("b/", path));
+    add(format!("diff --git {old_name} {new_name}"));
     let mode = difference.modes.map_or(0o644, |(_, after)| after);
     match (&difference.before, &difference.after, difference.modes) {
         (DiffSide::Nothing, _, _) => add(format!("new file mode 100{:o}", mode & 0o777)),
@@ -86,15 +89,17 @@ fn write_difference(difference: &DeliveryDifference, path: &RelPath, out: &mut S
     if old == new {
         return;
     }
-    let side = |side: &DiffSide, prefix: char| {
+    let side = |side: &DiffSide, name: &str| {
         if *side == DiffSide::Nothing {
             "/dev/null".to_owned()
         } else {
-            format!("{prefix}/{path}")
+            // As in git, a tab ends a name with spaces.
+            let end = if name.contains(' ') { "\t" } else { "" };
+            format!("{name}{end}")
         }
     };
-    add(format!("--- {}", side(&difference.before, 'a')));
-    add(format!("+++ {}", side(&difference.after, 'b')));
+    add(format!("--- {}", side(&difference.before, &old_name)));
+    add(format!("+++ {}", side(&difference.after, &new_name)));
     for hunk in hunks(&line_diff(&old, &new)) {
         add(hunk.header());
         for (side, text) in &hunk.lines {

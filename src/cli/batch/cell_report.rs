@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::batch::next_step::CellRunEnd;
+use crate::batch::next_step::{AttemptErrorOrigin, CellRunEnd};
 use crate::batch::result::{CellChecks, checks_outcome};
 use crate::check_results::CheckResult;
 use crate::cli::batch::cell_run::logs;
@@ -199,6 +199,7 @@ impl RunRecords {
                 has_answer,
                 is_out_of_money: false,
                 did_endpoints_fail: self.did_endpoints_fail,
+                error_origin: AttemptErrorOrigin::default(),
             },
             run,
             checks,

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::batch::next_step::AttemptEnd;
+use crate::batch::next_step::{AttemptEnd, AttemptErrorOrigin};
 use crate::batch::task::{BatchTask, TaskProject};
 use crate::cli::args::{LimitArguments, RunArguments};
 use crate::cli::batch::cell_report::CellRunReport;
 use crate::cli::batch::cell_scope::require_own_directory;
 use crate::cli::batch::cell_team::load_cell_team;
+use crate::cli::batch::task_mentions::{MentionScope, TaskMentions, read_mentions};
 use crate::cli::deliveries::recover;
 use crate::cli::execution::{
     OutputMode, UserPresence, environment_secrets, execute_and_show, run_request, secret_values,
@@ -18,9 +19,7 @@ use crate::cli::mentions;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::resume::{ResumedTeam, build_resumed_request};
-use crate::cli::run::{
-    PreparedRun, apply_flags, open_cwd, reject_broad_mention, telemetry_settings,
-};
+use crate::cli::run::{PreparedRun, apply_flags, open_cwd, telemetry_settings};
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
 use crate::config::storage_path::{LOGS, STATE_DIR};
@@ -28,8 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, RunEvent};
 use crate::host::{Host, StreamTarget};
 use crate::layout::{RunLayout, RunName};
-use crate::mentions::TaskText;
-use crate::mentions::opened_paths::{open_mentions, open_path};
+use crate::mentions::opened_paths::open_path;
 use crate::orchestrator::approvals::SessionApprovals;
 use crate::orchestrator::execution::{RunRequest, ShutdownSignal};
 use crate::path::AbsPath;
@@ -99,14 +97,31 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
     // Knows the secrets of the config as soon as that is loaded.
     let mut redactor = Redactor::new(environment_secrets(&host));
     let conducted = conduct(&run, &cell, &host, goes_on, budget.clone(), &mut redactor);
-    let error = Box::pin(conducted).await.err();
-    if let Some(error) = &error {
+    let fault = Box::pin(conducted).await.err();
+    let error = fault.as_ref().map(|fault| &fault.error);
+    if let Some(error) = error {
         redacted_output(&cell, redactor.clone())?.error(error);
     }
-    let ended = error.as_ref();
-    let mut report = CellRunReport::from_records(&host, &run.starts(), ended, &redactor)?;
+    let mut report = CellRunReport::from_records(&host, &run.starts(), error, &redactor)?;
+    report.end.error_origin = fault.map(|fault| fault.origin).unwrap_or_default();
     report.end.is_out_of_money = budget.is_some_and(|budget| budget.is_exhausted());
     Ok(report)
+}
+
+/// An error that ended an attempt, and where it came from.
+#[derive(Debug)]
+struct AttemptFault {
+    error: Error,
+    origin: AttemptErrorOrigin,
+}
+
+impl From<Error> for AttemptFault {
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            origin: AttemptErrorOrigin::Cell,
+        }
+    }
 }
 
 /// Prepares the work and executes the run. `redactor` gets the secrets of its config.
@@ -117,14 +132,18 @@ async fn conduct(
     goes_on: bool,
     budget: Option<Arc<CellBudget>>,
     redactor: &mut Redactor,
-) -> Result<()> {
+) -> std::result::Result<(), AttemptFault> {
     let output = &mut redacted_output(cell, redactor.clone())?;
     if !goes_on {
         prepare_work(run, cell, output).await?;
     }
     recover(host, output)?;
     let arguments = run_arguments(run);
-    let (file, config) = load_team(run, host, &arguments, output)?;
+    let (file, config) =
+        load_team(run, host, &arguments, output).map_err(|error| AttemptFault {
+            error,
+            origin: config_origin(run.task),
+        })?;
     *redactor = Redactor::new(secret_values(&config, host));
     let output = &mut redacted_output(cell, redactor.clone())?;
     let team = ResumedTeam {
@@ -140,10 +159,10 @@ async fn conduct(
             let manifest = unfinished.run.manifest()?;
             build_resumed_request(&unfinished, manifest, team, &arguments, output)?
         }
-        None => new_request(run.task, team, &arguments, output)?,
+        None => new_request(run, team, &arguments, output)?,
     };
     if run.stop.park.is_cancelled() {
-        return Err(parked_before_run());
+        return Err(parked_before_run().into());
     }
     let request = RunRequest {
         shared_budget: budget.map(|budget| -> Arc<dyn SharedBudget> { budget }),
@@ -157,7 +176,8 @@ async fn conduct(
         output,
         OutputMode::Streams,
     );
-    Box::pin(executed).await.map(drop)
+    let executed = Box::pin(executed).await;
+    executed.map(drop).map_err(AttemptFault::from)
 }
 
 /// Opens the output of a cell for what its run shows, without secrets.
@@ -226,6 +246,16 @@ fn run_arguments(run: &CellRun<'_>) -> RunArguments {
     }
 }
 
+/// Returns where an error of the config of `task` comes from: a config or checks of its own concern
+/// no other cell.
+fn config_origin(task: &BatchTask) -> AttemptErrorOrigin {
+    if task.config.is_none() && task.checks.is_none() {
+        AttemptErrorOrigin::Config
+    } else {
+        AttemptErrorOrigin::Cell
+    }
+}
+
 /// Loads the frozen config of the cell.
 fn load_team(
     run: &CellRun<'_>,
@@ -253,22 +283,25 @@ fn load_team(
 
 /// Returns the request of a new run.
 fn new_request(
-    task: &BatchTask,
+    run: &CellRun<'_>,
     team: ResumedTeam,
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
     let (host, config) = (&team.host, &team.config);
-    let prompt = mentions::parse(&TaskText::from_typed(&task.text), &host.cwd, host);
-    for warning in mentions::mention_warnings(&prompt) {
-        output.warning(&warning);
+    let scope = MentionScope::new(config, &run.record.allowed_mentions, host);
+    let mentioned = read_mentions(&run.task.text, &scope, host);
+    let TaskMentions {
+        prompt,
+        mut opened,
+        closed,
+    } = mentioned;
+    for warning in mentions::mention_warnings(&prompt).iter().chain(&closed) {
+        output.warning(warning);
     }
-    reject_broad_mention(&prompt)?;
-    let mut opened = Vec::new();
-    if task.project.is_some() {
+    if run.task.project.is_some() {
         open_path(&mut opened, &host.cwd, Permission::Write, 1);
     }
-    open_mentions(&mut opened, &prompt, 1);
     let layout = RunLayout::plan(config, &host.state_parent, RunName::new(0));
     require_own_directory(config, &opened, &layout, &host.cwd)?;
     let prepared = PreparedRun {

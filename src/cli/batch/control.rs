@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::batch::next_step::{AttemptEnd, PAUSES_MAX};
+use crate::batch::result::CellResult;
 use crate::batch::task::CellId;
 use crate::cli::batch::index_schedule::IndexSchedule;
 use crate::cli::batch::progress::BatchProgress;
 use crate::cli::batch::results::write_table;
 use crate::cli::batch::start_settings::BatchStartSettings;
+use crate::cli::batch_report::failure_lines;
 use crate::cli::interrupts::listen_for_parking;
 use crate::cli::output::CliOutput;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -255,8 +257,12 @@ pub(super) fn finish(
     stop: Option<BatchStop>,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let results = batch.results()?;
-    write_table(&results, output)?;
+    let survey = batch.survey::<CellResult>(u32::try_from(cells).unwrap_or(u32::MAX))?;
+    let results = &survey.results;
+    write_table(results, output)?;
+    for line in failure_lines(batch, &survey) {
+        output.note(&line);
+    }
     let open = cells.saturating_sub(results.len());
     let resume = format!("massgen batch resume {}", batch.name());
     if open == 0 {

@@ -9,6 +9,7 @@ use crate::batch::result::CellResult;
 use crate::batch::table::{TagRow, tag_rows};
 use crate::cli::batch::{batches_directory, open_batch, open_begun_batch};
 use crate::cli::batch_arguments::{BatchCompareArguments, BatchResultsArguments};
+use crate::cli::batch_report::failure_lines;
 use crate::cli::output::CliOutput;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
@@ -37,7 +38,11 @@ pub(super) fn results(
 ) -> Result<ExitStatus> {
     let (batch, record) = open_begun_batch(&arguments.batch, host)?;
     if !arguments.json {
-        write_table(&batch.results()?, output)?;
+        let survey = batch.survey::<CellResult>(record.cells)?;
+        write_table(&survey.results, output)?;
+        for line in failure_lines(&batch, &survey) {
+            output.note(&line);
+        }
         return Ok(ExitStatus::Delivered);
     }
     for id in batch.cell_ids(&record)? {

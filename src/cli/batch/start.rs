@@ -10,6 +10,7 @@ use crate::cli::batch::cell_scope::require_own_directory;
 use crate::cli::batch::control::{BatchControl, conduct};
 use crate::cli::batch::queue_control::{QueueControl, run_queue_jobs};
 use crate::cli::batch::start_settings::BatchStartSettings;
+use crate::cli::batch::task_mentions::{TaskPathSurvey, allowed_mentions, real};
 use crate::cli::batch::{batches_directory, open_begun_batch};
 use crate::cli::batch_arguments::{
     BatchEngine, BatchResumeArguments, BatchRetryArguments, BatchRunArguments, RetrySelection,
@@ -26,7 +27,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{RunLayout, RunName};
 use crate::mentions::LookupResult;
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RealPath};
 use crate::spending::money::Money;
 use crate::text::count_noun;
 use crate::world::batch_scheduler::local::LocalScheduler;
@@ -96,6 +97,9 @@ pub(super) fn run(
         checked.map_err(|error| with_key_hint(error, &settings))
     };
     configs.number(&arguments.config, &mut check, host)?;
+    let allowed = allowed_mentions(&arguments.allow_mentions, host)?;
+    let real_allowed: Vec<RealPath> = allowed.iter().filter_map(real).collect();
+    let mut survey = TaskPathSurvey::default();
     for task in &mut tasks {
         if let Some(named) = task.config.take() {
             let number = configs.number(&named, &mut check, host)?;
@@ -103,10 +107,14 @@ pub(super) fn run(
         }
         check_project(task, host)?;
         settings.require_project(task, host)?;
+        survey.add(task, &real_allowed, host);
+    }
+    for note in survey.notes() {
+        output.note(&note);
     }
     let batches = batches_directory(host);
     prepare_state_dir(&host.state_parent.join(STATE_DIR), [&batches])?;
-    let batch = create_batch(&batches, &tasks, &configs, arguments, host)?;
+    let batch = create_batch(&batches, &tasks, &configs, arguments, allowed, host)?;
     output.note(&format!(
         "{}: {}",
         batch.name(),
@@ -121,6 +129,7 @@ fn create_batch(
     tasks: &[BatchTask],
     configs: &BatchConfigs,
     arguments: &BatchRunArguments,
+    allowed_mentions: Vec<AbsPath>,
     host: &Host,
 ) -> Result<BatchDir> {
     let texts: Vec<Vec<u8>> = configs
@@ -142,6 +151,7 @@ fn create_batch(
         tasks_sha256,
         configs: configs.files.iter().zip(&texts).map(frozen).collect(),
         models: arguments.models.clone(),
+        allowed_mentions,
         retries: arguments.retries,
         max_cost_usd: arguments.max_cost_usd,
     })

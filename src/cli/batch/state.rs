@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
+use crate::batch::result::CellResult;
 use crate::cli::batch::start_settings::BatchStartSettings;
-use crate::cli::batch::{batches_directory, open_batch, open_begun_batch};
+use crate::cli::batch::{batches_directory, open_begun_batch};
 use crate::cli::batch_arguments::{BatchExportArguments, BatchNameArguments};
-use crate::cli::batch_report::BatchReport;
+use crate::cli::batch_report::{BatchReport, failure_lines};
 use crate::cli::output::CliOutput;
 use crate::cli::run::runtime;
 use crate::error::{ExitStatus, Result};
@@ -52,8 +53,16 @@ pub(super) fn status(
     arguments: &BatchNameArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
-    write_report(&BatchReport::read(&batch)?, arguments.json, output)?;
+    let (batch, record) = open_begun_batch(&arguments.batch, host)?;
+    let survey = batch.survey::<CellResult>(record.cells)?;
+    let report = BatchReport::of(&batch, &record, &survey)?;
+    write_report(&report, arguments.json, output)?;
+    if !arguments.json {
+        let lines = failure_lines(&batch, &survey);
+        for line in lines.iter().chain(&report.idle_hint()) {
+            output.note(line);
+        }
+    }
     Ok(ExitStatus::Delivered)
 }
 
@@ -78,7 +87,14 @@ pub(super) fn cancel(
     arguments: &BatchNameArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, _) = open_begun_batch(&arguments.batch, host)?;
+    let (batch, record) = open_begun_batch(&arguments.batch, host)?;
+    if batch.finished_count()? >= usize::try_from(record.cells).unwrap_or(usize::MAX) {
+        output.note(&format!(
+            "every cell of `{}` has a result: there is nothing to cancel",
+            batch.name()
+        ));
+        return Ok(ExitStatus::Delivered);
+    }
     batch.cancel()?;
     cancel_jobs(&batch, host, output)?;
     output.note(&format!(

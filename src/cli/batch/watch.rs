@@ -69,6 +69,7 @@ async fn write_changes(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let mut last = None;
+    let mut last_hint = None;
     loop {
         let began = Stopwatch::start();
         let report = BatchReport::read(batch)?;
@@ -76,6 +77,13 @@ async fn write_changes(
         if last != Some(report.counts) {
             write_report(&report, is_json, output)?;
             last = Some(report.counts);
+            last_hint = None;
+        } else if last_hint.is_none() {
+            // Nothing has changed since the last look, so no process is between two cells.
+            last_hint = report.idle_hint();
+            if let Some(hint) = &last_hint {
+                output.note(hint);
+            }
         }
         if report.is_finished() || output.is_closed() {
             return Ok(ExitStatus::Delivered);

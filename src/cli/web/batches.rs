@@ -65,13 +65,15 @@ fn list_batches(all: &[BatchDir]) -> Result<Value> {
     let mut rows = Vec::new();
     for batch in all.iter().take(BATCHES_MAX) {
         if let Ok(record) = batch.record() {
+            let finished = batch.finished_count()?;
+            let is_open = finished < usize::try_from(record.cells).unwrap_or(usize::MAX);
             rows.push(json!({
                 "id": batch.name(),
                 "tasks": record.tasks_name,
                 "began": record.began,
                 "cells": record.cells,
-                "finished": batch.finished_count()?,
-                "is_cancelled": batch.is_cancelled(),
+                "finished": finished,
+                "is_cancelled": is_open && batch.is_cancelled(),
             }));
         }
     }

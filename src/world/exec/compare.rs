@@ -35,11 +35,14 @@ const COMPARE_TREES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// The most bytes of diff shown for one file in a comparison of directories.
 const FILE_DIFF_BYTES_MAX: usize = 8 * 1024;
 
-/// Compares two texts line by line.
+/// Compares two texts line by line. As in git, only a line feed ends a line.
 pub fn line_diff<'o, 'n>(old: &'o str, new: &'n str) -> TextDiff<'o, 'n, str> {
+    let old: Vec<&'o str> = old.split_inclusive('\n').collect();
+    let new: Vec<&'n str> = new.split_inclusive('\n').collect();
     TextDiff::configure()
         .timeout(DIFF_TIME_MAX)
-        .diff_lines(old, new)
+        .newline_terminated(true)
+        .diff_slices(&old, &new)
 }
 
 /// Returns a unified diff with `context_lines` around each change, up to `bytes_max`.
@@ -224,4 +227,27 @@ fn content_diffs(
         }
     }
     diffs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line_diff;
+    use crate::delivery::hunks::{LineSide, hunks};
+
+    #[test]
+    fn only_a_line_feed_ends_a_line() {
+        let hunks = hunks(&line_diff("a\rb\nc\r\nd", "a\rB\nc\r\nd"));
+        let lines: Vec<(LineSide, &str)> = hunks
+            .iter()
+            .flat_map(|hunk| &hunk.lines)
+            .map(|(side, line)| (*side, line.as_str()))
+            .collect();
+        let expected = [
+            (LineSide::Old, "a\rb"),
+            (LineSide::New, "a\rB"),
+            (LineSide::Both, "c\r"),
+            (LineSide::Both, "d\n\\ No newline at end of file"),
+        ];
+        assert_eq!(lines, expected);
+    }
 }

@@ -73,6 +73,9 @@ pub struct BatchRecord {
     pub configs: Vec<FrozenConfig>,
     /// The file with model prices that the user named, if any.
     pub models: Option<String>,
+    /// The paths that the texts of tasks may open for reading by mentioning them.
+    #[serde(default)]
+    pub allowed_mentions: Vec<AbsPath>,
     /// Maximum number of repetitions of a cell after faults of its node.
     pub retries: u32,
     /// The maximum cost of the whole batch, if there is one, when it began.
@@ -110,11 +113,13 @@ pub fn list(batches: &AbsPath) -> Result<Vec<BatchDir>> {
     Ok(found.filter(BatchDir::exists).collect())
 }
 
-/// Returns the batch that `wanted` names: `last`, a name, or the only one with this prefix.
+/// Returns the batch that `wanted` names: `last`, a name, or the only one with this prefix. The last
+/// one is the last that was created here, if there is one.
 pub fn find(wanted: &str, batches: &AbsPath) -> Result<BatchDir> {
     let all = list(batches)?;
     let found = if wanted == LAST {
-        all.first()
+        let own = all.iter().find(|batch| !batch.is_foreign());
+        own.or(all.first())
     } else {
         BATCH.resolve(wanted, &all, BatchDir::name)?
     };
@@ -217,6 +222,21 @@ impl BatchDir {
     /// The record cannot be read, or was not created here: a batch names paths and configs, which
     /// are believed only where massgen wrote them.
     pub fn record(&self) -> Result<BatchRecord> {
+        let filed = self.record_file()?;
+        if filed.seal != DirectorySeal::from_directory(&self.dir)? {
+            return Err(foreign_directory_error(&self.dir));
+        }
+        Ok(filed.record)
+    }
+
+    /// Returns whether its record was created elsewhere. One that cannot be read may be the user's.
+    fn is_foreign(&self) -> bool {
+        let seal = DirectorySeal::from_directory(&self.dir);
+        let is_other = |filed: BatchFile| seal.is_ok_and(|seal| seal != filed.seal);
+        self.record_file().is_ok_and(is_other)
+    }
+
+    fn record_file(&self) -> Result<BatchFile> {
         let path = self.dir.join(RECORD);
         let damaged = || {
             Error::new(ErrorKind::Environment, format!("`{path}` is damaged"))
@@ -225,12 +245,7 @@ impl BatchDir {
         let bytes = file::read_regular_capped(&path, RECORD_BYTES_MAX)
             .map_err(|error| damaged().with_source(error))?;
         let bytes = bytes.ok_or_else(damaged)?;
-        let filed: BatchFile =
-            serde_json::from_slice(&bytes).map_err(|error| damaged().with_source(error))?;
-        if filed.seal != DirectorySeal::from_directory(&self.dir)? {
-            return Err(foreign_directory_error(&self.dir));
-        }
-        Ok(filed.record)
+        serde_json::from_slice(&bytes).map_err(|error| damaged().with_source(error))
     }
 
     /// Returns the task of the cell with this number, from 0.

@@ -1,0 +1,229 @@
+//! Which mentions in the text of a task count. A task file is often made from texts of other people,
+//! such as issues, so its mentions name what the config opens, and open only what the user allowed.
+
+use std::collections::BTreeSet;
+
+use crate::batch::task::{BatchTask, TaskProject};
+use crate::cli::mentions::{lookup, parse, path_list};
+use crate::config::storage_path::STATE_DIR;
+use crate::config::{Config, ContextPath};
+use crate::error::{Error, ErrorKind, Result};
+use crate::host::Host;
+use crate::mentions::opened_paths::{OpenedPath, open_path};
+use crate::mentions::pasted_mentions::PastedMentions;
+use crate::mentions::{LookupResult, Mention, MentionReach, ParsedPrompt, TaskText};
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::Permission;
+use crate::text::list_first;
+use crate::tools::image::is_image_name;
+use crate::world::io::files::inspect;
+use crate::world::io::locate::{LocatedPath, locate};
+
+/// Maximum number of paths of each kind that are collected from a task file.
+const COLLECTED_PATHS_MAX: usize = 1_000;
+/// Maximum number of paths that one line lists.
+const LISTED_PATHS_MAX: usize = 3;
+
+/// The paths that the text of a task may mention.
+#[derive(Debug)]
+pub(super) struct MentionScope {
+    /// What the config opens to every agent, among it the copy of the project.
+    readable: Vec<RealPath>,
+    /// What of it is open for writing.
+    writable: Vec<RealPath>,
+    /// The context paths that hide something inside.
+    hiding: Vec<RealPath>,
+    /// What `--allow-mentions` lets tasks open.
+    allowed: Vec<RealPath>,
+    /// The state directory of the cell.
+    state: Option<RealPath>,
+}
+
+/// The text of a task, and what its mentions open.
+#[derive(Debug)]
+pub(super) struct TaskMentions {
+    /// The text. Only mentions that count are replaced by their paths.
+    pub(super) prompt: ParsedPrompt,
+    /// What the mentions open, for reading.
+    pub(super) opened: Vec<OpenedPath>,
+    /// The warning about mentions that open nothing.
+    pub(super) closed: Option<String>,
+}
+
+impl MentionScope {
+    /// Creates the scope of a cell that runs in the directory of `host` with `config`.
+    pub(super) fn new(config: &Config, allowed: &[AbsPath], host: &Host) -> Self {
+        let listed = &config.orchestrator.context_paths;
+        let of_agents = config.agents.iter().flat_map(|agent| &agent.context_paths);
+        let is_writable = |context: &&ContextPath| context.permission == Permission::Write;
+        let hides = |context: &&ContextPath| !context.hidden.is_empty();
+        Self {
+            readable: listed.iter().filter_map(real_root).collect(),
+            writable: listed
+                .iter()
+                .filter(is_writable)
+                .filter_map(real_root)
+                .collect(),
+            hiding: listed
+                .iter()
+                .chain(of_agents)
+                .filter(hides)
+                .filter_map(real_root)
+                .collect(),
+            allowed: allowed.iter().filter_map(real).collect(),
+            state: real(&host.state_parent.join(STATE_DIR)),
+        }
+    }
+
+    /// Returns whether the config opens what `mention` asks for.
+    fn is_listed(&self, mention: &Mention) -> bool {
+        let open = match mention.permission {
+            Permission::Read => &self.readable,
+            Permission::Write => &self.writable,
+        };
+        is_inside(&mention.path, open)
+    }
+
+    /// Returns whether `place`, which the config opens, is an image that the agents are shown. An
+    /// image may be hidden in a context path that hides something, so it is left to their tools.
+    fn is_shown(&self, place: &RealPath) -> bool {
+        let mut closed = self.hiding.iter().chain(&self.state);
+        is_image_name(place.as_path()) && !closed.any(|root| place.is_within(root))
+    }
+}
+
+/// Reads the `text` of a task of a cell that runs in the directory of `host`.
+pub(super) fn read_mentions(text: &str, scope: &MentionScope, host: &Host) -> TaskMentions {
+    let is_open =
+        |mention: &Mention| scope.is_listed(mention) || is_allowed(mention, &scope.allowed);
+    let is_closed = |mention: &Mention| !is_open(mention);
+    let found = PastedMentions::find_closed(text, lookup(&host.cwd, host), &is_closed);
+    let escaped = TaskText::from_typed(found.escape(text));
+    let mut prompt = ParsedPrompt {
+        original_prompt: text.to_owned(),
+        ..parse(&escaped, &host.cwd, host)
+    };
+    prompt.mentions.retain(is_open);
+    let mut opened = Vec::new();
+    for mention in &prompt.mentions {
+        let Some(place) = real(&mention.path) else {
+            continue;
+        };
+        let is_image = mention.permission == Permission::Read && scope.is_shown(&place);
+        if is_image || !scope.is_listed(mention) {
+            open_path(&mut opened, &place.to_abs(), Permission::Read, 1);
+        }
+    }
+    TaskMentions {
+        closed: closed_warning(&found.mentions()),
+        prompt,
+        opened,
+    }
+}
+
+/// Returns the warning about mentions that open nothing.
+fn closed_warning(mentions: &[&Mention]) -> Option<String> {
+    let first = mentions.first()?;
+    Some(format!(
+        "the task mentions {}, which opens nothing: to let agents read it, list it in \
+         `context_paths` of the config, or start the batch with `--allow-mentions {}`",
+        path_list(mentions),
+        first.path,
+    ))
+}
+
+/// The paths outside their projects that the tasks of a file name.
+#[derive(Debug, Default)]
+pub(super) struct TaskPathSurvey {
+    /// Mentioned paths that `--allow-mentions` does not open.
+    mentioned: BTreeSet<AbsPath>,
+    /// Projects outside the user's directory.
+    projects: BTreeSet<AbsPath>,
+}
+
+impl TaskPathSurvey {
+    /// Adds the paths of `task`, whose project exists; tasks may open what is in `allowed`.
+    pub(super) fn add(&mut self, task: &BatchTask, allowed: &[RealPath], host: &Host) {
+        let project = task.project.as_ref().map(TaskProject::location);
+        let base = project.map_or_else(|| host.cwd.clone(), |path| host.cwd.join(path));
+        if !base.is_within(&host.cwd) && self.projects.len() < COLLECTED_PATHS_MAX {
+            self.projects.insert(base.clone());
+        }
+        if !task.text.contains('@') || self.mentioned.len() >= COLLECTED_PATHS_MAX {
+            return;
+        }
+        let own: Vec<RealPath> = real(&base).into_iter().collect();
+        let is_closed =
+            |mention: &Mention| !is_inside(&mention.path, &own) && !is_allowed(mention, allowed);
+        let found = PastedMentions::find_closed(&task.text, lookup(&base, host), &is_closed);
+        let paths = found.mentions().into_iter();
+        self.mentioned
+            .extend(paths.map(|mention| mention.path.clone()));
+    }
+
+    /// Returns what the user learns about them before the batch begins.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let list = |paths: &BTreeSet<AbsPath>| {
+            let paths: Vec<&AbsPath> = paths.iter().collect();
+            (!paths.is_empty()).then(|| list_first(&paths, LISTED_PATHS_MAX))
+        };
+        let projects = list(&self.projects)
+            .map(|listed| format!("agents work on copies of {listed}, outside this directory"));
+        let mentioned = list(&self.mentioned).map(|listed| {
+            format!(
+                "tasks mention {listed}; a mention in a task file opens nothing, except in what \
+                 `--allow-mentions PATH` names, and agents read what the config lists in \
+                 `context_paths`"
+            )
+        });
+        projects.into_iter().chain(mentioned).collect()
+    }
+}
+
+/// Returns the paths that `--allow-mentions` names.
+///
+/// # Errors
+/// One of them does not exist.
+pub(super) fn allowed_mentions(named: &[String], host: &Host) -> Result<Vec<AbsPath>> {
+    let path = |name: &String| {
+        let path = host.cwd.join(name);
+        match inspect(&path) {
+            LookupResult::File | LookupResult::Directory => Ok(path),
+            LookupResult::Missing | LookupResult::Unreadable => {
+                let message =
+                    format!("`--allow-mentions`: `{path}` does not exist or cannot be read");
+                Err(Error::new(ErrorKind::Usage, message)
+                    .with_hint("name a file or a directory that tasks may open"))
+            }
+        }
+    };
+    named.iter().map(path).collect()
+}
+
+/// Returns whether `mention` asks for no more than `--allow-mentions` lets tasks open; what massgen
+/// keeps itself is never part of that.
+fn is_allowed(mention: &Mention, allowed: &[RealPath]) -> bool {
+    let Some(place) = real(&mention.path) else {
+        return false;
+    };
+    let is_state = place.as_path().iter().any(|name| name == STATE_DIR);
+    mention.permission == Permission::Read
+        && mention.reach != MentionReach::Broad
+        && !is_state
+        && allowed.iter().any(|root| place.is_within(root))
+}
+
+/// Returns whether `path`, with symlinks resolved, is inside one of `roots`. A path that cannot be
+/// resolved is not.
+fn is_inside(path: &AbsPath, roots: &[RealPath]) -> bool {
+    real(path).is_some_and(|path| roots.iter().any(|root| path.is_within(root)))
+}
+
+/// Returns `path` without symlinks, if it can be resolved.
+pub(super) fn real(path: &AbsPath) -> Option<RealPath> {
+    locate(path).ok().map(LocatedPath::into_real)
+}
+
+fn real_root(context: &ContextPath) -> Option<RealPath> {
+    real(&context.path)
+}
