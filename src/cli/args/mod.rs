@@ -539,7 +539,7 @@ pub(crate) enum HistoryModeArgument {
 /// Arguments of `massgen undo`.
 #[derive(Args, Debug)]
 pub(crate) struct UndoArguments {
-    /// The run. Default: the newest one with a delivery.
+    /// The run or pipeline. Default: the newest one with a delivery.
     #[arg(default_value = LAST, hide_default_value = true)]
     pub run: String,
     /// Revert only changes below this path. Directories outside the current one must be named
