@@ -11,6 +11,7 @@ use crate::agent::user_messages::{UserMessageReceiver, user_message_channel};
 use crate::backend::connect::{ConnectContext, connect};
 use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::RunArguments;
+use crate::cli::command_line::usage_error;
 use crate::cli::dashboard::detection::{DisplayFacts, select_display};
 use crate::cli::follow::{TerminalQuestions, forward_events};
 use crate::cli::json_report::JsonReport;
@@ -276,6 +277,9 @@ pub(crate) fn user_interaction(
     let is_at_terminal = person == UserPresence::Present && reads_streams && !arguments.automation;
     let may_ask = is_at_terminal || matches!(reader, OutputMode::Page(_));
     let only_asks = matches!(reader, OutputMode::Agents(_));
+    if arguments.delivery.review && !may_ask && !only_asks {
+        return Err(unanswerable_review_error());
+    }
     let answers_from = match reader {
         OutputMode::Page(_) => InputChannel::Web,
         OutputMode::Streams | OutputMode::Script(_) | OutputMode::Agents(_) => {
@@ -308,6 +312,18 @@ pub(crate) fn user_interaction(
         questions,
         takes_typed_messages: is_at_terminal,
     })
+}
+
+/// Refuses `--review` where no one can answer: the run would deliver what the user wants to see
+/// first.
+fn unanswerable_review_error() -> Error {
+    let message = "`--review` needs a terminal on standard input and standard error, and the format \
+                   `text`";
+    usage_error(message)
+        .with_hint("omit it to apply what may be delivered; `massgen undo` reverts that")
+        .with_hint(
+            "or open no path for writing, and deliver later: massgen --continue --cwd-context rw",
+        )
 }
 
 impl UserInteraction {

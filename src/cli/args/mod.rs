@@ -162,7 +162,7 @@ pub(crate) struct DeliveryArguments {
     #[arg(short, long)]
     pub yes: bool,
     /// Ask which changes of the delivery are applied, whatever `delivery` says in the config.
-    /// Default: from the config.
+    /// Needs a terminal. Default: from the config.
     #[arg(long, conflicts_with_all = ["yes", "automation"])]
     pub review: bool,
 }
