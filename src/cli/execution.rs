@@ -42,6 +42,7 @@ use crate::orchestrator::record_context::RunInvocation;
 use crate::orchestrator::review::{Reviewer, UserQuestion, reviewer_channel};
 use crate::orchestrator::snapshots::SnapshotMode;
 use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
 use crate::spending::models::ModelList;
 use crate::world::approval::socket::expect_socket;
@@ -182,6 +183,7 @@ pub(crate) async fn execute_and_show(
         state: request.layout.state.clone(),
         sessions: request.layout.sessions.clone(),
     };
+    let is_open = is_open_for_writing(&request);
     let run = RunExecution::prepare(request, stop)?;
     let (session, paths) = (run.session_id(), run.output_paths());
     let run_start = RunStart {
@@ -215,9 +217,26 @@ pub(crate) async fn execute_and_show(
         log_dir: paths.log_dir,
         unsent: steering.line.take_rest(),
         hint: next_command_hint(result.status, &result.rows),
-        has_kept_files: result.rows.is_empty()
+        has_kept_files: is_kept(result.status, &result.rows, is_open)
             && inspect(&paths.workspace) == LookupResult::Directory,
     })
+}
+
+/// Returns whether the final agent of the run may write to the directory that it was started in.
+fn is_open_for_writing(request: &RunRequest) -> bool {
+    let opened = request.opened.iter();
+    let opened = opened.filter(|opened| opened.permission == Permission::Write);
+    let mut paths = request
+        .config
+        .write_paths()
+        .chain(opened.map(|opened| &opened.path));
+    paths.any(|path| request.base.is_within(path))
+}
+
+/// Returns whether the winner's files stay in the session because there was no path to deliver them
+/// to. The files of an interrupted run are those of its resumption.
+fn is_kept(status: ExitStatus, rows: &[DeliveryRow], is_open: bool) -> bool {
+    status != ExitStatus::Interrupted && rows.is_empty() && !is_open
 }
 
 /// Returns the command to suggest to the user after a run with this exit status whose delivery had
@@ -349,7 +368,7 @@ pub(crate) struct RunOutcome {
     pub(crate) unsent: String,
     /// The command that a person may want next.
     pub(crate) hint: Option<&'static str>,
-    /// Whether the winner's files stayed in the session, because none was to be delivered.
+    /// Whether the winner's files stayed in the session, because there was no path to deliver them to.
     pub(crate) has_kept_files: bool,
 }
 
@@ -532,4 +551,19 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
     let all = written.chain(set).chain(of_servers);
     let all = all.chain(of_guests).chain(of_commands);
     all.chain(of_containers.flatten()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writing_is_suggested_only_to_a_finished_run_in_a_closed_directory() {
+        assert!(is_kept(ExitStatus::Delivered, &[], false));
+        assert!(is_kept(ExitStatus::Limit, &[], false));
+        assert!(!is_kept(ExitStatus::Delivered, &[], true));
+        for is_open in [false, true] {
+            assert!(!is_kept(ExitStatus::Interrupted, &[], is_open));
+        }
+    }
 }
