@@ -3,7 +3,7 @@
 //! support.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as Finding};
-use clap::{CommandFactory as _, Parser as _};
+use clap::{Command, CommandFactory as _, Parser as _};
 
 use crate::cli::args::CliArguments;
 use crate::error::{Error, ErrorKind, Result};
@@ -218,9 +218,11 @@ fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
     let value = text(ContextKind::InvalidValue);
     let error = match found.kind() {
         Finding::UnknownArgument => match unsupported_error(&argument) {
-            Some(error) => return error,
-            None if argument.starts_with('-') => usage_error(format!("unknown flag `{argument}`")),
-            None => usage_error(format!("unexpected argument `{argument}`")),
+            Some(error) if !is_misplaced(&argument, words) => return error,
+            Some(_) | None if argument.starts_with('-') => {
+                usage_error(format!("unknown flag `{argument}`"))
+            }
+            Some(_) | None => usage_error(format!("unexpected argument `{argument}`")),
         },
         Finding::InvalidValue if value.is_empty() => {
             usage_error(format!("`{argument}` needs a value"))
@@ -265,6 +267,22 @@ fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
             .with_hint(help),
         None => error.with_hint(help),
     }
+}
+
+/// Returns whether a flag that a subcommand does not know is one of another subcommand of massgen: then
+/// the Python MassGen, which has no subcommands, is not what the user thinks of.
+fn is_misplaced(flag: &str, words: &[String]) -> bool {
+    fn has_flag(command: &Command, name: &str) -> bool {
+        let mut flags = command.get_arguments();
+        flags.any(|known| known.get_long() == Some(name))
+            || command.get_subcommands().any(|next| has_flag(next, name))
+    }
+    let command = CliArguments::command();
+    let is_subcommand = words
+        .first()
+        .is_some_and(|word| command.find_subcommand(word).is_some());
+    let name = flag.strip_prefix("--");
+    is_subcommand && name.is_some_and(|name| has_flag(&command, name))
 }
 
 /// Returns the known name that is most similar to the one that clap does not know, in backticks.
@@ -320,4 +338,28 @@ fn first_line(found: &clap::Error) -> String {
     let text = found.to_string();
     let line = text.lines().next().unwrap_or_default();
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(words: &[&str], expected: &str) {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        assert_eq!(parse(&words).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn a_flag_of_another_subcommand_is_unknown_and_not_one_of_the_peer() {
+        check(&["batch", "resume", "--json"], "unknown flag `--json`");
+        check(
+            &["--json", "task"],
+            "`--json` is not in this version of massgen",
+        );
+        check(
+            &["web", "--web-port", "1"],
+            "`--web-port` is not in this version of massgen",
+        );
+    }
 }

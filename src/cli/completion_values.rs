@@ -1,10 +1,11 @@
 //! Prints what completes the last word of a command line: names of configs, models, agents, sessions,
-//! runs and sandbox levels. The scripts of `massgen completions` ask for them. Only names that need no
+//! runs, batches and their cells, and sandbox levels. The scripts of `massgen completions` ask for them. Only names that need no
 //! quoting in any shell are printed.
 
 use clap::{Arg, ArgAction, Command, CommandFactory as _};
 
 use crate::cli::args::CliArguments;
+use crate::cli::batch::batches_directory;
 use crate::cli::continued_session::default_sessions;
 use crate::cli::logs::logs_directory;
 use crate::cli::output::CliOutput;
@@ -17,7 +18,7 @@ use crate::host::Host;
 use crate::spending::models::ModelList;
 use crate::world::io::files::file_names;
 use crate::world::store::naming::LAST;
-use crate::world::store::{runs, sessions};
+use crate::world::store::{batches, runs, sessions};
 
 /// The first argument with which the scripts ask.
 pub(crate) const WORD: &str = "__complete";
@@ -25,6 +26,8 @@ pub(crate) const WORD: &str = "__complete";
 const VALUES_MAX: usize = 1000;
 /// The values of `--sandbox`.
 const SANDBOX_LEVELS: [&str; 5] = ["auto", "overlay", "namespaces", "landlock", "off"];
+/// What the commands about batches begin with.
+const BATCH_COMMANDS: &str = "massgen batch ";
 /// The endings of config files.
 const CONFIG_ENDINGS: [&str; 2] = [".yaml", ".yml"];
 
@@ -37,6 +40,8 @@ enum CompletedValue {
     Agent,
     Session,
     Run,
+    Batch,
+    Cell,
     SandboxLevel,
 }
 
@@ -46,6 +51,8 @@ struct CompletionPlace {
     value: Option<CompletedValue>,
     /// The config that the words before it name.
     config: Option<String>,
+    /// The batch that they name.
+    batch: Option<String>,
 }
 
 /// Prints the values for the last of `words`, one on a line. There are none if anything fails.
@@ -91,6 +98,10 @@ fn find_place(before: &[&str]) -> CompletionPlace {
         } else if let Some(next) = command.find_subcommand(word).filter(|_| positionals == 0) {
             command = next.clone();
         } else if !word.starts_with('-') {
+            let named = command.get_positionals().nth(positionals);
+            if named.is_some_and(|arg| arg.get_id() == "batch") {
+                place.batch = Some((*word).to_owned());
+            }
             positionals += 1;
         }
     }
@@ -132,6 +143,10 @@ fn positional_value(command: &Command, arg: &Arg) -> Option<CompletedValue> {
         ("massgen config show", "name") => Some(CompletedValue::Example),
         ("massgen models", "pattern") => Some(CompletedValue::Model),
         (_, "run") => Some(CompletedValue::Run),
+        (name, "batch" | "first" | "second") if name.starts_with(BATCH_COMMANDS) => {
+            Some(CompletedValue::Batch)
+        }
+        ("massgen batch apply", "cell") => Some(CompletedValue::Cell),
         (_, "session" | "sessions") => Some(CompletedValue::Session),
         _ => None,
     }
@@ -158,6 +173,11 @@ fn values(value: CompletedValue, place: &CompletionPlace, host: &Host) -> Vec<St
             let found = runs::list(&logs_directory(host)).unwrap_or_default();
             with_last(found.iter().map(runs::RunDir::name).collect())
         }
+        CompletedValue::Batch => {
+            let found = batches::list(&batches_directory(host)).unwrap_or_default();
+            with_last(found.iter().map(batches::BatchDir::name).collect())
+        }
+        CompletedValue::Cell => cell_names(place.batch.as_deref(), host).unwrap_or_default(),
         CompletedValue::SandboxLevel => SANDBOX_LEVELS.map(str::to_owned).to_vec(),
     }
 }
@@ -180,6 +200,13 @@ fn config_names(host: &Host) -> Vec<String> {
         .filter_map(stem);
     let built_in = example_names().map(|name| format!("{EXAMPLE_PREFIX}{name}"));
     own.chain(built_in).collect()
+}
+
+/// Returns the cells of the batch `named`.
+fn cell_names(named: Option<&str>, host: &Host) -> Result<Vec<String>> {
+    let batch = batches::find(named.unwrap_or(LAST), &batches_directory(host))?;
+    let cells = batch.cell_ids(&batch.record()?)?;
+    Ok(cells.iter().map(ToString::to_string).collect())
 }
 
 /// Returns the agents of the config `named`, or of the one that a run would use.
@@ -220,6 +247,12 @@ mod tests {
         check(&["undo", "--path", "src"], Some(CompletedValue::Run));
         check(&["sessions", "delete", "a"], None);
         check(&["explain", "path", "--agent"], Some(CompletedValue::Agent));
+        check(&["batch", "status"], Some(CompletedValue::Batch));
+        check(&["batch", "compare", "last"], Some(CompletedValue::Batch));
+        check(&["batch", "apply", "last"], Some(CompletedValue::Cell));
+        check(&["batch", "run"], None);
+        let place = find_place(&["batch", "apply", "batch_1"]);
+        assert_eq!(place.batch.as_deref(), Some("batch_1"));
         check(&["a task"], None);
         let place = find_place(&["explain", "path", "-c", "team.yaml", "--agent"]);
         assert_eq!(place.config.as_deref(), Some("team.yaml"));

@@ -11,6 +11,7 @@ use crate::agent::user_messages::{UserMessageReceiver, user_message_channel};
 use crate::backend::connect::{ConnectContext, connect, require_scripts};
 use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::RunArguments;
+use crate::cli::command_line::usage_error;
 use crate::cli::dashboard::detection::{DisplayFacts, select_display};
 use crate::cli::follow::{TerminalQuestions, forward_events};
 use crate::cli::json_report::JsonReport;
@@ -41,6 +42,7 @@ use crate::orchestrator::record_context::RunInvocation;
 use crate::orchestrator::review::{Reviewer, UserQuestion, reviewer_channel};
 use crate::orchestrator::snapshots::SnapshotMode;
 use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
 use crate::spending::models::ModelList;
 use crate::world::approval::socket::expect_socket;
@@ -182,6 +184,7 @@ pub(crate) async fn execute_and_show(
         state: request.layout.state.clone(),
         sessions: request.layout.sessions.clone(),
     };
+    let is_open = is_open_for_writing(&request);
     let run = RunExecution::prepare(request, stop)?;
     let (session, paths) = (run.session_id(), run.output_paths());
     let run_start = RunStart {
@@ -215,9 +218,26 @@ pub(crate) async fn execute_and_show(
         log_dir: paths.log_dir,
         unsent: steering.line.take_rest(),
         hint: next_command_hint(result.status, &result.rows),
-        has_kept_files: result.rows.is_empty()
+        has_kept_files: is_kept(result.status, &result.rows, is_open)
             && inspect(&paths.workspace) == LookupResult::Directory,
     })
+}
+
+/// Returns whether the final agent of the run may write to the directory that it was started in.
+fn is_open_for_writing(request: &RunRequest) -> bool {
+    let opened = request.opened.iter();
+    let opened = opened.filter(|opened| opened.permission == Permission::Write);
+    let mut paths = request
+        .config
+        .write_paths()
+        .chain(opened.map(|opened| &opened.path));
+    paths.any(|path| request.base.is_within(path))
+}
+
+/// Returns whether the winner's files stay in the session because there was no path to deliver them
+/// to. The files of an interrupted run are those of its resumption.
+fn is_kept(status: ExitStatus, rows: &[DeliveryRow], is_open: bool) -> bool {
+    status != ExitStatus::Interrupted && rows.is_empty() && !is_open
 }
 
 /// Returns the command to suggest to the user after a run with this exit status whose delivery had
@@ -277,6 +297,9 @@ pub(crate) fn user_interaction(
     let is_at_terminal = person == UserPresence::Present && reads_streams && !arguments.automation;
     let may_ask = is_at_terminal || matches!(reader, OutputMode::Page(_));
     let only_asks = matches!(reader, OutputMode::Agents(_));
+    if arguments.delivery.review && !may_ask && !only_asks {
+        return Err(unanswerable_review_error());
+    }
     let answers_from = match reader {
         OutputMode::Page(_) => InputChannel::Web,
         OutputMode::Streams | OutputMode::Script(_) | OutputMode::Agents(_) => {
@@ -311,6 +334,18 @@ pub(crate) fn user_interaction(
     })
 }
 
+/// Refuses `--review` where no one can answer: the run would deliver what the user wants to see
+/// first.
+fn unanswerable_review_error() -> Error {
+    let message = "`--review` needs a terminal on standard input and standard error, and the format \
+                   `text`";
+    usage_error(message)
+        .with_hint("omit it to apply what may be delivered; `massgen undo` reverts that")
+        .with_hint(
+            "or open no path for writing, and deliver later: massgen --continue --cwd-context rw",
+        )
+}
+
 impl UserInteraction {
     /// Returns the questions for the terminal, which are asked until `stop` is cancelled.
     pub(crate) fn into_questions(self, stop: CancellationToken) -> TerminalQuestions {
@@ -334,7 +369,7 @@ pub(crate) struct RunOutcome {
     pub(crate) unsent: String,
     /// The command that a person may want next.
     pub(crate) hint: Option<&'static str>,
-    /// Whether the winner's files stayed in the session, because none was to be delivered.
+    /// Whether the winner's files stayed in the session, because there was no path to deliver them to.
     pub(crate) has_kept_files: bool,
 }
 
@@ -533,4 +568,19 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
     let all = written.chain(set).chain(of_servers);
     let all = all.chain(of_guests).chain(of_commands);
     all.chain(of_containers.flatten()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writing_is_suggested_only_to_a_finished_run_in_a_closed_directory() {
+        assert!(is_kept(ExitStatus::Delivered, &[], false));
+        assert!(is_kept(ExitStatus::Limit, &[], false));
+        assert!(!is_kept(ExitStatus::Delivered, &[], true));
+        for is_open in [false, true] {
+            assert!(!is_kept(ExitStatus::Interrupted, &[], is_open));
+        }
+    }
 }

@@ -306,6 +306,13 @@ mod tests {
         ] {
             check(&line.replace("THEIRS", key), ".", expected);
         }
+        // The model of subagents belongs to no agent.
+        let root = "agent:\n  id: a\n  backend: {type: openrouter, model: m}\n";
+        let subagents = "orchestrator:\n  coordination:\n    enable_subagents: true\n    \
+                         subagent_orchestrator:\n      enabled: true\n      agents: [{backend: {type: \
+                         openai, model: m, base_url: 'https://api.groq.com/openai/v1'}}]\n";
+        let expected = "would send your key to `https://api.groq.com/openai/v1`";
+        check_yaml(&format!("{root}{subagents}"), expected);
     }
 
     #[test]

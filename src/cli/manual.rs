@@ -17,12 +17,23 @@ const ZSH_FUNCTION: &str = "\n_massgen() {";
 
 /// Adds what `massgen __complete` prints to the completions of bash. The part of a word before its last
 /// `@`, `:` or `=` is a word of its own for bash, but a completion replaces the `@` as well. Bash
-/// quotes the completions as file names: a file may be called `$(command)`.
+/// quotes the completions as file names: a file may be called `$(command)`. The generated function splits
+/// the names of files at spaces, and offers them for options that take none.
 const BASH_VALUES: &str = r#"
 _massgen_values() {
     local line cur whole head
-    local -a before
+    local -a before split
     _massgen "$@"
+    case $3 in
+        --agent|--sandbox|--session-id)
+            COMPREPLY=()
+            compopt +o bashdefault +o default 2>/dev/null ;;
+        *)
+            split=($(compgen -f -- "$2"))
+            if (( ${#split[@]} )) && [[ ${split[*]} == "${COMPREPLY[*]}" ]]; then
+                mapfile -t COMPREPLY < <(compgen -f -- "$2")
+            fi ;;
+    esac
     cur=${COMP_WORDS[COMP_CWORD]}
     case $cur in @|:|=) cur= ;; esac
     whole=${COMP_LINE:0:COMP_POINT}

@@ -176,8 +176,9 @@ pub(crate) fn reject_parking(arguments: &RunArguments) -> Result<()> {
         .with_hint("a pipeline that was stopped is resumed without it: massgen --continue"))
 }
 
-/// Finds the pipeline to resume: `--continue` without a task selects the last one, if it began
-/// after the last interrupted run, and `--session-id` may name one.
+/// Finds the pipeline to resume: `--continue` without a task selects the last one, and
+/// `--session-id` may name one. The last interrupted run goes before a pipeline that began earlier,
+/// or on which another process works.
 fn find_pipeline(host: &Host, arguments: &RunArguments) -> Result<Option<PipelineDir>> {
     let Some(wanted) = requested_session(&arguments.session) else {
         return Ok(None);
@@ -186,14 +187,15 @@ fn find_pipeline(host: &Host, arguments: &RunArguments) -> Result<Option<Pipelin
         return Ok(None);
     }
     if wanted != LAST {
-        return pipeline::run::find_unfinished(Some(wanted), host);
+        return pipeline::run::find_resumed(Some(wanted), host);
     }
-    let Some(last) = pipeline::run::find_unfinished(None, host)? else {
+    let Some(last) = pipeline::run::find_resumed(None, host)? else {
         return Ok(None);
     };
     let run = find_interrupted_run(arguments, host)?;
     let began = run.as_ref().map(|run| run.run.name());
-    Ok(Some(last).filter(|last| began.is_none_or(|began| last.is_newer(&began))))
+    let goes_first = |began: String| last.is_newer(&began) && !last.is_running();
+    Ok(began.is_none_or(goes_first).then_some(last))
 }
 
 /// Finds the run to resume: a session without a task asks for that.

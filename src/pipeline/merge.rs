@@ -210,6 +210,7 @@ impl StageMerger<'_> {
             status: ExitStatus::Denied,
             reason: why,
             is_final: true,
+            limit: None,
         })
     }
 
@@ -346,6 +347,7 @@ impl StageMerger<'_> {
         PipelineStop {
             status: ExitStatus::NoAnswer,
             is_final: false,
+            limit: None,
             reason: format!(
                 "the work of {role} was not merged after {}: {reason}",
                 match tried {

@@ -14,6 +14,7 @@ mod role_instance;
 mod revert;
 mod commit;
 mod role_prompt;
+mod reached_limit;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,6 +36,7 @@ use crate::orchestrator::{FinalAnswer, ModelsByAgent};
 use crate::path::AbsPath;
 use crate::pipeline::events::PipelineEvents;
 use crate::pipeline::merge::StageMerger;
+use crate::pipeline::reached_limit::PipelineLimit;
 use crate::pipeline::repository::PipelineRepository;
 use crate::pipeline::role_instance::{RoleInstance, reject_unsupported_agents};
 use crate::pipeline::role_prompt::PipelineState;
@@ -105,6 +107,8 @@ struct PipelineStop {
     reason: String,
     /// Whether the pipeline is at its end; otherwise it can be resumed.
     is_final: bool,
+    /// The limit that must be raised before it can be resumed, if it is one.
+    limit: Option<PipelineLimit>,
 }
 
 impl PipelineRun {
@@ -333,25 +337,15 @@ impl PipelineRun {
                 status: ExitStatus::Interrupted,
                 reason: "interrupted".to_owned(),
                 is_final: false,
+                limit: None,
             });
         }
-        let (books, limits) = (self.usage(), &self.config.limits);
-        let met = limits.reached_by(&books.run());
-        let met = met.or_else(|| limits.reached_by_tool_calls(books.tool_calls()));
-        let of_an_agent = || {
-            let agents = self.config.agents.iter();
-            let mut its = agents.filter(|agent| stage.agents.contains(&agent.id));
-            its.find_map(|agent| {
-                let met = agent.limits.reached_by(&books.agent(&agent.id))?;
-                Some(format!("{} {met}", agent.id))
-            })
-        };
-        let met = met.map(|met| format!("the pipeline {met}"));
-        let why = met.or_else(of_an_agent)?;
+        let limit = self.reached_limit(stage)?;
         Some(PipelineStop {
             status: ExitStatus::Limit,
-            reason: why,
+            reason: limit.reason(),
             is_final: false,
+            limit: Some(limit),
         })
     }
 
@@ -381,6 +375,7 @@ impl PipelineRun {
             status,
             reason: why,
             is_final: true,
+            limit: None,
         }
     }
 
@@ -420,10 +415,10 @@ impl PipelineRun {
             }
         } else {
             let all = format!("see: massgen pipeline log {name}");
-            if stop.is_final {
-                all
-            } else {
-                format!("go on: massgen --continue, or {all}")
+            match (stop.is_final, &stop.limit) {
+                (true, _) => all,
+                (false, Some(limit)) => format!("{}, or {all}", limit.hint()),
+                (false, None) => format!("go on: massgen --continue, or {all}"),
             }
         };
         let summary = format!("{}; {way_on}", stop.reason);

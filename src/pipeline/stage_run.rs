@@ -19,6 +19,7 @@ use crate::orchestrator::replay_order::ReplayInput;
 use crate::orchestrator::snapshots::SnapshotMode;
 use crate::orchestrator::{ModelsByAgent, TurnResult};
 use crate::path::{AbsPath, RelPath};
+use crate::pipeline::reached_limit::PipelineLimit;
 use crate::pipeline::role_instance::{
     InstanceDirectories, RoleInstance, WriteScope, instance_agent_id, instance_config,
 };
@@ -138,7 +139,7 @@ impl PipelineRun {
                 self.run_request(part, config)?
             }
         };
-        match Box::pin(self.execute(&part.instance.name, request)).await? {
+        match Box::pin(self.execute(part, request)).await? {
             Ok((agent, answer)) => {
                 let result = self.stage_result(part, &checkouts, agent, answer);
                 result.map(complete_outcome)
@@ -411,22 +412,26 @@ impl PipelineRun {
     /// the pipeline ends there.
     async fn execute(
         &self,
-        role: &str,
+        part: &StageRun<'_>,
         request: RunRequest,
     ) -> Result<std::result::Result<(AgentId, Arc<str>), PipelineStop>> {
+        let (role, share) = (&part.instance.name, request.config.limits);
         let run = RunExecution::prepare(request, self.stop.clone())?;
         let log_dir = run.output_paths().log_dir;
         self.repository.dir.record_run(&log_dir)?;
         if let Some(run) = runs::name_of(&log_dir) {
-            let role = role.to_owned();
+            let role = role.clone();
             self.events
                 .emit(PipelineEvent::StageRun { role, run })
                 .await;
         }
         let (event_sender, mut events) = mpsc::channel::<Event>(EVENTS_WAITING_MAX);
+        let mut own_usage = UsageTotals::default();
         let passing = async {
             while let Some(event) = events.recv().await {
                 event.add_to_totals(&mut self.usage());
+                event.add_to_totals(&mut own_usage);
+                let event = self.restate_limit(event);
                 if is_pipeline_event(&event) && self.is_new(&event) {
                     self.events.emit(event).await;
                 }
@@ -444,15 +449,20 @@ impl PipelineRun {
             (ExitStatus::Delivered, None) => ExitStatus::NoAnswer,
             (status, _) => status,
         };
-        let why = if status == ExitStatus::Interrupted {
-            format!("interrupted while {role} worked")
-        } else {
-            format!("{role}: {summary}")
+        let is_limited = status == ExitStatus::Limit;
+        let limit = self.reached_limit(part.stage).filter(|_| is_limited);
+        let why = match &limit {
+            Some(limit) => format!("{role}: {}", limit.reason()),
+            None if status == ExitStatus::Interrupted => format!("interrupted while {role} worked"),
+            None => format!("{role}: {summary}"),
         };
+        // A copy of a role may have used its share of a limit before all of that is used.
+        let of_share = || PipelineLimit::find(&share, &own_usage);
         let stop = PipelineStop {
             status,
             reason: why,
             is_final: false,
+            limit: limit.or_else(|| of_share().filter(|_| is_limited)),
         };
         Ok(answer.map(|answer| (answer.agent, answer.text)).ok_or(stop))
     }

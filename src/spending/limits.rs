@@ -90,6 +90,26 @@ impl BudgetLimits {
     }
 }
 
+impl ReachedLimit {
+    /// Returns the key of the config that sets the limit.
+    pub fn key(&self) -> &'static str {
+        match self {
+            ReachedLimit::Cost { .. } => "max_cost_usd",
+            ReachedLimit::Tokens { .. } => "max_tokens_total",
+            ReachedLimit::ToolCalls { .. } => "max_tool_calls",
+        }
+    }
+
+    /// Returns the flag that sets the limit of a run, with a word for its value.
+    pub fn flag(&self) -> &'static str {
+        match self {
+            ReachedLimit::Cost { .. } => "--max-cost-usd DOLLARS",
+            ReachedLimit::Tokens { .. } => "--max-tokens-total COUNT",
+            ReachedLimit::ToolCalls { .. } => "--max-tool-calls COUNT",
+        }
+    }
+}
+
 /// Prints what was used and the limit; the name of the run or the agent comes before it.
 impl fmt::Display for ReachedLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

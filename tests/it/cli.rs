@@ -138,7 +138,7 @@ fn help_names_every_flag() {
 
           --review
               Ask which changes of the delivery are applied, whatever `delivery` says in the config.
-              Default: from the config
+              Needs a terminal. Default: from the config
 
           --approval-socket <SOCKET>
               Unix socket of a program that answers approval requests instead of the terminal. Default:

@@ -33,12 +33,23 @@ fn an_undo_names_the_commit_that_stays() {
         "{}",
         again.stderr()
     );
-    // If nothing was committed, no commit is mentioned.
-    let undone = worked()
+    // The name of the pipeline means what was delivered of it; if nothing was committed, no commit is
+    // mentioned.
+    let unapplied = worked();
+    let name = place(unapplied.project());
+    let name = name.file_name().unwrap().to_str().unwrap().to_owned();
+    let refused = unapplied.then(["undo", &name]).failure(2);
+    let why = format!("nothing of `{name}` was applied");
+    assert!(refused.stderr().contains(&why), "{}", refused.stderr());
+    let applied = refused
         .then(["apply", "last", "--history", "none"])
-        .success()
-        .then(["undo"])
         .success();
+    let shown = applied.then(["diff", &name]).success();
+    assert!(shown.stdout().contains("+TWO\n"), "{}", shown.stdout());
+    let undone = shown
+        .then(["undo", &name])
+        .success()
+        .has_file("src/old.txt", "one\ntwo\n");
     assert!(!undone.stderr().contains("commit"), "{}", undone.stderr());
 }
 

@@ -235,13 +235,23 @@ fn a_limit_holds_over_all_that_a_pipeline_has_used() {
         .args(["--max-tool-calls", "2", "go"])
         .failure(5);
     assert_eq!(stopped.stderr().matches("calls execute_command").count(), 2);
+    let hint = "the pipeline has used all 2 tool calls (`max_tool_calls`); go on with a higher \
+                limit: massgen --continue --max-tool-calls COUNT";
+    assert!(stopped.stderr().contains(hint), "{}", stopped.stderr());
     let again = stopped.then(["--continue"]).failure(5);
     assert!(
         !again.stderr().contains("calls execute_command"),
         "{}",
         again.stderr()
     );
-    again
+    // The limit is shown as it was set, and not what was left of it.
+    let raised = again
+        .then(["--continue", "--max-tool-calls", "3"])
+        .failure(5);
+    let shown = raised.stderr();
+    assert!(shown.contains("has used all 3 tool calls"), "{shown}");
+    assert!(!shown.contains("has used all 1 tool"), "{shown}");
+    raised
         .then(["--continue", "--max-tool-calls", "9"])
         .success();
 }

@@ -8,6 +8,8 @@
 )]
 
 use std::fs;
+use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -20,6 +22,7 @@ use massgen::path::{AbsPath, RealPath};
 use massgen::world::io::files;
 use massgen::world::store;
 use massgen::world::store::redact::Redactor;
+use massgen::world::store::sessions::import::import;
 use massgen::world::store::sessions::session::{FinishedTurn, LiveWorkspace, Session, TurnContext};
 use massgen::world::store::snapshot::{AgentSnapshots, Snapshot};
 use massgen::world::store::workspace::{self, RunWorkspace};
@@ -581,6 +584,34 @@ fn the_output_file_replaces_a_file_but_no_link_and_no_device() {
     assert!(!Path::new("/dev/null").is_file());
     let refused = files::write_output_file(&ground.abs("no/dir.md"), "five").unwrap_err();
     assert_eq!(refused.hints(), ["check that the directory exists"]);
+}
+
+#[test]
+fn a_named_pipe_is_refused_instead_of_waited_for() {
+    let ground = Ground::new();
+    mkfifoat(CWD, ground.path("pipe"), Mode::RWXU).unwrap();
+    let pipe = ground.abs("pipe");
+    symlink("pipe", ground.path("link")).unwrap();
+    for refused in [
+        files::expect_output_file(&pipe).unwrap_err(),
+        files::expect_output_file(&ground.abs("link")).unwrap_err(),
+        files::write_output_file(&pipe, "answer").unwrap_err(),
+        files::read_secret(&pipe, 64).unwrap_err(),
+        import(&pipe, &ground.abs("sessions")).unwrap_err(),
+    ] {
+        let message = format!("{refused:#}");
+        assert!(message.contains("it is a named pipe"), "{message}");
+        assert!(!refused.hints().is_empty(), "{message}");
+    }
+    // A pipe that the process was given is written to.
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let own = ground.abs(&format!("/dev/fd/{}", writer.as_raw_fd()));
+    files::expect_output_file(&own).unwrap();
+    files::write_output_file(&own, "answer").unwrap();
+    drop(writer);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "answer");
 }
 
 #[test]

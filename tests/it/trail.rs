@@ -301,13 +301,15 @@ async fn the_work_of_a_role_is_taken_out_once() {
     let project = Project::new();
     let played = two_iterations(&project).await;
     let words = ["revert", "last", "--role", "implementer"];
-    // A running pipeline is not changed.
-    let finished = project.retyped(words).failure(3);
-    assert!(
-        finished.stderr().contains("another process is working on"),
-        "{}",
-        finished.stderr()
-    );
+    // A running pipeline is not changed, and not resumed twice.
+    let mut finished = project.retyped(words).failure(3);
+    for words in [&["--continue"][..], &["--session-id", "pipeline_"]] {
+        let said = finished.stderr();
+        assert!(said.contains("another process is working on"), "{said}");
+        finished = finished.then(words).failure(3);
+    }
+    let said = finished.stderr();
+    assert!(said.contains("another process is working on"), "{said}");
     let documents = played.text("CUMULATIVE_UNDERSTANDING.md").await;
     assert!(documents.is_some());
 

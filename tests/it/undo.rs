@@ -71,7 +71,8 @@ fn a_delivery_is_shown_applied_and_undone_by_its_name() {
         out,
         "rw/README.md  +1 -0\nrw/new  +1 -0\nrw/run.sh  +0 -1\n3 files, 2 lines added, 1 removed\n"
     );
-    let (out, _) = check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 4);
+    let (out, err) = check(&scene.massgen(&["apply"]).output().unwrap(), 4);
+    assert!(err.contains("no terminal to review on"), "{err}");
     assert_eq!(
         out,
         "denied rw/.env: the name is protected\nchanged rw/README.md\ncreated rw/new\ndeleted rw/run.sh\n"
@@ -757,6 +758,13 @@ fn no_confirmation_without_a_terminal_or_with_the_flag() {
     let finished = asked.has_file("out.txt", "made by one");
     let undone = finished.then(["undo", "last"]).success();
     assert_eq!(undone.stdout(), "removed out.txt\n");
+    // The flag asks for something that cannot happen here.
+    for format in ["text", "json"] {
+        let flags = ["--review", "--output-format", format];
+        let refused = run_with("").args(flags).failure(2).has_no("out.txt");
+        let said = format!("{}{}", refused.stdout(), refused.stderr());
+        assert!(said.contains("`--review` needs a terminal"), "{said}");
+    }
     let (shown, status) = run_typed(&run_with("delivery: review").args(["--yes"]), "");
     assert_eq!(status, 0, "{shown}");
     assert!(

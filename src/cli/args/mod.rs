@@ -163,7 +163,7 @@ pub(crate) struct DeliveryArguments {
     #[arg(short, long)]
     pub yes: bool,
     /// Ask which changes of the delivery are applied, whatever `delivery` says in the config.
-    /// Default: from the config.
+    /// Needs a terminal. Default: from the config.
     #[arg(long, conflicts_with_all = ["yes", "automation"])]
     pub review: bool,
 }
@@ -575,7 +575,7 @@ pub(crate) enum HistoryModeArgument {
 /// Arguments of `massgen undo`.
 #[derive(Args, Debug)]
 pub(crate) struct UndoArguments {
-    /// The run. Default: the newest one with a delivery.
+    /// The run or pipeline. Default: the newest one with a delivery.
     #[arg(default_value = LAST, hide_default_value = true)]
     pub run: String,
     /// Revert only changes below this path. Directories outside the current one must be named

@@ -289,7 +289,11 @@ pub(crate) fn apply_delivery(
         output.note("there is nothing to apply");
         return Ok(ExitStatus::Delivered);
     }
-    let choice = if arguments.yes || UserPresence::detect(host) == UserPresence::Absent {
+    let is_absent = UserPresence::detect(host) == UserPresence::Absent;
+    if is_absent && !arguments.yes {
+        output.note("no terminal to review on: everything that may be applied is applied");
+    }
+    let choice = if arguments.yes || is_absent {
         Some(DeliverySelection::take_all(&planned))
     } else {
         let mut lines = TerminalLines::new(CancellationToken::new());

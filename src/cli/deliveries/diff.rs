@@ -2,21 +2,23 @@
 
 use crate::cli::args::DiffArguments;
 use crate::cli::deliveries::diff_text::{lines, stat, stat_line, stat_summary};
+use crate::cli::deliveries::parts::newest_part;
 use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::{
-    deliveries_directory, display_path, find_delivery, is_selected, require_known_path,
+    deliveries_directory, display_path, find_delivery, is_selected, recover, require_known_path,
     resolve_paths,
 };
 use crate::cli::output::{CliOutput, row_pieces};
+use crate::delivery::plan::DeliveryPlan;
 use crate::error::{ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::path::AbsPath;
 use crate::world::delivery::contents::{DeliveryDifference, difference};
 use crate::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
-use crate::world::delivery::store::{DeliveryUse, OpenDelivery, find};
+use crate::world::delivery::store::{DeliveryUse, OpenDelivery};
 use crate::world::delivery::undo::AppliedDelivery;
 use crate::world::io::pager::PagerProcess;
-use crate::world::store::delivery_names::pipeline_of;
+use crate::world::store::pipelines::PipelineDir;
 
 /// Shows what a run delivered, or would deliver.
 pub(crate) fn run(
@@ -25,57 +27,95 @@ pub(crate) fn run(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     if let Some(pipeline) = pipeline::resolve_pipeline(&arguments.run, host)? {
-        let short = pipeline.short();
-        let show = |delivery: &OpenDelivery| show_pending(host, arguments, delivery, output);
-        if let Some(status) = pipeline::show_pending(pipeline, host, show)? {
-            return Ok(status);
-        }
-        let newest = find(
-            &arguments.run,
-            &deliveries_directory(host),
-            DeliveryUse::Apply,
-        );
-        if newest.ok().as_deref().and_then(pipeline_of) != Some(&short) {
-            output.note("there are no files to apply, and none were");
-            return Ok(ExitStatus::Delivered);
-        }
+        return show_pipeline(pipeline, host, arguments, output);
     }
     let (deliveries, name) = find_delivery(&arguments.run, DeliveryUse::Apply, host, output)?;
-    let delivery = OpenDelivery::open(&deliveries, &name)?;
+    show_delivery(&deliveries, &name, host, arguments, output)
+}
+
+/// Shows what would be applied of a pipeline; if nothing would be, what was applied of it last.
+fn show_pipeline(
+    pipeline: PipelineDir,
+    host: &Host,
+    arguments: &DiffArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    recover(host, output)?;
+    let name = pipeline.name();
+    let show = |delivery: &OpenDelivery| {
+        let planned = plan_pending(delivery)?;
+        if planned.is_empty() {
+            return Ok(None);
+        }
+        show_plan(delivery, &planned, host, arguments, output).map(Some)
+    };
+    if let Some(status) = pipeline::show_pending(pipeline, host, show)? {
+        return Ok(status);
+    }
+    let deliveries = deliveries_directory(host);
+    let Some(part) = newest_part(&name, &deliveries)? else {
+        output.note("there are no files to apply, and none were");
+        return Ok(ExitStatus::Delivered);
+    };
+    show_delivery(&deliveries, &part, host, arguments, output)
+}
+
+/// Shows what was applied of the delivery `name`, or what it would change.
+fn show_delivery(
+    deliveries: &AbsPath,
+    name: &str,
+    host: &Host,
+    arguments: &DiffArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let delivery = OpenDelivery::open(deliveries, name)?;
     let paths = resolve_paths(&arguments.path, host);
     if delivery.is_applied() {
         if let Some(mut delivered) = AppliedDelivery::open(delivery)? {
             let known = delivered.names().map(|(path, ..)| path).collect();
-            require_known_path(&paths, &name, &known, &host.cwd)?;
+            require_known_path(&paths, name, &known, &host.cwd)?;
             let differences = delivered.differences();
             let meant = differences.filter(|found| is_selected_difference(found, &paths));
             return print(host, arguments, meant, output);
         }
-        return show_pending(
+        let delivery = OpenDelivery::open(deliveries, name)?;
+        return show_plan(
+            &delivery,
+            &plan_pending(&delivery)?,
             host,
             arguments,
-            &OpenDelivery::open(&deliveries, &name)?,
             output,
         );
     }
-    show_pending(host, arguments, &delivery, output)
+    show_plan(
+        &delivery,
+        &plan_pending(&delivery)?,
+        host,
+        arguments,
+        output,
+    )
 }
 
-/// Shows what `delivery` would change now.
-fn show_pending(
-    host: &Host,
-    arguments: &DiffArguments,
-    delivery: &OpenDelivery,
-    output: &mut CliOutput<'_>,
-) -> Result<ExitStatus> {
-    let paths = resolve_paths(&arguments.path, host);
+/// Returns what `delivery` would change now.
+fn plan_pending(delivery: &OpenDelivery) -> Result<DeliveryPlan> {
     let offer = delivery.read_source()?;
     let since = ConflictBaseline {
         began_ns: i128::from(offer.began_ns),
         bases: None,
         partial: PartialFiles::default(),
     };
-    let planned = plan(delivery, &offer, Some(&since))?;
+    plan(delivery, &offer, Some(&since))
+}
+
+/// Shows what `delivery` would change.
+fn show_plan(
+    delivery: &OpenDelivery,
+    planned: &DeliveryPlan,
+    host: &Host,
+    arguments: &DiffArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let paths = resolve_paths(&arguments.path, host);
     require_known_path(&paths, delivery.name(), &planned.paths(), &host.cwd)?;
     for refusal in &planned.refused {
         let path = display_path(&refusal.path.to_abs(), &host.cwd);
@@ -84,7 +124,7 @@ fn show_pending(
     let differences = planned
         .entries
         .iter()
-        .map(|entry| difference(delivery, &planned, entry));
+        .map(|entry| difference(delivery, planned, entry));
     let meant = differences.filter(|found| is_selected_difference(found, &paths));
     print(host, arguments, meant, output)
 }

@@ -19,6 +19,14 @@ pub(crate) fn parts_of(name: &str, deliveries: &AbsPath) -> Result<Vec<String>> 
     Ok(names)
 }
 
+/// Returns the newest delivery of the run or pipeline `name` that can be reverted, or else its newest
+/// one; `None` if it delivered nothing.
+pub(super) fn newest_part(name: &str, deliveries: &AbsPath) -> Result<Option<String>> {
+    let parts = parts_of(name, deliveries)?;
+    let applied = revertible_parts(&parts, deliveries).into_iter().next();
+    Ok(applied.or_else(|| parts.into_iter().next()))
+}
+
 /// Returns the names of the deliveries that the same run or pipeline made before `delivery`, newest
 /// first.
 pub(super) fn earlier_parts(delivery: &str, deliveries: &AbsPath) -> Result<Vec<String>> {

@@ -93,11 +93,12 @@ pub(crate) fn run(
     Ok(status)
 }
 
-/// Calls `show` with what would be applied of the pipeline in `dir`; `None` if nothing is left.
+/// Calls `show` with what would be applied of the pipeline in `dir`. Returns its result; `None` if
+/// nothing is left.
 pub(crate) fn show_pending(
     dir: PipelineDir,
     host: &Host,
-    show: impl FnOnce(&OpenDelivery) -> Result<ExitStatus>,
+    show: impl FnOnce(&OpenDelivery) -> Result<Option<ExitStatus>>,
 ) -> Result<Option<ExitStatus>> {
     let runtime = runtime()?;
     let delivering = runtime.block_on(open_delivery(dir, HistoryMode::Files, host))?;
@@ -108,7 +109,7 @@ pub(crate) fn show_pending(
     let laid = runtime.block_on(file_source(&delivering, &delivery, host));
     let shown = laid.and_then(|_| show(&delivery));
     delivery.discard()?;
-    shown.map(Some)
+    shown
 }
 
 /// Determines what the pipeline in `dir` delivers in this form.

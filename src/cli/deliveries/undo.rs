@@ -1,8 +1,11 @@
 //! Implements `massgen undo`.
 
 use crate::cli::args::UndoArguments;
-use crate::cli::deliveries::parts::{earlier_parts, revertible_parts};
-use crate::cli::deliveries::{display_path, find_delivery, require_known_path, resolve_paths};
+use crate::cli::deliveries::parts::{earlier_parts, newest_part, revertible_parts};
+use crate::cli::deliveries::pipeline::resolve_pipeline;
+use crate::cli::deliveries::{
+    deliveries_directory, display_path, find_delivery, require_known_path, resolve_paths,
+};
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
@@ -13,6 +16,7 @@ use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, UndoDirection, UndoOutcome, UndoRow, refuse_outside,
 };
 use crate::world::store::delivery_names::pipeline_of;
+use crate::world::store::naming::LAST;
 
 /// Reverts a delivery.
 pub(crate) fn run(
@@ -20,7 +24,7 @@ pub(crate) fn run(
     arguments: &UndoArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (deliveries, name) = find_delivery(&arguments.run, DeliveryUse::Revert, host, output)?;
+    let (deliveries, name) = find_reverted(&arguments.run, host, output)?;
     let delivery = OpenDelivery::open(&deliveries, &name)?;
     let commit = delivery.commit()?;
     let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
@@ -53,6 +57,34 @@ pub(crate) fn run(
         offer_earlier_part(&name, &deliveries, output)?;
     }
     Ok(status)
+}
+
+/// Finds the delivery to revert: the one that is named, or the newest of the pipeline that is named.
+fn find_reverted(
+    wanted: &str,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<(AbsPath, String)> {
+    let unknown = match find_delivery(wanted, DeliveryUse::Revert, host, output) {
+        Ok(found) => return Ok(found),
+        Err(error) => error,
+    };
+    let meant = if wanted == LAST {
+        None
+    } else {
+        resolve_pipeline(wanted, host)?
+    };
+    let Some(pipeline) = meant else {
+        return Err(unknown);
+    };
+    let (name, deliveries) = (pipeline.name(), deliveries_directory(host));
+    match newest_part(&name, &deliveries)? {
+        Some(part) => Ok((deliveries, part)),
+        None => Err(
+            Error::new(ErrorKind::Usage, format!("nothing of `{name}` was applied"))
+                .with_hint(format!("`massgen diff {name}` shows what it would deliver")),
+        ),
+    }
 }
 
 /// Names the part that can be reverted next: the newest that was delivered before `name`.

@@ -53,14 +53,14 @@ pub(crate) fn pipelines_directory(host: &Host) -> AbsPath {
 }
 
 /// Finds the pipeline of this directory to resume if no task is given: the one that is named, or
-/// the last one, unless it is running. One that has ended reports its result again.
-pub(crate) fn find_unfinished(wanted: Option<&str>, host: &Host) -> Result<Option<PipelineDir>> {
+/// the last one. One that has ended reports its result again, and to resume one on which another
+/// process works is an error.
+pub(crate) fn find_resumed(wanted: Option<&str>, host: &Host) -> Result<Option<PipelineDir>> {
     let pipelines = pipelines_directory(host);
-    let meant = match wanted {
-        Some(wanted) => lookup(wanted, &pipelines)?,
-        None => list(&pipelines)?.into_iter().next(),
-    };
-    Ok(meant.filter(|pipeline| !pipeline.is_running()))
+    match wanted {
+        Some(wanted) => lookup(wanted, &pipelines),
+        None => Ok(list(&pipelines)?.into_iter().next()),
+    }
 }
 
 /// Everything that a pipeline is started with.

@@ -6,6 +6,7 @@ use crate::config::lookup::FOUND_CONFIG;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelPath;
 use crate::permissions::protected::protected_name;
+use crate::text::escape_name;
 
 /// The longest path, in bytes.
 const PATH_BYTES_MAX: usize = 1024;
@@ -24,7 +25,9 @@ impl ConfigDestination {
     pub fn parse(typed: &str) -> Result<Self> {
         let refused = |message: String| Error::new(ErrorKind::Denied, message);
         let name = quote(typed);
-        if typed.is_empty() || typed.len() > PATH_BYTES_MAX || typed.chars().any(char::is_control) {
+        // What a reader cannot see has no place in a name that is printed in commands.
+        let is_invisible = || escape_name(typed) != typed;
+        if typed.is_empty() || typed.len() > PATH_BYTES_MAX || is_invisible() {
             let message = format!("{name} cannot be the name of a config");
             return Err(
                 Error::new(ErrorKind::Usage, message).with_hint("write a name such as `team.yaml`")
@@ -90,6 +93,8 @@ mod tests {
             ("", Some("cannot be the name")),
             ("a\nb.yaml", Some("cannot be the name")),
             ("a\0.yaml", Some("cannot be the name")),
+            ("a\u{202e}lmay.yaml", Some("cannot be the name")),
+            ("café.yaml", None),
             ("/etc/team.yaml", Some("outside this directory")),
             ("../team.yaml", Some("outside this directory")),
             ("a/../../team.yaml", Some("outside this directory")),

@@ -22,16 +22,16 @@ const OFF: &str = "off";
 /// Checks `base_url`: only the vendor's own hosts and this machine are allowed.
 pub(super) fn endpoint(setting: &KeySetting<'_>) -> Option<String> {
     let (vendor, url) = vendor_endpoint(setting)?;
-    let agent = setting.agent;
+    let agent = for_agent(setting);
     match vendors::destination(&url) {
         UrlDestination::ThisMachine => None,
         UrlDestination::Vendor(variables) if vendor.key_variables_at(&url) == variables => None,
         UrlDestination::Vendor(_) => Some(format!(
-            "would send your key for `{agent}` to `{url}`, which is not a host of `{}`",
+            "would send your key{agent} to `{url}`, which is not a host of `{}`",
             vendor.name
         )),
         UrlDestination::Elsewhere(why) => Some(format!(
-            "would send your key for `{agent}` to `{url}`, which {why}"
+            "would send your key{agent} to `{url}`, which {why}"
         )),
     }
 }
@@ -41,7 +41,7 @@ pub(super) fn endpoint(setting: &KeySetting<'_>) -> Option<String> {
 pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
     let written = text(setting.written)?.trim();
     let (_, url) = vendor_endpoint(setting)?;
-    let agent = setting.agent;
+    let agent = for_agent(setting);
     let variable = written
         .strip_prefix("${")
         .and_then(|rest| rest.strip_suffix('}'));
@@ -58,12 +58,11 @@ pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
                 single_line(name, SHOWN_CHARS_MAX)
             )),
             None => Some(format!(
-                "has its own API key for `{agent}`: the agent's work would go to the account of \
-                 the config's author"
+                "has its own API key{agent}: the work would go to the account of the config's author"
             )),
         },
         UrlDestination::Elsewhere(why) => Some(format!(
-            "would send your key for `{agent}` to `{url}`, which {why}"
+            "would send your key{agent} to `{url}`, which {why}"
         )),
     }
 }
@@ -102,10 +101,21 @@ pub(super) fn vendor(setting: &KeySetting<'_>) -> Option<String> {
         written.or_else(usual).unwrap_or(vendor.name),
         SHOWN_CHARS_MAX,
     );
-    Some(format!(
-        "would start the program `{program}` as the agent `{}`",
-        setting.agent
-    ))
+    let agent = setting.agent;
+    Some(if agent.is_empty() {
+        format!("would start the program `{program}` as an agent")
+    } else {
+        format!("would start the program `{program}` as the agent `{agent}`")
+    })
+}
+
+/// Returns ` for` with the name of the agent whose key it is, or nothing outside of agents: the model of
+/// subagents has no name.
+fn for_agent(setting: &KeySetting<'_>) -> String {
+    match setting.agent {
+        "" => String::new(),
+        agent => format!(" for `{agent}`"),
+    }
 }
 
 /// Checks `cwd`: only a workspace managed by massgen is allowed. In a directory of the user no name

@@ -44,7 +44,15 @@ pub fn file_names(path: &AbsPath) -> Vec<String> {
 /// Reads `path`, which may also be a pipe that the process was given, such as `/dev/stdin`; `None` if
 /// nothing is there. A named pipe and more than `bytes_max` bytes are errors.
 pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-    let read = file::read_capped(path, bytes_max);
+    check_named_read(path, bytes_max, file::read_capped(path, bytes_max))
+}
+
+/// Like [`check_read`], with a hint about named pipes.
+fn check_named_read(
+    path: &AbsPath,
+    bytes_max: u64,
+    read: io::Result<Option<Vec<u8>>>,
+) -> Result<Option<Vec<u8>>> {
     let is_pipe = matches!(&read, Err(error) if error.kind() == IoKind::InvalidInput);
     check_read(path, bytes_max, read).map_err(|error| {
         if is_pipe {
@@ -70,7 +78,7 @@ pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
         }
         Ok(Err(SecretExposure::OfAnotherUser)) => Err(exposed("another user owns it")
             .with_hint("copy it, so that you own the file, and use the copy")),
-        Err(error) => check_read(path, bytes_max, Err(error)),
+        Err(error) => check_named_read(path, bytes_max, Err(error)),
     }
 }
 
@@ -140,7 +148,8 @@ pub fn expect_output_file(path: &AbsPath) -> Result<()> {
     file::expect_writable_for_user(path)
 }
 
-/// Writes the answer to `--output-file` atomically. An existing file is replaced.
+/// Writes the answer to `--output-file` atomically. An existing file is replaced; a named pipe is an
+/// error.
 pub fn write_output_file(path: &AbsPath, text: &str) -> Result<()> {
     file::write_for_user(path, text.as_bytes())
 }

@@ -27,6 +27,8 @@ const ROOT: u32 = 0;
 
 /// Where the system names the open files of the process itself.
 const OWN_DESCRIPTORS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
+/// Where the system names the output streams of the process itself.
+const OWN_OUTPUT_STREAMS: [&str; 2] = ["/dev/stdout", "/dev/stderr"];
 
 /// How many digits make a random name unique.
 const UNIQUE_DIGITS: usize = 8;
@@ -62,13 +64,13 @@ pub(crate) fn size(path: &AbsPath) -> io::Result<u64> {
     fs::metadata(path.as_path()).map(|metadata| metadata.len())
 }
 
-/// Reads the secret at `path`, which may also be a pipe: `Ok(Ok(None))` if it is longer than
-/// `bytes_max`. The file whose mode and owner are checked is the one that is read.
+/// Reads the secret at `path`: `Ok(Ok(None))` if it is longer than `bytes_max`. Pipes are treated as
+/// by [`read_capped`]. The file whose mode and owner are checked is the one that is read.
 pub(crate) fn read_secret_capped(
     path: &AbsPath,
     bytes_max: u64,
 ) -> io::Result<std::result::Result<Option<Vec<u8>>, SecretExposure>> {
-    let file = File::open(path.as_path())?;
+    let file = open_named(path)?;
     let found = file.metadata()?;
     let exposure = find_exposure(&found, OTHERS, &[geteuid().as_raw()]);
     match exposure.filter(|_| found.is_file()) {
@@ -151,6 +153,12 @@ pub(crate) fn open(path: &AbsPath) -> io::Result<FileReader> {
 /// error, because it would block until something writes to it; a pipe that the process was given, as
 /// `/dev/stdin` or by the shell as `/dev/fd/63`, is read to its end.
 pub(crate) fn read_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    read_to_limit(open_named(path)?, bytes_max)
+}
+
+/// Opens a path that the user named, to read from it; as with [`read_capped`], a named pipe is an
+/// error.
+pub(crate) fn open_named(path: &AbsPath) -> io::Result<File> {
     if !is_own_descriptor(path) {
         let file = OpenOptions::new()
             .read(true)
@@ -158,20 +166,30 @@ pub(crate) fn read_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<V
             .open(path.as_path())?;
         let kind = file.metadata()?.file_type();
         if kind.is_fifo() {
-            let why = "it is a named pipe, not a file";
-            return Err(io::Error::new(ErrorKind::InvalidInput, why));
+            return Err(named_pipe_error());
         }
         if kind.is_file() {
-            return read_to_limit(file, bytes_max);
+            return Ok(file);
         }
     }
-    read_to_limit(File::open(path.as_path())?, bytes_max)
+    File::open(path.as_path())
+}
+
+fn named_pipe_error() -> io::Error {
+    let why = "it is a named pipe, not a file";
+    io::Error::new(ErrorKind::InvalidInput, why)
 }
 
 /// Returns whether `path` names an open file of the process itself.
 fn is_own_descriptor(path: &AbsPath) -> bool {
     let path = path.as_path();
     path == Path::new("/dev/stdin") || OWN_DESCRIPTORS.iter().any(|dir| path.starts_with(dir))
+}
+
+/// Returns whether `path` names a file that the process has open, or one of its output streams.
+fn is_own_output(path: &AbsPath) -> bool {
+    let is = |stream: &&str| path.as_path() == Path::new(*stream);
+    is_own_descriptor(path) || OWN_OUTPUT_STREAMS.iter().any(is)
 }
 
 /// Returns whether a process locks `path`, as it does while it writes to it; an unreadable file
@@ -240,9 +258,10 @@ pub(crate) fn replace(path: &AbsPath, bytes: &[u8], durability: FileDurability) 
 }
 
 /// Writes `bytes` to a path that the user named. A regular file is replaced atomically and keeps
-/// its mode; anything else, such as `/dev/stdout` or a dangling symlink, is written to directly.
+/// its mode; anything else, such as `/dev/stdout` or a dangling symlink, is written to directly. A
+/// named pipe is an error, because it would block until something reads from it.
 pub(crate) fn write_for_user(path: &AbsPath, bytes: &[u8]) -> Result<()> {
-    let failed = |error| file_error("write", path.as_path(), error);
+    let failed = |error| unwritable_output(path, error);
     let (target, permissions) = match fs::metadata(path.as_path()) {
         Ok(metadata) if metadata.is_file() => {
             let real = fs::canonicalize(path.as_path()).map_err(failed)?;
@@ -251,26 +270,57 @@ pub(crate) fn write_for_user(path: &AbsPath, bytes: &[u8]) -> Result<()> {
         Err(_) if fs::symlink_metadata(path.as_path()).is_err() => {
             (path.clone(), Permissions::from_mode(0o666))
         }
-        Ok(_) | Err(_) => {
-            return OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .open(path.as_path())
-                .and_then(|mut file| file.write_all(bytes))
-                .map_err(failed);
+        Ok(metadata) if is_refused_pipe(path, &metadata) => {
+            return Err(failed(named_pipe_error()));
         }
+        Ok(_) | Err(_) => return write_directly(path, bytes).map_err(failed),
     };
     write_with(&target, bytes, FileDurability::Power, permissions).map_err(failed)
+}
+
+/// Writes to something other than a regular file, or through a dangling symlink.
+fn write_directly(path: &AbsPath, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    if is_own_output(path) {
+        return options.open(path.as_path())?.write_all(bytes);
+    }
+    // A pipe may have replaced it since it was looked at: opening that must not block either.
+    options.custom_flags(open_flag(OFlags::NONBLOCK));
+    let mut file = options.open(path.as_path())?;
+    if file.metadata()?.file_type().is_fifo() {
+        return Err(named_pipe_error());
+    }
+    rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    file.write_all(bytes)
+}
+
+/// Returns whether there is a named pipe at `path`, with which the process was not started.
+fn is_refused_pipe(path: &AbsPath, found: &fs::Metadata) -> bool {
+    found.file_type().is_fifo() && !is_own_output(path)
+}
+
+/// Reports that the user's output file `path` cannot be written.
+fn unwritable_output(path: &AbsPath, error: io::Error) -> Error {
+    let is_pipe = error.kind() == ErrorKind::InvalidInput;
+    let failure = file_error("write", path.as_path(), error);
+    if is_pipe {
+        failure.with_hint("name a file, or `/dev/stdout` to pass the output to another program")
+    } else {
+        failure
+    }
 }
 
 /// Reports the error that [`write_for_user`] would return for `path`, as far as it can be
 /// predicted.
 pub(crate) fn expect_writable_for_user(path: &AbsPath) -> Result<()> {
-    let failed = |error| file_error("write", path.as_path(), error);
+    let failed = |error| unwritable_output(path, error);
     let real = match fs::metadata(path.as_path()) {
         Ok(metadata) if metadata.is_dir() => return Err(failed(ErrorKind::IsADirectory.into())),
         Ok(metadata) if metadata.is_file() => fs::canonicalize(path.as_path()).map_err(failed)?,
+        Ok(metadata) if is_refused_pipe(path, &metadata) => {
+            return Err(failed(named_pipe_error()));
+        }
         Err(_) if fs::symlink_metadata(path.as_path()).is_err() => path.as_path().to_owned(),
         Ok(_) | Err(_) => return Ok(()),
     };

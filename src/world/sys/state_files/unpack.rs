@@ -1,11 +1,10 @@
 //! Unpacks an untrusted archive. No entry can leave the directory that it is unpacked into, and
 //! only files, directories and symlinks are accepted.
-#![expect(clippy::disallowed_types, reason = "this is where the disk is")]
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
@@ -15,6 +14,7 @@ use flate2::read::GzDecoder;
 use tar::{Archive, Entry, EntryType};
 
 use crate::path::AbsPath;
+use crate::world::sys::state_files::file::open_named;
 use crate::world::sys::state_files::tree::TreeLimits;
 
 /// The longest path in an archive, in bytes.
@@ -41,7 +41,7 @@ pub(crate) fn unpack(
 ) -> io::Result<UnpackReport> {
     // The archive itself is limited, too: its headers, and the bytes between its entries.
     let bytes_max = limits.bytes.saturating_mul(2);
-    let file = GzDecoder::new(File::open(from.as_path())?).take(bytes_max);
+    let file = GzDecoder::new(open_named(from)?).take(bytes_max);
     let mut unpacking = ArchiveUnpacker {
         into: into.as_path(),
         limits,

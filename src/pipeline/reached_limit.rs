@@ -1,0 +1,144 @@
+//! The limits of a pipeline: which one is reached by all that its stages have used, and how the
+//! pipeline is resumed with a higher one.
+
+use crate::event::{Event, RunEvent};
+use crate::id::AgentId;
+use crate::pipeline::PipelineRun;
+use crate::roles::PipelineStage;
+use crate::spending::limits::{BudgetLimits, ReachedLimit};
+use crate::spending::totals::UsageTotals;
+
+/// A limit of a pipeline that is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PipelineLimit {
+    /// The agent whose limit it is; `None` for a limit of the whole pipeline.
+    agent: Option<AgentId>,
+    reached: ReachedLimit,
+}
+
+impl PipelineLimit {
+    /// Returns the limit that this usage of all agents together reaches, if it reaches one.
+    pub(super) fn find(limits: &BudgetLimits, used: &UsageTotals) -> Option<Self> {
+        let reached = limits.reached_by(&used.run());
+        let reached = reached.or_else(|| limits.reached_by_tool_calls(used.tool_calls()))?;
+        Some(Self {
+            agent: None,
+            reached,
+        })
+    }
+
+    /// Returns which limit is reached, in one sentence.
+    pub(super) fn reason(&self) -> String {
+        match &self.agent {
+            None => format!("the pipeline {}", self.reached),
+            Some(agent) => format!("{agent} {}", self.reached),
+        }
+    }
+
+    /// Returns how the pipeline is resumed with a higher limit.
+    pub(super) fn hint(&self) -> String {
+        match &self.agent {
+            None => {
+                let flag = self.reached.flag();
+                format!("go on with a higher limit: massgen --continue {flag}")
+            }
+            Some(agent) => {
+                let key = self.reached.key();
+                format!(
+                    "go on with a higher `{key}` of {agent} in the config: massgen --continue \
+                     --config FILE"
+                )
+            }
+        }
+    }
+}
+
+impl PipelineRun {
+    /// Returns the limit that prevents the agents of `stage` from asking their models once more.
+    pub(super) fn reached_limit(&self, stage: &PipelineStage) -> Option<PipelineLimit> {
+        let whole = self.reached_pipeline_limit();
+        let of_agent = |id: &AgentId| {
+            let used = self.usage().agent(id);
+            let reached = self.limits_of_agent(id)?.reached_by(&used)?;
+            Some(PipelineLimit {
+                agent: Some(id.clone()),
+                reached,
+            })
+        };
+        whole.or_else(|| stage.agents.iter().find_map(of_agent))
+    }
+
+    fn reached_pipeline_limit(&self) -> Option<PipelineLimit> {
+        PipelineLimit::find(&self.config.limits, &self.usage())
+    }
+
+    fn limits_of_agent(&self, id: &AgentId) -> Option<BudgetLimits> {
+        let mut agents = self.config.agents.iter();
+        agents
+            .find(|agent| agent.id == *id)
+            .map(|agent| agent.limits)
+    }
+
+    /// Returns an event of a stage run as one of the pipeline: a stage run reports what was left of
+    /// a limit when it began, and the user has set the limit of all of them.
+    pub(super) fn restate_limit(&self, event: Event) -> Event {
+        let Event::Run(RunEvent::LimitMet { agent, .. }) = &event else {
+            return event;
+        };
+        let whole = match agent {
+            None => self.reached_pipeline_limit().map(|limit| limit.reason()),
+            Some(id) => self.limits_of_agent(id).and_then(|limits| {
+                let used = self.usage();
+                let reached = limits.reached_by(&used.agent(id));
+                let reached =
+                    reached.or_else(|| limits.reached_by_tool_calls(used.tool_calls_of(id)))?;
+                Some(format!("it {reached}"))
+            }),
+        };
+        match whole {
+            Some(limit) => Event::Run(RunEvent::LimitMet {
+                agent: agent.clone(),
+                limit,
+            }),
+            None => event,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spending::money::Money;
+
+    #[test]
+    fn the_hint_names_what_raises_the_limit_that_was_reached() {
+        let mut used = UsageTotals::default();
+        let id = AgentId::parse("planner").unwrap();
+        let limits = BudgetLimits {
+            tool_calls: Some(2),
+            ..BudgetLimits::default()
+        };
+        used.count_tool_call(&id);
+        assert_eq!(PipelineLimit::find(&limits, &used), None);
+        used.count_tool_call(&id);
+        let limit = PipelineLimit::find(&limits, &used).unwrap();
+        let reason = "the pipeline has used all 2 tool calls (`max_tool_calls`)";
+        assert_eq!(limit.reason(), reason);
+        let hint = "go on with a higher limit: massgen --continue --max-tool-calls COUNT";
+        assert_eq!(limit.hint(), hint);
+
+        let check = |agent: Option<&AgentId>, reached: ReachedLimit, expected: &str| {
+            let agent = agent.cloned();
+            let hint = PipelineLimit { agent, reached }.hint();
+            assert!(hint.contains(expected), "{hint}");
+        };
+        let cost = ReachedLimit::Cost {
+            spent: Money::ZERO,
+            max: Money::ZERO,
+        };
+        let tokens = ReachedLimit::Tokens { used: 9, max: 9 };
+        check(None, cost, "massgen --continue --max-cost-usd DOLLARS");
+        check(None, tokens, "massgen --continue --max-tokens-total COUNT");
+        check(Some(&id), tokens, "`max_tokens_total` of planner");
+    }
+}
