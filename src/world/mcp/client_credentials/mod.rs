@@ -78,7 +78,7 @@ impl AccessTokenSource {
     ) -> Self {
         match &credentials.authentication {
             ClientAuthentication::Secret { secret, .. } => sent.insert(secret.expose_secret()),
-            // A key is never sent; an assertion is read when it is.
+            // A key is never sent; an assertion is read or signed when it is.
             ClientAuthentication::PrivateKey { .. } | ClientAuthentication::Workload { .. } => {}
         }
         Self(Arc::new(AccessTokenSourceState {
@@ -133,6 +133,9 @@ impl AccessTokenSource {
             written => written.to_vec(),
         };
         let proof = self.proof(&metadata).await?;
+        if let Some(assertion) = proof.assertion() {
+            self.0.sent.insert(assertion);
+        }
         let asked = token_request(&server.url, &scopes, proof);
         let reply = http.send(http_request(endpoint, asked)?).await;
         let reply = reply.map_err(|error| error.to_string())?;
@@ -163,7 +166,6 @@ impl AccessTokenSource {
                     WorkloadAssertion::Text(text) => text.expose_secret().trim().to_owned(),
                     WorkloadAssertion::File(path) => read_assertion(path).await?,
                 };
-                self.0.sent.insert(&assertion);
                 Ok(workload_proof(id.as_deref(), &assertion))
             }
         }

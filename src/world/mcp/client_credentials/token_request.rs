@@ -48,6 +48,13 @@ impl ClientProof {
             authorization: None,
         }
     }
+
+    /// Returns the assertion that it consists of, if it is one.
+    pub(super) fn assertion(&self) -> Option<&str> {
+        let mut parameters = self.parameters.iter();
+        let found = parameters.find(|(name, _)| matches!(*name, "assertion" | "client_assertion"));
+        found.map(|(_, value)| value.as_str())
+    }
 }
 
 /// A token.
@@ -274,6 +281,13 @@ mod tests {
     #[test]
     fn an_assertion_is_a_parameter() {
         let proof = workload_proof(Some("me"), "a.b.c");
+        assert_eq!(proof.assertion(), Some("a.b.c"));
+        let signed = ClientProof::in_form(vec![
+            ("client_assertion_type", ASSERTION_TYPE.to_owned()),
+            ("client_assertion", "d.e.f".to_owned()),
+        ]);
+        assert_eq!(signed.assertion(), Some("d.e.f"));
+        assert_eq!(secret(&metadata(&json!({}))).unwrap().assertion(), None);
         let request = request(&["a", "b:c"], proof);
         let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer";
         let rest = format!("scope=a+b%3Ac&{RESOURCE}&client_id=me&assertion=a.b.c");
