@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use massgen::config::docker::{ContainerNetwork, HostCredential, RootAccess};
 use massgen::permissions::grant::Permission;
@@ -63,12 +63,17 @@ impl Elsewhere {
 
     /// Kills the `ssh` that forwards to this server.
     fn cut(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Sends a signal to the `ssh` that forwards to this server.
+    fn signal(&self, signal: Signal) {
         let port = format!("\0-p\0{}\0", self.server.port);
         for pid in processes() {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             if contains(&words, port.as_bytes()) && contains(&words, b"ControlMaster=yes") {
                 let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
-                kill_process(pid, Signal::KILL).unwrap_or_default();
+                kill_process(pid, signal).unwrap_or_default();
             }
         }
     }
@@ -186,7 +191,19 @@ fn commands_on_another_machine_have_the_same_rules() {
     let notes = does("mkfifo pipe; ls", "begin\nhard\nlink\nnew\npipe\n");
     assert!(notes[0].contains("it is a named pipe"), "{notes:?}");
     assert!(!workspace("pipe").exists());
-    many_files(&does, &scene);
+    // An engine that does not answer holds up no interrupt, not even when its trees are listed.
+    let interrupted = || {
+        let interrupt = CommandInterrupt::new().unwrap();
+        interrupt.raise();
+        elsewhere.signal(Signal::STOP);
+        let began = Instant::now();
+        let fetched = container.fetch_changes(&scene.reachable(Permission::Read), &interrupt);
+        elsewhere.signal(Signal::CONT);
+        let fault = fetched.unwrap_err().to_string();
+        assert!(fault.contains("it was interrupted"), "{fault}");
+        assert!(began.elapsed() < Duration::from_secs(30));
+    };
+    many_files(&does, &interrupted, &scene);
     container.close().unwrap();
     let left = elsewhere.daemon.says(&[
         "ps",
@@ -198,13 +215,14 @@ fn commands_on_another_machine_have_the_same_rules() {
 }
 
 /// With many files, only what may have changed is fetched, with the same result.
-fn many_files(does: &dyn Fn(&str, &str) -> Vec<String>, scene: &Scene) {
+fn many_files(does: &dyn Fn(&str, &str) -> Vec<String>, interrupted: &dyn Fn(), scene: &Scene) {
     let many = |name: &str| scene.workspace().as_path().join("many").join(name);
     does(
         "mkdir many; i=0; while [ $i -lt 600 ]; do echo $i >many/$i; i=$((i+1)); done",
         "",
     );
     assert_eq!(fs::read_dir(many("")).unwrap().count(), 600);
+    interrupted();
     does("cat many/599", "599\n");
     does("ls many | wc -l", "600\n");
     let line =

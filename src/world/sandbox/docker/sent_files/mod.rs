@@ -18,10 +18,12 @@ use std::io::{self, Read};
 use std::iter::successors;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
+use tokio::time::Instant;
 
 use crate::config::docker::{ContainerNetwork, DockerConfig, RootAccess};
 use crate::config::engine_host::SshEngineHost;
@@ -34,10 +36,13 @@ use crate::text::{escape_name, join_with_commas};
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::disk_watch::{DiskStatus, DiskWatch};
 use crate::world::sandbox::docker::client::{ContainerUser, command_error, is_missing};
-use crate::world::sandbox::docker::command::{ContainerCommand, exit_status};
+use crate::world::sandbox::docker::command::{
+    ContainerCommand, ContainerExec, STATUS_TIME_MAX, exit_status,
+};
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::sandbox::docker::instance::REMOVED;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::docker::run::START_TIME_MAX;
 use crate::world::sandbox::docker::sent_files::apply::{apply_changes, missing_paths};
 use crate::world::sandbox::docker::sent_files::incoming::{
     EngineDownload, IncomingFiles, SpoolError,
@@ -54,6 +59,8 @@ use crate::world::sys::spool::SpoolFile;
 const INTERRUPTED_FETCH_TIME_MAX: Duration = Duration::from_secs(3);
 /// Timeout for removing files in a container.
 const REMOVAL_TIME_MAX: Duration = Duration::from_mins(2);
+/// How much longer the end of a removal that was killed is waited for.
+const REMOVAL_END_TIME_MAX: Duration = Duration::from_secs(10);
 /// Number of paths that one command removes or packs.
 const COMMAND_PATHS_MAX: usize = 200;
 /// The most changed files that are fetched one by one; more are fetched with everything around them.
@@ -264,15 +271,7 @@ impl AgentContainer {
             let mut is_removed = true;
             limit.check()?;
             for user in users {
-                let names = paths.iter().map(|path| path_argument(path));
-                let exec = self.start(guard, ContainerCommand::removal(*user, names))?;
-                let id = exec.id().to_owned();
-                let client = &self.engine.client;
-                let ended = self.engine.block_on(async {
-                    exec.drain_output(REMOVAL_TIME_MAX).await;
-                    exit_status(client, &id).await
-                })?;
-                is_removed = ended == ExitReason::Exited(0);
+                is_removed = self.remove_as(guard, *user, paths, limit)?;
             }
             if !is_removed {
                 let message = "earlier files cannot be removed in the container";
@@ -281,6 +280,56 @@ impl AgentContainer {
             }
         }
         Ok(())
+    }
+
+    /// Removes files there as one user. Returns whether nothing is left but empty directories.
+    fn remove_as(
+        &self,
+        guard: &ContainerGuard<'_>,
+        user: ContainerUser,
+        paths: &[&AbsPath],
+        limit: &TransferLimit<'_>,
+    ) -> std::result::Result<bool, TransferFault> {
+        let names = paths.iter().map(|path| path_argument(path));
+        let exec = self.start(guard, ContainerCommand::removal(user, names))?;
+        let id = exec.id().to_owned();
+        let until = Instant::now() + REMOVAL_TIME_MAX;
+        let time_max = REMOVAL_TIME_MAX.saturating_add(REMOVAL_END_TIME_MAX);
+        let mut draining = pin!(exec.drain_output(time_max));
+        let drained = limit.wait(until, draining.as_mut());
+        let drained = self.engine.block_on(drained);
+        if let Err(fault) = drained {
+            // What still runs there would remove what is sent next, so its end is waited for.
+            self.sweep_user(guard, user);
+            self.engine.block_on(draining);
+            return Err(fault);
+        }
+        Ok(self.helper_status(&id, limit)? == ExitReason::Exited(0))
+    }
+
+    /// Starts a command that changes nothing there, unless the transfer must end before.
+    fn start_reading(
+        &self,
+        guard: &ContainerGuard<'_>,
+        call: ContainerCommand,
+        limit: &TransferLimit<'_>,
+    ) -> std::result::Result<ContainerExec, TransferFault> {
+        let until = Instant::now() + START_TIME_MAX;
+        let started = Box::pin(self.start_within(guard, call, START_TIME_MAX));
+        let started = self.engine.block_on(limit.wait(until, started))?;
+        Ok(started?)
+    }
+
+    /// Returns how a command has ended that was started for a transfer.
+    fn helper_status(
+        &self,
+        exec: &str,
+        limit: &TransferLimit<'_>,
+    ) -> std::result::Result<ExitReason, TransferFault> {
+        let until = Instant::now() + STATUS_TIME_MAX;
+        let status = limit.wait(until, exit_status(&self.engine.client, exec));
+        let status = self.engine.block_on(status)?;
+        Ok(status?)
     }
 
     /// Fetches what commands have changed where they may write, and writes it here as far as the rules
@@ -377,9 +426,9 @@ impl AgentContainer {
     ) -> std::result::Result<(), TransferFault> {
         let user = self.engine.client.container_user();
         for paths in paths.chunks(COMMAND_PATHS_MAX) {
-            limit.check()?;
             let names = paths.iter().map(|path| path_argument(path));
-            let exec = self.start(guard, ContainerCommand::presence(user, names))?;
+            let presence = ContainerCommand::presence(user, names);
+            let exec = self.start_reading(guard, presence, limit)?;
             let mut output = Vec::new();
             let mut download = EngineDownload::output(&self.engine, exec, limit);
             let mut answer = download.by_ref().take(PRESENCE_BYTES_MAX);
@@ -403,18 +452,18 @@ impl AgentContainer {
     ) -> std::result::Result<Option<RemoteListing>, TransferFault> {
         let user = self.engine.client.container_user();
         let paths = roots.iter().map(ToString::to_string);
-        let exec = self.start(guard, ContainerCommand::listing(user, paths))?;
+        let listing = ContainerCommand::listing(user, paths);
+        let exec = self.start_reading(guard, listing, limit)?;
         let id = exec.id().to_owned();
         let mut output = Vec::new();
         let download = EngineDownload::output(&self.engine, exec, limit);
         let read = download.take(LISTING_BYTES_MAX).read_to_end(&mut output);
         limit.check()?;
-        let client = &self.engine.client;
         if read.is_err() || u64::try_from(output.len()).is_ok_and(|size| size == LISTING_BYTES_MAX)
         {
             return Ok(None);
         }
-        let ended = self.engine.block_on(exit_status(client, &id))?;
+        let ended = self.helper_status(&id, limit)?;
         let listing = RemoteListing::parse(&output, roots);
         Ok(listing.filter(|_| ended == ExitReason::Exited(0)))
     }
@@ -452,8 +501,7 @@ impl AgentContainer {
                 let names = names.iter().map(ToString::to_string);
                 let user = self.engine.client.container_user();
                 let packing = ContainerCommand::packing(user, parent.to_string(), names);
-                limit.check()?;
-                let exec = self.start(guard, packing)?;
+                let exec = self.start_reading(guard, packing, limit)?;
                 let mut download = EngineDownload::output(&self.engine, exec, limit);
                 let read = incoming.read(root, &mut download, sent);
                 if let Some(fault) = download.take_failure() {
