@@ -31,7 +31,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::grant::{GrantScope, Permission};
 use crate::permissions::history::FileFingerprint;
-use crate::sandbox_policy::limits::ResourceLimits;
 use crate::text::{escape_name, join_with_commas};
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::disk_watch::{DiskStatus, DiskWatch};
@@ -112,6 +111,13 @@ pub(super) struct SentFiles {
     /// The listing at the last time that changes were fetched.
     listing: Option<RemoteListing>,
     reported: ReportedFiles,
+}
+
+/// What is needed on a disk here to write what was fetched.
+#[derive(Clone, Copy, Debug, Default)]
+struct IncomingRoom {
+    bytes: u64,
+    names: u64,
 }
 
 /// Why files were not sent or fetched.
@@ -368,7 +374,8 @@ impl AgentContainer {
             return Err(Error::new(ErrorKind::Environment, message).into());
         };
         let roots = written_roots(reachable, entries);
-        self.expect_room(reachable, &roots, 0)?;
+        let nothing = IncomingRoom::default();
+        self.expect_room(reachable, &roots, nothing)?;
         let listing = if sent.is_large {
             self.list_there(guard, &roots, limit)?
         } else {
@@ -385,7 +392,11 @@ impl AgentContainer {
             None => self.fetch_all(guard, &roots, entries, limit)?,
         };
         self.expect_gone(guard, &missing_paths(&roots, entries, &incoming), limit)?;
-        self.expect_room(reachable, &roots, incoming.new_bytes())?;
+        let room = IncomingRoom {
+            bytes: incoming.new_bytes(entries),
+            names: incoming.new_names(entries),
+        };
+        self.expect_room(reachable, &roots, room)?;
         sent.is_large =
             incoming.is_large() || listing.as_ref().is_some_and(RemoteListing::is_large);
         let mut refused = apply_changes(reachable, &roots, entries, &incoming);
@@ -523,22 +534,18 @@ impl AgentContainer {
         Ok(IncomingFiles::new(spool, disk))
     }
 
-    /// Refuses to fetch if the disks here have no room for `new_bytes` below `roots`.
+    /// Refuses to fetch if the disks here have too little room below `roots`.
     fn expect_room(
         &self,
         reachable: &ReachablePaths,
         roots: &[AbsPath],
-        new_bytes: u64,
+        needed: IncomingRoom,
     ) -> std::result::Result<(), TransferFault> {
-        let limits = self.limits();
-        let limits = ResourceLimits {
-            disk_free_bytes: limits.disk_free_bytes.saturating_add(new_bytes),
-            ..limits
-        };
         let written = roots.iter();
         let written = written.map(|root| reachable.copies.get(root).unwrap_or(root).clone());
         let places = written.chain([self.spool_place.clone()]).collect();
-        match DiskWatch::new(places, &limits).check() {
+        let disks = DiskWatch::new(places, &self.limits());
+        match disks.with_planned(needed.bytes, needed.names).check() {
             DiskStatus::Free(_) => Ok(()),
             DiskStatus::Full(shortage) => Err(no_room_error(&shortage.to_string()).into()),
         }
