@@ -13,7 +13,7 @@ use crate::path::AbsPath;
 use crate::world::sandbox::command_run::{OutputPipes, ProcessBounds, ProcessOutput};
 use crate::world::sandbox::docker::client::{ContainerUser, command_error, is_missing};
 use crate::world::sandbox::docker::command::{
-    ContainerCommand, ContainerCommandId, ContainerExec, is_stopped,
+    ContainerCommand, ContainerCommandId, ContainerExec, exit_status, is_stopped,
 };
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::sandbox::docker::instance::REMOVED;
@@ -231,16 +231,14 @@ impl AgentContainer {
         guard: &ContainerGuard<'_>,
         call: ContainerCommand,
     ) -> Result<ContainerExec, EngineError> {
-        let started = self.start_within(guard, call, START_TIME_MAX);
-        self.engine.block_on(started)
+        self.engine.block_on(self.start_async(guard, call))
     }
 
-    /// Starts a call like [`Self::start`], for at most `time_max`.
-    pub(super) async fn start_within(
+    /// Starts a call like [`Self::start`], without blocking.
+    pub(super) async fn start_async(
         &self,
         guard: &ContainerGuard<'_>,
         call: ContainerCommand,
-        time_max: Duration,
     ) -> Result<ContainerExec, EngineError> {
         let client = &self.engine.client;
         let started = async {
@@ -255,7 +253,7 @@ impl AgentContainer {
                 started => started,
             }
         };
-        let started = timeout(time_max, started).await;
+        let started = timeout(START_TIME_MAX, started).await;
         started.unwrap_or(Err(EngineError::RequestTimeoutError))
     }
 
@@ -275,15 +273,23 @@ impl AgentContainer {
         }
     }
 
-    /// Kills everything in the container that runs as `user` and belongs to no running command.
-    pub(super) fn sweep_user(&self, guard: &ContainerGuard<'_>, user: ContainerUser) {
+    /// Kills everything in the container that runs as `user` and belongs to no running command, and
+    /// waits until that is done.
+    pub(super) fn sweep_user(
+        &self,
+        guard: &ContainerGuard<'_>,
+        user: ContainerUser,
+    ) -> Result<(), EngineError> {
         // Prevents new commands from starting meanwhile: they would not be known yet.
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        let sweep = ContainerCommand::sweep(user, &live.ids());
-        let sweep = self.start_within(guard, sweep, SWEEP_TIME_MAX);
-        if let Ok(sweep) = self.engine.block_on(sweep) {
-            self.engine.block_on(sweep.drain_output(SWEEP_TIME_MAX));
-        }
+        let sweep = self.start(guard, ContainerCommand::sweep(user, &live.ids()))?;
+        let id = sweep.id().to_owned();
+        let client = &self.engine.client;
+        let ended = self.engine.block_on(async {
+            sweep.drain_output(SWEEP_TIME_MAX).await;
+            exit_status(client, &id).await
+        });
+        ended.map(drop)
     }
 }
 

@@ -18,7 +18,6 @@ use std::io::{self, Read};
 use std::iter::successors;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -58,8 +57,6 @@ use crate::world::sys::spool::SpoolFile;
 const INTERRUPTED_FETCH_TIME_MAX: Duration = Duration::from_secs(3);
 /// Timeout for removing files in a container.
 const REMOVAL_TIME_MAX: Duration = Duration::from_mins(2);
-/// How much longer the end of a removal that was killed is waited for.
-const REMOVAL_END_TIME_MAX: Duration = Duration::from_secs(10);
 /// Number of paths that one command removes or packs.
 const COMMAND_PATHS_MAX: usize = 200;
 /// The most changed files that are fetched one by one; more are fetched with everything around them.
@@ -108,6 +105,9 @@ pub(super) struct SentFiles {
     entries: Option<SentEntries>,
     /// Whether so much is in the writable trees that they are listed before they are fetched.
     is_large: bool,
+    /// Whether a removal may still run there, because its end was not waited for. It would remove
+    /// what is sent next, so it is killed first.
+    is_removing: bool,
     /// The listing at the last time that changes were fetched.
     listing: Option<RemoteListing>,
     reported: ReportedFiles,
@@ -220,14 +220,20 @@ impl AgentContainer {
         let view = read_view(reachable, earlier)?;
         let owners = EntryOwners::for_user(self.engine.client.container_user());
         let plan = SendPlan::compare(earlier, &view);
+        // Root, who might kill a command, removes only where none runs yet.
+        let root = sent.entries.is_none().then_some(ContainerUser::ROOT);
+        let users = [owners.read, owners.write].into_iter().chain(root);
+        let users: Vec<ContainerUser> = users.collect();
+        if sent.is_removing {
+            for user in &users {
+                limit.check()?;
+                self.sweep_user(guard, *user)?;
+            }
+        }
+        sent.is_removing = true;
         if sent.entries.is_none() {
             let roots: Vec<&AbsPath> = reachable.open.iter().map(|opening| &opening.path).collect();
-            self.remove_there(
-                guard,
-                &roots,
-                &[owners.read, owners.write, ContainerUser::ROOT],
-                limit,
-            )?;
+            self.remove_there(guard, &roots, &users, limit)?;
         }
         if let Err(fault) = self.transfer(guard, reachable, &view, &plan, limit) {
             let affected = plan.affected_paths(&view);
@@ -242,6 +248,7 @@ impl AgentContainer {
             .fold(0, u64::saturating_add);
         sent.is_large |= is_large(view.len(), bytes);
         sent.entries = Some(view);
+        sent.is_removing = false;
         Ok(())
     }
 
@@ -300,16 +307,8 @@ impl AgentContainer {
         let exec = self.start(guard, ContainerCommand::removal(user, names))?;
         let id = exec.id().to_owned();
         let until = Instant::now() + REMOVAL_TIME_MAX;
-        let time_max = REMOVAL_TIME_MAX.saturating_add(REMOVAL_END_TIME_MAX);
-        let mut draining = pin!(exec.drain_output(time_max));
-        let drained = limit.wait(until, draining.as_mut());
-        let drained = self.engine.block_on(drained);
-        if let Err(fault) = drained {
-            // What still runs there would remove what is sent next, so its end is waited for.
-            self.sweep_user(guard, user);
-            self.engine.block_on(draining);
-            return Err(fault);
-        }
+        let drained = limit.wait(until, exec.drain_output(REMOVAL_TIME_MAX));
+        self.engine.block_on(drained)?;
         Ok(self.helper_status(&id, limit)? == ExitReason::Exited(0))
     }
 
@@ -321,7 +320,7 @@ impl AgentContainer {
         limit: &TransferLimit<'_>,
     ) -> std::result::Result<ContainerExec, TransferFault> {
         let until = Instant::now() + START_TIME_MAX;
-        let started = Box::pin(self.start_within(guard, call, START_TIME_MAX));
+        let started = Box::pin(self.start_async(guard, call));
         let started = self.engine.block_on(limit.wait(until, started))?;
         Ok(started?)
     }
