@@ -191,18 +191,7 @@ fn commands_on_another_machine_have_the_same_rules() {
     let notes = does("mkfifo pipe; ls", "begin\nhard\nlink\nnew\npipe\n");
     assert!(notes[0].contains("it is a named pipe"), "{notes:?}");
     assert!(!workspace("pipe").exists());
-    // An engine that does not answer holds up no interrupt, not even when its trees are listed.
-    let interrupted = || {
-        let interrupt = CommandInterrupt::new().unwrap();
-        interrupt.raise();
-        elsewhere.signal(Signal::STOP);
-        let began = Instant::now();
-        let fetched = container.fetch_changes(&scene.reachable(Permission::Read), &interrupt);
-        elsewhere.signal(Signal::CONT);
-        let fault = fetched.unwrap_err().to_string();
-        assert!(fault.contains("it was interrupted"), "{fault}");
-        assert!(began.elapsed() < Duration::from_secs(30));
-    };
+    let interrupted = || interrupt_transfers(&elsewhere, &scene, &container);
     many_files(&does, &interrupted, &scene);
     container.close().unwrap();
     let left = elsewhere.daemon.says(&[
@@ -214,6 +203,32 @@ fn commands_on_another_machine_have_the_same_rules() {
     assert_eq!(left, "");
 }
 
+/// Interrupts a transfer in each direction. An engine that does not answer holds up no interrupt, also when
+/// trees are to be listed there.
+fn interrupt_transfers(elsewhere: &Elsewhere, scene: &Scene, container: &AgentContainer) {
+    let reachable = scene.reachable(Permission::Read);
+    let interrupt = CommandInterrupt::new().unwrap();
+    interrupt.raise();
+    fs::write(scene.workspace().join("late").as_path(), "late\n").unwrap();
+    let workspace = scene.workspace();
+    let sent = container.follow(
+        "true",
+        &workspace,
+        &reachable,
+        &interrupt,
+        &mut |_: &[u8]| {},
+    );
+    elsewhere.signal(Signal::STOP);
+    let began = Instant::now();
+    let fetched = container.fetch_changes(&reachable, &interrupt);
+    elsewhere.signal(Signal::CONT);
+    assert!(began.elapsed() < Duration::from_secs(30));
+    for fault in [sent.unwrap_err(), fetched.unwrap_err()] {
+        let fault = fault.to_string();
+        assert!(fault.contains("it was interrupted"), "{fault}");
+    }
+}
+
 /// With many files, only what may have changed is fetched, with the same result.
 fn many_files(does: &dyn Fn(&str, &str) -> Vec<String>, interrupted: &dyn Fn(), scene: &Scene) {
     let many = |name: &str| scene.workspace().as_path().join("many").join(name);
@@ -223,6 +238,8 @@ fn many_files(does: &dyn Fn(&str, &str) -> Vec<String>, interrupted: &dyn Fn(), 
     );
     assert_eq!(fs::read_dir(many("")).unwrap().count(), 600);
     interrupted();
+    // It is sent again, after what may be left of the interrupted transfer was killed.
+    does("cat late; rm late", "late\n");
     does("cat many/599", "599\n");
     does("ls many | wc -l", "600\n");
     let line =
