@@ -12,6 +12,7 @@ use crate::call_rules::{CallMatcher, CallRule, CallRules};
 use crate::config::command_line::{EnvVariable, variable_secrets};
 use crate::config::custom_tools::ProgramInterface;
 use crate::config::server_package::ServerPackage;
+use crate::config::vendors::is_this_machine;
 use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;
 use crate::permissions::path_rules::RuleAction;
@@ -236,6 +237,9 @@ pub struct OauthConfig {
     pub client: Option<OauthClient>,
     /// The credentials with which massgen gets a token without a user.
     pub client_credentials: Option<ClientCredentials>,
+    /// The only authorization server that may be used (`issuer`); `None` lets the server name one,
+    /// which receives a secret of the config only if it has the origin of the server.
+    pub issuer: Option<Url>,
     /// The requested scopes; if empty, those that the server names.
     pub scopes: Vec<String>,
 }
@@ -255,9 +259,14 @@ impl OauthConfig {
 pub struct ClientCredentials {
     /// How it proves who it is.
     pub authentication: ClientAuthentication,
-    /// The authorization server that may receive them (`issuer`); `None` for one that has the
-    /// origin of the server itself.
-    pub issuer: Option<Url>,
+}
+
+/// Returns whether `url` can identify an authorization server: it is encrypted, except on this
+/// machine, and has no user, query or fragment (RFC 8414, section 2).
+pub(crate) fn is_issuer(url: &Url) -> bool {
+    let is_secure = url.scheme() == "https" || (url.scheme() == "http" && is_this_machine(url));
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    is_secure && !has_user && url.query().is_none() && url.fragment().is_none()
 }
 
 /// How a client proves who it is.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use massgen::config::docker::{ContainerNetwork, HostCredential, RootAccess};
 use massgen::permissions::grant::Permission;
@@ -63,12 +63,17 @@ impl Elsewhere {
 
     /// Kills the `ssh` that forwards to this server.
     fn cut(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Sends a signal to the `ssh` that forwards to this server.
+    fn signal(&self, signal: Signal) {
         let port = format!("\0-p\0{}\0", self.server.port);
         for pid in processes() {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             if contains(&words, port.as_bytes()) && contains(&words, b"ControlMaster=yes") {
                 let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
-                kill_process(pid, Signal::KILL).unwrap_or_default();
+                kill_process(pid, signal).unwrap_or_default();
             }
         }
     }
@@ -186,7 +191,8 @@ fn commands_on_another_machine_have_the_same_rules() {
     let notes = does("mkfifo pipe; ls", "begin\nhard\nlink\nnew\npipe\n");
     assert!(notes[0].contains("it is a named pipe"), "{notes:?}");
     assert!(!workspace("pipe").exists());
-    many_files(&does, &scene);
+    let interrupted = || interrupt_transfers(&elsewhere, &scene, &container);
+    many_files(&does, &interrupted, &scene);
     container.close().unwrap();
     let left = elsewhere.daemon.says(&[
         "ps",
@@ -197,14 +203,43 @@ fn commands_on_another_machine_have_the_same_rules() {
     assert_eq!(left, "");
 }
 
+/// Interrupts a transfer in each direction. An engine that does not answer holds up no interrupt, also when
+/// trees are to be listed there.
+fn interrupt_transfers(elsewhere: &Elsewhere, scene: &Scene, container: &AgentContainer) {
+    let reachable = scene.reachable(Permission::Read);
+    let interrupt = CommandInterrupt::new().unwrap();
+    interrupt.raise();
+    fs::write(scene.workspace().join("late").as_path(), "late\n").unwrap();
+    let workspace = scene.workspace();
+    let sent = container.follow(
+        "true",
+        &workspace,
+        &reachable,
+        &interrupt,
+        &mut |_: &[u8]| {},
+    );
+    elsewhere.signal(Signal::STOP);
+    let began = Instant::now();
+    let fetched = container.fetch_changes(&reachable, &interrupt);
+    elsewhere.signal(Signal::CONT);
+    assert!(began.elapsed() < Duration::from_secs(30));
+    for fault in [sent.unwrap_err(), fetched.unwrap_err()] {
+        let fault = fault.to_string();
+        assert!(fault.contains("it was interrupted"), "{fault}");
+    }
+}
+
 /// With many files, only what may have changed is fetched, with the same result.
-fn many_files(does: &dyn Fn(&str, &str) -> Vec<String>, scene: &Scene) {
+fn many_files(does: &dyn Fn(&str, &str) -> Vec<String>, interrupted: &dyn Fn(), scene: &Scene) {
     let many = |name: &str| scene.workspace().as_path().join("many").join(name);
     does(
         "mkdir many; i=0; while [ $i -lt 600 ]; do echo $i >many/$i; i=$((i+1)); done",
         "",
     );
     assert_eq!(fs::read_dir(many("")).unwrap().count(), 600);
+    interrupted();
+    // It is sent again, after what may be left of the interrupted transfer was killed.
+    does("cat late; rm late", "late\n");
     does("cat many/599", "599\n");
     does("ls many | wc -l", "600\n");
     let line =

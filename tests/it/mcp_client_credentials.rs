@@ -16,6 +16,11 @@ const SECRET: &str = "secret-of-massgen";
 /// The `Authorization` header with the id `known` and the secret.
 const BASIC: &str = "Basic a25vd246c2VjcmV0LW9mLW1hc3NnZW4=";
 
+/// Returns the client with which a user signs in, with further keys in `oauth`.
+fn sign_in(keys: &str) -> String {
+    format!("oauth: {{client_id: known, client_secret: '${{SECRET}}'{keys}}}")
+}
+
 /// Returns a project whose server has the client `known`, with further keys in `oauth`.
 fn client(server: &OauthServer, keys: &str) -> Project {
     let keys = format!(
@@ -114,10 +119,48 @@ fn a_stranger_cannot_speak_for_the_issuer() {
     });
     claimed.set(server.issuer()).unwrap();
     client(&server, "").args(RUN).success();
+    // Nor at a sign-in, with or without a secret.
+    for keys in [sign_in(""), String::new()] {
+        let project = project(&server.url(), &keys).env("SECRET", SECRET);
+        project.args(LOGIN).success();
+    }
     let asked = stranger.server.requests();
     assert!(!asked.is_empty());
     assert!(asked.iter().all(|asked| asked.line.starts_with("GET ")));
-    assert_eq!(server.requests("POST /token").len(), 1);
+    assert_eq!(server.requests("POST /token").len(), 3);
+}
+
+#[test]
+fn a_stranger_receives_no_secret_at_a_sign_in() {
+    let stranger = OauthServer::start(Manner::default());
+    let issuer = stranger.issuer();
+    let server = OauthServer::start(Manner {
+        authorized_by: Some(issuer.clone()),
+        ..Manner::default()
+    });
+    let hint = format!("add `issuer: {issuer}/` to its `oauth`");
+    let named = |issuer: &str| sign_in(&format!(", issuer: '{issuer}'"));
+    for (keys, expected) in [
+        (sign_in(""), hint.as_str()),
+        (named(&server.issuer()), "the credentials were not sent"),
+    ] {
+        let project = project(&server.url(), &keys).env("SECRET", SECRET);
+        let finished = project.args(LOGIN).failure(3);
+        let stderr = finished.stderr();
+        assert!(stderr.contains(expected), "{stderr}");
+    }
+    for line in ["GET /authorize", "POST /token"] {
+        assert_eq!(stranger.requests(line).len(), 0);
+    }
+    // The control: it is the one that the config names, or receives no secret of the config.
+    for keys in [named(&issuer), String::new()] {
+        let project = project(&server.url(), &keys).env("SECRET", SECRET);
+        project.args(LOGIN).success();
+    }
+    let asked = stranger.requests("POST /token");
+    assert_eq!(asked[0].headers["authorization"], BASIC);
+    assert!(!asked[1].headers.contains_key("authorization"));
+    assert_eq!(server.requests("POST /token").len(), 0);
 }
 
 #[test]

@@ -10,9 +10,8 @@ use crate::config::check::servers::VALUE_CHARS_MAX;
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::{ConfigKey, oauth, servers};
 use crate::config::servers::{
-    ClientAuthentication, ClientCredentials, OauthClient, OauthConfig, WorkloadAssertion,
+    ClientAuthentication, ClientCredentials, OauthClient, OauthConfig, WorkloadAssertion, is_issuer,
 };
-use crate::config::vendors::is_this_machine;
 
 /// The longest secret, private key or assertion, in characters.
 const SECRET_CHARS_MAX: usize = 16_384;
@@ -31,16 +30,17 @@ impl ConfigChecker<'_> {
         let grant = oauth.text(&oauth::GRANT_TYPE);
         let grant = grant.map_or(oauth::AUTHORIZATION_CODE, |grant| grant.written);
         self.refuse_keys_of_other_grants(&oauth, grant);
+        let issuer = oauth.text(&oauth::ISSUER);
+        let issuer = issuer.and_then(|text| self.issuer(&oauth, &text));
         if grant == oauth::AUTHORIZATION_CODE {
             return OauthConfig {
                 client: self.client_of_user(&oauth),
                 client_credentials: None,
+                issuer,
                 scopes,
             };
         }
         self.refuse_authorization_header(entry);
-        let issuer = oauth.text(&oauth::ISSUER);
-        let issuer = issuer.and_then(|text| self.issuer(&oauth, &text));
         let authentication = if grant == oauth::JWT_BEARER {
             self.workload(&oauth)
         } else {
@@ -48,10 +48,9 @@ impl ConfigChecker<'_> {
         };
         OauthConfig {
             client: None,
-            client_credentials: authentication.map(|authentication| ClientCredentials {
-                authentication,
-                issuer,
-            }),
+            client_credentials: authentication
+                .map(|authentication| ClientCredentials { authentication }),
+            issuer,
             scopes,
         }
     }
@@ -60,7 +59,6 @@ impl ConfigChecker<'_> {
     fn refuse_keys_of_other_grants(&mut self, oauth: &MappingView<'_>, grant: &str) {
         let of_workloads: [&ConfigKey; 2] = [&oauth::ASSERTION, &oauth::ASSERTION_FILE];
         let of_clients: [&ConfigKey; 1] = [&oauth::PRIVATE_KEY];
-        let of_users: [&ConfigKey; 1] = [&oauth::ISSUER];
         let secrets: [&ConfigKey; 1] = [&oauth::CLIENT_SECRET];
         if grant == oauth::JWT_BEARER {
             let why = "an `assertion` identifies the workload";
@@ -69,12 +67,9 @@ impl ConfigChecker<'_> {
             let why = format!("it belongs to `grant_type: {}`", oauth::JWT_BEARER);
             self.refuse_keys(oauth, &of_workloads, &why);
         }
-        let why = "it belongs to `grant_type: client_credentials`";
         if grant != oauth::CLIENT_CREDENTIALS {
+            let why = "it belongs to `grant_type: client_credentials`";
             self.refuse_keys(oauth, &of_clients, why);
-        }
-        if grant == oauth::AUTHORIZATION_CODE {
-            self.refuse_keys(oauth, &of_users, why);
         }
     }
 
@@ -186,12 +181,7 @@ impl ConfigChecker<'_> {
 
     fn issuer(&mut self, oauth: &MappingView<'_>, text: &TextValue<'_>) -> Option<Url> {
         self.limit_chars(text, "the address", VALUE_CHARS_MAX);
-        let url = Url::parse(text.written).ok();
-        let url = url.filter(|url| {
-            let is_secure =
-                url.scheme() == "https" || (url.scheme() == "http" && is_this_machine(url));
-            is_secure && url.query().is_none() && url.fragment().is_none()
-        });
+        let url = Url::parse(text.written).ok().filter(is_issuer);
         if url.is_none() {
             let message = "`issuer` is not the URL of an authorization server";
             let hint = "write `https://host/path`, as its metadata names it";

@@ -60,8 +60,9 @@ pub(crate) const ASSERTION_FILE: ServedKey<Text> = ServedKey::optional(
 pub(crate) const ISSUER: ServedKey<Text> = ServedKey::optional(
     &["issuer"],
     shape::text(),
-    "Unless you sign in: the issuer URL of the authorization server that knows massgen, the only \
-             one that receives these credentials. Default: one with the origin of `url`.",
+    "The issuer URL of the authorization server that knows massgen, the only one that is used. \
+             Default: the one that the server names, which receives credentials of this config \
+             only if it has the origin of `url`.",
     Named("sends the agents' work to a server"),
 );
 

@@ -2,6 +2,7 @@
 //! message of the server before it is read by anything else.
 
 use rmcp::service::{RoleClient, RxJsonRpcMessage};
+use secrecy::ExposeSecret;
 
 use crate::config::servers::RemoteServer;
 use crate::world::mcp::sent_secrets::SentSecrets;
@@ -13,17 +14,23 @@ use crate::world::store::redact::Redactor;
 pub(super) struct Credentials {
     headers: Redactor,
     tokens: Option<ServerTokens>,
-    /// What massgen has sent as a client that acts for itself.
+    /// The secrets of massgen itself as a client, and its own tokens.
     of_client: SentSecrets,
 }
 
 impl Credentials {
-    /// Returns the credentials for a remote server: those in `headers`, and the user's tokens.
+    /// Returns the credentials for a remote server: those in `headers`, the user's tokens, and the
+    /// secret of the client with which they are refreshed.
     pub(super) fn of(remote: &RemoteServer, tokens: Option<ServerTokens>) -> Self {
+        let of_client = SentSecrets::default();
+        let client = remote.oauth.client.as_ref();
+        if let Some(secret) = client.and_then(|client| client.secret.as_ref()) {
+            of_client.insert(secret.expose_secret());
+        }
         Self {
             headers: Redactor::new(remote.credentials()),
             tokens,
-            of_client: SentSecrets::default(),
+            of_client,
         }
     }
 
@@ -67,5 +74,38 @@ impl Credentials {
             of_tokens.unwrap_or_default(),
             self.of_client.redactor(),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use url::Url;
+
+    use super::*;
+    use crate::config::servers::{AddressPolicy, OauthClient, OauthConfig, RemoteProtocol};
+
+    #[test]
+    fn the_secret_of_the_client_of_a_user_is_redacted() {
+        let secret = "secret-of-massgen";
+        let client = OauthClient {
+            id: "known".to_owned(),
+            secret: Some(secret.into()),
+        };
+        let server = RemoteServer {
+            url: Url::parse("https://tools.example/mcp").unwrap(),
+            protocol: RemoteProtocol::Streamable,
+            headers: BTreeMap::new(),
+            addresses: AddressPolicy::default(),
+            oauth: OauthConfig {
+                client: Some(client),
+                ..OauthConfig::default()
+            },
+        };
+        let credentials = Credentials::of(&server, None);
+        let told = credentials.hide(&format!("invalid_client: known, {secret}"));
+        assert!(told.starts_with("invalid_client: known, "), "{told}");
+        assert!(!told.contains(secret), "{told}");
     }
 }

@@ -18,6 +18,7 @@ mod sse;
 mod watched_transport;
 mod lifecycle;
 mod remote;
+mod issuer_metadata;
 pub mod sign_in;
 mod client_credentials;
 mod client;

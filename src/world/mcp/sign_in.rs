@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use rmcp::service::ServiceError;
 use rmcp::transport::auth::{
-    AuthError, AuthorizationCallback, AuthorizationManager, OAuthClientConfig,
+    AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata,
+    AuthorizationMetadataResolution, OAuthClientConfig,
 };
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::timeout;
@@ -19,6 +20,7 @@ use crate::text::{escape_line, escape_name, single_line};
 use crate::world::io::http::root_cause;
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::guarded_http::{GuardedHttpClient, address_fault};
+use crate::world::mcp::issuer_metadata::sign_in_metadata;
 use crate::world::mcp::remote::{self, RemoteConnectError};
 use crate::world::mcp::tokens::{PendingRegistration, ServerTokens, TokenFile};
 
@@ -62,16 +64,18 @@ impl PendingSignIn {
         let challenge = Box::pin(challenge(server)).await?;
         let found = manager.resolve_metadata_from_challenge(challenge.as_deref());
         let found = found.await.map_err(refused)?;
+        let metadata = trusted_metadata(server, found).await;
+        let metadata = metadata.map_err(|why| refusal(&why))?;
         let places = [
-            Some(&found.metadata.authorization_endpoint),
-            Some(&found.metadata.token_endpoint),
-            found.metadata.registration_endpoint.as_ref(),
+            Some(&metadata.authorization_endpoint),
+            Some(&metadata.token_endpoint),
+            metadata.registration_endpoint.as_ref(),
         ];
         for place in places.into_iter().flatten() {
             check_address(server, place)?;
         }
-        let token_endpoint = found.metadata.token_endpoint.clone();
-        manager.set_metadata(found.metadata);
+        let token_endpoint = metadata.token_endpoint.clone();
+        manager.set_metadata(metadata);
         let scopes = match (scopes, server.oauth.scopes.as_slice()) {
             ([], []) => manager.select_initial_scopes(&[]).await,
             ([], written) => written.to_vec(),
@@ -166,11 +170,13 @@ pub(super) async fn authorized_manager(
     let mut manager = manager(server).await.map_err(refused)?;
     let found = manager.resolve_metadata_from_challenge(kept.challenge.as_deref());
     let found = found.await.map_err(refused)?;
+    let metadata = trusted_metadata(server, found).await;
+    let metadata = metadata.map_err(|why| quote_server(&why))?;
     // A different endpoint that the server names now must not get tokens that this one issued.
-    if found.metadata.token_endpoint != kept.token_endpoint {
+    if metadata.token_endpoint != kept.token_endpoint {
         return Ok(None);
     }
-    manager.set_metadata(found.metadata);
+    manager.set_metadata(metadata);
     manager.set_credential_store(tokens.clone());
     if !manager.initialize_from_store().await.map_err(refused)? {
         return Ok(None);
@@ -211,12 +217,27 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
 pub(super) async fn manager(
     server: &RemoteServer,
 ) -> std::result::Result<AuthorizationManager, AuthError> {
-    let client = remote::client(server).map_err(AuthError::InternalError)?;
-    let judged = Arc::new(GuardedHttpClient {
-        client,
+    let client = http_client(server).map_err(AuthError::InternalError)?;
+    let client = Arc::new(client);
+    AuthorizationManager::new_with_oauth_http_client(server.url.clone(), client).await
+}
+
+/// Builds an HTTP client for the authorization server of `server`.
+pub(super) fn http_client(server: &RemoteServer) -> std::result::Result<GuardedHttpClient, String> {
+    Ok(GuardedHttpClient {
+        client: remote::client(server)?,
         addresses: server.addresses,
-    });
-    AuthorizationManager::new_with_oauth_http_client(server.url.clone(), judged).await
+    })
+}
+
+/// Returns the metadata of the authorization server that was `found`, from its own address, if the
+/// config allows it.
+async fn trusted_metadata(
+    server: &RemoteServer,
+    found: AuthorizationMetadataResolution,
+) -> std::result::Result<AuthorizationMetadata, String> {
+    let http = http_client(server)?;
+    Box::pin(sign_in_metadata(server, &http, found)).await
 }
 
 /// Parses the URL `place`, which comes from the server or a third party, if the config allows it.

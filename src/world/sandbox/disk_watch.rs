@@ -28,6 +28,9 @@ pub(in crate::world) struct DiskWatch {
     places: Vec<AbsPath>,
     free_bytes_min: u64,
     free_files_min: u64,
+    /// What is about to be written: it counts as there already.
+    planned_bytes: u64,
+    planned_files: u64,
 }
 
 /// What a disk is short of.
@@ -80,6 +83,17 @@ impl DiskWatch {
             places,
             free_bytes_min: limits.disk_free_bytes,
             free_files_min: limits.disk_free_files,
+            planned_bytes: 0,
+            planned_files: 0,
+        }
+    }
+
+    /// Counts this much content and this many files in each place as there already.
+    pub(super) fn with_planned(self, bytes: u64, files: u64) -> Self {
+        Self {
+            planned_bytes: bytes,
+            planned_files: files,
+            ..self
         }
     }
 
@@ -99,13 +113,16 @@ impl DiskWatch {
 
     /// Returns how soon a file system with this free space may be full.
     fn time_to_fill(&self, room: FileSystemSpace) -> Result<Duration, DiskShortage> {
-        let bytes = room.free_bytes.checked_sub(self.free_bytes_min);
+        let bytes = room.free_bytes.checked_sub(self.planned_bytes);
+        let bytes = bytes.and_then(|bytes| bytes.checked_sub(self.free_bytes_min));
         let bytes = time_until_used(bytes.ok_or(DiskShortage::Bytes)?, FILLED_BYTES_PER_SECOND);
         let Some(files) = room.files else {
             return Ok(bytes);
         };
         let reserve = self.free_files_min.min(files.all / RESERVED_PART);
-        let above = files.free.checked_sub(reserve).ok_or(DiskShortage::Files)?;
+        let free = files.free.checked_sub(self.planned_files);
+        let above = free.and_then(|free| free.checked_sub(reserve));
+        let above = above.ok_or(DiskShortage::Files)?;
         Ok(bytes.min(time_until_used(above, FILES_PER_SECOND)))
     }
 }
@@ -126,6 +143,29 @@ mod tests {
             places: places.to_vec(),
             free_bytes_min,
             free_files_min,
+            planned_bytes: 0,
+            planned_files: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_about_to_be_written_counts_as_there() {
+        let room = FileSystemSpace {
+            free_bytes: 1000,
+            files: Some(InodeSpace {
+                free: 500,
+                all: 2000,
+            }),
+            magic: 0,
+        };
+        for (bytes, files, expected) in [
+            (900, 400, Ok(Duration::ZERO)),
+            (901, 400, Err(DiskShortage::Bytes)),
+            (900, 401, Err(DiskShortage::Files)),
+            (u64::MAX, u64::MAX, Err(DiskShortage::Bytes)),
+        ] {
+            let watch = watch(100, 100).with_planned(bytes, files);
+            assert_eq!(watch.time_to_fill(room), expected, "{bytes} {files}");
         }
     }
 

@@ -91,7 +91,8 @@ fn every_key_of_a_server_is_read() {
 fn what_a_server_is_signed_in_at_with_is_read() {
     let servers = servers(&with_servers(
         "[{name: s, url: 'https://e.org/mcp', \
-         oauth: {client_id: id, client_secret: '${TOKEN}', scopes: [a, b]}}]",
+         oauth: {client_id: id, client_secret: '${TOKEN}', scopes: [a, b], \
+         issuer: 'https://login.example'}}]",
     ));
     let ServerTransport::Remote(remote) = &servers[0].link else {
         panic!("a server on the network");
@@ -100,6 +101,8 @@ fn what_a_server_is_signed_in_at_with_is_read() {
     assert_eq!(client.id, "id");
     assert!(client.secret.is_some());
     assert_eq!(remote.oauth.scopes, ["a", "b"]);
+    let issuer = remote.oauth.issuer.as_ref().unwrap();
+    assert_eq!(issuer.as_str(), "https://login.example/");
     let url = "url: 'https://e.org/mcp'";
     check_server(&format!("{url}, oauth: {{}}"), &[]);
     for (keys, expected) in [
@@ -141,11 +144,13 @@ fn the_credentials_of_a_client_are_read() {
             panic!("{yaml}");
         };
         assert_eq!(remote.oauth.client, None);
-        (remote.oauth.client_credentials.clone().unwrap(), secrets)
+        let oauth = remote.oauth.clone();
+        let credentials = oauth.client_credentials.unwrap();
+        (credentials, oauth.issuer, secrets)
     };
     let id = || "id".to_owned();
-    let (credentials, secrets) = read("client_credentials", "client_secret: '${TOKEN}'");
-    assert_eq!(credentials.issuer, None);
+    let (credentials, issuer, secrets) = read("client_credentials", "client_secret: '${TOKEN}'");
+    assert_eq!(issuer, None);
     let secret = ClientAuthentication::Secret {
         id: id(),
         secret: "t-1".into(),
@@ -153,9 +158,8 @@ fn the_credentials_of_a_client_are_read() {
     assert_eq!(credentials.authentication, secret);
     assert_eq!(secrets, ["t-1"]);
     let keys = format!("issuer: 'https://login.example', private_key: {PRIVATE_KEY}");
-    let (credentials, secrets) = read("client_credentials", &keys);
-    let issuer = credentials.issuer.unwrap();
-    assert_eq!(issuer.as_str(), "https://login.example/");
+    let (credentials, issuer, secrets) = read("client_credentials", &keys);
+    assert_eq!(issuer.unwrap().as_str(), "https://login.example/");
     let pem = "-----BEGIN PRIVATE KEY-----\nMIG";
     let key = ClientAuthentication::PrivateKey {
         id: id(),
@@ -164,7 +168,7 @@ fn the_credentials_of_a_client_are_read() {
     assert_eq!(credentials.authentication, key);
     assert_eq!(secrets, [pem]);
 
-    let (credentials, secrets) = read(JWT_BEARER, "assertion: '${TOKEN}'");
+    let (credentials, _, secrets) = read(JWT_BEARER, "assertion: '${TOKEN}'");
     let workload = |assertion| ClientAuthentication::Workload {
         id: Some(id()),
         assertion,
@@ -172,7 +176,7 @@ fn the_credentials_of_a_client_are_read() {
     let text = WorkloadAssertion::Text("t-1".into());
     assert_eq!(credentials.authentication, workload(text));
     assert_eq!(secrets, ["t-1"]);
-    let (credentials, secrets) = read(JWT_BEARER, "assertion_file: /run/token");
+    let (credentials, _, secrets) = read(JWT_BEARER, "assertion_file: /run/token");
     let file = WorkloadAssertion::File(AbsPath::new("/run/token").unwrap());
     assert_eq!(credentials.authentication, workload(file));
     assert_eq!(secrets, [""; 0]);
@@ -208,6 +212,10 @@ fn credentials_of_a_client_are_whole_and_of_one_kind() {
             "client_id: x, client_secret: y, issuer: 'https://login.example?a=1'",
             ".issuer: `issuer` is not the URL of an authorization server",
         ),
+        (
+            "client_id: x, client_secret: y, issuer: 'https://login.example@e.org'",
+            ".issuer: `issuer` is not the URL of an authorization server",
+        ),
     ] {
         let expected = format!("error agent.backend.mcp_servers[0].oauth{expected}");
         let keys = format!("{url}, oauth: {{{grant}, {keys}}}");
@@ -222,14 +230,10 @@ fn credentials_of_a_client_are_whole_and_of_one_kind() {
         &["error agent.backend.mcp_servers[0].headers: `headers` and the token of `oauth`"],
     );
     check_server(&format!("{url}, {oauth}, headers: {{X-Team: z}}"), &[]);
-    for (keys, expected) in [
-        ("issuer: 'https://login.example'", "issuer: `issuer`"),
-        ("assertion: x", "assertion: `assertion`"),
-    ] {
-        let expected = format!("error agent.backend.mcp_servers[0].oauth.{expected} has no effect");
-        let keys = format!("{url}, oauth: {{client_id: x, {keys}}}");
-        check_server(&keys, &[&expected]);
-    }
+    check_server(
+        &format!("{url}, oauth: {{client_id: x, assertion: x}}"),
+        &["error agent.backend.mcp_servers[0].oauth.assertion: `assertion` has no effect"],
+    );
     for (keys, expected) in [
         (
             "client_id: x",

@@ -29,13 +29,12 @@ use crate::world::io::files::read_capped;
 use crate::world::io::http::root_cause;
 use crate::world::mcp::client_credentials::assertion::{AssertionKey, assertion_claims};
 use crate::world::mcp::client_credentials::token_request::{
-    ClientProof, IssuedToken, TokenRequest, assertion_proof, checked_issuer, metadata_urls,
-    parse_assertion, parse_metadata, parse_token, refusal_reason, secret_proof, token_request,
-    workload_proof,
+    ClientProof, IssuedToken, TokenRequest, assertion_proof, parse_assertion, parse_token,
+    refusal_reason, secret_proof, token_request, workload_proof,
 };
-use crate::world::mcp::guarded_http::GuardedHttpClient;
+use crate::world::mcp::issuer_metadata::{checked_issuer, issuer_metadata};
 use crate::world::mcp::sent_secrets::SentSecrets;
-use crate::world::mcp::{remote, sign_in};
+use crate::world::mcp::sign_in;
 
 /// Largest file with the assertion of a workload, in bytes.
 const ASSERTION_BYTES_MAX: u64 = 16 * 1024;
@@ -79,7 +78,7 @@ impl AccessTokenSource {
     ) -> Self {
         match &credentials.authentication {
             ClientAuthentication::Secret { secret, .. } => sent.insert(secret.expose_secret()),
-            // A key is never sent; an assertion is read when it is.
+            // A key is never sent; an assertion is read or signed when it is.
             ClientAuthentication::PrivateKey { .. } | ClientAuthentication::Workload { .. } => {}
         }
         Self(Arc::new(AccessTokenSourceState {
@@ -119,21 +118,13 @@ impl AccessTokenSource {
 
     /// Discovers the authorization server, and requests a token from it.
     async fn request_token(&self) -> Result<IssuedToken, String> {
-        let AccessTokenSourceState {
-            server,
-            credentials,
-            ..
-        } = self.0.as_ref();
+        let server = &self.0.server;
         let failed = |error: AuthError| root_cause(&error).to_string();
         let manager = sign_in::manager(server).await.map_err(failed)?;
         let found = manager.resolve_metadata_from_challenge(None);
         let found = found.await.map_err(failed)?.metadata.issuer;
-        let issuer = checked_issuer(&server.url, credentials.issuer.as_ref(), found.as_deref())?;
-        let http = GuardedHttpClient {
-            client: remote::client(server)?,
-            addresses: server.addresses,
-        };
-        // What the server says about the issuer is not trusted: only the issuer names its endpoint.
+        let issuer = checked_issuer(&server.url, server.oauth.issuer.as_ref(), found.as_deref())?;
+        let http = sign_in::http_client(server)?;
         let metadata = issuer_metadata(&http, &issuer).await?;
         let endpoint = Url::parse(&metadata.token_endpoint)
             .map_err(|_| format!("`{issuer}` announces no URL for tokens"))?;
@@ -142,6 +133,9 @@ impl AccessTokenSource {
             written => written.to_vec(),
         };
         let proof = self.proof(&metadata).await?;
+        if let Some(assertion) = proof.assertion() {
+            self.0.sent.insert(assertion);
+        }
         let asked = token_request(&server.url, &scopes, proof);
         let reply = http.send(http_request(endpoint, asked)?).await;
         let reply = reply.map_err(|error| error.to_string())?;
@@ -172,29 +166,10 @@ impl AccessTokenSource {
                     WorkloadAssertion::Text(text) => text.expose_secret().trim().to_owned(),
                     WorkloadAssertion::File(path) => read_assertion(path).await?,
                 };
-                self.0.sent.insert(&assertion);
                 Ok(workload_proof(id.as_deref(), &assertion))
             }
         }
     }
-}
-
-/// Gets the metadata of an authorization server from itself.
-async fn issuer_metadata(
-    http: &GuardedHttpClient,
-    issuer: &Url,
-) -> Result<AuthorizationMetadata, String> {
-    for url in metadata_urls(issuer) {
-        let reply = http.send(Request::new(Method::GET, url)).await;
-        let reply = reply.map_err(|error| error.to_string())?;
-        let body = Some(reply.body()).filter(|_| reply.status().is_success());
-        if let Some(metadata) = body.and_then(|body| parse_metadata(issuer, body)) {
-            return Ok(metadata);
-        }
-    }
-    Err(format!(
-        "`{issuer}` publishes no metadata as an authorization server"
-    ))
 }
 
 /// Reads the assertion of a workload from its file.

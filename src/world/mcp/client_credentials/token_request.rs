@@ -1,6 +1,5 @@
 //! The request for a token of a client that acts for itself (RFC 6749, section 4.4, and RFC 7523,
-//! section 2.1), and the reply: which authorization server may receive it, and how the client proves
-//! who it is.
+//! section 2.1), and the reply: how the client proves who it is.
 
 use std::time::Duration;
 
@@ -49,6 +48,13 @@ impl ClientProof {
             authorization: None,
         }
     }
+
+    /// Returns the assertion that it consists of, if it is one.
+    pub(super) fn assertion(&self) -> Option<&str> {
+        let mut parameters = self.parameters.iter();
+        let found = parameters.find(|(name, _)| matches!(*name, "assertion" | "client_assertion"));
+        found.map(|(_, value)| value.as_str())
+    }
 }
 
 /// A token.
@@ -57,56 +63,6 @@ pub(super) struct IssuedToken {
     pub(super) value: SecretString,
     /// For how long it is used; `None` if the authorization server does not say.
     pub(super) usable_for: Option<Duration>,
-}
-
-/// Returns the issuer that was discovered, if it may receive the credentials: it is the one that the
-/// config names, or else has the origin of the server at `url`.
-pub(super) fn checked_issuer(
-    url: &Url,
-    named: Option<&Url>,
-    found: Option<&str>,
-) -> Result<Url, String> {
-    let Some(found) = found.and_then(|written| Url::parse(written).ok()) else {
-        return Err("it announces no authorization server with an `issuer`".to_owned());
-    };
-    match named {
-        Some(issuer) if *issuer == found => Ok(found),
-        Some(issuer) => Err(format!(
-            "it uses the authorization server `{found}`, but `issuer` in its `oauth` is \
-             `{issuer}`: the credentials were not sent"
-        )),
-        None if found.origin() == url.origin() => Ok(found),
-        None => Err(format!(
-            "it uses the authorization server `{found}`: if your client is registered there, add \
-             `issuer: {found}` to its `oauth`"
-        )),
-    }
-}
-
-/// Returns the URLs at which an authorization server may publish its metadata (RFC 8414, section 3,
-/// and `OpenID` Connect Discovery, section 4).
-pub(super) fn metadata_urls(issuer: &Url) -> Vec<Url> {
-    let path = issuer.path().trim_end_matches('/');
-    let mut paths = vec![
-        format!("/.well-known/oauth-authorization-server{path}"),
-        format!("/.well-known/openid-configuration{path}"),
-    ];
-    if !path.is_empty() {
-        paths.push(format!("{path}/.well-known/openid-configuration"));
-    }
-    let at = |path: String| {
-        let mut url = issuer.clone();
-        url.set_path(&path);
-        url
-    };
-    paths.into_iter().map(at).collect()
-}
-
-/// Reads the metadata of an authorization server; `None` if it is not that of `issuer`.
-pub(super) fn parse_metadata(issuer: &Url, body: &[u8]) -> Option<AuthorizationMetadata> {
-    let metadata: AuthorizationMetadata = serde_json::from_slice(body).ok()?;
-    let written = Url::parse(metadata.issuer.as_deref()?).ok()?;
-    (written == *issuer).then_some(metadata)
 }
 
 /// Builds the request for a token for the server at `url`.
@@ -325,6 +281,13 @@ mod tests {
     #[test]
     fn an_assertion_is_a_parameter() {
         let proof = workload_proof(Some("me"), "a.b.c");
+        assert_eq!(proof.assertion(), Some("a.b.c"));
+        let signed = ClientProof::in_form(vec![
+            ("client_assertion_type", ASSERTION_TYPE.to_owned()),
+            ("client_assertion", "d.e.f".to_owned()),
+        ]);
+        assert_eq!(signed.assertion(), Some("d.e.f"));
+        assert_eq!(secret(&metadata(&json!({}))).unwrap().assertion(), None);
         let request = request(&["a", "b:c"], proof);
         let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer";
         let rest = format!("scope=a+b%3Ac&{RESOURCE}&client_id=me&assertion=a.b.c");
@@ -345,71 +308,6 @@ mod tests {
         );
         let why = secret(&methods(&[])).err().unwrap();
         assert!(why.ends_with("does not accept a `client_secret`"), "{why}");
-    }
-
-    /// Checks whether the issuer `found` may receive the credentials of a config with the issuer
-    /// `named`.
-    #[track_caller]
-    fn check_issuer(named: Option<&str>, found: Option<&str>, expected: Result<&str, &str>) {
-        let url = Url::parse("https://tools.example/mcp").unwrap();
-        let named = named.map(|named| Url::parse(named).unwrap());
-        match (checked_issuer(&url, named.as_ref(), found), expected) {
-            (Ok(issuer), Ok(expected)) => assert_eq!(issuer, Url::parse(expected).unwrap()),
-            (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
-            (found, expected) => panic!("{found:?}, expected {expected:?}"),
-        }
-    }
-
-    #[test]
-    fn metadata_are_those_of_the_issuer_at_its_own_address() {
-        let found = |issuer: &str| {
-            let urls = metadata_urls(&Url::parse(issuer).unwrap());
-            urls.iter().map(Url::to_string).collect::<Vec<String>>()
-        };
-        let known = "https://login.example/.well-known";
-        let plain = [
-            format!("{known}/oauth-authorization-server"),
-            format!("{known}/openid-configuration"),
-        ];
-        assert_eq!(found(LOGIN), plain);
-        let of_tenant = [
-            format!("{known}/oauth-authorization-server/a/b"),
-            format!("{known}/openid-configuration/a/b"),
-            format!("{LOGIN}/a/b/.well-known/openid-configuration"),
-        ];
-        assert_eq!(found("https://login.example/a/b/"), of_tenant);
-
-        let issuer = Url::parse(LOGIN).unwrap();
-        let text = |issuer: &str| {
-            let all = serde_json::to_string(&metadata(&json!({"issuer": issuer})));
-            all.unwrap()
-        };
-        assert!(parse_metadata(&issuer, text(LOGIN).as_bytes()).is_some());
-        for wrong in ["https://login.example/a", "https://tools.example", "x"] {
-            assert!(parse_metadata(&issuer, text(wrong).as_bytes()).is_none());
-        }
-        assert!(parse_metadata(&issuer, b"<html>").is_none());
-    }
-
-    #[test]
-    fn credentials_are_for_one_issuer() {
-        let stranger = "https://stranger.example";
-        check_issuer(Some(LOGIN), Some(LOGIN), Ok(LOGIN));
-        check_issuer(Some("https://LOGIN.example:443/"), Some(LOGIN), Ok(LOGIN));
-        check_issuer(Some(LOGIN), Some(stranger), Err("were not sent"));
-        let tenant = "https://login.example/tenant";
-        check_issuer(Some(LOGIN), Some(tenant), Err("were not sent"));
-        check_issuer(Some(tenant), Some(LOGIN), Err("were not sent"));
-        let own = "https://tools.example/auth";
-        check_issuer(None, Some(own), Ok(own));
-        check_issuer(Some(LOGIN), Some(own), Err("were not sent"));
-        let hint = "add `issuer: https://stranger.example/` to its `oauth`";
-        check_issuer(None, Some(stranger), Err(hint));
-        check_issuer(None, Some("http://tools.example"), Err("add `issuer:"));
-        for nothing in [None, Some("tools")] {
-            check_issuer(None, nothing, Err("no authorization server"));
-            check_issuer(Some(LOGIN), nothing, Err("no authorization server"));
-        }
     }
 
     /// Checks for how many seconds the token of a reply is used.

@@ -14,7 +14,9 @@ use crate::config::docker::{IMAGE, SUDO_IMAGE};
 use crate::config::engine_host::{ADDRESS_HINT, SSH_SCHEME, SshEngineHost};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::sandbox::docker::engine_request::{reply_size_error, send_request};
+use crate::world::sandbox::docker::engine_request::{
+    ReplyRefusal, reply_size_error, send_recorded,
+};
 use crate::world::sandbox::docker::socket::{
     DaemonStatus, EngineDiscovery, EngineKind, find_engine,
 };
@@ -35,6 +37,8 @@ pub struct EngineClient {
     pub(super) manner: EngineProperties,
     /// The connection to the engine's machine, if it is another one: then nothing can be mounted.
     pub(super) tunnel: Option<Arc<SshTunnel>>,
+    /// Whether a reply to a request of `api` was refused.
+    pub(super) refusal: ReplyRefusal,
     /// Its name and version.
     about: String,
 }
@@ -109,9 +113,11 @@ impl EngineClient {
         let failed = |error| engine_failure("cannot connect to the container engine", error);
         let seconds = ANSWER_TIME_MAX.as_secs();
         let place = socket.clone();
+        let refusal = ReplyRefusal::default();
+        let recorded = refusal.clone();
         let send = move |request: BollardRequest| {
-            let place = place.clone();
-            async move { send_request(&place, request).await }
+            let (place, recorded) = (place.clone(), recorded.clone());
+            async move { send_recorded(&place, request, &recorded).await }
         };
         let address = Some(REQUEST_ADDRESS);
         let api =
@@ -138,6 +144,7 @@ impl EngineClient {
                 storage: about.docker_root_dir.and_then(AbsPath::new),
             },
             tunnel: None,
+            refusal,
             about: version,
         })
     }

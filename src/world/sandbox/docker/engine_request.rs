@@ -32,6 +32,19 @@ const ARCHIVE: &str = "/archive";
 #[error("its reply has more than {REPLY_BYTES_MAX} bytes")]
 pub(super) struct EngineReplyTooLargeError;
 
+/// Remembers that a reply was refused because of its size: some readers of replies keep only the text of an
+/// error of their connection, which does not say it. A clone is the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ReplyRefusal(Arc<AtomicBool>);
+
+impl ReplyRefusal {
+    /// Returns the reason, if a reply was refused.
+    pub(super) fn reason(&self) -> Option<EngineReplyTooLargeError> {
+        let is_refused = self.0.load(Ordering::Acquire);
+        is_refused.then_some(EngineReplyTooLargeError)
+    }
+}
+
 /// Sends a request to the engine at `socket` and returns the head of its reply. An archive of files, and
 /// what follows after an upgrade of the connection, are bounded where they are read; every other reply
 /// ends with an error after [`REPLY_BYTES_MAX`].
@@ -44,13 +57,28 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
-    send_bounded(socket, request, REPLY_BYTES_MAX).await
+    send_recorded(socket, request, &ReplyRefusal::default()).await
+}
+
+/// Sends a request like [`send_request`], and records in `refusal` that its reply was refused.
+pub(super) async fn send_recorded<B>(
+    socket: &AbsPath,
+    request: Request<B>,
+    refusal: &ReplyRefusal,
+) -> Result<Response<Incoming>, EngineError>
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn StdError + Send + Sync>>,
+{
+    send_bounded(socket, request, REPLY_BYTES_MAX, refusal).await
 }
 
 async fn send_bounded<B>(
     socket: &AbsPath,
     request: Request<B>,
     received_bytes_max: u64,
+    refusal: &ReplyRefusal,
 ) -> Result<Response<Incoming>, EngineError>
 where
     B: Body + Send + 'static,
@@ -73,6 +101,7 @@ where
         received_bytes: 0,
         received_bytes_max,
         is_unbounded: Arc::clone(&is_unbounded),
+        refusal: refusal.clone(),
     };
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // What goes wrong with it is reported to the reader of the reply.
@@ -107,6 +136,7 @@ struct BoundedStream<S> {
     received_bytes_max: u64,
     /// Set when what follows is bounded by its reader.
     is_unbounded: Arc<AtomicBool>,
+    refusal: ReplyRefusal,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
@@ -124,6 +154,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
         if stream.received_bytes > stream.received_bytes_max
             && !stream.is_unbounded.load(Ordering::Acquire)
         {
+            stream.refusal.0.store(true, Ordering::Release);
             return Poll::Ready(Err(io::Error::other(EngineReplyTooLargeError)));
         }
         Poll::Ready(Ok(()))
@@ -179,6 +210,7 @@ mod tests {
         path: &str,
         status: &str,
         size_bytes: u64,
+        refusal: &ReplyRefusal,
     ) -> Result<u64, EngineError> {
         let dir = TempDir::new().unwrap();
         let socket = AbsPath::new(dir.path().join("engine")).unwrap();
@@ -202,7 +234,7 @@ mod tests {
             .uri(format!("unix://engine{path}"))
             .body(Empty::<Bytes>::new())
             .unwrap();
-        let reply = send_bounded(&socket, request, 2 * MIB).await?;
+        let reply = send_bounded(&socket, request, 2 * MIB, refusal).await?;
         let mut body = reply.into_body();
         let mut received = 0;
         while let Some(frame) = body.frame().await {
@@ -218,17 +250,23 @@ mod tests {
     #[tokio::test]
     async fn a_reply_is_bounded_and_an_archive_is_not() {
         let get = Method::GET;
-        let small = received(get.clone(), "/containers/json?all=true", "200 OK", MIB).await;
+        let none = ReplyRefusal::default();
+        let list = "/containers/json?all=true";
+        let small = received(get.clone(), list, "200 OK", MIB, &none).await;
         assert_eq!(small.unwrap(), MIB);
         let archive = "/containers/x/archive?path=%2Fws";
-        let whole = received(get.clone(), archive, "200 OK", 4 * MIB).await;
+        let whole = received(get.clone(), archive, "200 OK", 4 * MIB, &none).await;
         assert_eq!(whole.unwrap(), 4 * MIB);
+        assert_eq!(none.reason(), None);
         for (method, path, status) in [
             (get.clone(), "/containers/json", "200 OK"),
             (get, archive, "500 Error"),
             (Method::PUT, archive, "200 OK"),
         ] {
-            let error = received(method, path, status, 4 * MIB).await.unwrap_err();
+            let refusal = ReplyRefusal::default();
+            let refused = received(method, path, status, 4 * MIB, &refusal).await;
+            let error = refused.unwrap_err();
+            assert_eq!(refusal.reason(), Some(EngineReplyTooLargeError));
             assert_eq!(
                 reply_size_error(&error),
                 Some(EngineReplyTooLargeError),

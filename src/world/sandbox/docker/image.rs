@@ -35,10 +35,12 @@ impl ContainerEngine {
             .forcerm(true)
             .build();
         let failed = |error| {
-            with_build_hint(engine_failure(
-                &format!("cannot build the image `{image}`"),
-                error,
-            ))
+            let what = format!("cannot build the image `{image}`");
+            // The reader of the steps keeps only a text of the error.
+            with_build_hint(match self.client.refusal.reason() {
+                Some(why) => Error::new(ErrorKind::Environment, what).with_source(why),
+                None => engine_failure(&what, error),
+            })
         };
         self.block_on(async {
             let body = Some(body_full(archive.into()));

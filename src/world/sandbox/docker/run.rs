@@ -13,7 +13,7 @@ use crate::path::AbsPath;
 use crate::world::sandbox::command_run::{OutputPipes, ProcessBounds, ProcessOutput};
 use crate::world::sandbox::docker::client::{ContainerUser, command_error, is_missing};
 use crate::world::sandbox::docker::command::{
-    ContainerCommand, ContainerCommandId, ContainerExec, is_stopped,
+    ContainerCommand, ContainerCommandId, ContainerExec, exit_status, is_stopped,
 };
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::sandbox::docker::instance::REMOVED;
@@ -27,7 +27,7 @@ const SWEEP_TIME_MAX: Duration = Duration::from_secs(5);
 /// What an engine writes in the place of a command's output if it cannot start it.
 const NEVER_RAN: &str = "OCI runtime exec failed";
 /// Timeout for an engine to start a command.
-const START_TIME_MAX: Duration = Duration::from_mins(1);
+pub(super) const START_TIME_MAX: Duration = Duration::from_mins(1);
 /// Exit statuses of a command that never ran.
 const NEVER_RAN_STATUS: [i32; 2] = [126, 127];
 
@@ -59,11 +59,18 @@ impl RunningCommands {
         }
     }
 
+    /// Returns the running commands.
+    fn ids(&self) -> Vec<ContainerCommandId> {
+        let running = self.running.iter();
+        let running = running.filter(|(_, alive)| alive.strong_count() > 0);
+        running.map(|(mark, _)| mark.clone()).collect()
+    }
+
     /// Returns the running commands except one.
     fn ids_except(&self, ending: &ContainerCommandId) -> Vec<ContainerCommandId> {
-        let running = self.running.iter();
-        let others = running.filter(|(mark, alive)| mark != ending && alive.strong_count() > 0);
-        others.map(|(mark, _)| mark.clone()).collect()
+        let mut others = self.ids();
+        others.retain(|mark| mark != ending);
+        others
     }
 }
 
@@ -224,6 +231,15 @@ impl AgentContainer {
         guard: &ContainerGuard<'_>,
         call: ContainerCommand,
     ) -> Result<ContainerExec, EngineError> {
+        self.engine.block_on(self.start_async(guard, call))
+    }
+
+    /// Starts a call like [`Self::start`], without blocking.
+    pub(super) async fn start_async(
+        &self,
+        guard: &ContainerGuard<'_>,
+        call: ContainerCommand,
+    ) -> Result<ContainerExec, EngineError> {
         let client = &self.engine.client;
         let started = async {
             match ContainerExec::start(client, guard.id(), call.clone()).await {
@@ -237,9 +253,7 @@ impl AgentContainer {
                 started => started,
             }
         };
-        let started = self
-            .engine
-            .block_on(async { timeout(START_TIME_MAX, started).await });
+        let started = timeout(START_TIME_MAX, started).await;
         started.unwrap_or(Err(EngineError::RequestTimeoutError))
     }
 
@@ -257,6 +271,25 @@ impl AgentContainer {
             // Whether it has helped shows in the command's own end.
             self.engine.block_on(sweep.drain_output(SWEEP_TIME_MAX));
         }
+    }
+
+    /// Kills everything in the container that runs as `user` and belongs to no running command, and
+    /// waits until that is done.
+    pub(super) fn sweep_user(
+        &self,
+        guard: &ContainerGuard<'_>,
+        user: ContainerUser,
+    ) -> Result<(), EngineError> {
+        // Prevents new commands from starting meanwhile: they would not be known yet.
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let sweep = self.start(guard, ContainerCommand::sweep(user, &live.ids()))?;
+        let id = sweep.id().to_owned();
+        let client = &self.engine.client;
+        let ended = self.engine.block_on(async {
+            sweep.drain_output(SWEEP_TIME_MAX).await;
+            exit_status(client, &id).await
+        });
+        ended.map(drop)
     }
 }
 
@@ -282,11 +315,14 @@ mod tests {
         let mut live = RunningCommands::default();
         let first = live.begin();
         let second = live.begin();
+        assert_eq!(live.ids(), [first.mark.clone(), second.mark.clone()]);
         assert_eq!(
             live.ids_except(&first.mark),
             std::slice::from_ref(&second.mark)
         );
         drop(second);
         assert_eq!(live.ids_except(&first.mark), []);
+        drop(first);
+        assert_eq!(live.ids(), []);
     }
 }

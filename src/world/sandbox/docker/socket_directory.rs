@@ -3,6 +3,8 @@
 
 use std::io;
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use tokio::process::Child;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -18,6 +20,8 @@ use crate::world::sys::state_files::dir::{
 const PREFIX: &str = "massgen-ssh-";
 /// The most names that are searched for directories of dead processes.
 const NAMES_MAX: usize = 10_000;
+/// The most names in a directory that are tried as sockets.
+const SOCKETS_MAX: usize = 16;
 /// How often a directory is created anew if a sweep takes it for an abandoned one.
 const TRIES_MAX: usize = 4;
 /// Shell that waits for the end of massgen, which closes its standard input.
@@ -83,10 +87,30 @@ fn remove_abandoned(parent: &AbsPath) {
             continue;
         }
         if let Ok(DirLockAttempt::Acquired(lock)) = try_lock(&path) {
-            clear::remove(&path).unwrap_or_default();
+            if lock.is_for(&path) && !has_open_socket(&path) {
+                clear::remove(&path).unwrap_or_default();
+            }
             drop(lock);
         }
     }
+}
+
+/// Returns whether a process accepts connections at a socket in `dir`: an `ssh` of a massgen that could not
+/// lock it, or of an earlier version, which locked nothing.
+fn has_open_socket(dir: &AbsPath) -> bool {
+    let names = first_names(dir, SOCKETS_MAX).unwrap_or_default();
+    names.iter().any(|name| is_open(&dir.join(name)))
+}
+
+/// Returns whether a process accepts connections at `socket`. A queue that is full is one of a process.
+fn is_open(socket: &AbsPath) -> bool {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let client = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let address = SocketAddrUnix::new(socket.as_path());
+    let (Ok(client), Ok(address)) = (client, address) else {
+        return false;
+    };
+    matches!(connect(client, &address), Ok(()) | Err(Errno::AGAIN))
 }
 
 #[cfg(test)]
@@ -97,6 +121,7 @@ fn remove_abandoned(parent: &AbsPath) {
 mod tests {
     use std::collections::BTreeMap;
     use std::fs;
+    use std::os::unix::net::UnixListener;
 
     use crate::path::AbsPath;
     use crate::world::sandbox::docker::socket_directory::{
@@ -120,15 +145,18 @@ mod tests {
     async fn directories_of_dead_processes_are_removed_and_no_others() {
         let temporary = tempfile::tempdir().unwrap();
         let parent = AbsPath::new(temporary.path().canonicalize().unwrap()).unwrap();
-        for name in ["massgen-ssh-dead", "massgen-other"] {
+        for name in ["massgen-ssh-dead", "massgen-ssh-older", "massgen-other"] {
             fs::create_dir(parent.join(name).as_path()).unwrap();
         }
         for name in ["massgen-ssh-dead/engine", "massgen-ssh-file"] {
             fs::write(parent.join(name).as_path(), "").unwrap();
         }
+        let older = parent.join("massgen-ssh-older/engine");
+        let listener = UnixListener::bind(older.as_path()).unwrap();
         let live = SocketDirectory::create(&parent, &environment()).unwrap();
         let next = SocketDirectory::create(&parent, &environment()).unwrap();
-        let kept = ["massgen-other", "massgen-ssh-file"].map(str::to_owned);
+        let kept = ["massgen-other", "massgen-ssh-file", "massgen-ssh-older"];
+        let kept = kept.map(str::to_owned);
         let used = [&live, &next].map(|dir| {
             let name = dir.path().as_path().file_name().unwrap();
             name.to_str().unwrap().to_owned()
@@ -138,6 +166,11 @@ mod tests {
         assert_eq!(names(&parent), expected);
         drop([live, next]);
         assert_eq!(names(&parent), kept);
+        // Its socket is still there, but its process is not.
+        drop(listener);
+        assert!(older.as_path().exists());
+        remove_abandoned(&parent);
+        assert_eq!(names(&parent), kept[..2]);
     }
 
     #[tokio::test]

@@ -44,6 +44,8 @@ const TARGET_BYTES_MAX: usize = 4095;
 const CHUNK_BYTES: usize = 64 * 1024;
 /// How much content is kept between two looks at the free space, in bytes.
 const DISK_LOOK_BYTES: usize = 16 * 1024 * 1024;
+/// Assumed size of a block of a disk here, in bytes: every file and directory takes whole ones.
+const BLOCK_BYTES: u64 = 4096;
 /// Permission bits that are taken over: no setuid, setgid or sticky bit.
 const BITS: u32 = 0o777;
 /// Timeout for the next part of an archive.
@@ -137,13 +139,27 @@ impl IncomingFiles {
         &self.special
     }
 
-    /// Returns how much content there is to write here, in bytes.
-    pub(super) fn new_bytes(&self) -> u64 {
-        let sizes = self.entries.values().map(|entry| match &entry.content {
-            IncomingContent::Spooled { size_bytes, .. } => *size_bytes,
-            IncomingContent::Nothing | IncomingContent::AsSent(_) => 0,
+    /// Returns how much space on a disk here is needed to write what was not `sent`, in bytes. A copy of
+    /// a file that was sent needs as much as the file.
+    pub(super) fn new_bytes(&self, sent: &SentEntries) -> u64 {
+        let sizes = self.entries.iter().map(|(path, entry)| {
+            let size_bytes = match &entry.content {
+                IncomingContent::Spooled { size_bytes, .. } => *size_bytes,
+                IncomingContent::AsSent(original) if original != path => sent_size(sent, original),
+                IncomingContent::Nothing if !sent.contains_key(path) => BLOCK_BYTES,
+                IncomingContent::Nothing | IncomingContent::AsSent(_) => 0,
+            };
+            let blocks = size_bytes.checked_next_multiple_of(BLOCK_BYTES);
+            blocks.unwrap_or(u64::MAX)
         });
         sizes.fold(0, u64::saturating_add)
+    }
+
+    /// Returns how many names there are that were not `sent`.
+    pub(super) fn new_names(&self, sent: &SentEntries) -> u64 {
+        let names = self.entries.keys();
+        let count = names.filter(|path| !sent.contains_key(*path)).count();
+        u64::try_from(count).unwrap_or(u64::MAX)
     }
 
     /// Returns whether listing this much is cheaper than fetching it.
@@ -408,10 +424,7 @@ impl IncomingFiles {
         let size_bytes = match &content {
             IncomingContent::Nothing => 0,
             IncomingContent::Spooled { size_bytes, .. } => *size_bytes,
-            IncomingContent::AsSent(original) => {
-                let version = sent.get(original).and_then(|sent| sent.local);
-                version.map_or(0, |version| version.size_bytes)
-            }
+            IncomingContent::AsSent(original) => sent_size(sent, original),
         };
         self.take_bytes(size_bytes)?;
         Ok((what, content))
@@ -427,6 +440,12 @@ impl IncomingFiles {
         }
         Ok(())
     }
+}
+
+/// Returns the size of a file that was sent, in bytes.
+fn sent_size(sent: &SentEntries, path: &AbsPath) -> u64 {
+    let version = sent.get(path).and_then(|sent| sent.local);
+    version.map_or(0, |version| version.size_bytes)
 }
 
 fn link(target: &[u8]) -> io::Result<RemoteEntry> {
@@ -586,9 +605,9 @@ mod tests {
             let spool = SpoolFile::new_in(&place).unwrap();
             let mut incoming = IncomingFiles::new(spool, disk);
             let read = incoming.read(&root, archive.as_slice(), &SentEntries::new());
-            read.map(|()| incoming.new_bytes())
+            read.map(|()| incoming.new_bytes(&SentEntries::new()))
         };
-        assert_eq!(receive(0).unwrap(), 4);
+        assert_eq!(receive(0).unwrap(), 2 * BLOCK_BYTES);
         let full = receive(u64::MAX).unwrap_err();
         let why = full
             .get_ref()

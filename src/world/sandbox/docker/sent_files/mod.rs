@@ -22,6 +22,7 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
+use tokio::time::Instant;
 
 use crate::config::docker::{ContainerNetwork, DockerConfig, RootAccess};
 use crate::config::engine_host::SshEngineHost;
@@ -29,15 +30,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::grant::{GrantScope, Permission};
 use crate::permissions::history::FileFingerprint;
-use crate::sandbox_policy::limits::ResourceLimits;
 use crate::text::{escape_name, join_with_commas};
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::disk_watch::{DiskStatus, DiskWatch};
 use crate::world::sandbox::docker::client::{ContainerUser, command_error, is_missing};
-use crate::world::sandbox::docker::command::{ContainerCommand, exit_status};
+use crate::world::sandbox::docker::command::{
+    ContainerCommand, ContainerExec, STATUS_TIME_MAX, exit_status,
+};
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::sandbox::docker::instance::REMOVED;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::docker::run::START_TIME_MAX;
 use crate::world::sandbox::docker::sent_files::apply::{apply_changes, missing_paths};
 use crate::world::sandbox::docker::sent_files::incoming::{
     EngineDownload, IncomingFiles, SpoolError,
@@ -102,9 +105,19 @@ pub(super) struct SentFiles {
     entries: Option<SentEntries>,
     /// Whether so much is in the writable trees that they are listed before they are fetched.
     is_large: bool,
+    /// Whether a removal may still run there, because its end was not waited for. It would remove
+    /// what is sent next, so it is killed first.
+    is_removing: bool,
     /// The listing at the last time that changes were fetched.
     listing: Option<RemoteListing>,
     reported: ReportedFiles,
+}
+
+/// What is needed on a disk here to write what was fetched.
+#[derive(Clone, Copy, Debug, Default)]
+struct IncomingRoom {
+    bytes: u64,
+    names: u64,
 }
 
 /// Why files were not sent or fetched.
@@ -207,14 +220,20 @@ impl AgentContainer {
         let view = read_view(reachable, earlier)?;
         let owners = EntryOwners::for_user(self.engine.client.container_user());
         let plan = SendPlan::compare(earlier, &view);
+        // Root, who might kill a command, removes only where none runs yet.
+        let root = sent.entries.is_none().then_some(ContainerUser::ROOT);
+        let users = [owners.read, owners.write].into_iter().chain(root);
+        let users: Vec<ContainerUser> = users.collect();
+        if sent.is_removing {
+            for user in &users {
+                limit.check()?;
+                self.sweep_user(guard, *user)?;
+            }
+        }
+        sent.is_removing = true;
         if sent.entries.is_none() {
             let roots: Vec<&AbsPath> = reachable.open.iter().map(|opening| &opening.path).collect();
-            self.remove_there(
-                guard,
-                &roots,
-                &[owners.read, owners.write, ContainerUser::ROOT],
-                limit,
-            )?;
+            self.remove_there(guard, &roots, &users, limit)?;
         }
         if let Err(fault) = self.transfer(guard, reachable, &view, &plan, limit) {
             let affected = plan.affected_paths(&view);
@@ -229,6 +248,7 @@ impl AgentContainer {
             .fold(0, u64::saturating_add);
         sent.is_large |= is_large(view.len(), bytes);
         sent.entries = Some(view);
+        sent.is_removing = false;
         Ok(())
     }
 
@@ -264,15 +284,7 @@ impl AgentContainer {
             let mut is_removed = true;
             limit.check()?;
             for user in users {
-                let names = paths.iter().map(|path| path_argument(path));
-                let exec = self.start(guard, ContainerCommand::removal(*user, names))?;
-                let id = exec.id().to_owned();
-                let client = &self.engine.client;
-                let ended = self.engine.block_on(async {
-                    exec.drain_output(REMOVAL_TIME_MAX).await;
-                    exit_status(client, &id).await
-                })?;
-                is_removed = ended == ExitReason::Exited(0);
+                is_removed = self.remove_as(guard, *user, paths, limit)?;
             }
             if !is_removed {
                 let message = "earlier files cannot be removed in the container";
@@ -281,6 +293,48 @@ impl AgentContainer {
             }
         }
         Ok(())
+    }
+
+    /// Removes files there as one user. Returns whether nothing is left but empty directories.
+    fn remove_as(
+        &self,
+        guard: &ContainerGuard<'_>,
+        user: ContainerUser,
+        paths: &[&AbsPath],
+        limit: &TransferLimit<'_>,
+    ) -> std::result::Result<bool, TransferFault> {
+        let names = paths.iter().map(|path| path_argument(path));
+        let exec = self.start(guard, ContainerCommand::removal(user, names))?;
+        let id = exec.id().to_owned();
+        let until = Instant::now() + REMOVAL_TIME_MAX;
+        let drained = limit.wait(until, exec.drain_output(REMOVAL_TIME_MAX));
+        self.engine.block_on(drained)?;
+        Ok(self.helper_status(&id, limit)? == ExitReason::Exited(0))
+    }
+
+    /// Starts a command that changes nothing there, unless the transfer must end before.
+    fn start_reading(
+        &self,
+        guard: &ContainerGuard<'_>,
+        call: ContainerCommand,
+        limit: &TransferLimit<'_>,
+    ) -> std::result::Result<ContainerExec, TransferFault> {
+        let until = Instant::now() + START_TIME_MAX;
+        let started = Box::pin(self.start_async(guard, call));
+        let started = self.engine.block_on(limit.wait(until, started))?;
+        Ok(started?)
+    }
+
+    /// Returns how a command has ended that was started for a transfer.
+    fn helper_status(
+        &self,
+        exec: &str,
+        limit: &TransferLimit<'_>,
+    ) -> std::result::Result<ExitReason, TransferFault> {
+        let until = Instant::now() + STATUS_TIME_MAX;
+        let status = limit.wait(until, exit_status(&self.engine.client, exec));
+        let status = self.engine.block_on(status)?;
+        Ok(status?)
     }
 
     /// Fetches what commands have changed where they may write, and writes it here as far as the rules
@@ -319,7 +373,8 @@ impl AgentContainer {
             return Err(Error::new(ErrorKind::Environment, message).into());
         };
         let roots = written_roots(reachable, entries);
-        self.expect_room(reachable, &roots, 0)?;
+        let nothing = IncomingRoom::default();
+        self.expect_room(reachable, &roots, nothing)?;
         let listing = if sent.is_large {
             self.list_there(guard, &roots, limit)?
         } else {
@@ -336,7 +391,11 @@ impl AgentContainer {
             None => self.fetch_all(guard, &roots, entries, limit)?,
         };
         self.expect_gone(guard, &missing_paths(&roots, entries, &incoming), limit)?;
-        self.expect_room(reachable, &roots, incoming.new_bytes())?;
+        let room = IncomingRoom {
+            bytes: incoming.new_bytes(entries),
+            names: incoming.new_names(entries),
+        };
+        self.expect_room(reachable, &roots, room)?;
         sent.is_large =
             incoming.is_large() || listing.as_ref().is_some_and(RemoteListing::is_large);
         let mut refused = apply_changes(reachable, &roots, entries, &incoming);
@@ -377,9 +436,9 @@ impl AgentContainer {
     ) -> std::result::Result<(), TransferFault> {
         let user = self.engine.client.container_user();
         for paths in paths.chunks(COMMAND_PATHS_MAX) {
-            limit.check()?;
             let names = paths.iter().map(|path| path_argument(path));
-            let exec = self.start(guard, ContainerCommand::presence(user, names))?;
+            let presence = ContainerCommand::presence(user, names);
+            let exec = self.start_reading(guard, presence, limit)?;
             let mut output = Vec::new();
             let mut download = EngineDownload::output(&self.engine, exec, limit);
             let mut answer = download.by_ref().take(PRESENCE_BYTES_MAX);
@@ -403,18 +462,18 @@ impl AgentContainer {
     ) -> std::result::Result<Option<RemoteListing>, TransferFault> {
         let user = self.engine.client.container_user();
         let paths = roots.iter().map(ToString::to_string);
-        let exec = self.start(guard, ContainerCommand::listing(user, paths))?;
+        let listing = ContainerCommand::listing(user, paths);
+        let exec = self.start_reading(guard, listing, limit)?;
         let id = exec.id().to_owned();
         let mut output = Vec::new();
         let download = EngineDownload::output(&self.engine, exec, limit);
         let read = download.take(LISTING_BYTES_MAX).read_to_end(&mut output);
         limit.check()?;
-        let client = &self.engine.client;
         if read.is_err() || u64::try_from(output.len()).is_ok_and(|size| size == LISTING_BYTES_MAX)
         {
             return Ok(None);
         }
-        let ended = self.engine.block_on(exit_status(client, &id))?;
+        let ended = self.helper_status(&id, limit)?;
         let listing = RemoteListing::parse(&output, roots);
         Ok(listing.filter(|_| ended == ExitReason::Exited(0)))
     }
@@ -452,8 +511,7 @@ impl AgentContainer {
                 let names = names.iter().map(ToString::to_string);
                 let user = self.engine.client.container_user();
                 let packing = ContainerCommand::packing(user, parent.to_string(), names);
-                limit.check()?;
-                let exec = self.start(guard, packing)?;
+                let exec = self.start_reading(guard, packing, limit)?;
                 let mut download = EngineDownload::output(&self.engine, exec, limit);
                 let read = incoming.read(root, &mut download, sent);
                 if let Some(fault) = download.take_failure() {
@@ -475,22 +533,18 @@ impl AgentContainer {
         Ok(IncomingFiles::new(spool, disk))
     }
 
-    /// Refuses to fetch if the disks here have no room for `new_bytes` below `roots`.
+    /// Refuses to fetch if the disks here have too little room below `roots`.
     fn expect_room(
         &self,
         reachable: &ReachablePaths,
         roots: &[AbsPath],
-        new_bytes: u64,
+        needed: IncomingRoom,
     ) -> std::result::Result<(), TransferFault> {
-        let limits = self.limits();
-        let limits = ResourceLimits {
-            disk_free_bytes: limits.disk_free_bytes.saturating_add(new_bytes),
-            ..limits
-        };
         let written = roots.iter();
         let written = written.map(|root| reachable.copies.get(root).unwrap_or(root).clone());
         let places = written.chain([self.spool_place.clone()]).collect();
-        match DiskWatch::new(places, &limits).check() {
+        let disks = DiskWatch::new(places, &self.limits());
+        match disks.with_planned(needed.bytes, needed.names).check() {
             DiskStatus::Free(_) => Ok(()),
             DiskStatus::Full(shortage) => Err(no_room_error(&shortage.to_string()).into()),
         }

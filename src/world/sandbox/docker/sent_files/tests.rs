@@ -272,6 +272,25 @@ fn only_what_changed_is_sent_again() {
 }
 
 #[test]
+fn copies_and_small_files_need_room_here() {
+    let trees = Trees::new();
+    let sent = trees.view();
+    let mut changed = unchanged();
+    changed.push(hard_link("ws/copy", "ws/kept"));
+    changed.push(file("ws/small", "x"));
+    let needed = |entries: &[Vec<u8>]| {
+        let spool = SpoolFile::new_in(&trees.path(".")).unwrap();
+        let mut incoming = IncomingFiles::with_limits(spool, 1000, 1 << 20);
+        let archive = archive(entries);
+        let read = incoming.read(&trees.path("p/ws"), archive.as_slice(), &sent);
+        read.unwrap();
+        (incoming.new_names(&sent), incoming.new_bytes(&sent))
+    };
+    assert_eq!(needed(&unchanged()), (0, 0));
+    assert_eq!(needed(&changed), (2, 8192));
+}
+
+#[test]
 fn ordinary_changes_are_written_here() {
     let trees = Trees::new();
     let mut sent = trees.view();

@@ -1,0 +1,203 @@
+//! The authorization server that a server names: whether it is the one that the config means, and
+//! its metadata, which are read from the issuer's own address. What the server says about them is
+//! not trusted: it could name the right issuer, and endpoints of its own.
+
+use reqwest::{Method, Request};
+use rmcp::transport::auth::{AuthorizationMetadata, AuthorizationMetadataResolution};
+use url::Url;
+
+use crate::config::servers::{RemoteServer, is_issuer};
+use crate::world::mcp::guarded_http::GuardedHttpClient;
+
+/// Returns the metadata of the authorization server at which the user signs in; `found` are those
+/// that were discovered.
+pub(super) async fn sign_in_metadata(
+    server: &RemoteServer,
+    http: &GuardedHttpClient,
+    found: AuthorizationMetadataResolution,
+) -> Result<AuthorizationMetadata, String> {
+    let named = server.oauth.issuer.as_ref();
+    if named.is_none() && !found.source.is_discovered() {
+        // The endpoints of a server of 2025-03-26, at its own origin.
+        return Ok(found.metadata);
+    }
+    let client = server.oauth.client.as_ref();
+    let has_secret = client.is_some_and(|client| client.secret.is_some());
+    let found = found.metadata.issuer.as_deref();
+    let issuer = if named.is_some() || has_secret {
+        checked_issuer(&server.url, named, found)?
+    } else {
+        parse_issuer(found)?
+    };
+    issuer_metadata(http, &issuer).await
+}
+
+/// Gets the metadata of an authorization server from itself.
+pub(super) async fn issuer_metadata(
+    http: &GuardedHttpClient,
+    issuer: &Url,
+) -> Result<AuthorizationMetadata, String> {
+    for url in metadata_urls(issuer) {
+        let reply = http.send(Request::new(Method::GET, url)).await;
+        let reply = reply.map_err(|error| error.to_string())?;
+        let body = Some(reply.body()).filter(|_| reply.status().is_success());
+        if let Some(metadata) = body.and_then(|body| parse_metadata(issuer, body)) {
+            return Ok(metadata);
+        }
+    }
+    Err(format!(
+        "`{issuer}` publishes no metadata as an authorization server"
+    ))
+}
+
+/// Returns the issuer that was discovered, if it may receive the credentials: it is the one that the
+/// config names, or else has the origin of the server at `url`.
+pub(super) fn checked_issuer(
+    url: &Url,
+    named: Option<&Url>,
+    found: Option<&str>,
+) -> Result<Url, String> {
+    let found = parse_issuer(found)?;
+    match named {
+        Some(issuer) if *issuer == found => Ok(found),
+        Some(issuer) => Err(format!(
+            "it uses the authorization server `{found}`, but `issuer` in its `oauth` is \
+             `{issuer}`: the credentials were not sent"
+        )),
+        None if found.origin() == url.origin() => Ok(found),
+        None => Err(format!(
+            "it uses the authorization server `{found}`: if your client is registered there, add \
+             `issuer: {found}` to its `oauth`"
+        )),
+    }
+}
+
+/// Parses the issuer that was discovered.
+fn parse_issuer(found: Option<&str>) -> Result<Url, String> {
+    let issuer = found.and_then(|written| Url::parse(written).ok());
+    let issuer = issuer.filter(is_issuer);
+    issuer.ok_or_else(|| "it announces no authorization server with a valid `issuer`".to_owned())
+}
+
+/// Returns the URLs at which an authorization server may publish its metadata (RFC 8414, section 3,
+/// and `OpenID` Connect Discovery, section 4), and those where some publish them instead.
+fn metadata_urls(issuer: &Url) -> Vec<Url> {
+    let path = issuer.path().trim_end_matches('/');
+    let mut paths = vec![
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("/.well-known/openid-configuration{path}"),
+    ];
+    if !path.is_empty() {
+        paths.push(format!("{path}/.well-known/openid-configuration"));
+        paths.push(format!("{path}/.well-known/oauth-authorization-server"));
+        paths.push("/.well-known/oauth-authorization-server".to_owned());
+    }
+    let at = |path: String| {
+        let mut url = issuer.clone();
+        url.set_path(&path);
+        url
+    };
+    paths.into_iter().map(at).collect()
+}
+
+/// Reads the metadata of an authorization server; `None` if it is not that of `issuer`.
+fn parse_metadata(issuer: &Url, body: &[u8]) -> Option<AuthorizationMetadata> {
+    let metadata: AuthorizationMetadata = serde_json::from_slice(body).ok()?;
+    let written = Url::parse(metadata.issuer.as_deref()?).ok()?;
+    (written == *issuer).then_some(metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const LOGIN: &str = "https://login.example";
+
+    #[test]
+    fn metadata_are_those_of_the_issuer_at_its_own_address() {
+        let found = |issuer: &str| {
+            let urls = metadata_urls(&Url::parse(issuer).unwrap());
+            urls.iter().map(Url::to_string).collect::<Vec<String>>()
+        };
+        let known = "https://login.example/.well-known";
+        let plain = [
+            format!("{known}/oauth-authorization-server"),
+            format!("{known}/openid-configuration"),
+        ];
+        assert_eq!(found(LOGIN), plain);
+        let of_tenant = [
+            format!("{known}/oauth-authorization-server/a/b"),
+            format!("{known}/openid-configuration/a/b"),
+            format!("{LOGIN}/a/b/.well-known/openid-configuration"),
+            format!("{LOGIN}/a/b/.well-known/oauth-authorization-server"),
+            format!("{known}/oauth-authorization-server"),
+        ];
+        assert_eq!(found("https://login.example/a/b/"), of_tenant);
+
+        let issuer = Url::parse(LOGIN).unwrap();
+        let text = |issuer: &str| {
+            let metadata = json!({
+                "issuer": issuer,
+                "authorization_endpoint": format!("{LOGIN}/authorize"),
+                "token_endpoint": format!("{LOGIN}/token"),
+            });
+            metadata.to_string()
+        };
+        assert!(parse_metadata(&issuer, text(LOGIN).as_bytes()).is_some());
+        for wrong in ["https://login.example/a", "https://tools.example", "x"] {
+            assert!(parse_metadata(&issuer, text(wrong).as_bytes()).is_none());
+        }
+        assert!(parse_metadata(&issuer, b"<html>").is_none());
+    }
+
+    /// Checks whether the issuer `found` may receive the credentials of a config with the issuer
+    /// `named`.
+    #[track_caller]
+    fn check_issuer(named: Option<&str>, found: Option<&str>, expected: Result<&str, &str>) {
+        let url = Url::parse("https://tools.example/mcp").unwrap();
+        let named = named.map(|named| Url::parse(named).unwrap());
+        match (checked_issuer(&url, named.as_ref(), found), expected) {
+            (Ok(issuer), Ok(expected)) => assert_eq!(issuer, Url::parse(expected).unwrap()),
+            (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
+            (found, expected) => panic!("{found:?}, expected {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn credentials_are_for_one_issuer() {
+        let stranger = "https://stranger.example";
+        check_issuer(Some(LOGIN), Some(LOGIN), Ok(LOGIN));
+        check_issuer(Some("https://LOGIN.example:443/"), Some(LOGIN), Ok(LOGIN));
+        check_issuer(Some(LOGIN), Some(stranger), Err("were not sent"));
+        let port = "https://login.example:8443";
+        check_issuer(Some(LOGIN), Some(port), Err("were not sent"));
+        let tenant = "https://login.example/tenant";
+        check_issuer(Some(LOGIN), Some(tenant), Err("were not sent"));
+        check_issuer(Some(tenant), Some(LOGIN), Err("were not sent"));
+        let own = "https://tools.example/auth";
+        check_issuer(None, Some(own), Ok(own));
+        check_issuer(Some(LOGIN), Some(own), Err("were not sent"));
+        let hint = "add `issuer: https://stranger.example/` to its `oauth`";
+        check_issuer(None, Some(stranger), Err(hint));
+        check_issuer(
+            None,
+            Some("https://tools.example:8443"),
+            Err("add `issuer:"),
+        );
+        // An address that only looks like one of the user's is not proposed to them.
+        for invalid in [
+            None,
+            Some("tools"),
+            Some("http://tools.example"),
+            Some("https://login.example@stranger.example"),
+            Some("https://stranger.example/?login.example"),
+            Some("https://stranger.example/#login.example"),
+            Some("file:///etc/passwd"),
+        ] {
+            check_issuer(None, invalid, Err("no authorization server"));
+            check_issuer(Some(LOGIN), invalid, Err("no authorization server"));
+        }
+    }
+}
