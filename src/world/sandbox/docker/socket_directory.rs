@@ -125,7 +125,7 @@ mod tests {
 
     use crate::path::AbsPath;
     use crate::world::sandbox::docker::socket_directory::{
-        NAMES_MAX, SocketDirectory, start_remover,
+        NAMES_MAX, SocketDirectory, remove_abandoned, start_remover,
     };
     use crate::world::sys::environment::ProcessEnvironment;
     use crate::world::sys::state_files::dir::first_names;
