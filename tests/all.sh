@@ -86,12 +86,13 @@ fuzz() {
     -max_total_time=60 -max_len=8192 -verbosity=0
 }
 
-# in_memory USER COMMAND…: runs a command whose temporary files are in memory if root may mount that: tests
-# create and remove many small files. A copy of massgen is among them and belongs to the user, so that
-# tests can link it. The mounts end with the command.
+# in_memory COMMAND…: runs a command whose temporary files are in memory if root may mount that: tests
+# create and remove many small files. A copy of massgen is in huge pages there, which are mapped faster at
+# each of its many starts. The mounts end with the command.
 in_memory() {
   local enter=() mounted=0
   mkdir -p -m 1777 "$scratch/tmp"
+  mkdir -p "$scratch/program"
   chmod 755 "$scratch"
   chmod 1777 "$place"
   if [ "$(id -u)" = 0 ] && unshare -m true 2> /dev/null; then
@@ -99,15 +100,19 @@ in_memory() {
     mounted=1
   fi
   # shellcheck disable=SC2016
-  TMPDIR="$scratch/tmp" MASSGEN_TEST_PLACE="$place" MASSGEN_TEST_BINARY="$scratch/tmp/massgen" \
+  TMPDIR="$scratch/tmp" MASSGEN_TEST_PLACE="$place" MASSGEN_TEST_BINARY="$scratch/program/massgen" \
     "${enter[@]}" bash -c '
       if [ "$0" = 1 ]; then
         for directory in "$TMPDIR" "$MASSGEN_TEST_PLACE"; do
           mount -t tmpfs -o mode=1777,size=50% massgen-tests "$directory" || exit
         done
+        program=$(dirname "$MASSGEN_TEST_BINARY")
+        for huge in within_size never; do
+          mount -t tmpfs -o "mode=755,huge=$huge" massgen-tests "$program" 2> /dev/null && break
+        done
       fi
-      install -m 755 -o "$1" "$2" "$MASSGEN_TEST_BINARY" && exec "${@:3}"' \
-    "$mounted" "$1" "${CARGO_TARGET_DIR:-target}/debug/massgen" "${@:2}"
+      install -m 755 "$1" "$MASSGEN_TEST_BINARY" && exec "${@:2}"' \
+    "$mounted" "${CARGO_TARGET_DIR:-target}/debug/massgen" "$@"
 }
 
 # build: compiles massgen and its tests, and lints them on the way: the driver of clippy compiles as rustc
@@ -152,7 +157,7 @@ tests() {
   fi
   binaries=$(test_binaries) || return 1
   for binary in $binaries; do
-    INSTA_WORKSPACE_ROOT=$PWD in_memory "$(id -un)" "$binary" --test-threads="$threads" "${skipped[@]}" || status=1
+    INSTA_WORKSPACE_ROOT=$PWD in_memory "$binary" --test-threads="$threads" "${skipped[@]}" || status=1
   done
   return "$status"
 }
@@ -180,9 +185,9 @@ unprivileged() {
   fi
   for binary in $binaries; do
     cp "$binary" "$scratch/tests"
-    in_memory nobody setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups \
+    in_memory setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups \
       env -i -C "$scratch" PATH=/usr/bin:/bin HOME="$scratch/tmp" TMPDIR="$scratch/tmp" INSTA_UPDATE=no \
-      INSTA_WORKSPACE_ROOT="$scratch" MASSGEN_TEST_BINARY="$scratch/tmp/massgen" \
+      INSTA_WORKSPACE_ROOT="$scratch" MASSGEN_TEST_BINARY="$scratch/program/massgen" \
       MASSGEN_TEST_PLACE="$place" MASSGEN_TEST_SERVERS="$MASSGEN_TEST_SERVERS" \
       "$scratch/tests" --test-threads="$threads" "${chosen[@]}" || status=1
   done
