@@ -462,6 +462,10 @@ impl AgentTeam {
 mod tests {
     use super::*;
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test makes its own directories"
+    )]
     #[test]
     fn versions_of_a_skill_take_one_place() {
         let dir = tempfile::tempdir().unwrap();
