@@ -247,7 +247,7 @@ fn media_is_not_paid_for_again_when_a_run_is_resumed() {
     let text = String::from_utf8(whole.bytes.clone()).unwrap();
     for last in ["\"subagent_finished\"", "\"tool_finished\""] {
         let begin = text.rfind(last).unwrap();
-        let end = begin + text[begin..].find('\n').unwrap() + 1;
+        let end = begin + text.split_at(begin).1.find('\n').unwrap() + 1;
         whole.cut(end);
         let words = ["--config", "team.yaml", "--continue"];
         let output = massgen(&whole.project, &words).output().unwrap();
