@@ -118,13 +118,13 @@ in_memory() {
 # build: compiles massgen and its tests, and lints them on the way: the driver of clippy compiles as rustc
 # does, so nothing is compiled twice. A warning fails the check.
 build() {
-  RUSTC_WORKSPACE_WRAPPER=clippy-driver cargo test --locked --no-run --all-targets 2>&1 |
+  RUSTC_WORKSPACE_WRAPPER="$PWD/tests/rustc.sh" cargo test --locked --no-run --all-targets 2>&1 |
     tee "$scratch/build" && ! grep -q '^warning' "$scratch/build"
 }
 
 # documentation: makes the documentation from what `build` compiled, and runs its examples.
 documentation() {
-  RUSTC_WORKSPACE_WRAPPER=clippy-driver RUSTDOC="$PWD/tests/rustdoc.sh" \
+  RUSTC_WORKSPACE_WRAPPER="$PWD/tests/rustc.sh" RUSTDOC="$PWD/tests/rustdoc.sh" \
     RUSTDOC_OUT="$scratch/documentation" cargo test --locked --doc
 }
 
