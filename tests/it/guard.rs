@@ -155,7 +155,7 @@ fn all_directories_that_are_missing_are_named_at_once() {
     let ran = here.args(["--config", "team.yaml", "plan"]).failure(2);
     for dir in ["learnings", "planning", "execution", "validation"] {
         let said = ran.stderr();
-        assert!(said.contains(&format!("flow/{dir}\n")), "{dir}: {said}");
+        assert!(said.contains(&format!("flow/{dir}")), "{dir}: {said}");
     }
 }
 

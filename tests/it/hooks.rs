@@ -18,7 +18,7 @@ fn project(hooks: &str, script: &str) -> Project {
     let config = format!(
         "agents:
   - id: ann
-    backend: {{type: scripted, replies: [], cwd: ann, enable_mcp_command_line: true}}
+    backend: {{type: scripted, replies: [{{text: a}}], cwd: ann, enable_mcp_command_line: true}}
 orchestrator:
   context_paths: [{{path: src, permission: write}}]
 hooks: {hooks}
