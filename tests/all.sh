@@ -163,8 +163,9 @@ tests() {
 }
 
 # unprivileged: runs, as `nobody`, the tests of what depends on the user's rights: file permissions,
-# which root passes by, sandboxes, processes and limits; of the programs of models, those in one language. The
-# long suite runs all but those that only look at the repository, which `nobody` may be unable to read.
+# which root passes by, sandboxes, processes and limits; of the programs of models, those in one language, and
+# nothing that is killed again and again. The long suite runs all but those that only look at the repository,
+# which `nobody` may be unable to read.
 unprivileged() {
   local binaries binary status=0
   binaries=$(test_binaries) || return 1
@@ -175,7 +176,7 @@ unprivileged() {
     pipeline_rights:: races:: resource_limits:: sandbox:: sandbox_helper:: sandbox_tier_c:: sandboxes::
     selftest:: single_calls:: final_overlay:: store:: undo::
     --skip selftest::tier_a --skip selftest::every_attack --skip undo::what_an_error
-    --skip undo::a_process_that_is_killed --skip chaos::contained::a_flood_of_output
+    --skip undo::a_process_that_is_killed --skip chaos::kills --skip chaos::contained::a_flood_of_output
   )
   if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
     chosen=(

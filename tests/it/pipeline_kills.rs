@@ -21,7 +21,7 @@ const AT_ONCE: usize = 4;
 /// Number of moments at which one is killed.
 const KILLS: usize = 100;
 /// The same in the short suite.
-const KILLS_SHORT: usize = 20;
+const KILLS_SHORT: usize = 10;
 
 /// Returns a plan of two parts that touch the same file, so that one copy has to fix its work, and
 /// a tester that runs a command.

@@ -29,7 +29,7 @@ fn project(permissions: &str) -> Project {
   - id: ann
     backend:
       type: scripted
-      replies: []
+      replies: [{{text: a}}]
       cwd: ann
       enable_mcp_command_line: true
       permissions: {permissions}

@@ -24,8 +24,8 @@ use crate::repetition::is_long;
 const CASES_MIN: usize = 300;
 /// All cases.
 const ALL: &str = "";
-/// Cases in which the kernel decides.
-const OF_THE_KERNEL: &str = "^(environment|handles|kernel|limits|metadata|network|outside|processes|protected|races)$|\\
+/// Cases in which the kernel decides, by rules that differ between levels.
+const OF_THE_KERNEL: &str = "^(handles|kernel|metadata|network|outside|processes|protected)$|\\
                              ^work-(files|git|processes|temporary)";
 /// With fewer of them, a list is damaged.
 const OF_THE_KERNEL_MIN: usize = 60;

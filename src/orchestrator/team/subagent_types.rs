@@ -193,16 +193,16 @@ fn name_and_model(named: &SubagentBackend) -> String {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "tests look at the disk themselves"
-)]
 mod tests {
     use std::fs;
 
     use super::*;
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tests look at the disk themselves"
+    )]
     fn an_unusable_type_of_the_user_gives_way_to_none_of_the_project() {
         let root = tempfile::tempdir().unwrap();
         let root = grants::real_path(&AbsPath::new(root.path()).unwrap()).unwrap();
