@@ -4,12 +4,12 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { post, refusedField } from './api.js';
 import { commentsOf, discardComments, taskOf } from './comments.js';
-import { chip, empty, failure, icon } from './elements.js';
+import { chip, empty, failure, icon, openDialog } from './elements.js';
 import { counted } from './format.js';
 import { valueOf } from './keys.js';
 import { focusRefused, givenLimits, limitFields, limitWords } from './limits.js';
 import { FilePicker, mayBegin } from './picker.js';
-import { drawNow, forget, redraw } from './redraw.js';
+import { drawNow, forget, onceDrawn, redraw } from './redraw.js';
 import { go, runHref } from './router.js';
 
 /** @typedef {{task: string, team: string, limits: import('./limits.js').TypedLimits, picker: FilePicker | null, isSending: boolean, error: any, preview: any,
@@ -72,10 +72,7 @@ async function send(more, session, team) {
     const { status, details } = /** @type {any} */ (error);
     if (status === 409 && details?.opens) {
       composer.asks = { opens: details.opens, writes: details.writes ?? details.opens };
-      requestAnimationFrame(() => requestAnimationFrame(() => {
-        const dialog = /** @type {HTMLDialogElement | null} */ (document.getElementById('opens'));
-        if (dialog && !dialog.open) dialog.showModal();
-      }));
+      onceDrawn(() => openDialog('opens'));
     } else {
       composer.error = error;
       focusRefused('limit', error);

@@ -86,3 +86,9 @@ export function planList(plan, owner) {
 
 /** The keys that do something, beside its name. @param {string} key */
 export const kbd = (key) => html`<kbd>${key}</kbd>`;
+
+/** Opens a dialog that is drawn, unless it is open. @param {string} id */
+export function openDialog(id) {
+  const dialog = /** @type {HTMLDialogElement | null} */ (document.getElementById(id));
+  if (dialog && !dialog.open) dialog.showModal();
+}

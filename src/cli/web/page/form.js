@@ -4,10 +4,10 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { announce } from './announce.js';
 import { get, post } from './api.js';
-import { empty, failure, icon, prose, whenLoaded } from './elements.js';
+import { empty, failure, icon, openDialog, prose, whenLoaded } from './elements.js';
 import { counted } from './format.js';
 import { valueOf } from './keys.js';
-import { forget, load, redraw } from './redraw.js';
+import { forget, load, onceDrawn, redraw } from './redraw.js';
 
 /** @typedef {Record<string, string>} Answers */
 /** @typedef {Record<string, Answers[]>} Draft */
@@ -109,7 +109,7 @@ function changed() {
 
 /** Moves the focus once the page is drawn. @param {string} id */
 function focusSoon(id) {
-  requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById(id)?.focus()));
+  onceDrawn(() => document.getElementById(id)?.focus());
 }
 
 /** Saves the draft, or goes to the first answer that keeps it from being run. @param {string} [replaces] */
@@ -135,10 +135,7 @@ async function save(replaces) {
     const { status, details } = /** @type {any} */ (error);
     if (status === 409 && details?.digest) {
       form.occupied = { digest: details.digest };
-      requestAnimationFrame(() => requestAnimationFrame(() => {
-        const dialog = /** @type {HTMLDialogElement | null} */ (document.getElementById('occupied'));
-        if (dialog && !dialog.open) dialog.showModal();
-      }));
+      onceDrawn(() => openDialog('occupied'));
     } else form.error = error;
   }
   form.isSaving = false;

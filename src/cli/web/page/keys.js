@@ -2,6 +2,7 @@
 // alone because a person types or a dialog is open.
 
 import { html } from './vendor/lit-html/lit-html.js';
+import { openDialog } from './elements.js';
 
 /** @typedef {{keys: string, label: string, run: () => void, group: string}} Binding */
 
@@ -63,10 +64,7 @@ export function listenToKeys() {
 }
 
 /** Shows all keys of the current view. */
-export function openHelp() {
-  const dialog = /** @type {HTMLDialogElement | null} */ (document.getElementById('help'));
-  if (dialog && !dialog.open) dialog.showModal();
-}
+export const openHelp = () => openDialog('help');
 
 /** @returns {any} */
 export function helpDialog() {

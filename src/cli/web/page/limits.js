@@ -5,6 +5,7 @@ import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { refusedField } from './api.js';
 import { icon, prose } from './elements.js';
 import { valueOf } from './keys.js';
+import { onceDrawn } from './redraw.js';
 
 /** What was typed, by the names of the limits. @typedef {Record<string, string>} TypedLimits */
 
@@ -30,12 +31,12 @@ export function limitWords(typed, hasIterations) {
 export function focusRefused(prefix, error) {
   const name = refusedField(error);
   if (!name) return;
-  requestAnimationFrame(() => requestAnimationFrame(() => {
+  onceDrawn(() => {
     const field = document.getElementById(`${prefix}-${name}`);
     const folded = field?.closest('details');
     if (folded) folded.open = true;
     field?.focus();
-  }));
+  });
 }
 
 /** The fields; `now` are the limits that they replace, as far as they are known, and `whose` says in a word whose

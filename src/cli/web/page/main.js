@@ -5,7 +5,7 @@ import { announceChange } from './announce.js';
 import { get, openSession } from './api.js';
 import { empty, failure, loading, whenLoaded } from './elements.js';
 import { beginKeys, helpDialog, listenToKeys, onKey, openHelp } from './keys.js';
-import { drawWith, load, redraw, redrawSoon } from './redraw.js';
+import { drawWith, load, onceDrawn, redraw, redrawSoon } from './redraw.js';
 import { go, parseRoute } from './router.js';
 import { runTitle, runView } from './run.js';
 import { runsView } from './runs.js';
@@ -90,12 +90,12 @@ function follow() {
   page.route = parseRoute(location.hash);
   redraw();
   if (before === page.route.path) return;
-  requestAnimationFrame(() => requestAnimationFrame(() => {
+  onceDrawn(() => {
     window.scrollTo(0, 0);
     document.querySelector('.run-tabs [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
     const target = document.querySelector('main h1') ?? document.getElementById('main');
     if (target instanceof HTMLElement) target.focus({ preventScroll: true });
-  }));
+  });
 }
 
 async function start() {

@@ -6,7 +6,7 @@ import { post } from './api.js';
 import { icon } from './elements.js';
 import { counted } from './format.js';
 import { valueOf } from './keys.js';
-import { redraw } from './redraw.js';
+import { onceDrawn, redraw } from './redraw.js';
 
 /** Number of entries that are asked for. */
 const ENTRIES_MAX = 20;
@@ -146,7 +146,7 @@ export class FilePicker {
     const count = this.entries.length;
     if (count) this.active = (this.active + by + count) % count;
     redraw();
-    requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById(`file-option-${this.active}`)?.scrollIntoView({ block: 'nearest' })));
+    onceDrawn(() => document.getElementById(`file-option-${this.active}`)?.scrollIntoView({ block: 'nearest' }));
   }
 
   /** @param {KeyboardEvent} event */

@@ -33,6 +33,9 @@ export function redrawSoon() {
   }, SOON_MS);
 }
 
+/** Calls `then` once the page shows what it is to draw now. @param {() => void} then */
+export const onceDrawn = (then) => requestAnimationFrame(() => requestAnimationFrame(then));
+
 /** Draws the page at once, where the focus must go to what is drawn. */
 export const drawNow = () => draw();
 

@@ -7,7 +7,7 @@ import { countsText, hunkHeader, hunkTable } from './diff.js';
 import { empty, icon, whenLoaded } from './elements.js';
 import { counted } from './format.js';
 import { onKey } from './keys.js';
-import { redraw } from './redraw.js';
+import { onceDrawn, redraw } from './redraw.js';
 
 /** What can be chosen in a delivery.
  * @typedef {{fileState: (file: DiffFile) => 'all' | 'some' | 'none', setFile: (file: DiffFile, isTaken: boolean) => void,
@@ -81,11 +81,11 @@ export class Review {
     this.cursor = { path, hunk, at };
     this.isWriting = false;
     redraw();
-    requestAnimationFrame(() => requestAnimationFrame(() => {
+    onceDrawn(() => {
       const target = document.querySelector(isFar ? '.hunk.current' : 'tr.at');
       if (isFar && target instanceof HTMLElement) target.focus({ preventScroll: true });
       target?.scrollIntoView({ block: isFar ? 'start' : 'nearest' });
-    }));
+    });
   }
 
   /** @param {number} by */
@@ -120,11 +120,11 @@ export class Review {
     this.folded.set(file.path, false);
     this.cursor = { path: file.path, hunk: 0, at: -1 };
     redraw();
-    requestAnimationFrame(() => requestAnimationFrame(() => {
+    onceDrawn(() => {
       const target = document.getElementById(`file-${this.files.indexOf(file)}`);
       target?.scrollIntoView({ block: 'start' });
       target?.focus({ preventScroll: true });
-    }));
+    });
   }
 
   /** @param {DiffFile} file */
@@ -139,10 +139,10 @@ export class Review {
     if (!hunk) return this.stepHunk(1);
     this.isWriting = true;
     redraw();
-    requestAnimationFrame(() => requestAnimationFrame(() => {
+    onceDrawn(() => {
       const area = document.querySelector('.comment-form textarea');
       if (area instanceof HTMLElement) area.focus();
-    }));
+    });
   }
 
   /** @param {string | null} text */
