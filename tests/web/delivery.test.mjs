@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { templates, text } from './drawn.mjs';
 
 globalThis.window = globalThis;
 globalThis.matchMedia = () => ({ matches: false, addEventListener() {} });
@@ -27,18 +28,6 @@ globalThis.fetch = async (address, { method, body }) => {
 const settled = async () => {
   for (let turn = 0; turn < 5; turn += 1) await new Promise((done) => setImmediate(done));
 };
-
-/** The templates in what a view draws. */
-function templates(drawn) {
-  if (Array.isArray(drawn)) return drawn.flatMap(templates);
-  return drawn?.strings ? [drawn, ...templates(drawn.values)] : [];
-}
-
-function text(drawn) {
-  if (Array.isArray(drawn)) return drawn.map(text).join('');
-  if (drawn?.strings) return drawn.strings.map((part, index) => part + text(drawn.values[index])).join('');
-  return ['string', 'number'].includes(typeof drawn) ? String(drawn) : '';
-}
 
 const stream = { id: 'pipeline_x_a', questions: [], isLive: false, sections: new Map([['delivery', { agent: 'ann', answer: '', rows: null, checks: [] }]]) };
 

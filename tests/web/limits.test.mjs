@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { templates, text } from './drawn.mjs';
 
 globalThis.window = globalThis;
 globalThis.addEventListener = () => {};
@@ -31,18 +32,6 @@ globalThis.fetch = async (address, { body }) => {
 const settled = async () => {
   for (let turn = 0; turn < 8; turn += 1) await new Promise((done) => setImmediate(done));
 };
-
-/** The templates in what a view draws. */
-function templates(drawn) {
-  if (Array.isArray(drawn)) return drawn.flatMap(templates);
-  return drawn?.strings ? [drawn, ...templates(drawn.values)] : [];
-}
-
-function text(drawn) {
-  if (Array.isArray(drawn)) return drawn.map(text).join('');
-  if (drawn?.strings) return drawn.strings.map((part, index) => part + text(drawn.values[index])).join('');
-  return ['string', 'number'].includes(typeof drawn) ? String(drawn) : '';
-}
 
 /** The value that is bound behind this text. */
 function bound({ strings, values }, name) {

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { text } from './drawn.mjs';
 
 globalThis.window = globalThis;
 globalThis.BroadcastChannel = class { addEventListener() {} postMessage() {} };
@@ -10,12 +11,6 @@ globalThis.sessionStorage = { getItem: () => null };
 globalThis.requestAnimationFrame = () => {};
 globalThis.document = { visibilityState: 'visible', createTreeWalker() {}, querySelector: () => null };
 const { logView } = await import('../../src/cli/web/page/log.js');
-
-function text(drawn) {
-  if (Array.isArray(drawn)) return drawn.map(text).join('');
-  if (drawn?.strings) return drawn.strings.map((part, index) => part + text(drawn.values[index])).join('');
-  return ['string', 'number'].includes(typeof drawn) ? String(drawn) : '';
-}
 
 test('the log of a run that is resumed is read again', async (context) => {
   context.mock.timers.enable({ apis: ['setTimeout'] });

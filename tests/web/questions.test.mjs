@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { templates, text } from './drawn.mjs';
 
 globalThis.window = globalThis;
 globalThis.BroadcastChannel = class { addEventListener() {} postMessage() {} };
@@ -20,18 +21,6 @@ globalThis.fetch = async (address, { body }) => {
   return refusal ? Response.json({ error: { message: refusal } }, { status: 409 }) : Response.json({});
 };
 const settled = () => new Promise((done) => setImmediate(done));
-
-/** The templates in what a view draws. */
-function templates(drawn) {
-  if (Array.isArray(drawn)) return drawn.flatMap(templates);
-  return drawn?.strings ? [drawn, ...templates(drawn.values)] : [];
-}
-
-function text(drawn) {
-  if (Array.isArray(drawn)) return drawn.map(text).join('');
-  if (drawn?.strings) return drawn.strings.map((part, index) => part + text(drawn.values[index])).join('');
-  return ['string', 'number'].includes(typeof drawn) ? String(drawn) : '';
-}
 
 /** Returns the button with this label, as it is drawn. */
 function button(drawn, label) {

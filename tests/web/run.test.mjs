@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { text } from './drawn.mjs';
 
 globalThis.window = globalThis;
 globalThis.addEventListener = () => {};
@@ -60,13 +61,6 @@ test('the list is read once when the run is read again, and not again once it ag
   // The first draw knows only the old list.
   assert.ok(asked >= 1 && asked <= 2, `${asked}`);
 });
-
-/** The text that is drawn. */
-function text(drawn) {
-  if (Array.isArray(drawn)) return drawn.map(text).join('');
-  if (drawn?.strings) return drawn.strings.map((part, index) => part + text(drawn.values[index])).join('');
-  return ['string', 'number'].includes(typeof drawn) ? String(drawn) : '';
-}
 
 test('what a live run has used is shown against the limits of its team', async () => {
   row = { ...row, live: true };
