@@ -292,6 +292,7 @@ fn another_size_is_drawn_from_the_model() {
     );
     assert!(terminal.is_on_alternate_screen());
     terminal.types(CTRL_C);
+    terminal.says("ended: ");
     assert!(story(&terminal).contains("agents: ann, ben"));
     let _project = terminal.ends(130);
 }
