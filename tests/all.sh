@@ -132,7 +132,7 @@ documentation() {
 # well.
 report_documentation() {
   cat "$scratch/documentation.log"
-  [ -e "$scratch/documented" ]
+  return "$documented"
 }
 
 # test_binaries: prints the paths of the unit tests and of the integration tests.
@@ -256,7 +256,7 @@ installing=$!
 
 check "format" cargo fmt --check
 check "build and lints" build
-{ documentation && touch "$scratch/documented"; } > "$scratch/documentation.log" 2>&1 &
+documentation > "$scratch/documentation.log" 2>&1 &
 documenting=$!
 wait "$installing" || {
   echo "could not install the servers and libraries that tests need; see above" >&2
@@ -264,7 +264,8 @@ wait "$installing" || {
 }
 check "vendored library" node tests/web/vendor.mjs
 count "tests" tests
-wait "$documenting" || true
+documented=0
+wait "$documenting" || documented=$?
 count "documentation" report_documentation
 # The same rules as in tests/it/encodings.rs, for longer and led by coverage. This builds everything
 # once more.
