@@ -54,14 +54,17 @@ pub(super) fn status(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let (batch, record) = open_begun_batch(&arguments.batch, host)?;
+    if arguments.json {
+        write_report(&BatchReport::read(&batch)?, true, output)?;
+        return Ok(ExitStatus::Delivered);
+    }
+    // The reasons of failures are in whole results.
     let survey = batch.survey::<CellResult>(record.cells)?;
     let report = BatchReport::of(&batch, &record, &survey)?;
-    write_report(&report, arguments.json, output)?;
-    if !arguments.json {
-        let lines = failure_lines(&batch, &survey);
-        for line in lines.iter().chain(&report.idle_hint()) {
-            output.note(line);
-        }
+    write_report(&report, false, output)?;
+    let lines = failure_lines(&batch, &survey);
+    for line in lines.iter().chain(&report.idle_hint()) {
+        output.note(line);
     }
     Ok(ExitStatus::Delivered)
 }
