@@ -113,7 +113,7 @@ impl Scene<'_> {
             take_top(&mut rest, 2)
         };
         let keys = take_bottom(&mut rest, 1);
-        let input = take_bottom(&mut rest, u16::from(self.input_line(area.width).is_some()));
+        let input = take_bottom(&mut rest, u16::from(self.has_input_line()));
         let question_rows = self.question_rows(rest);
         let question = take_bottom(&mut rest, question_rows);
         let has_ballot = area.height >= BALLOT_HEIGHT_MIN && self.has_ballot();
@@ -298,6 +298,12 @@ impl Scene<'_> {
 
     /// Returns a message about the last key, and the line that is being typed, of which `width` columns
     /// show at least the end; `None` without both.
+    /// Returns whether a line is being typed, or there is a message about the last key.
+    fn has_input_line(&self) -> bool {
+        let state = self.state;
+        state.note.is_some() || state.composer.is_some() || state.search.is_some()
+    }
+
     fn input_line(&self, width: u16) -> Option<StyledRow> {
         let state = self.state;
         let note = state.note.map(|note| (TextStyle::Warn, format!(" {note}")));
