@@ -144,18 +144,12 @@ impl MediaClient {
             Ok(response) => response,
             Err(error) => return Ok(MediaReply::unusable(error)),
         };
-        let decoded = match order.kind {
-            MediaKind::Image => DecodedMedia::from_image_response(&response),
-            MediaKind::Audio => DecodedMedia::from_speech_response(response),
+        let (content, usage) = match order.kind {
+            MediaKind::Image => decode_image_response(&response),
+            MediaKind::Audio => (decode_speech_response(response), TokenUsage::default()),
         };
-        let content = decoded.content.map_err(|why| {
-            let error = self.errors.malformed(&why);
-            without_retry(error)
-        });
-        Ok(MediaReply {
-            content,
-            usage: decoded.usage,
-        })
+        let content = content.map_err(|why| without_retry(self.errors.malformed(&why)));
+        Ok(MediaReply { content, usage })
     }
 
     /// Returns the response if it reports success, before its body is read.
@@ -274,51 +268,32 @@ fn speech_body(model: &str, order: &MediaOrder) -> Value {
     body.into()
 }
 
-/// What the body of a successful response holds.
-struct DecodedMedia {
-    /// The content, or why there is none.
-    content: std::result::Result<Vec<u8>, String>,
-    /// The tokens that were counted for it.
-    usage: TokenUsage,
+/// Returns the image in the body of a successful response, or why there is none, and the tokens that
+/// were counted for it.
+fn decode_image_response(body: &[u8]) -> (std::result::Result<Vec<u8>, String>, TokenUsage) {
+    let response: Value = match serde_json::from_slice(body) {
+        Ok(response) => response,
+        Err(error) => return (Err(error.to_string()), TokenUsage::default()),
+    };
+    let count = |name: &str| {
+        let count = response.pointer(&format!("/usage/{name}"));
+        count.and_then(token_count).unwrap_or_default()
+    };
+    let usage = TokenUsage {
+        input_tokens: count("input_tokens"),
+        output_tokens: count("output_tokens"),
+        ..TokenUsage::default()
+    };
+    (decode_image(&response), usage)
 }
 
-impl DecodedMedia {
-    fn from_image_response(response: &[u8]) -> Self {
-        let response: Value = match serde_json::from_slice(response) {
-            Ok(response) => response,
-            Err(error) => {
-                return Self {
-                    content: Err(error.to_string()),
-                    usage: TokenUsage::default(),
-                };
-            }
-        };
-        let count = |name: &str| {
-            let count = response.pointer(&format!("/usage/{name}"));
-            count.and_then(token_count).unwrap_or_default()
-        };
-        Self {
-            usage: TokenUsage {
-                input_tokens: count("input_tokens"),
-                output_tokens: count("output_tokens"),
-                ..TokenUsage::default()
-            },
-            content: decode_image(&response),
-        }
+/// Returns the body of a successful response of a model of speech, which is the file itself, unless it
+/// is empty.
+fn decode_speech_response(body: Vec<u8>) -> std::result::Result<Vec<u8>, String> {
+    if body.is_empty() {
+        return Err("the body is empty".to_owned());
     }
-
-    /// Reads the response of a model of speech, which is the file itself.
-    fn from_speech_response(response: Vec<u8>) -> Self {
-        let content = if response.is_empty() {
-            Err("the body is empty".to_owned())
-        } else {
-            Ok(response)
-        };
-        Self {
-            content,
-            usage: TokenUsage::default(),
-        }
-    }
+    Ok(body)
 }
 
 fn decode_image(response: &Value) -> std::result::Result<Vec<u8>, String> {
@@ -427,27 +402,22 @@ mod tests {
     fn an_image_is_decoded_with_its_usage() {
         let response = json!({"data": [{"b64_json": BASE64.encode(b"abc")}],
             "usage": {"input_tokens": 5, "output_tokens": 7}});
-        let made = DecodedMedia::from_image_response(response.to_string().as_bytes());
-        assert_eq!(made.content.unwrap(), b"abc");
-        let usage = made.usage;
+        let (content, usage) = decode_image_response(response.to_string().as_bytes());
+        assert_eq!(content.unwrap(), b"abc");
         assert_eq!((usage.input_tokens, usage.output_tokens), (5, 7));
         for malformed in ["", "{}", r#"{"data":[{"url":"https://example.org"}]}"#] {
-            let made = DecodedMedia::from_image_response(malformed.as_bytes());
-            assert!(made.content.is_err(), "{malformed}");
+            let (content, _) = decode_image_response(malformed.as_bytes());
+            assert!(content.is_err(), "{malformed}");
         }
     }
 
     #[test]
     fn what_cannot_be_used_is_charged_and_not_requested_again() {
         let response = br#"{"data":[{"b64_json":"@"}],"usage":{"output_tokens":7}}"#;
-        let made = DecodedMedia::from_image_response(response);
-        assert!(made.content.is_err());
-        assert_eq!(made.usage.output_tokens, 7);
-        assert!(
-            DecodedMedia::from_speech_response(Vec::new())
-                .content
-                .is_err()
-        );
+        let (content, usage) = decode_image_response(response);
+        assert!(content.is_err());
+        assert_eq!(usage.output_tokens, 7);
+        assert!(decode_speech_response(Vec::new()).is_err());
         let reply = MediaReply::unusable(BackendError {
             kind: BackendErrorKind::Transient { retry_after: None },
             message: "closed the connection".to_owned(),
