@@ -19,8 +19,7 @@ pub(super) struct PipelineLimit {
 impl PipelineLimit {
     /// Returns the limit that this usage of all agents together reaches, if it reaches one.
     pub(super) fn find(limits: &BudgetLimits, used: &UsageTotals) -> Option<Self> {
-        let reached = limits.reached_by(&used.run());
-        let reached = reached.or_else(|| limits.reached_by_tool_calls(used.tool_calls()))?;
+        let reached = limits.reached_by_any(&used.run(), used.tool_calls())?;
         Some(Self {
             agent: None,
             reached,
@@ -89,9 +88,7 @@ impl PipelineRun {
             None => self.reached_pipeline_limit().map(|limit| limit.reason()),
             Some(id) => self.limits_of_agent(id).and_then(|limits| {
                 let used = self.usage();
-                let reached = limits.reached_by(&used.agent(id));
-                let reached =
-                    reached.or_else(|| limits.reached_by_tool_calls(used.tool_calls_of(id)))?;
+                let reached = limits.reached_by_any(&used.agent(id), used.tool_calls_of(id))?;
                 Some(format!("it {reached}"))
             }),
         };

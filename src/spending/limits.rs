@@ -83,6 +83,12 @@ impl BudgetLimits {
         }
     }
 
+    /// Returns the limit that prevents further requests to models, or further tool calls.
+    pub fn reached_by_any(&self, spent: &RequestTotals, tool_calls: u64) -> Option<ReachedLimit> {
+        let reached = self.reached_by(spent);
+        reached.or_else(|| self.reached_by_tool_calls(tool_calls))
+    }
+
     /// Returns the limit that prevents further tool calls.
     pub fn reached_by_tool_calls(&self, tool_calls: u64) -> Option<ReachedLimit> {
         let max = self.tool_calls.filter(|max| tool_calls >= *max)?;
