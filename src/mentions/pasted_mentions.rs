@@ -30,12 +30,10 @@ impl PastedMentions {
             .map(|occurrence| occurrence.mention.path)
             .collect();
         let asks_to_write = pasted.iter().any(|text| text.contains(WRITE_SUFFIX));
-        let mut found = occurrences(line, lookup);
-        found.retain(|MentionOccurrence { mention, .. }| {
+        Self::find_closed(line, lookup, &|mention| {
             named.contains(&mention.path)
                 || asks_to_write && mention.permission == Permission::Write
-        });
-        Self(found)
+        })
     }
 
     /// Finds the mentions of `text` that name something and that `is_closed` applies to: the whole
