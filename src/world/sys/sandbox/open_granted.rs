@@ -32,7 +32,8 @@ pub(crate) fn open_granted_path(policy: &SandboxPolicy, path: &AbsPath) -> io::R
     }
 }
 
-fn open_expected(path: &AbsPath, known: &FileIdentity) -> io::Result<OwnedFd> {
+/// Opens the file or directory at `path`, which must be the one that was granted.
+pub(crate) fn open_expected(path: &AbsPath, known: &FileIdentity) -> io::Result<OwnedFd> {
     let handle = open_machine_path(path)?;
     if file_identity(&handle)? == *known {
         Ok(handle)
@@ -44,7 +45,7 @@ fn open_expected(path: &AbsPath, known: &FileIdentity) -> io::Result<OwnedFd> {
 }
 
 /// Returns what distinguishes the file behind `handle` from all others.
-pub(crate) fn file_identity(handle: impl AsFd) -> io::Result<FileIdentity> {
+fn file_identity(handle: impl AsFd) -> io::Result<FileIdentity> {
     let meta = FileMetadata::from_handle(handle)
         .map_err(|fault: FileSystemError| io::Error::other(fault.to_string()))?;
     let FileFingerprint { device, inode, .. } = meta.version;

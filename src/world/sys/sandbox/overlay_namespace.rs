@@ -12,7 +12,7 @@ use crate::path::AbsPath;
 use crate::world::sys::launch::overlay_request::{OverlayRequest, OverlayRoot, OverlaySource};
 use crate::world::sys::sandbox::mounts::{MountHandle, open_machine_path};
 use crate::world::sys::sandbox::namespaces::enter_private_namespaces;
-use crate::world::sys::sandbox::open_granted::file_identity;
+use crate::world::sys::sandbox::open_granted::open_expected;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 use crate::world::sys::sandbox::work_directories;
 
@@ -53,12 +53,7 @@ pub(crate) fn enter_overlay(request: &OverlayRequest) -> SandboxResult<Vec<Owned
 
 /// Creates the mount that replaces a directory.
 fn overlay_mount(root: &OverlayRoot) -> io::Result<MountHandle> {
-    let users = open_machine_path(root.scene.root())?;
-    if file_identity(&users)? != root.identity {
-        return Err(io::Error::other(
-            "it was replaced after it was granted: start again",
-        ));
-    }
+    let users = open_expected(root.scene.root(), &root.identity)?;
     Ok(match &root.scene {
         OverlaySource::Layered(layer) => MountHandle::overlay(users, layer)?,
         OverlaySource::Copied { copy, .. } => MountHandle::copy_from(open_machine_path(copy)?)?,
