@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::world::io::files::{inspect, read_capped, read_found};
-use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::locate::resolve_path;
 use crate::world::mcp::packages::PackageStore;
 
 /// The text of a team's config and its origin.
@@ -253,8 +253,7 @@ fn expect_no_namesake(
 
 /// Returns whether two paths lead to different files.
 fn is_other(one: &AbsPath, other: &AbsPath) -> bool {
-    let real = |path: &AbsPath| locate(path).map(LocatedPath::into_real).ok();
-    real(one) != real(other)
+    resolve_path(one) != resolve_path(other)
 }
 
 /// Reads the file at `place`; a directory counts as missing.

@@ -10,7 +10,7 @@ use crate::cli::batch::cell_scope::require_own_directory;
 use crate::cli::batch::control::{BatchControl, conduct};
 use crate::cli::batch::queue_control::{QueueControl, run_queue_jobs};
 use crate::cli::batch::start_settings::BatchStartSettings;
-use crate::cli::batch::task_mentions::{TaskPathSurvey, allowed_mentions, real};
+use crate::cli::batch::task_mentions::{TaskPathSurvey, allowed_mentions};
 use crate::cli::batch::{batches_directory, open_begun_batch};
 use crate::cli::batch_arguments::{
     BatchEngine, BatchResumeArguments, BatchRetryArguments, BatchRunArguments, RetrySelection,
@@ -33,6 +33,7 @@ use crate::text::count_noun;
 use crate::world::batch_scheduler::local::LocalScheduler;
 use crate::world::io::clock::now;
 use crate::world::io::files::{inspect, read_capped};
+use crate::world::io::locate::resolve_path;
 use crate::world::store::batches::claims::AttemptNote;
 use crate::world::store::batches::{BatchDir, BatchRecord, FrozenConfig, digest};
 use crate::world::store::prepare_state_dir;
@@ -98,7 +99,7 @@ pub(super) fn run(
     };
     configs.number(&arguments.config, &mut check, host)?;
     let allowed = allowed_mentions(&arguments.allow_mentions, host)?;
-    let real_allowed: Vec<RealPath> = allowed.iter().filter_map(real).collect();
+    let real_allowed: Vec<RealPath> = allowed.iter().filter_map(resolve_path).collect();
     let mut survey = TaskPathSurvey::default();
     for task in &mut tasks {
         if let Some(named) = task.config.take() {

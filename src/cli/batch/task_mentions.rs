@@ -17,7 +17,7 @@ use crate::permissions::grant::Permission;
 use crate::text::list_first;
 use crate::tools::image::is_image_name;
 use crate::world::io::files::inspect;
-use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::locate::{is_inside, resolve_path};
 
 /// Maximum number of paths of each kind that are collected from a task file.
 const COLLECTED_PATHS_MAX: usize = 1_000;
@@ -70,8 +70,8 @@ impl MentionScope {
                 .filter(hides)
                 .filter_map(real_root)
                 .collect(),
-            allowed: allowed.iter().filter_map(real).collect(),
-            state: real(&host.state_parent.join(STATE_DIR)),
+            allowed: allowed.iter().filter_map(resolve_path).collect(),
+            state: resolve_path(&host.state_parent.join(STATE_DIR)),
         }
     }
 
@@ -106,7 +106,7 @@ pub(super) fn read_mentions(text: &str, scope: &MentionScope, host: &Host) -> Ta
     prompt.mentions.retain(is_open);
     let mut opened = Vec::new();
     for mention in &prompt.mentions {
-        let Some(place) = real(&mention.path) else {
+        let Some(place) = resolve_path(&mention.path) else {
             continue;
         };
         let is_image = mention.permission == Permission::Read && scope.is_shown(&place);
@@ -152,7 +152,7 @@ impl TaskPathSurvey {
         if !task.text.contains('@') || self.mentioned.len() >= COLLECTED_PATHS_MAX {
             return;
         }
-        let own: Vec<RealPath> = real(&base).into_iter().collect();
+        let own: Vec<RealPath> = resolve_path(&base).into_iter().collect();
         let is_closed =
             |mention: &Mention| !is_inside(&mention.path, &own) && !is_allowed(mention, allowed);
         let found = PastedMentions::find_closed(&task.text, lookup(&base, host), &is_closed);
@@ -203,7 +203,7 @@ pub(super) fn allowed_mentions(named: &[String], host: &Host) -> Result<Vec<AbsP
 /// Returns whether `mention` asks for no more than `--allow-mentions` lets tasks open; what massgen
 /// keeps itself is never part of that.
 fn is_allowed(mention: &Mention, allowed: &[RealPath]) -> bool {
-    let Some(place) = real(&mention.path) else {
+    let Some(place) = resolve_path(&mention.path) else {
         return false;
     };
     let is_state = place.as_path().iter().any(|name| name == STATE_DIR);
@@ -213,17 +213,6 @@ fn is_allowed(mention: &Mention, allowed: &[RealPath]) -> bool {
         && allowed.iter().any(|root| place.is_within(root))
 }
 
-/// Returns whether `path`, with symlinks resolved, is inside one of `roots`. A path that cannot be
-/// resolved is not.
-fn is_inside(path: &AbsPath, roots: &[RealPath]) -> bool {
-    real(path).is_some_and(|path| roots.iter().any(|root| path.is_within(root)))
-}
-
-/// Returns `path` without symlinks, if it can be resolved.
-pub(super) fn real(path: &AbsPath) -> Option<RealPath> {
-    locate(path).ok().map(LocatedPath::into_real)
-}
-
 fn real_root(context: &ContextPath) -> Option<RealPath> {
-    real(&context.path)
+    resolve_path(&context.path)
 }

@@ -24,12 +24,11 @@ use crate::host::Host;
 use crate::mentions::{Mention, ParsedPrompt, TaskText};
 use crate::orchestrator::approvals::SessionApprovals;
 use crate::orchestrator::execution::ShutdownSignal;
-use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::spending::models::ModelList;
 use crate::text::count_noun;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
-use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::locate::{is_inside, resolve_path};
 
 /// Maximum length of a task, in bytes.
 const TASK_BYTES_MAX: usize = 256 * 1024;
@@ -261,8 +260,13 @@ impl RunRegistry {
     fn require_open(&self, mention: &Mention) -> Result<()> {
         let config = &self.0.template.team.config;
         let is_open = match mention.permission {
-            Permission::Read => is_below(&mention.path, config.opened_paths()),
-            Permission::Write => is_below(&mention.path, config.write_paths()),
+            Permission::Read => is_inside(
+                &mention.path,
+                config.opened_paths().filter_map(resolve_path),
+            ),
+            Permission::Write => {
+                is_inside(&mention.path, config.write_paths().filter_map(resolve_path))
+            }
         };
         if is_open {
             return Ok(());
@@ -309,14 +313,6 @@ impl RunRegistry {
     fn lock_runs(&self) -> MutexGuard<'_, Vec<Arc<TrackedRun>>> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns whether `path`, with symlinks resolved, is inside one of `open`. A path that cannot be
-/// resolved is not.
-fn is_below<'a>(path: &AbsPath, mut open: impl Iterator<Item = &'a AbsPath>) -> bool {
-    let real = |path: &AbsPath| locate(path).ok().map(LocatedPath::into_real);
-    real(path)
-        .is_some_and(|path| open.any(|open| real(open).is_some_and(|open| path.is_within(&open))))
 }
 
 /// Returns the error of a run that did not start.

@@ -26,7 +26,7 @@ use crate::world::io::clock::Stopwatch;
 use crate::world::io::file_finder::{
     FileFinder, FileSuggestion, FileSuggestions, IndexEntryKind, SearchExtent, matched_ranges,
 };
-use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::locate::{is_inside, resolve_path};
 
 /// Maximum number of entries of a reply.
 pub(super) const ENTRIES_MAX: usize = 100;
@@ -220,11 +220,7 @@ fn look(
     let typed = request.path.as_str();
     let directory = typed.rfind('/').and_then(|end| typed.get(..=end));
     let directory = directory.unwrap_or_default();
-    let real = |path: &AbsPath| locate(path).ok().map(LocatedPath::into_real);
-    let is_inside = real(&base.join(directory))
-        .zip(real(base))
-        .is_some_and(|(directory, base)| directory.is_within(&base));
-    if !is_inside {
+    if !is_inside(&base.join(directory), resolve_path(base)) {
         let message = "the directory lies outside that of the server";
         return Err(ApiError::new(StatusCode::FORBIDDEN, message));
     }

@@ -29,9 +29,8 @@ use crate::error::{Error, Result};
 use crate::mentions::opened_paths::open_mentions;
 use crate::mentions::{Mention, MentionReach, ParsedPrompt, TaskText};
 use crate::orchestrator::approvals::SessionApprovals;
-use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::locate::{is_inside, resolve_path};
 
 /// Body of `POST /api/runs`.
 #[derive(Debug, Deserialize)]
@@ -171,18 +170,11 @@ fn expect_agreement(
     prompt: &ParsedPrompt,
     request: &StartRequest,
 ) -> ApiResult<()> {
-    let real = |path: &AbsPath| locate(path).ok().map(LocatedPath::into_real);
-    let base = real(&server.host().cwd);
-    let is_open_for_writing = |mention: &Mention| {
-        let path = real(&mention.path);
-        let mut writable = config.write_paths().filter_map(real);
-        path.is_some_and(|path| writable.any(|open| path.is_within(&open)))
-    };
+    let base = resolve_path(&server.host().cwd);
+    let is_open_for_writing =
+        |mention: &Mention| is_inside(&mention.path, config.write_paths().filter_map(resolve_path));
     let is_outside = |mention: &Mention| {
-        let is_inside = real(&mention.path)
-            .zip(base.as_ref())
-            .is_some_and(|(path, base)| path.is_within(base));
-        !is_inside || mention.reach != MentionReach::Inside
+        !is_inside(&mention.path, &base) || mention.reach != MentionReach::Inside
     };
     let needs_agreement = |mention: &&Mention| {
         let is_write = mention.permission == Permission::Write && !is_open_for_writing(mention);

@@ -1,6 +1,7 @@
 //! Resolves a path that the user named to a real path that can be granted. It is only for input
 //! from the user; what a model writes goes through [`crate::world::access::gate`].
 
+use std::borrow::Borrow;
 use std::fmt::Display;
 use std::path::PathBuf;
 
@@ -53,6 +54,18 @@ pub fn resolve_existing(path: &AbsPath) -> AbsPath {
         missing.push(name);
         existing = parent;
     }
+}
+
+/// Returns `path` without symlinks, if it can be resolved.
+pub fn resolve_path(path: &AbsPath) -> Option<RealPath> {
+    locate(path).ok().map(LocatedPath::into_real)
+}
+
+/// Returns whether `path`, with symlinks resolved, is inside one of `roots`. A path that cannot be
+/// resolved is not.
+pub fn is_inside<R: Borrow<RealPath>>(path: &AbsPath, roots: impl IntoIterator<Item = R>) -> bool {
+    let mut roots = roots.into_iter();
+    resolve_path(path).is_some_and(|path| roots.any(|root| path.is_within(root.borrow())))
 }
 
 /// Resolves `path` and determines what exists there. Pipes, sockets and devices are errors.
