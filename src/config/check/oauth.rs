@@ -15,8 +15,6 @@ use crate::config::servers::{
 
 /// The longest secret, private key or assertion, in characters.
 const SECRET_CHARS_MAX: usize = 16_384;
-/// The beginning of a private key in PKCS#8.
-const PRIVATE_KEY_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 /// The header that a token is sent in.
 const AUTHORIZATION: &str = "authorization";
 
@@ -171,7 +169,11 @@ impl ConfigChecker<'_> {
 
     fn check_private_key(&mut self, oauth: &MappingView<'_>, key: &TextValue<'_>) {
         self.limit_chars(key, "the key", SECRET_CHARS_MAX);
-        if !key.written.trim_start().starts_with(PRIVATE_KEY_BEGIN) {
+        if !key
+            .written
+            .trim_start()
+            .starts_with(oauth::PRIVATE_KEY_BEGIN)
+        {
             let message = "`private_key` is not a private key as PKCS#8 in PEM";
             let hint = "convert it with `openssl pkcs8 -topk8 -nocrypt -in KEY`; it begins with \
                         `-----BEGIN PRIVATE KEY-----`";

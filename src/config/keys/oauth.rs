@@ -8,6 +8,8 @@ use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape};
 pub(crate) const AUTHORIZATION_CODE: &str = "authorization_code";
 pub(crate) const CLIENT_CREDENTIALS: &str = "client_credentials";
 pub(crate) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+/// The first line of a private key (PKCS#8 in PEM).
+pub(crate) const PRIVATE_KEY_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 
 pub(crate) const GRANT_TYPE: ServedKey<Text> = ServedKey::optional(
     &["grant_type"],

@@ -129,13 +129,16 @@ pub(crate) fn display_url(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
+/// Returns an error and its causes, from the outermost to the innermost.
+pub(crate) fn causes<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |&cause| cause.source())
+}
+
 /// Returns the innermost error of a chain: the system's message without the layers around it.
 pub(crate) fn root_cause<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> &'a (dyn std::error::Error + 'static) {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost
+    causes(error).last().unwrap_or(error)
 }

@@ -18,7 +18,7 @@ use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 
 use crate::config::servers::{AddressPolicy, ClientAuthentication, RemoteProtocol, RemoteServer};
 use crate::config::vendors::is_local_name;
-use crate::world::io::http::{client_with_resolver, loopback, root_cause};
+use crate::world::io::http::{causes, client_with_resolver, loopback, root_cause};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
@@ -160,27 +160,21 @@ fn connect_error(error: &ClientInitializeError) -> RemoteConnectError {
 /// Returns the scopes that the user has not granted yet, if the request was rejected for lack of
 /// them.
 pub(super) fn missing_scopes(error: &DynamicTransportError) -> Option<String> {
-    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error.error.as_ref());
-    while let Some(current) = source {
-        if let Some(missing) = current.downcast_ref::<InsufficientScopeError>() {
-            return Some(missing.required_scope.clone().unwrap_or_default());
-        }
-        source = current.source();
-    }
-    None
+    let mut causes = causes(error.error.as_ref());
+    let missing = causes.find_map(|cause| cause.downcast_ref::<InsufficientScopeError>())?;
+    Some(missing.required_scope.clone().unwrap_or_default())
 }
 
-/// Returns why a request had no token of massgen's own, if that is why it failed.
+/// Returns why massgen could not get a token for a request, if the request failed for that reason.
 pub(super) fn token_fault(error: &DynamicTransportError) -> Option<String> {
-    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error.error.as_ref());
-    while let Some(current) = source {
-        let known = current.downcast_ref::<AuthError>();
+    causes(error.error.as_ref()).find_map(|cause| {
+        let known = cause.downcast_ref::<AuthError>();
         if let Some(AuthError::ClientCredentialsError(why)) = known {
-            return Some(why.clone());
+            Some(why.clone())
+        } else {
+            None
         }
-        source = current.source();
-    }
-    None
+    })
 }
 
 /// Why a remote server cannot be used.

@@ -9,11 +9,12 @@ use ring::signature::{
 };
 use serde_json::{Value, json};
 
+use crate::config::keys::oauth::PRIVATE_KEY_BEGIN;
+
 /// Lifetime of an assertion, in seconds.
 const LIFETIME_SECONDS: u64 = 300;
-/// The lines around a private key in PEM.
-const PEM_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
-const PEM_END: &str = "-----END PRIVATE KEY-----";
+/// The last line of a private key (PKCS#8 in PEM).
+const PRIVATE_KEY_END: &str = "-----END PRIVATE KEY-----";
 
 /// A key that signs assertions.
 pub(super) enum AssertionKey {
@@ -90,8 +91,8 @@ pub(super) fn assertion_claims(client_id: &str, issuer: &str, now: u64, id: &str
 
 /// Returns the bytes of a private key in PEM.
 fn decode_pem(pem: &str) -> Option<Vec<u8>> {
-    let (_, rest) = pem.split_once(PEM_BEGIN)?;
-    let (body, _) = rest.split_once(PEM_END)?;
+    let (_, rest) = pem.split_once(PRIVATE_KEY_BEGIN)?;
+    let (body, _) = rest.split_once(PRIVATE_KEY_END)?;
     let body: String = body.split_ascii_whitespace().collect();
     STANDARD.decode(body).ok()
 }
@@ -110,7 +111,7 @@ mod tests {
         let key = EcdsaKeyPair::from_pkcs8(curve, der.as_ref(), &random).unwrap();
         let body = STANDARD.encode(der.as_ref());
         let (first, second) = body.split_at(64);
-        let pem = format!("{PEM_BEGIN}\n{first}\n{second}\n{PEM_END}\n");
+        let pem = format!("{PRIVATE_KEY_BEGIN}\n{first}\n{second}\n{PRIVATE_KEY_END}\n");
         (pem, key.public_key().as_ref().to_vec())
     }
 
@@ -153,9 +154,18 @@ mod tests {
         let no_key = STANDARD.encode("no key");
         for (pem, expected) in [
             ("MIGH".to_owned(), "not PKCS#8 in PEM"),
-            (format!("{PEM_BEGIN}\n?\n{PEM_END}"), "not PKCS#8 in PEM"),
-            (format!("{PEM_BEGIN}\n{no_key}"), "not PKCS#8 in PEM"),
-            (format!("{PEM_BEGIN}\n{no_key}\n{PEM_END}"), "neither"),
+            (
+                format!("{PRIVATE_KEY_BEGIN}\n?\n{PRIVATE_KEY_END}"),
+                "not PKCS#8 in PEM",
+            ),
+            (
+                format!("{PRIVATE_KEY_BEGIN}\n{no_key}"),
+                "not PKCS#8 in PEM",
+            ),
+            (
+                format!("{PRIVATE_KEY_BEGIN}\n{no_key}\n{PRIVATE_KEY_END}"),
+                "neither",
+            ),
         ] {
             let why = AssertionKey::parse(&pem).err().unwrap();
             assert!(why.contains(expected), "{pem}: {why}");

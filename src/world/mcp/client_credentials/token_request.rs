@@ -10,6 +10,7 @@ use secrecy::SecretString;
 use serde_json::Value;
 use url::{Url, form_urlencoded};
 
+use crate::config::keys::oauth::{CLIENT_CREDENTIALS, JWT_BEARER};
 use crate::text::list_names;
 use crate::world::mcp::client_credentials::assertion::AssertionKey;
 
@@ -17,9 +18,6 @@ use crate::world::mcp::client_credentials::assertion::AssertionKey;
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// Time before its end at which a token is replaced, unless it lives shorter than twice that.
 const REPLACED_BEFORE_END: Duration = Duration::from_secs(30);
-/// Types of grants: to a registered client, and for an assertion (RFC 7523, section 2.1).
-const CLIENT_CREDENTIALS: &str = "client_credentials";
-const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 /// The type of assertions of a client (RFC 7523, section 2.2).
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 

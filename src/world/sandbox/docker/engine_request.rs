@@ -3,7 +3,6 @@
 
 use std::error::Error as StdError;
 use std::io;
-use std::iter::from_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 
 use crate::path::AbsPath;
+use crate::world::io::http::causes;
 
 /// The largest reply, in bytes: enough for the changes of a container with 500,000 files.
 const REPLY_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -116,13 +116,7 @@ where
 
 /// Returns the reason if `error` is about a reply that was too large.
 pub(super) fn reply_size_error(error: &EngineError) -> Option<EngineReplyTooLargeError> {
-    let mut next: Option<&(dyn StdError + 'static)> = Some(error);
-    let mut causes = from_fn(|| {
-        let cause = next?;
-        next = cause.source();
-        Some(cause)
-    });
-    causes.find_map(|cause| {
+    causes(error).find_map(|cause| {
         let inner = cause.downcast_ref::<io::Error>()?.get_ref()?;
         inner.downcast_ref::<EngineReplyTooLargeError>().copied()
     })
