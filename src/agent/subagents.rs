@@ -183,14 +183,11 @@ impl SubagentCall {
             return self.conversations.models.clone();
         };
         let launch = program.and_then(|program| program.for_subagent(gate.clone()).ok());
-        let with_launcher = |model: &AvailableModel| AvailableModel {
-            backend: launch
-                .as_ref()
-                .and_then(|launch| model.backend.with_launcher(launch))
-                .unwrap_or_else(|| Arc::clone(&model.backend)),
-            ..model.clone()
-        };
-        chosen.models.iter().map(with_launcher).collect()
+        let models = chosen.models.iter().cloned();
+        match &launch {
+            Some(launch) => models.map(|model| model.with_launcher(launch)).collect(),
+            None => models.collect(),
+        }
     }
 
     /// Returns the tools of a subagent with this gate, and the description of its commands.

@@ -74,6 +74,17 @@ pub struct AvailableModel {
     pub rate_limiter: ModelRateLimiter,
 }
 
+impl AvailableModel {
+    /// Returns the model as `setup` starts it, if it is an external agent.
+    #[must_use]
+    pub fn with_launcher(self, setup: &AgentLaunchSetup) -> Self {
+        match self.backend.with_launcher(setup) {
+            Some(backend) => Self { backend, ..self },
+            None => self,
+        }
+    }
+}
+
 /// One of the models that subagents may have instead of their agent's.
 #[derive(Clone, Debug)]
 pub struct SubagentModel {

@@ -13,13 +13,12 @@ use crate::config::keys::{
     subagent_model,
 };
 use crate::config::subagents::{SubagentBackend, SubagentTypesConfig};
+use crate::id::{AGENT_ID_BYTES_MAX, AgentId};
 
 /// The parameter of models that search the Web.
 const WEB_SEARCH: &str = "enable_web_search";
 /// The beginning of the name of a model that has no `id`; its place follows, counted from 1.
 const UNNAMED: &str = "agent_";
-/// The maximum length of the name of a model or a type, in bytes.
-const NAME_BYTES_MAX: usize = 64;
 /// What means the subagents of all types, and those without one.
 const ALL_TYPES: &str = "*";
 /// The types of a config that names none, which are those of the Python `MassGen`.
@@ -89,10 +88,8 @@ impl ConfigChecker<'_> {
                 "`{}` would have no effect: a subagent has the tools, rules and hooks of its agent",
                 key.name()
             );
-            let error = Diagnostic::error(backend.key_path(key), message);
-            let error = error.with_span(backend.key_span(key));
-            self.findings
-                .push(error.with_suggestion("write it for the agents that start subagents"));
+            let hint = "write it for the agents that start subagents";
+            self.refuse_key(backend, key, &message, hint);
         }
     }
 
@@ -109,7 +106,7 @@ impl ConfigChecker<'_> {
         let name = id.as_ref().map_or(unnamed.as_str(), |id| id.written);
         let problem = if earlier.iter().any(|model| model.name == name) {
             "is the name of an earlier one"
-        } else if is_name(name) {
+        } else if AgentId::parse(name).is_ok() {
             return Some(name.to_owned());
         } else {
             "is not a name"
@@ -171,7 +168,7 @@ impl ConfigChecker<'_> {
         let mut names: Vec<String> = Vec::new();
         for text in written {
             let name = text.written.to_lowercase();
-            if !is_name(&name) {
+            if AgentId::parse(&name).is_err() {
                 self.refuse_name(text.written, &text.path, text.span, "is not a name");
             } else if !names.contains(&name) {
                 names.push(name);
@@ -182,18 +179,11 @@ impl ConfigChecker<'_> {
 
     fn refuse_name(&mut self, name: &str, path: &str, span: &Span, problem: &str) {
         let message = format!("{} {problem}", quote(name));
-        let expected =
-            format!("another name of at most {NAME_BYTES_MAX} letters, digits, `_`, `-` and `.`");
+        let expected = format!(
+            "another name of at most {AGENT_ID_BYTES_MAX} letters, digits, `_`, `-` and `.`"
+        );
         let error = Diagnostic::error(path, message);
         self.findings
             .push(error.with_span(span).with_suggestion(expected));
     }
-}
-
-/// Returns whether `text` can be the name of a model or a type, and of a directory.
-fn is_name(text: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    (1..=NAME_BYTES_MAX).contains(&text.len())
-        && !text.starts_with('.')
-        && text.chars().all(is_plain)
 }

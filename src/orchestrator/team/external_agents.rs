@@ -15,6 +15,7 @@ use crate::prompts::WorkMode;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::world::access::gate::Gate;
 use crate::world::exec::agent_launcher::AgentLauncher;
+use crate::world::sandbox::exec_environment::ExecEnvironment;
 
 impl AgentTeam {
     /// Returns the external agents. In a replay there are none, because their output is recorded.
@@ -69,29 +70,40 @@ impl AgentTeam {
         gate: Option<&Gate>,
     ) -> BTreeMap<String, AgentLaunchSetup> {
         let environments = self.resources.environments.as_ref();
-        let (Some(gate), Some(environments), Some(context)) =
-            (gate, environments, self.resources.server_context.as_ref())
-        else {
+        let (Some(gate), Some(environments)) = (gate, environments) else {
             return BTreeMap::new();
         };
         let models = member.config.backend.subagent_models.iter().enumerate();
         let setups = models.filter_map(|(place, model)| {
-            let (commands, command) = environments.subagent_program(&member.id, place)?;
+            let program = environments.subagent_program(&member.id, place)?;
             let log = format!("{}.{}.{}.log", member.id, gate.phase(), model.name);
-            let launcher = AgentLauncher {
+            let setup = self.launch_setup(member, gate, program, &log)?;
+            Some((model.name.clone(), setup))
+        });
+        setups.collect()
+    }
+
+    /// Returns what starts `program` for `member` in a conversation with this gate; its messages go to
+    /// the file `log`. `None` if there are no logs.
+    fn launch_setup(
+        &self,
+        member: &TeamMember,
+        gate: &Gate,
+        program: &(ExecEnvironment, Vec<String>),
+        log: &str,
+    ) -> Option<AgentLaunchSetup> {
+        let context = self.resources.server_context.as_ref()?;
+        let (commands, command) = program;
+        Some(AgentLaunchSetup {
+            command: command.clone(),
+            launcher: AgentLauncher {
                 gate: gate.clone(),
                 commands: commands.clone(),
                 tools: member.config.tools.clone(),
                 log: context.logs.join(log),
                 redactor: context.redactor.clone(),
-            };
-            let setup = AgentLaunchSetup {
-                command: command.clone(),
-                launcher,
-            };
-            Some((model.name.clone(), setup))
-        });
-        setups.collect()
+            },
+        })
     }
 
     /// Returns the notes for the user about unsandboxed external agents.
@@ -129,32 +141,16 @@ impl AgentTeam {
         models: Vec<AvailableModel>,
     ) -> Vec<AvailableModel> {
         let launch_setup = || {
-            let (commands, command) = self
-                .resources
-                .environments
-                .as_ref()?
-                .external_agent(&member.id)?;
-            let (gate, context) = (gate?, self.resources.server_context.as_ref()?);
+            let environments = self.resources.environments.as_ref()?;
+            let (program, gate) = (environments.external_agent(&member.id)?, gate?);
             let log = format!("{}.{}.log", member.id, gate.phase());
-            Some(AgentLaunchSetup {
-                command: command.clone(),
-                launcher: AgentLauncher {
-                    gate: gate.clone(),
-                    commands: commands.clone(),
-                    tools: member.config.tools.clone(),
-                    log: context.logs.join(log),
-                    redactor: context.redactor.clone(),
-                },
-            })
+            self.launch_setup(member, gate, program, &log)
         };
         let Some(setup) = launch_setup() else {
             return models;
         };
-        let place = |model: AvailableModel| match model.backend.with_launcher(&setup) {
-            Some(backend) => AvailableModel { backend, ..model },
-            None => model,
-        };
-        models.into_iter().map(place).collect()
+        let models = models.into_iter();
+        models.map(|model| model.with_launcher(&setup)).collect()
     }
 }
 
