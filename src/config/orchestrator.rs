@@ -50,7 +50,7 @@ pub struct OrchestratorConfig {
     pub keeps_memory: bool,
     /// The subagents of each agent; `None` if it may have none.
     pub subagents: Option<SubagentsConfig>,
-    /// The types that agents may give their subagents.
+    /// The types of subagents that agents may start.
     pub subagent_types: SubagentTypesConfig,
     /// How they are asked to work within a round.
     pub rounds: RoundGuidance,
@@ -173,9 +173,9 @@ impl TaskPlanning {
 pub struct TimeoutConfig {
     /// The whole coordination.
     pub orchestrator_seconds: u64,
-    /// An agent's first round, after which it is told to finish.
+    /// An agent's first round; the agent is then asked to finish.
     pub initial_round_seconds: Option<u64>,
-    /// Every later round, after which the agent is told to finish.
+    /// Every later round; the agent is then asked to finish.
     pub subsequent_round_seconds: Option<u64>,
     /// The grace period after that in which the agent may still use tools.
     pub round_grace_seconds: u64,

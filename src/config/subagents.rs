@@ -47,7 +47,7 @@ impl BackendConfig {
     }
 }
 
-/// The types that agents may give their subagents, where they are looked for, and which have models of
+/// The types of subagents that agents may start, where they are looked for, and which have models of
 /// their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubagentTypesConfig {

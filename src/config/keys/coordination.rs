@@ -145,8 +145,8 @@ pub(crate) const SUBAGENT_MAX_CONCURRENT: ServedKey<Integer> = ServedKey::option
 pub(crate) const SUBAGENT_TYPES: ServedKey<TextList> = ServedKey::optional(
     &["subagent_types"],
     shape::texts(&ValueShape::Text),
-    "The types that agents may give their subagents, at most 16: names of massgen's own, or of \
-     directories with a file `SUBAGENT.md` in `~/.massgen/subagent_types`, `.massgen/subagent_types` \
+    "Types of subagents that agents may start, at most 16: built-in types, or directories that contain \
+     a file `SUBAGENT.md` in `~/.massgen/subagent_types`, `.massgen/subagent_types` \
      and `.agent/subagent_types`. Default: `evaluator`, `explorer`, `researcher`, `critic` and \
      `execution_trace_analyzer`.",
     Named("gives subagents instructions that are in the project"),

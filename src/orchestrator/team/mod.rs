@@ -154,7 +154,7 @@ pub struct AgentTeam {
     skill_notices: Vec<String>,
     /// Whether a model has written the criteria by which voters score answers.
     has_generated_criteria: bool,
-    /// The types that agents may give their subagents.
+    /// The types of subagents that agents may start.
     subagent_types: SubagentTypes,
     /// The notes of earlier sessions, if the config keeps notes.
     pub(super) memory: Option<MemoryPrompt>,

@@ -1,4 +1,4 @@
-//! Reads the types that agents may give their subagents: massgen's own, and those of files in the
+//! Reads the types of subagents that agents may start: built-in ones, and those of files in the
 //! directories of the user and of the project.
 
 use std::sync::Arc;
@@ -107,7 +107,7 @@ fn unused(file: &AbsPath, reason: &str) -> String {
 }
 
 impl AgentTeam {
-    /// Returns the team with the types that agents may give their subagents.
+    /// Returns the team with the types of subagents that agents may start.
     ///
     /// # Errors
     /// The current directory cannot be resolved.

@@ -47,7 +47,7 @@ const QUESTION_CHARS_MAX: usize = 1000;
 #[derive(Debug)]
 pub(super) struct McpClientHandler {
     roots: Vec<Root>,
-    /// The extension of the protocol that the server is told about.
+    /// The protocol extension that the client announces to the server.
     extension: Option<&'static str>,
     listener: Option<ServerListener>,
     routes: Arc<ProgressRoutes>,
