@@ -68,7 +68,7 @@ fn show_delivery(
     arguments: &DiffArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let delivery = OpenDelivery::open(deliveries, name)?;
+    let mut delivery = OpenDelivery::open(deliveries, name)?;
     let paths = resolve_paths(&arguments.path, host);
     if delivery.is_applied() {
         if let Some(mut delivered) = AppliedDelivery::open(delivery)? {
@@ -78,14 +78,7 @@ fn show_delivery(
             let meant = differences.filter(|found| is_selected_difference(found, &paths));
             return print(host, arguments, meant, output);
         }
-        let delivery = OpenDelivery::open(deliveries, name)?;
-        return show_plan(
-            &delivery,
-            &plan_pending(&delivery)?,
-            host,
-            arguments,
-            output,
-        );
+        delivery = OpenDelivery::open(deliveries, name)?;
     }
     show_plan(
         &delivery,

@@ -23,7 +23,7 @@ pub(crate) fn parts_of(name: &str, deliveries: &AbsPath) -> Result<Vec<String>> 
 /// one; `None` if it delivered nothing.
 pub(super) fn newest_part(name: &str, deliveries: &AbsPath) -> Result<Option<String>> {
     let parts = parts_of(name, deliveries)?;
-    let applied = revertible_parts(&parts, deliveries).into_iter().next();
+    let applied = revertible_parts(&parts, deliveries).next();
     Ok(applied.or_else(|| parts.into_iter().next()))
 }
 
@@ -41,18 +41,21 @@ pub(super) fn earlier_parts(delivery: &str, deliveries: &AbsPath) -> Result<Vec<
 /// Returns those of `parts`, newest first, that can be reverted one after the other: the first has
 /// paths that are as it delivered them, the others may have once the later ones are reverted. A part
 /// that cannot be read is not among them; to revert it says why.
-pub(crate) fn revertible_parts(parts: &[String], deliveries: &AbsPath) -> Vec<String> {
-    let mut revertible = Vec::new();
-    for part in parts {
+pub(crate) fn revertible_parts(
+    parts: &[String],
+    deliveries: &AbsPath,
+) -> impl Iterator<Item = String> {
+    let mut has_later = false;
+    let is_revertible = move |part: &&String| {
         let Ok(Some(delivered)) = open_applied(part, deliveries) else {
-            continue;
+            return false;
         };
-        let is_next = !revertible.is_empty() && delivered.is_in_effect();
-        if is_next || delivered.is_applied() {
-            revertible.push(part.clone());
-        }
-    }
-    revertible
+        let is_next = has_later && delivered.is_in_effect();
+        let is_revertible = is_next || delivered.is_applied();
+        has_later |= is_revertible;
+        is_revertible
+    };
+    parts.iter().filter(is_revertible).cloned()
 }
 
 fn open_applied(part: &str, deliveries: &AbsPath) -> Result<Option<AppliedDelivery>> {

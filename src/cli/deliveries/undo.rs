@@ -89,7 +89,8 @@ fn find_reverted(
 
 /// Names the part that can be reverted next: the newest that was delivered before `name`.
 fn offer_earlier_part(name: &str, deliveries: &AbsPath, output: &mut CliOutput<'_>) -> Result<()> {
-    let applied = revertible_parts(&earlier_parts(name, deliveries)?, deliveries);
+    let earlier = earlier_parts(name, deliveries)?;
+    let applied: Vec<String> = revertible_parts(&earlier, deliveries).collect();
     let Some(newest) = applied.first() else {
         return Ok(());
     };

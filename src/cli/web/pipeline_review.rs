@@ -35,7 +35,7 @@ pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
     let delivering = open(id, HistoryMode::Files, host).await?;
     let deliveries = deliveries_directory(host);
     let names = parts_of(id, &deliveries)?;
-    let parts = revertible_parts(&names, &deliveries);
+    let parts: Vec<String> = revertible_parts(&names, &deliveries).collect();
     let applied = match parts.first().or(names.first()) {
         Some(part) => applied_files(part, host)?,
         None => Vec::new(),

@@ -261,7 +261,7 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     let Some(newest) = names.first() else {
         return Ok(json!({"state": "none", "files": [], "applied": [], "parts": []}));
     };
-    let parts = revertible_parts(&names, &deliveries);
+    let parts: Vec<String> = revertible_parts(&names, &deliveries).collect();
     let earlier = parts.first().filter(|part| *part != newest);
     let earlier = earlier.map(|part| applied_files(part, host)).transpose()?;
     let delivery = Arc::new(OpenDelivery::open(&deliveries, newest)?);
@@ -534,7 +534,7 @@ fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Valu
             return Err(ApiError::not_found(message));
         }
         None => {
-            let applied = revertible_parts(&parts, &deliveries).into_iter().next();
+            let applied = revertible_parts(&parts, &deliveries).next();
             applied.unwrap_or_else(|| newest.clone())
         }
     };
