@@ -41,7 +41,7 @@ impl ProjectDirectory {
             Some(elsewhere) => elsewhere.join(project_name(project)),
             None => project.clone(),
         };
-        let has_state = |project: &AbsPath| dir::is_own(&place(project).join(STATE_DIR));
+        let has_state = |project: &AbsPath| dir::is_owned_by_user(&place(project).join(STATE_DIR));
         let is_candidate = |above: &AbsPath| {
             above.parent().is_some()
                 && home.is_none_or(|home| !home.is_within(above))

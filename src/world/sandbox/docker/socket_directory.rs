@@ -13,7 +13,7 @@ use crate::world::sys::environment::ProcessEnvironment;
 use crate::world::sys::process;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{
-    DirLock, DirLockAttempt, StagingDirectory, first_names, is_own, try_lock,
+    DirLock, DirLockAttempt, StagingDirectory, first_names, is_owned_by_user, try_lock,
 };
 
 /// Beginning of the names of the directories.
@@ -83,7 +83,7 @@ fn remove_abandoned(parent: &AbsPath) {
     let names = first_names(parent, NAMES_MAX).unwrap_or_default();
     for name in names.iter().filter(|name| name.starts_with(PREFIX)) {
         let path = parent.join(name);
-        if !is_own(&path) {
+        if !is_owned_by_user(&path) {
             continue;
         }
         if let Ok(DirLockAttempt::Acquired(lock)) = try_lock(&path) {

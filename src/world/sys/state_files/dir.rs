@@ -30,12 +30,6 @@ pub(crate) enum DirectoryAudience {
     Umask,
 }
 
-/// Returns whether `path` itself is a directory of this user, not a symlink.
-pub(crate) fn is_own(path: &AbsPath) -> bool {
-    let found = fs::symlink_metadata(path.as_path());
-    found.is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw())
-}
-
 /// Returns whether every user may create files in the directory `path`.
 pub(crate) fn is_writable_by_everyone(path: &AbsPath) -> bool {
     const EVERYBODY_WRITES: u32 = 0o002;
