@@ -236,7 +236,7 @@ pub struct OauthConfig {
     /// The registered client with which the user signs in; `None` makes massgen register itself.
     pub client: Option<OauthClient>,
     /// The credentials with which massgen gets a token without a user.
-    pub client_credentials: Option<ClientCredentials>,
+    pub client_credentials: Option<ClientAuthentication>,
     /// The only authorization server that may be used (`issuer`); `None` lets the server name one,
     /// which receives a secret of the config only if it has the origin of the server.
     pub issuer: Option<Url>,
@@ -248,17 +248,10 @@ impl OauthConfig {
     /// Returns its secret, if it has one.
     fn secret(&self) -> Option<&SecretString> {
         match &self.client_credentials {
-            Some(credentials) => credentials.authentication.secret(),
+            Some(credentials) => credentials.secret(),
             None => self.client.as_ref()?.secret.as_ref(),
         }
     }
-}
-
-/// The credentials of a client that acts for itself, not for a user.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClientCredentials {
-    /// How it proves who it is.
-    pub authentication: ClientAuthentication,
 }
 
 /// Returns whether `url` can identify an authorization server: it is encrypted, except on this

@@ -10,7 +10,7 @@ use crate::config::check::servers::VALUE_CHARS_MAX;
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::{ConfigKey, oauth, servers};
 use crate::config::servers::{
-    ClientAuthentication, ClientCredentials, OauthClient, OauthConfig, WorkloadAssertion, is_issuer,
+    ClientAuthentication, OauthClient, OauthConfig, WorkloadAssertion, is_issuer,
 };
 
 /// The longest secret, private key or assertion, in characters.
@@ -39,15 +39,14 @@ impl ConfigChecker<'_> {
             };
         }
         self.refuse_authorization_header(entry);
-        let authentication = if grant == oauth::JWT_BEARER {
+        let client_credentials = if grant == oauth::JWT_BEARER {
             self.workload(&oauth)
         } else {
             self.registered_client(&oauth)
         };
         OauthConfig {
             client: None,
-            client_credentials: authentication
-                .map(|authentication| ClientCredentials { authentication }),
+            client_credentials,
             issuer,
             scopes,
         }

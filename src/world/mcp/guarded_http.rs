@@ -21,8 +21,8 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 /// Largest response that is read, in bytes.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
-/// Sends requests only to allowed addresses.
-#[derive(Debug)]
+/// Sends requests only to allowed addresses. A clone has the same connections.
+#[derive(Clone, Debug)]
 pub(super) struct GuardedHttpClient {
     /// Resolves names, and connects only to allowed addresses.
     pub(super) client: Client,

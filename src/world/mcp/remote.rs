@@ -66,8 +66,7 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
     let client = BoundedClient::new(client, &stream);
     let host = || {
         let host = McpClientHandler::new(&[], listener.cloned());
-        let credentials = remote.oauth.client_credentials.as_ref();
-        match credentials.map(|credentials| &credentials.authentication) {
+        match &remote.oauth.client_credentials {
             Some(ClientAuthentication::Secret { .. } | ClientAuthentication::PrivateKey { .. }) => {
                 host.with_extension(EXTENSION_OAUTH_CLIENT_CREDENTIALS)
             }

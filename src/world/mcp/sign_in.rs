@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use rmcp::service::ServiceError;
 use rmcp::transport::auth::{
-    AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata,
-    AuthorizationMetadataResolution, OAuthClientConfig,
+    AuthError, AuthorizationCallback, AuthorizationManager, OAuthClientConfig,
 };
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::timeout;
@@ -60,11 +59,12 @@ impl PendingSignIn {
         scopes: &[String],
     ) -> Result<Self> {
         let refused = |error: AuthError| sign_in_error(&error);
-        let mut manager = manager(server).await.map_err(refused)?;
+        let http = http_client(server).map_err(refused)?;
+        let mut manager = manager(server, &http).await.map_err(refused)?;
         let challenge = Box::pin(challenge(server)).await?;
         let found = manager.resolve_metadata_from_challenge(challenge.as_deref());
         let found = found.await.map_err(refused)?;
-        let metadata = trusted_metadata(server, found).await;
+        let metadata = Box::pin(sign_in_metadata(server, &http, found)).await;
         let metadata = metadata.map_err(|why| refusal(&why))?;
         let places = [
             Some(&metadata.authorization_endpoint),
@@ -167,10 +167,11 @@ pub(super) async fn authorized_manager(
     let secret = configured.and_then(|client| client.secret.as_ref());
     let secret = secret.map(|secret| secret.expose_secret().to_owned());
     let refused = |error: AuthError| quote_server(&root_cause(&error).to_string());
-    let mut manager = manager(server).await.map_err(refused)?;
+    let http = http_client(server).map_err(refused)?;
+    let mut manager = manager(server, &http).await.map_err(refused)?;
     let found = manager.resolve_metadata_from_challenge(kept.challenge.as_deref());
     let found = found.await.map_err(refused)?;
-    let metadata = trusted_metadata(server, found).await;
+    let metadata = Box::pin(sign_in_metadata(server, &http, found)).await;
     let metadata = metadata.map_err(|why| quote_server(&why))?;
     // A different endpoint that the server names now must not get tokens that this one issued.
     if metadata.token_endpoint != kept.token_endpoint {
@@ -213,31 +214,23 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
     asked.unwrap_or_else(|_| Err(refusal("the server does not answer")))
 }
 
-/// Returns an OAuth manager for `server`, which sends requests only to allowed addresses.
+/// Returns an OAuth manager for `server`, which sends its requests through `http`.
 pub(super) async fn manager(
     server: &RemoteServer,
+    http: &GuardedHttpClient,
 ) -> std::result::Result<AuthorizationManager, AuthError> {
-    let client = http_client(server).map_err(AuthError::InternalError)?;
-    let client = Arc::new(client);
+    let client = Arc::new(http.clone());
     AuthorizationManager::new_with_oauth_http_client(server.url.clone(), client).await
 }
 
 /// Builds an HTTP client for the authorization server of `server`.
-pub(super) fn http_client(server: &RemoteServer) -> std::result::Result<GuardedHttpClient, String> {
+pub(super) fn http_client(
+    server: &RemoteServer,
+) -> std::result::Result<GuardedHttpClient, AuthError> {
     Ok(GuardedHttpClient {
-        client: remote::client(server)?,
+        client: remote::client(server).map_err(AuthError::InternalError)?,
         addresses: server.addresses,
     })
-}
-
-/// Returns the metadata of the authorization server that was `found`, from its own address, if the
-/// config allows it.
-async fn trusted_metadata(
-    server: &RemoteServer,
-    found: AuthorizationMetadataResolution,
-) -> std::result::Result<AuthorizationMetadata, String> {
-    let http = http_client(server)?;
-    Box::pin(sign_in_metadata(server, &http, found)).await
 }
 
 /// Parses the URL `place`, which comes from the server or a third party, if the config allows it.

@@ -155,7 +155,7 @@ fn the_credentials_of_a_client_are_read() {
         id: id(),
         secret: "t-1".into(),
     };
-    assert_eq!(credentials.authentication, secret);
+    assert_eq!(credentials, secret);
     assert_eq!(secrets, ["t-1"]);
     let keys = format!("issuer: 'https://login.example', private_key: {PRIVATE_KEY}");
     let (credentials, issuer, secrets) = read("client_credentials", &keys);
@@ -165,7 +165,7 @@ fn the_credentials_of_a_client_are_read() {
         id: id(),
         key: pem.into(),
     };
-    assert_eq!(credentials.authentication, key);
+    assert_eq!(credentials, key);
     assert_eq!(secrets, [pem]);
 
     let (credentials, _, secrets) = read(JWT_BEARER, "assertion: '${TOKEN}'");
@@ -174,11 +174,11 @@ fn the_credentials_of_a_client_are_read() {
         assertion,
     };
     let text = WorkloadAssertion::Text("t-1".into());
-    assert_eq!(credentials.authentication, workload(text));
+    assert_eq!(credentials, workload(text));
     assert_eq!(secrets, ["t-1"]);
     let (credentials, _, secrets) = read(JWT_BEARER, "assertion_file: /run/token");
     let file = WorkloadAssertion::File(AbsPath::new("/run/token").unwrap());
-    assert_eq!(credentials.authentication, workload(file));
+    assert_eq!(credentials, workload(file));
     assert_eq!(secrets, [""; 0]);
 }
 

@@ -20,9 +20,7 @@ use tokio::task::spawn_blocking;
 use url::Url;
 use uuid::Uuid;
 
-use crate::config::servers::{
-    ClientAuthentication, ClientCredentials, RemoteServer, WorkloadAssertion,
-};
+use crate::config::servers::{ClientAuthentication, RemoteServer, WorkloadAssertion};
 use crate::path::AbsPath;
 use crate::world::io::clock::{self, Stopwatch};
 use crate::world::io::files::read_capped;
@@ -45,7 +43,7 @@ pub(super) struct AccessTokenSource(Arc<AccessTokenSourceState>);
 
 struct AccessTokenSourceState {
     server: RemoteServer,
-    credentials: ClientCredentials,
+    credentials: ClientAuthentication,
     /// Receives every secret that is sent, to be redacted from what the servers send back.
     sent: SentSecrets,
     last: Mutex<Option<CachedToken>>,
@@ -73,10 +71,10 @@ impl AccessTokenSource {
     /// Creates a source of tokens for `server`; `sent` receives every secret that is sent.
     pub(super) fn new(
         server: &RemoteServer,
-        credentials: &ClientCredentials,
+        credentials: &ClientAuthentication,
         sent: &SentSecrets,
     ) -> Self {
-        match &credentials.authentication {
+        match credentials {
             ClientAuthentication::Secret { secret, .. } => sent.insert(secret.expose_secret()),
             // A key is never sent; an assertion is read or signed when it is.
             ClientAuthentication::PrivateKey { .. } | ClientAuthentication::Workload { .. } => {}
@@ -120,11 +118,11 @@ impl AccessTokenSource {
     async fn request_token(&self) -> Result<IssuedToken, String> {
         let server = &self.0.server;
         let failed = |error: AuthError| root_cause(&error).to_string();
-        let manager = sign_in::manager(server).await.map_err(failed)?;
+        let http = sign_in::http_client(server).map_err(failed)?;
+        let manager = sign_in::manager(server, &http).await.map_err(failed)?;
         let found = manager.resolve_metadata_from_challenge(None);
         let found = found.await.map_err(failed)?.metadata.issuer;
         let issuer = checked_issuer(&server.url, server.oauth.issuer.as_ref(), found.as_deref())?;
-        let http = sign_in::http_client(server)?;
         let metadata = issuer_metadata(&http, &issuer).await?;
         let endpoint = Url::parse(&metadata.token_endpoint)
             .map_err(|_| format!("`{issuer}` announces no URL for tokens"))?;
@@ -149,7 +147,7 @@ impl AccessTokenSource {
 
     /// Returns what proves to the authorization server with these metadata who massgen is.
     async fn proof(&self, metadata: &AuthorizationMetadata) -> Result<ClientProof, String> {
-        match &self.0.credentials.authentication {
+        match &self.0.credentials {
             ClientAuthentication::Secret { id, secret } => {
                 secret_proof(id, secret.expose_secret(), metadata)
             }
