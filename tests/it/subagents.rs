@@ -163,10 +163,9 @@ fn every_view_shows_subagents() {
     let dashboard = dashboard.env("TERM", "xterm").env("NO_COLOR", "1");
     let mut terminal = Terminal::open(dashboard, 120);
     terminal.displays("1 a");
-    terminal.types(ENTER);
+    terminal.leaves("Enter open", ENTER, "Esc overview");
     terminal.displays("subagent apples: completed");
-    terminal.types(ESCAPE);
-    terminal.displays("Enter open");
+    terminal.leaves("Esc overview", ESCAPE, "Enter open");
     terminal.types("q");
     let _project = terminal.ends(0);
 }

@@ -18,6 +18,9 @@ const SCREEN_TIME_MAX: Duration = Duration::from_mins(2);
 const LOOK: Duration = Duration::from_millis(5);
 /// Number of lines of a terminal.
 const ROWS: u16 = 24;
+/// What the dashboard writes before and after a frame: a terminal shows it when it is whole.
+const FRAME_BEGIN: &[u8] = b"\x1b[?2026h";
+const FRAME_END: &[u8] = b"\x1b[?2026l";
 
 /// Special keys.
 pub(crate) const ENTER: &str = "\r";
@@ -62,6 +65,58 @@ struct Seen {
     parser: Parser,
     /// Every byte of it.
     bytes: Vec<u8>,
+    /// Number of bytes that are on the screen: all but those of a frame that has not ended.
+    on_screen: usize,
+    /// Every frame that was shown on the alternate screen, without the cursor.
+    frames: Vec<String>,
+}
+
+impl Seen {
+    fn new(columns: u16) -> Self {
+        Self {
+            parser: Parser::new(ROWS, columns, 0),
+            bytes: Vec::new(),
+            on_screen: 0,
+            frames: Vec::new(),
+        }
+    }
+
+    /// Shows `piece`, except for a frame that has not ended: a test that looks at a part of one would
+    /// take what is left of the frame before it for the effect of its last key.
+    fn show(&mut self, piece: &[u8]) {
+        self.bytes.extend_from_slice(piece);
+        loop {
+            // A mark may be in two pieces.
+            let from = self.on_screen.saturating_sub(FRAME_BEGIN.len());
+            let begin = find(&self.bytes, FRAME_BEGIN, from);
+            let Some(begin) = begin else {
+                return self.show_until(self.bytes.len());
+            };
+            let Some(end) = find(&self.bytes, FRAME_END, begin) else {
+                return self.show_until(begin);
+            };
+            self.show_until(end + FRAME_END.len());
+            let screen = self.parser.screen();
+            if screen.alternate_screen() && screen.hide_cursor() {
+                self.frames.push(screen.contents());
+            }
+        }
+    }
+
+    fn show_until(&mut self, end: usize) {
+        if end > self.on_screen {
+            self.parser.process(&self.bytes[self.on_screen..end]);
+            self.on_screen = end;
+        }
+    }
+}
+
+/// Returns where `mark` begins in `bytes`, at `from` or later.
+fn find(bytes: &[u8], mark: &[u8], from: usize) -> Option<usize> {
+    let found = bytes[from..]
+        .windows(mark.len())
+        .position(|found| found == mark);
+    found.map(|found| from + found)
 }
 
 impl Terminal {
@@ -89,18 +144,13 @@ impl Terminal {
         let child = pty.slave.spawn_command(command).expect("the binary starts");
         let child = TerminalChild(child);
         drop(pty.slave);
-        let screen = Arc::new(Mutex::new(Seen {
-            parser: Parser::new(ROWS, columns, 0),
-            bytes: Vec::new(),
-        }));
+        let screen = Arc::new(Mutex::new(Seen::new(columns)));
         let mut shown = pty.master.try_clone_reader().unwrap();
         let seen = Arc::clone(&screen);
         std::thread::spawn(move || {
             let mut piece = [0; 4096];
             while let Ok(count @ 1..) = shown.read(&mut piece) {
-                let mut seen = seen.lock().unwrap();
-                seen.parser.process(&piece[..count]);
-                seen.bytes.extend_from_slice(&piece[..count]);
+                seen.lock().unwrap().show(&piece[..count]);
             }
         });
         Self {
@@ -116,6 +166,20 @@ impl Terminal {
     pub(crate) fn types(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();
+    }
+
+    /// Types `keys` where `gone` is on the screen, and waits until it is no longer there and `shown` is:
+    /// the keys had their effect, so that the next ones are read apart from them. `gone` must stay on
+    /// the screen until the keys are typed. To wait for `shown` alone proves nothing if it was there
+    /// before, and Escape with a key after it is read as one key.
+    #[track_caller]
+    pub(crate) fn leaves(&mut self, gone: &str, keys: &str, shown: &str) {
+        self.displays(gone);
+        self.types(keys);
+        self.wait(
+            || !self.has(gone) && self.has(shown),
+            || format!("expected {shown:?} and not {gone:?} after {keys:?}"),
+        );
     }
 
     /// Resizes the terminal to this width.
@@ -169,8 +233,25 @@ impl Terminal {
     #[track_caller]
     pub(crate) fn displays(&self, text: &str) {
         self.wait(
-            || self.lines().iter().any(|line| line.contains(text)),
+            || self.has(text),
             || format!("expected {text:?} on the screen"),
+        );
+    }
+
+    fn has(&self, text: &str) -> bool {
+        self.lines().iter().any(|line| line.contains(text))
+    }
+
+    /// Waits until a frame of the dashboard contains `text`, now or earlier: for what a run shows for a
+    /// time only.
+    #[track_caller]
+    pub(crate) fn displayed(&self, text: &str) {
+        self.wait(
+            || {
+                let seen = self.screen.lock().unwrap();
+                seen.frames.iter().any(|frame| frame.contains(text))
+            },
+            || format!("expected {text:?} in a frame"),
         );
     }
 
@@ -268,6 +349,34 @@ impl Terminal {
     /// Returns the project in which massgen runs.
     pub(crate) fn project(&self) -> &Project {
         &self.project
+    }
+}
+
+#[test]
+fn a_frame_is_on_the_screen_when_it_is_whole() {
+    let first =
+        b"\x1b[?1049h\x1b[?25l\x1b[?2026h\x1b[1;1Hone\x1b[2;1Hold keys\x1b[?2026l".as_slice();
+    let second = b"\x1b[?2026h\x1b[1;1Htwo\x1b[2;1Hnew keys\x1b[?2026l\r\nend".as_slice();
+    let shown = |pieces: &[&[u8]]| {
+        let mut seen = Seen::new(80);
+        for piece in pieces {
+            seen.show(piece);
+        }
+        (seen.parser.screen().contents(), seen.frames)
+    };
+    for cut in 0..second.len() {
+        let (begun, rest) = second.split_at(cut);
+        let (screen, _) = shown(&[first, begun]);
+        let is_whole = begun.ends_with(FRAME_END) || begun.contains(&b'\r');
+        let expected = if is_whole {
+            "two\nnew keys"
+        } else {
+            "one\nold keys"
+        };
+        assert!(screen.starts_with(expected), "{cut}: {screen}");
+        let (screen, frames) = shown(&[first, begun, rest]);
+        assert!(screen.ends_with("end"), "{cut}: {screen}");
+        assert_eq!(frames, ["one\nold keys", "two\nnew keys"], "{cut}");
     }
 }
 
