@@ -64,7 +64,9 @@ pub(super) struct KeyTarget<'k> {
 }
 
 impl KeyTarget<'_> {
-    /// Applies a key.
+    /// Applies a key. No key has Alt here, and a terminal sends Alt with a key as it sends Esc and then
+    /// that key: both are applied, as in other programs without Alt keys (curses). In a line that is
+    /// typed, Alt has no effect, so that it loses no text.
     pub(super) fn press(&mut self, key: KeyEvent) -> KeyEffect {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
@@ -73,25 +75,37 @@ impl KeyTarget<'_> {
                 _ => KeyEffect::Redraw,
             };
         }
+        if key.modifiers.contains(KeyModifiers::ALT) && !self.is_typing() {
+            let effect = self.press_plain(KeyCode::Esc);
+            if effect != KeyEffect::Redraw {
+                return effect;
+            }
+        }
+        self.press_plain(key.code)
+    }
+
+    /// Returns whether a message, an answer or a search is being typed.
+    fn is_typing(&self) -> bool {
+        let search = self.state.search.as_ref();
+        self.state.composer.is_some() || search.is_some_and(|search| search.is_typing)
+    }
+
+    /// Applies a key without modifiers.
+    fn press_plain(&mut self, code: KeyCode) -> KeyEffect {
         self.state.note = None;
         if self.state.composer.is_some() {
-            return self.type_answer(key.code);
+            return self.type_answer(code);
         }
-        if self
-            .state
-            .search
-            .as_ref()
-            .is_some_and(|search| search.is_typing)
-        {
-            return self.type_search(key.code);
+        if self.is_typing() {
+            return self.type_search(code);
         }
-        if let Some(answer) = self.answer(key.code) {
+        if let Some(answer) = self.answer(code) {
             return KeyEffect::Answer(answer);
         }
-        if self.press_in_question(key.code) || self.press_in_review(key.code) {
+        if self.press_in_question(code) || self.press_in_review(code) {
             return KeyEffect::Redraw;
         }
-        self.press_in_view(key.code)
+        self.press_in_view(code)
     }
 
     /// Takes a pasted text into the line that is being typed; without one, it has no effect: it is not
@@ -450,6 +464,38 @@ mod tests {
         pasted(&mut state, true, &["two\n  words"]);
         let found = state.search.map(|search| search.text.into_string());
         assert_eq!(found.as_deref(), Some("two words"));
+    }
+
+    #[test]
+    fn escape_and_a_key_that_are_read_together_are_two_keys() {
+        #[track_caller]
+        fn check(view: OpenView, is_record: bool, expected: &KeyEffect, composed: Option<&str>) {
+            let mut state = ViewState {
+                view,
+                composer: composed.map(|text| ComposerLine {
+                    purpose: ComposerPurpose::Message,
+                    text: TypedText::new(text.to_owned()),
+                }),
+                ..ViewState::default()
+            };
+            let run = RunView::default();
+            let mut target = KeyTarget {
+                state: &mut state,
+                questions: &mut [],
+                run: &run,
+                now_ms: 0,
+                is_record,
+            };
+            let key = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::ALT);
+            assert_eq!(target.press(key), *expected, "{view:?}");
+            let line = state.composer.map(|line| line.text.into_string());
+            let expected = composed.map(|text| format!("{text}q"));
+            assert_eq!(line, expected, "{view:?}");
+        }
+        check(OpenView::Votes, true, &KeyEffect::Quit, None);
+        check(OpenView::Votes, false, &KeyEffect::Redraw, None);
+        check(OpenView::Overview, true, &KeyEffect::Quit, None);
+        check(OpenView::Overview, false, &KeyEffect::Redraw, Some("no "));
     }
 
     #[test]
