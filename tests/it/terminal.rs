@@ -41,6 +41,8 @@ pub(crate) struct Terminal {
     master: Box<dyn MasterPty + Send>,
     keys: Box<dyn Write + Send>,
     screen: Arc<Mutex<Seen>>,
+    /// The mode of the terminal before the process started, in words.
+    mode_before: String,
 }
 
 /// The process on a terminal. It is killed with its process group when this is dropped.
@@ -111,6 +113,10 @@ impl Seen {
     }
 }
 
+fn mode_text(master: &(dyn MasterPty + Send)) -> String {
+    format!("{:?}", master.get_termios())
+}
+
 /// Returns where `mark` begins in `bytes`, at `from` or later.
 fn find(bytes: &[u8], mark: &[u8], from: usize) -> Option<usize> {
     let found = bytes[from..]
@@ -141,6 +147,7 @@ impl Terminal {
             pixel_height: 0,
         };
         let pty = native_pty_system().openpty(size).expect("a terminal");
+        let mode_before = mode_text(&*pty.master);
         let child = pty.slave.spawn_command(command).expect("the binary starts");
         let child = TerminalChild(child);
         drop(pty.slave);
@@ -159,6 +166,7 @@ impl Terminal {
             keys: pty.master.take_writer().unwrap(),
             master: pty.master,
             screen,
+            mode_before,
         }
     }
 
@@ -226,7 +234,12 @@ impl Terminal {
 
     /// Returns the mode of the terminal, in words.
     pub(crate) fn mode(&self) -> String {
-        format!("{:?}", self.master.get_termios())
+        mode_text(&*self.master)
+    }
+
+    /// Returns the mode of the terminal before the process started, in words.
+    pub(crate) fn mode_before(&self) -> &str {
+        &self.mode_before
     }
 
     /// Waits until a line on the screen contains `text`.
@@ -238,7 +251,8 @@ impl Terminal {
         );
     }
 
-    fn has(&self, text: &str) -> bool {
+    /// Returns whether a line on the screen contains `text`.
+    pub(crate) fn has(&self, text: &str) -> bool {
         self.lines().iter().any(|line| line.contains(text))
     }
 
@@ -253,6 +267,11 @@ impl Terminal {
             },
             || format!("expected {text:?} in a frame"),
         );
+    }
+
+    /// Forgets the frames that were shown.
+    pub(crate) fn forget_frames(&self) {
+        self.screen.lock().unwrap().frames.clear();
     }
 
     /// Returns the last prompt on the screen and everything below it.
