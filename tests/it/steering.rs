@@ -120,6 +120,9 @@ impl Steered {
     }
 }
 
+// Replies before which a message has to arrive take seconds: on a busy machine, the test and the run may
+// come to a standstill for that long.
+
 /// Answers once it has read a message with `text`, after a first reply that takes a while.
 fn listens(text: &str, answer: &str) -> String {
     format!(
@@ -129,7 +132,7 @@ fn listens(text: &str, answer: &str) -> String {
 - when: {{last: "{text}"}}
   calls: [{{name: new_answer, arguments: {{content: "{answer}"}}}}]
 - when: {{last: "</task>"}}
-  delay_ms: 1500
+  delay_ms: 5000
   calls: [{{name: write_file, arguments: {{path: "notes.txt", content: "x"}}}}]
 - calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "good"}}}}]
   repeat: true
@@ -176,7 +179,7 @@ fn a_decision_counts_only_after_its_agent_has_read_the_message() {
 - when: {last: "the user has sent a message meanwhile"}
   calls: [{name: new_answer, arguments: {content: "with Windows"}}]
 - when: {last: "</task>"}
-  delay_ms: 500
+  delay_ms: 5000
   calls: [{name: new_answer, arguments: {content: "without Windows"}}]
 "#;
     let config = team(&[agent("a", "", hasty)], "");
@@ -214,7 +217,7 @@ fn votes(answer: &str, delay_ms: u32) -> String {
 fn a_message_voids_the_vote_of_its_reader() {
     let agents = [
         agent("a", "", &votes("a", 0)),
-        agent("b", "", &votes("b", 700)),
+        agent("b", "", &votes("b", 4000)),
     ];
     let config = team(&agents, "");
     let message = on("voted", "a", to("a", "also handle Windows"));
@@ -230,7 +233,7 @@ fn a_message_voids_the_vote_of_its_reader() {
 fn a_message_wakes_an_agent_that_waits_for_the_others() {
     let slow = votes("b", 0).replace(
         "  calls: [{name: new_answer, arguments: {content: \"b\"}}]",
-        "  delay_ms: 900\n  calls: [{name: new_answer, arguments: {content: \"b\"}}]",
+        "  delay_ms: 5000\n  calls: [{name: new_answer, arguments: {content: \"b\"}}]",
     );
     let agents = [agent("a", "", &votes("a", 0)), agent("b", "", &slow)];
     let config = team(&agents, "");
@@ -249,7 +252,7 @@ const PRESENTS: &str = r#"
 - when: {system: "the final agent", last: "and sign it"}
   text: "final, signed"
 - when: {system: "the final agent"}
-  delay_ms: 500
+  delay_ms: 5000
   text: "final"
 - calls: [{name: new_answer, arguments: {content: "a"}}]
 "#;
@@ -257,7 +260,7 @@ const PRESENTS: &str = r#"
 /// Delivers a file after a while.
 const DELIVERS_FILE: &str = r#"
 - when: {system: "the final agent", last: "</task>"}
-  delay_ms: 800
+  delay_ms: 5000
   calls: [{name: write_file, arguments: {path: "{{cwd}}/out/a.txt", content: "a"}}]
 - when: {system: "the final agent"}
   text: "final"
@@ -307,7 +310,7 @@ const WAITS: &str = r#"
 - when: {last: "good"}
   calls: [{name: new_answer, arguments: {content: "it was good"}}]
 - when: {last: "</task>"}
-  delay_ms: 500
+  delay_ms: 5000
   calls: [{name: new_answer, arguments: {content: "nothing"}}]
 "#;
 
@@ -391,7 +394,7 @@ fn only_the_users_own_regular_files_with_valid_messages_are_read() {
 #[test]
 fn a_run_takes_a_limited_number_of_messages() {
     // All messages are read before the first reply, also on a machine under load.
-    let patient = WAITS.replace("delay_ms: 500", "delay_ms: 8000");
+    let patient = WAITS.replace("delay_ms: 5000", "delay_ms: 8000");
     let config = team(&[agent("a", "", &patient)], "");
     let mut project = Project::new().config(&config).dir(INBOX);
     for number in 0..=MESSAGES_MAX {
@@ -490,7 +493,7 @@ fn a_message_is_text_that_can_neither_forge_a_frame_nor_open_a_path() {
 - when: {last: "denied"}
   calls: [{name: new_answer, arguments: {content: "it is closed"}}]
 - when: {last: "</task>"}
-  delay_ms: 500
+  delay_ms: 5000
   calls: [{name: list_directory, arguments: {path: .}}]
 "#;
     let config = team(&[agent("a", "cwd: wa", reads)], "");
@@ -516,7 +519,7 @@ fn asks(id: &str) -> String {
 - when: {{last: "use the parser"}}
   calls: [{{name: new_answer, arguments: {{content: "{id} with the parser"}}}}]
 - when: {{last: "</task>"}}
-  delay_ms: 3000
+  delay_ms: 6000
   text: "Shall I use the parser?"
 - calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "good"}}}}]
   repeat: true
@@ -572,7 +575,7 @@ fn external_agents_read_messages_with_their_next_prompt() {
         let table = json!([
             {"when": FINAL, "do": [["say", "presented"]]},
             {"when": "also handle Windows", "do": [["call", "new_answer", {"content": "with Windows"}]]},
-            {"when": "", "do": [["sleep", 1], ["call", "new_answer", {"content": "without"}]]},
+            {"when": "", "do": [["sleep", 4], ["call", "new_answer", {"content": "without"}]]},
         ]);
         let (project, one) = external_agent(
             external_agents::project(),
@@ -606,7 +609,7 @@ fn an_external_agent_that_presents_is_prompted_again() {
     for (kind, _) in PROTOCOLS {
         let table = json!([
             {"when": "and sign it", "do": [["say", "signed"]]},
-            {"when": FINAL, "do": [["sleep", 1], ["say", "presented"]]},
+            {"when": FINAL, "do": [["sleep", 4], ["say", "presented"]]},
             {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
         ]);
         let (project, one) = external_agent(
@@ -693,6 +696,9 @@ const VOTES: &str = r#"
   repeat: true
 "#;
 
+/// Maximum number of runs until all messages of one have arrived in time.
+const TRIES_MAX: usize = 10;
+
 /// A run with three messages, whose log can be cut off.
 struct SteeredRecord {
     project: Project,
@@ -706,15 +712,20 @@ struct SteeredRecord {
 impl SteeredRecord {
     fn new() -> Self {
         let agents = [agent("a", "cwd: wa", READS), agent("b", "cwd: wb", VOTES)];
-        let project = Project::new().config(&team(&agents, DELIVERS)).dir("out");
+        let config = team(&agents, DELIVERS);
         let messages = [
             on("model_request_started", "a", to("a", "also handle Windows")),
             on("answered", "b", to("b", "think again")),
             on("final_started", "a", to_all("and sign it")),
         ];
-        let steered = steer(project, &["go"], &messages).check_replay();
-        assert_eq!(steered.answer(), "final, signed");
-        let project = steered.project;
+        // Its replies are quick, because they are requested again after each cut; on a busy machine,
+        // the last message may come after the answer.
+        let mut tries = (0..TRIES_MAX).map(|_| {
+            let project = Project::new().config(&config).dir("out");
+            steer(project, &["go"], &messages).check_replay()
+        });
+        let steered = tries.find(|steered| steered.answer() == "final, signed");
+        let project = steered.expect("a run with all messages").project;
         let log = log(&project);
         let store = project.path("../kept");
         copy_tree(&project.path(".massgen"), &store);
