@@ -14,7 +14,9 @@ use crate::project::{Project, binary};
 use crate::terminal::TerminalChild;
 
 /// How long a shell may take for all lines.
-const ENDS_WITHIN: Duration = Duration::from_mins(1);
+const ENDS_WITHIN: Duration = Duration::from_mins(3);
+/// How long a shell has for a line before it is typed again.
+const TYPED_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// Names of files that would make the file `PWNED` if a shell read them as text; all begin with `a`.
 const HOSTILE: [&str; 12] = [
@@ -124,6 +126,8 @@ fn type_in_shell(
     for (variable, value) in variables {
         command.env(variable, value);
     }
+    let ready = cwd.join("ready");
+    command.env("R", &ready);
     command.cwd(cwd);
     let child = TerminalChild(pair.slave.spawn_command(command).unwrap());
     drop(pair.slave);
@@ -139,7 +143,11 @@ fn type_in_shell(
         String::from_utf8_lossy(&shown).into_owned()
     });
     // Some shells throw away what was typed before their first prompt.
-    thread::sleep(Duration::from_secs(1));
+    wait_until("the shell reads lines", ENDS_WITHIN, || {
+        keyboard.write_all(b"touch $R\r").unwrap();
+        thread::sleep(TYPED_AGAIN_AFTER);
+        ready.exists()
+    });
     for line in keys.split_inclusive('\r') {
         keyboard.write_all(line.as_bytes()).unwrap();
         thread::sleep(Duration::from_millis(30));

@@ -533,7 +533,9 @@ fn what_is_typed_at_the_server_is_no_message_to_the_agents_of_the_page() {
     let mut terminal = Terminal::open(project, 160);
     let links = |terminal: &Terminal| -> Vec<String> {
         let written = terminal.written();
-        let shown = written.lines().map(str::trim);
+        // The last line may not be whole yet.
+        let shown = written.split_inclusive('\n');
+        let shown = shown.filter(|line| line.ends_with('\n')).map(str::trim);
         let shown = shown.filter(|line| line.starts_with("http://") && line.contains("/#k="));
         shown.map(str::to_owned).collect()
     };
@@ -555,7 +557,7 @@ fn what_is_typed_at_the_server_is_no_message_to_the_agents_of_the_page() {
 
 #[test]
 fn messages_reach_the_agents() {
-    let slow = answers("yes", "agent1", 1500);
+    let slow = answers("yes", "agent1", 5000);
     let config = team(&[agent("ann", "", &slow)], "");
     let project = Project::new().file("team.yaml", config);
     let server = WebServer::start(project, &["--config", "team.yaml"]);
