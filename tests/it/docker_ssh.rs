@@ -222,7 +222,7 @@ fn interrupt_transfers(elsewhere: &Elsewhere, scene: &Scene, container: &AgentCo
     let began = Instant::now();
     let fetched = container.fetch_changes(&reachable, &interrupt);
     elsewhere.signal(Signal::CONT);
-    assert!(began.elapsed() < Duration::from_secs(30));
+    assert!(began.elapsed() < Duration::from_mins(2));
     for fault in [sent.unwrap_err(), fetched.unwrap_err()] {
         let fault = fault.to_string();
         assert!(fault.contains("it was interrupted"), "{fault}");

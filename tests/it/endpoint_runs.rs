@@ -342,7 +342,7 @@ fn nobody_waits_an_hour() {
     let agents = [endpoint.agent("one", "m1", "")];
     let begun = Instant::now();
     let finished = asks(&agents, "").failure(1);
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(begun.elapsed() < Duration::from_mins(1));
     let expected = "come tomorrow (it asks to wait 3600 s, but massgen waits at most 60 s)";
     let stderr = finished.stderr();
     assert!(stderr.contains(expected), "{stderr}");

@@ -19,7 +19,7 @@ use crate::project::{Finished, Project, binary};
 use crate::scripted_team::{agent, team};
 
 /// Timeout of every wait.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The final phase only, with everything open.
 const WRITE_HERE: &str = "orchestrator:

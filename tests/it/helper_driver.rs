@@ -24,7 +24,7 @@ use rustix::net::{
 use crate::project::binary;
 
 /// Timeout of everything; what takes longer never happens.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// An ordinary user that every machine has: `nobody`.
 pub(crate) const NOBODY: u32 = 65534;

@@ -17,7 +17,7 @@ pub(crate) const DATA: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAABCAIAAA";
 /// Rest of an image of that size.
 pub(crate) const REST: &str = "CUgoPjAAAAFUlEQVR4AQEKAPX/AAAAAAAAAAAAAAAKAAEHJylUAAAAAElFTkSuQmCC";
 /// Timeout for a run to reach the state that a test needs.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// One wire format: its vendor, a reply that makes a call, and the format of an image.
 pub(crate) struct Wire {

@@ -14,7 +14,7 @@ use crate::scripted_team::{FINAL, agent, answers, team};
 
 const CLIENT: &str = include_str!("../servers/runs.cjs");
 /// Timeout of every step.
-const TIME_MAX: Duration = Duration::from_mins(1);
+const TIME_MAX: Duration = Duration::from_mins(2);
 
 /// Returns a team of two, whose first agent wins and writes a file; each of its replies takes
 /// `delay_ms`.

@@ -17,9 +17,9 @@ use crate::program_scene::sandbox_of;
 use crate::project::Project;
 
 /// Timeout of an answer.
-const ANSWER_TIME_MAX: Duration = Duration::from_mins(1);
+const ANSWER_TIME_MAX: Duration = Duration::from_mins(2);
 /// Timeout for processes to be reaped.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(2);
 /// The protocol version of the clients in these tests.
 const PROTOCOL: &str = "2025-06-18";
 

@@ -3,8 +3,8 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use massgen::call_rules::CallRules;
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::command_runs::has;
 use crate::disk::{Disk, Exchange, act};
 use crate::docs::blocks;
+use crate::patience::wait_until;
 use crate::project::{Finished, Project};
 use crate::scripted_team::{agent, team};
 
@@ -491,10 +492,7 @@ fn links_that_are_swapped_lead_past_no_rule() {
     let began = Instant::now();
     let (mut read, mut refused) = (0, 0);
     while began.elapsed() < Duration::from_millis(500) || read == 0 || refused == 0 {
-        assert!(
-            began.elapsed() < Duration::from_secs(20),
-            "{read} {refused}"
-        );
+        assert!(began.elapsed() < Duration::from_mins(2), "{read} {refused}");
         let answer = act(&gate, "read_text_file", &json!({"path": "open/f"}));
         match answer {
             Ok(observation) if observation.content.contains("plain") => read += 1,
@@ -527,6 +525,17 @@ fn the_config_of_the_documentation_holds() {
     );
 }
 
+/// Returns whether a process listens on a Unix socket: for a moment, one is only bound.
+fn is_listening(socket: &Path) -> bool {
+    // The fourth field has the flag of sockets that accept connections; see `proc_net_unix(5)`.
+    const ACCEPTS_CONNECTIONS: &str = "00010000";
+    let sockets = fs::read_to_string("/proc/net/unix").unwrap();
+    let mut sockets = sockets.lines().map(str::split_whitespace);
+    sockets.any(|mut fields| {
+        fields.nth(3) == Some(ACCEPTS_CONNECTIONS) && fields.next_back() == socket.to_str()
+    })
+}
+
 #[test]
 fn the_program_of_the_documentation_answers() {
     let replies = "
@@ -546,14 +555,9 @@ fn the_program_of_the_documentation_answers() {
     let mut program = Command::new("python3");
     program.arg(project.home("ask.py")).arg(&socket);
     let mut program = program.spawn().expect("Python is installed");
-    let began = Instant::now();
-    while !socket.exists() {
-        assert!(
-            began.elapsed() < Duration::from_secs(20),
-            "it does not listen"
-        );
-        sleep(Duration::from_millis(10));
-    }
+    wait_until("the program listens", Duration::from_mins(2), || {
+        is_listening(&socket)
+    });
     let words = ["task", "--approval-socket", socket.to_str().unwrap()];
     let finished = project.args(words).run();
     program.kill().unwrap();

@@ -21,7 +21,7 @@ use crate::repetition::all_or_one;
 use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
 /// Timeout of every wait.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Sandbox of a command, and how its write path is staged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

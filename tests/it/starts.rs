@@ -21,7 +21,7 @@ use crate::scripted_team::{FINAL, agent, team};
 use crate::terminal::{CTRL_D, Terminal};
 
 /// Timeout for a program to write its file.
-const LEAVES_WITHIN: Duration = Duration::from_mins(1);
+const LEAVES_WITHIN: Duration = Duration::from_mins(2);
 
 /// Variables that change what a program runs, loads, asks or trusts.
 const HARMFUL: [&str; 36] = [

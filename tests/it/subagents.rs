@@ -458,7 +458,7 @@ fn check_end(rest: &str, replies: &str, expected: (&str, &str)) {
     let said = ended[0]["reason"].as_str().unwrap();
     assert!(said.contains(reason), "{said}");
     assert!(
-        began.elapsed() < Duration::from_secs(30),
+        began.elapsed() < Duration::from_mins(1),
         "{:?}",
         began.elapsed()
     );
@@ -589,7 +589,7 @@ const WAITS: &str = r#"
 - when: {system: "You are a subagent", last: "</task>"}
   calls: [{name: write_file, arguments: {path: "own.txt", content: "x"}}]
 - when: {system: "You are a subagent", last: "own.txt"}
-  delay_ms: 3000
+  delay_ms: 8000
   text: "written"
 - when: {last: "</task>"}
   calls: [{name: spawn_subagents, arguments: {tasks: [{id: slow, task: "write"}]}}]
@@ -612,7 +612,7 @@ fn a_subagent_that_is_cancelled_with_its_run_resumes_with_it() {
     };
     let began = Instant::now();
     while inner_events("tool_finished") == 0 && running.try_wait().unwrap().is_none() {
-        assert!(began.elapsed() < Duration::from_secs(30));
+        assert!(began.elapsed() < Duration::from_mins(2));
         sleep(Duration::from_millis(1));
     }
     kill_process(Pid::from_child(&running), Signal::TERM).unwrap();

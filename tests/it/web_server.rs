@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::project::Project;
 
 /// Timeout of a read.
-const READ_TIME_MAX: Duration = Duration::from_mins(1);
+const READ_TIME_MAX: Duration = Duration::from_mins(2);
 
 /// A server that is listening, and stops with the test.
 pub(crate) struct WebServer {
