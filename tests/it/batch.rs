@@ -274,7 +274,7 @@ fn whatever_is_killed_each_cell_has_one_result_and_the_limit_holds() {
             .is_ok_and(|mut dirs| dirs.any(|dir| dir.unwrap().path().join("batch.json").exists()))
     };
     while !has_begun() {
-        assert!(began.elapsed() < Duration::from_mins(1));
+        assert!(began.elapsed() < Duration::from_mins(2));
         sleep(Duration::from_millis(2));
     }
     let mut kills = 0;
@@ -678,11 +678,17 @@ fn a_cancelled_batch_is_parked_and_resumed() {
         let cells = batch.unwrap().path().join("cells");
         ["c0", "c1"].iter().all(|cell| {
             let logs = cells.join(cell).join("work/.massgen/massgen_logs");
-            fs::read_dir(logs).is_ok_and(|logs| logs.count() > 0)
+            fs::read_dir(logs).is_ok_and(|mut logs| {
+                logs.any(|log| {
+                    let events = log.unwrap().path().join("turn_1/events.jsonl");
+                    let events = fs::read_to_string(events);
+                    events.is_ok_and(|events| events.contains("model_request_started"))
+                })
+            })
         })
     };
     while !is_begun() {
-        assert!(began.elapsed() < Duration::from_mins(1));
+        assert!(began.elapsed() < Duration::from_mins(2));
         sleep(Duration::from_millis(2));
     }
     let cancelled = project.retyped(["batch", "cancel"]).success();

@@ -606,7 +606,7 @@ fn an_external_agent_that_says_nothing_is_not_waited_for() {
             "--config",
             "team.yaml",
             "--orchestrator-timeout",
-            "4",
+            "12",
             "task",
         ])
         .run();
@@ -686,7 +686,7 @@ fn what_keeps_an_external_agent_from_starting_is_reported_before_any_model_is_as
         assert!(told.contains(expected), "{backend}\n{told}");
         assert!(!told.contains("agents:"), "{backend}\n{told}");
     }
-    let soon = &["--orchestrator-timeout", "3"];
+    let soon = &["--orchestrator-timeout", "12"];
     let finished = start("type: acp, cwd: w, command: [/bin/true]", soon);
     assert!(
         finished.stderr().contains("the program has exited"),

@@ -602,7 +602,7 @@ fn an_abandoned_request_is_reported_with_unknown_cost() {
         let slow = agent("b", "", "- {text: too late, delay_ms: 600000}");
         let finished = project("", &[able("a", ""), slow])
             .file("prices.yaml", prices)
-            .args(["--orchestrator-timeout", "1", "--output-format", "json"])
+            .args(["--orchestrator-timeout", "5", "--output-format", "json"])
             .args(["which?"])
             .failure(5);
         let result: Value = serde_json::from_str(finished.stdout()).unwrap();

@@ -236,12 +236,12 @@ fn what_a_server_says_is_bounded_and_stripped() {
 #[test]
 fn an_unanswered_call_times_out_and_is_cancelled_at_the_server() {
     let finished = check(
-        "timeout_seconds: 2",
+        "timeout_seconds: 4",
         &[
-            ("hang", json!({}), "no answer within 2 s"),
+            ("hang", json!({}), "no answer within 4 s"),
             ("deep", json!({}), "the server `h`"),
             ("echo", json!({"text": "after"}), "echo: after"),
-            ("flood", json!({}), "no answer within 2 s"),
+            ("flood", json!({}), "no answer within 4 s"),
         ],
     );
     let logs = finished.project().path(".massgen/massgen_logs");

@@ -230,7 +230,7 @@ fn restarts_of_the_whole_coordination_are_replayed() {
 #[test]
 fn runs_that_the_time_ended_end_there_again() {
     let slow = "- delay_ms: 60000\n  text: late\n";
-    let limit = "timeout_settings:\n  orchestrator_timeout_seconds: 1\n";
+    let limit = "timeout_settings:\n  orchestrator_timeout_seconds: 6\n";
     let in_time = [
         agent("a", "", &answers("a", "agent1", 10)),
         agent("b", "", slow),

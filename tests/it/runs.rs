@@ -468,7 +468,7 @@ fn an_answer_that_came_in_time_survives_the_timeout() {
         agent("fast", "", &answers("quick answer", "agent1")),
         agent("slow", "", slow),
     ];
-    let limit = "timeout_settings:\n  orchestrator_timeout_seconds: 1\n";
+    let limit = "timeout_settings:\n  orchestrator_timeout_seconds: 6\n";
     let finished = Project::new()
         .config(&team(&agents, limit))
         .args(["hurry"])

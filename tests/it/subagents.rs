@@ -495,14 +495,14 @@ fn time_tokens_and_requests_of_subagents_are_limited() {
         ("failed", "its last reply has no text"),
     );
     // The end of the turn ends them.
-    let stops = format!("{ENABLED}timeout_settings: {{orchestrator_timeout_seconds: 1}}\n");
+    let stops = format!("{ENABLED}timeout_settings: {{orchestrator_timeout_seconds: 6}}\n");
     check_end(&stops, &waits, ("cancelled", "the call was cancelled"));
 }
 
 /// Has two subagents at the same time, of which the first is slow.
 const UNEVEN: &str = r#"
 - when: {system: "You are a subagent", last: "wait long"}
-  delay_ms: 2000
+  delay_ms: 6000
   text: "late"
 - when: {system: "You are a subagent"}
   text: "early"

@@ -238,7 +238,7 @@ fn asking() -> Project {
 - calls: [{name: new_answer, arguments: {content: done}}]
 - {calls: [{name: vote, arguments: {agent_id: agent1, reason: x}}], repeat: true}
 ";
-    let rest = "permissions: {ask: ['write_file(*.txt)'], ask_timeout_seconds: 60}";
+    let rest = "permissions: {ask: ['write_file(*.txt)'], ask_timeout_seconds: 600}";
     let config = team(&[agent("a", "cwd: w", replies)], rest);
     Project::new().file("team.yaml", config)
 }
