@@ -1,16 +1,18 @@
 //! Runs with `--park` that get a signal at any record have no end and are resumed by the real
 //! binary, with the same result as without the signal.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::patience::wait_until;
 use crate::pipeline::pipeline;
 use crate::project::Project;
 use crate::resume::{
@@ -21,7 +23,10 @@ use crate::scripted_team::{agent, team};
 /// The exit status of a parked run: `EX_TEMPFAIL` of `sysexits.h`.
 const PARKED: i32 = 75;
 /// Timeout of waiting for a record.
-const RECORD_WAIT_MAX: Duration = Duration::from_mins(1);
+const RECORD_WAIT_MAX: Duration = Duration::from_mins(2);
+/// How often a run gets a signal at each record until more than half of the runs were parked: on a
+/// busy machine, many end before the signal.
+const TRIES_MAX: usize = 5;
 
 /// The signals that park a run.
 const SIGNALS: [Signal; 3] = [Signal::TERM, Signal::USR1, Signal::HUP];
@@ -54,11 +59,29 @@ fn a_run_that_is_parked_at_any_record_is_resumed() {
     let expected = &undisturbed();
     let finished = project().args(["go"]).success();
     let records = events(&log(finished.project()).unwrap()).len();
-    let parked = &AtomicUsize::new(0);
+    let parked = &Mutex::new(BTreeSet::new());
+    for _ in 0..TRIES_MAX {
+        park_at_each_record(records, expected, parked);
+        if parked.lock().unwrap().len() > records / 2 {
+            return;
+        }
+    }
+    panic!("of {records}, only {parked:?} were parked");
+}
+
+/// Parks and resumes a run at each record at which none was `parked` yet.
+fn park_at_each_record(
+    records: usize,
+    expected: &BTreeMap<String, usize>,
+    parked: &Mutex<BTreeSet<usize>>,
+) {
     scope(|scope| {
         for first in 0..AT_ONCE {
             scope.spawn(move || {
                 for record in (1..records).skip(first).step_by(AT_ONCE) {
+                    if parked.lock().unwrap().contains(&record) {
+                        continue;
+                    }
                     let project = project();
                     let mut running = start(&project, &["--park", "go"]);
                     wait_for_records(&project, &mut running, record);
@@ -74,7 +97,7 @@ fn a_run_that_is_parked_at_any_record_is_resumed() {
                             let note = format!("{note}{}", describe_output(&again));
                             assert!(again.status.success(), "{note}");
                             check_ended(&project, expected, &note);
-                            parked.fetch_add(1, Ordering::Relaxed);
+                            parked.lock().unwrap().insert(record);
                         }
                         // The signal came after the end of the turn.
                         _ => check_ended(&project, expected, &note),
@@ -83,24 +106,25 @@ fn a_run_that_is_parked_at_any_record_is_resumed() {
             });
         }
     });
-    let parked = parked.load(Ordering::Relaxed);
-    assert!(parked > records / 2, "{parked} of {records} were parked");
 }
 
 #[test]
 fn a_parked_run_ends_its_commands_and_can_be_parked_again() {
+    // No other process on the machine sleeps for this time.
+    let time = format!("3456.{}", std::process::id());
     let replies = r#"
-- calls: [{name: execute_command, arguments: {command: "echo $RANDOM >> begun; sleep 3456.75"}}]
+- calls: [{name: execute_command, arguments: {command: "echo $RANDOM >> begun; sleep TIME"}}]
 - calls: [{name: new_answer, arguments: {content: "never"}}]
 "#;
+    let replies = replies.replace("TIME", &time);
     let keys = "cwd: wa\nenable_mcp_command_line: true";
-    let project = Project::new().config(&team(&[agent("a", keys, replies)], ""));
+    let project = Project::new().config(&team(&[agent("a", keys, &replies)], ""));
     for words in [
         &["--park", "--output-format", "json", "go"][..],
         &["--park", "--output-format", "json", "--continue"],
     ] {
         let mut running = start(&project, words);
-        let is_running = || commands_with("3456.75") > 0;
+        let is_running = || commands_with(&time) > 0;
         let began = Instant::now();
         while !is_running() && running.try_wait().unwrap().is_none() {
             assert!(began.elapsed() < RECORD_WAIT_MAX);
@@ -114,7 +138,10 @@ fn a_parked_run_ends_its_commands_and_can_be_parked_again() {
         assert_eq!(result["outcome"], "parked", "{note}");
         assert_eq!(result["status"], "parked", "{note}");
         assert!(!has_ended(&log(&project).unwrap()), "{note}");
-        assert_eq!(commands_with("3456.75"), 0, "{note}");
+        // A process that was killed ends when it runs next.
+        wait_until("its command ends", RECORD_WAIT_MAX, || {
+            commands_with(&time) == 0
+        });
     }
     let mut running = start(&project, &["--park", "--continue"]);
     wait_for_records(&project, &mut running, 3);
