@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::openai_wire::{completed, streamed};
 use crate::program_scene::environment_of_tables;
-use crate::project::{Finished, Project};
+use crate::project::{Finished, Project, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
 /// Number of files that are edited.
@@ -167,8 +167,7 @@ fn a_missing_language_is_an_error_before_any_model_is_asked() {
             .file("bin/go", "#!/bin/sh\necho no go >&2\nexit 1\n");
         let bin = project.path("bin");
         for name in ["python3", "go"] {
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-            fs::set_permissions(bin.join(name), mode).unwrap();
+            make_program(&bin.join(name));
         }
         let finished = project
             .env("PATH", format!("{}:/usr/bin:/bin", bin.display()))

@@ -1,14 +1,12 @@
 //! Runs whose agents use the user's own tools: Python functions and programs, what they can reach,
 //! and files and results that are hostile.
 
-use std::os::unix::fs::PermissionsExt;
-
 use serde_json::{Value, json};
 
 use crate::docs::blocks;
 use crate::http_server::Endpoint;
 use crate::mcp::{calls_of, read};
-use crate::project::{Finished, Project, events};
+use crate::project::{Finished, Project, events, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
 const PAGE: &str = include_str!("../../docs/custom-tools.md");
@@ -24,8 +22,7 @@ const SECRET: &str = "secret-of-the-user-1";
 /// Makes a file of the project executable.
 fn with_program(project: Project, path: &str, text: &str) -> Project {
     let project = project.file(path, text);
-    let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(project.path(path), mode).unwrap();
+    make_program(&project.path(path));
     project
 }
 

@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 use serde_json::Value;
 
 use crate::http_server::{Answer, Endpoint};
-use crate::project::{Finished, Project};
+use crate::project::{Finished, Project, make_program};
 use crate::scripted_team::{agent, team};
 
 const KEY: &str = "sk-or-v1-0123456789abcdef";
@@ -431,7 +431,7 @@ fn an_endpoint_that_is_gone_or_hangs_is_found() {
 
 fn program(path: &Path, script: &str) {
     fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    make_program(path);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use crate::project::{Finished, Project};
+use crate::project::{Finished, Project, make_program};
 
 /// A pipeline, for which massgen starts git, and an agent whose command prints its environment.
 const TEAM: &str = r#"
@@ -79,15 +79,7 @@ fn trapped() -> Project {
     );
     let project = project.file("trap", &trap).file("bin/git", &trap);
     for name in ["trap", "bin/git"] {
-        let path = project.path(name);
-        assert!(
-            Command::new("chmod")
-                .arg("755")
-                .arg(path)
-                .status()
-                .unwrap()
-                .success()
-        );
+        make_program(&project.path(name));
     }
     for words in [
         &["init", "-q"][..],

@@ -2,7 +2,6 @@
 //! anything that a project or a tree brings along.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -12,6 +11,8 @@ use massgen::world::git::checkout::Checkout;
 use massgen::world::git::hub::{ChangedFile, DiffStatus, Hub, MergeResult, NewCommit};
 use massgen::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use massgen::world::git::project::ProjectRepository;
+
+use crate::project::make_program;
 
 /// A directory with a hub in it, and optionally a project.
 pub(crate) struct Scene {
@@ -256,7 +257,7 @@ pub(crate) fn trap(dir: &Path, name: &str) -> String {
     let (program, trace) = (dir.join(name), dir.join(format!("ran-{name}")));
     let script = format!("#!/bin/sh\necho \"$0\" >> {}\ncat\n", trace.display());
     fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    make_program(&program);
     program.display().to_string()
 }
 

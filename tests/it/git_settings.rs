@@ -12,7 +12,7 @@ use std::process::Command;
 
 use crate::git::{sprung, trap};
 use crate::pipeline::{does, git_in, pipeline, writes};
-use crate::project::Project;
+use crate::project::{Project, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 use crate::terminal::{CTRL_C, CTRL_D, Terminal};
 
@@ -262,7 +262,7 @@ fn make_repository(dir: &Path) {
 fn shell(dir: &Path, lines: &str, program: &str, outside: &Path) -> String {
     // Where git waits for the program and the program for git.
     let mut command = Command::new("timeout");
-    command.args(["5", "sh", "-c", lines]).current_dir(dir);
+    command.args(["12", "sh", "-c", lines]).current_dir(dir);
     for name in [
         "GIT_EDITOR",
         "EDITOR",
@@ -487,7 +487,7 @@ fn no_hook_runs_that_settings_name() {
     let bin = outside.path().join("bin");
     fs::create_dir(&bin).unwrap();
     fs::write(bin.join("git"), script).unwrap();
-    shell(&root, "chmod 755 $D/bin/git", "", outside.path());
+    make_program(&bin.join("git"));
     // With an index in parts, massgen runs `update-index` too.
     git_in(&root, &["update-index", "--split-index"]);
     let program = trap(outside.path(), "hook");

@@ -12,7 +12,7 @@ use url::Url;
 use crate::http_server::{Answer, Endpoint};
 use crate::mcp::{calls_of, read, stands_nowhere};
 use crate::oauth_server::{Manner, OauthServer, TOKEN};
-use crate::project::{Finished, Project, events};
+use crate::project::{Finished, Project, events, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
 /// File with the tokens, in the home directory.
@@ -32,7 +32,7 @@ pub(crate) fn project(url: &str, keys: &str) -> Project {
     let project = Project::new().file("team.yaml", team(&[agent("one", &keys, &replies)], ""));
     let browser = project.path("bin/xdg-open");
     let project = project.file("bin/xdg-open", BROWSER);
-    fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).unwrap();
+    make_program(&browser);
     let path = format!("{}:/usr/bin:/bin", project.path("bin").display());
     project.env("DISPLAY", ":9").env("PATH", path)
 }

@@ -345,6 +345,17 @@ pub(crate) fn copy_program(program: &Path, to: &Path) {
     assert!(status.unwrap().success(), "{}", to.display());
 }
 
+/// Makes a file that a test has written a program that can be started: an executable copy of it, written
+/// in a separate process for the same reason, takes its place.
+pub(crate) fn make_program(path: &Path) {
+    let replace = "cp \"$0\" \"$0.new\" && chmod 755 \"$0.new\" && mv \"$0.new\" \"$0\"";
+    let status = std::process::Command::new("sh")
+        .args(["-c", replace])
+        .arg(path)
+        .status();
+    assert!(status.unwrap().success(), "{}", path.display());
+}
+
 /// Copies a directory with everything in it, like `cp -a`: into `to` if that is a directory,
 /// otherwise as `to`.
 pub(crate) fn copy_tree(from: &Path, to: &Path) {

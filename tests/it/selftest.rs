@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -17,7 +16,7 @@ use massgen::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::project::{binary, directory_outside_tmp};
+use crate::project::{binary, directory_outside_tmp, make_program};
 use crate::repetition::is_long;
 
 /// With fewer cases, a list is damaged.
@@ -137,7 +136,7 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
     let place = directory_outside_tmp();
     let program = place.path().join("unprotected.py");
     fs::write(&program, UNPROTECTED).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    make_program(&program);
     let trials = CaseRunner {
         executable: AbsPath::new(&program).unwrap(),
         enclosure: ExecutionIsolation::Sandbox {

@@ -1,6 +1,6 @@
 //! Which skills agents are offered, what they may do with them, and which skills are refused.
 
-use crate::project::{Finished, Project, events};
+use crate::project::{Finished, Project, events, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
 const USE_SKILLS: &str = "orchestrator:\n  coordination: {use_skills: true}\n";
@@ -111,7 +111,7 @@ fn agents_read_and_run_skills_and_do_not_change_them() {
         .file(".claude/skills/secret", "SECRET")
         .link(".claude/skills/x/link", "../secret");
     let script = project.path(".claude/skills/x/run.sh");
-    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    make_program(&script);
     let finished = project.args(["--config", "team.yaml", "task"]).success();
     let offered = events(&finished, "skills_offered");
     assert_eq!(offered.len(), 1, "{offered:?}");

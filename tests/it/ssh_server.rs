@@ -3,10 +3,10 @@
 
 use std::fs::{self, File};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use crate::project::make_program;
 use crate::slurm_cluster::{free_ports, wait_until};
 
 /// A running server.
@@ -57,8 +57,6 @@ pub(crate) fn write_ssh(dir: &Path, name: &str, options: &str, port: u16) {
     );
     let bin = dir.join(name);
     fs::create_dir(&bin).unwrap();
-    // A program that is still open for writing cannot be started.
-    fs::write(bin.join("ssh.new"), script).unwrap();
-    fs::set_permissions(bin.join("ssh.new"), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::rename(bin.join("ssh.new"), bin.join("ssh")).unwrap();
+    fs::write(bin.join("ssh"), script).unwrap();
+    make_program(&bin.join("ssh"));
 }

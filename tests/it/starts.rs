@@ -16,7 +16,7 @@ use crate::mcp::calls_of;
 use crate::mcp_login::{LOGIN, project as login_project};
 use crate::oauth_server::{Manner, OauthServer};
 use crate::patience::wait_until;
-use crate::project::{Finished, Project};
+use crate::project::{Finished, Project, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 use crate::terminal::{CTRL_D, Terminal};
 
@@ -211,15 +211,7 @@ fn expect_safe(project: &Project) {
 }
 
 fn executable(project: &Project, path: &str) {
-    let mut chmod = Command::new("chmod");
-    assert!(
-        chmod
-            .arg("755")
-            .arg(project.path(path))
-            .status()
-            .unwrap()
-            .success()
-    );
+    make_program(&project.path(path));
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! `massgen web`: pipelines that the page starts, answers, cancels and continues.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 
 use crate::pipeline::{does, git_in, pipeline, writes};
-use crate::project::Project;
+use crate::project::{Project, make_program};
 use crate::scripted_team::agent;
 use crate::web_server::{Reply, StreamClient, WebServer};
 
@@ -192,8 +191,7 @@ fn a_pipeline_whose_starter_disconnects_is_one_of_the_page() {
     );
     let path = format!("{}:/usr/bin:/bin", home.join("bin").display());
     let project = project.home_file("bin/git", script).env("PATH", path);
-    let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(home.join("bin/git"), executable).unwrap();
+    make_program(&home.join("bin/git"));
     let (hold, gate) = (home.join("hold"), home.join("gate"));
     mkfifoat(CWD, &gate, Mode::RWXU).unwrap();
     let server = WebServer::start(project, &["--config", "line.yaml"]);
