@@ -4,13 +4,17 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { isDeepStrictEqual } from 'node:util';
 import { chromium } from 'playwright-core';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const axe = readFileSync(join(here, 'node_modules/axe-core/axe.min.js'), 'utf8');
 /** Time for what a run does, in milliseconds: on a busy machine, steps that take a second may take a minute. */
 export const RUN_MS = 180_000;
+/** Time between two looks at the page, in milliseconds. */
+const LOOK_MS = 20;
 /** Time after which the question whether a run is really cancelled has gone, in milliseconds. */
 const CONFIRM_MS = 6000;
 /** Lets a case cut the streams of a page, as a network does: `cutStreams()`. */
@@ -113,6 +117,17 @@ export class PageTester {
 
   expectNoFaults() {
     assert.deepEqual(this.faults, []);
+  }
+
+  /** Waits until `read` returns `expected`: what follows from a key may come with one of the next frames. */
+  async becomes(read, expected) {
+    const end = performance.now() + RUN_MS;
+    let found = await read();
+    while (!isDeepStrictEqual(found, expected) && performance.now() < end) {
+      await pause(LOOK_MS);
+      found = await read();
+    }
+    assert.deepEqual(found, expected);
   }
 
   /** Opens a view by its address. */
