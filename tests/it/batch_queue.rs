@@ -33,7 +33,7 @@ agents:
         - when: {system: "the final agent", last: "b.txt"}
           text: "done"
         - when: {system: "the final agent"}
-          delay_ms: 3000
+          delay_ms: 6000
           calls: [{name: write_file, arguments: {path: "{{cwd}}/b.txt", content: "new\n"}}]
         - usage: {output_tokens: 1000}
           calls: [{name: new_answer, arguments: {content: "an answer"}}]
@@ -161,17 +161,24 @@ pub(crate) fn check_results(
     (hosts, finished.then::<&str>([]))
 }
 
-/// Checks that `SECRET` is in no file below `dir`.
+/// Checks that `SECRET` is in no file below `dir`, where others may be at work.
 #[track_caller]
 pub(crate) fn check_no_secret_below(dir: &Path) {
-    for entry in fs::read_dir(dir).unwrap().flatten() {
-        let path = entry.path();
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            check_no_secret_below(&path);
-        } else if kind.is_file() {
-            let text = fs::read(&path).unwrap_or_default();
-            assert!(!contains(&text, SECRET.as_bytes()), "{}", path.display());
+    assert!(dir.is_dir(), "{}", dir.display());
+    let mut left = vec![dir.to_owned()];
+    while let Some(dir) = left.pop() {
+        // It may have been removed meanwhile.
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_symlink() {
+                continue;
+            }
+            if path.is_dir() {
+                left.push(path);
+            } else if path.is_file() {
+                let text = fs::read(&path).unwrap_or_default();
+                assert!(!contains(&text, SECRET.as_bytes()), "{}", path.display());
+            }
         }
     }
 }

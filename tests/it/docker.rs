@@ -38,7 +38,7 @@ use tempfile::TempDir;
 use crate::project::{Project, copy_program};
 
 /// Timeout of a daemon's answer, and of a slow command.
-pub(crate) const TIME_MAX: Duration = Duration::from_mins(1);
+pub(crate) const TIME_MAX: Duration = Duration::from_mins(2);
 /// Image of all tests: busybox, with stand-ins for package managers.
 pub(crate) const IMAGE: &str = "massgen-test/busybox:1";
 /// Runs the tests against Podman, which is off by default: its containers are monitored by

@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
@@ -19,7 +20,7 @@ use crate::patience;
 use crate::ssh_server::start_ssh_server;
 
 /// Timeout of anything that the cluster is waited for.
-pub(crate) const TIME_MAX: Duration = Duration::from_secs(50);
+pub(crate) const TIME_MAX: Duration = Duration::from_mins(2);
 /// The names of the nodes.
 pub(crate) const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 
@@ -225,10 +226,17 @@ fn random_uuid() -> String {
     fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap()
 }
 
+/// Returns ports that no other call returns and nothing listens on. The kernel gives ports from 32768 to
+/// whoever asks for any: one of them could be taken before a daemon listens on it.
 pub(crate) fn free_ports(count: usize) -> Vec<u16> {
-    let sockets: Vec<TcpListener> = (0..count)
-        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
-        .collect();
-    let port = |socket: &TcpListener| socket.local_addr().unwrap().port();
-    sockets.iter().map(port).collect()
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 20_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Other processes with tests begin elsewhere.
+    let begin = std::process::id().wrapping_mul(97);
+    let numbers = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
+    let ports = numbers.map(|number| FIRST + begin.wrapping_add(number) % COUNT);
+    let ports = ports.map(|port| u16::try_from(port).unwrap());
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.filter(is_free).take(count).collect()
 }
