@@ -15,12 +15,22 @@ use crate::repetition::repetitions;
 use crate::scripted_team::{agent, answers, team};
 use crate::web_server::WebServer;
 
-/// A team of three whose replies are streamed word by word.
+/// A team of three whose replies are streamed word by word, in a second.
 fn project() -> Project {
+    speaking(20)
+}
+
+/// The same in some seconds, in which a test looks at the run.
+fn slow_project() -> Project {
+    speaking(100)
+}
+
+/// The same with a pause of `pause_ms` before each word.
+fn speaking(pause_ms: u32) -> Project {
     let words: Vec<String> = (0..40).map(|number| format!("word{number}")).collect();
     let speaks = |id: &str| {
         let speech = format!(
-            "- {{when: {{last: \"<task>\"}}, text: \"{}\", chunk_delay_ms: 20, calls: [{{name: \
+            "- {{when: {{last: \"<task>\"}}, text: \"{}\", chunk_delay_ms: {pause_ms}, calls: [{{name: \
              new_answer, arguments: {{content: {id}}}}}]}}\n",
             words.join(" ")
         );
@@ -35,6 +45,10 @@ fn project() -> Project {
 
 fn started() -> WebServer {
     WebServer::start(project(), &["--config", "team.yaml"])
+}
+
+fn slowly_started() -> WebServer {
+    WebServer::start(slow_project(), &["--config", "team.yaml"])
 }
 
 /// Returns the sections of a run as a reader that comes after its end sees them.
@@ -87,7 +101,7 @@ fn a_reader_that_breaks_off_again_and_again_misses_nothing() {
 
 #[test]
 fn pieces_of_replies_come_before_the_log_has_them() {
-    let server = started();
+    let server = slowly_started();
     let run = server.start_run(&json!({"task": "speak"}));
     let mut page = server.stream(&run, None);
     let mut said: BTreeMap<String, String> = BTreeMap::new();
@@ -153,7 +167,7 @@ fn in_terminal(project: &Project) -> Child {
 
 #[test]
 fn a_run_of_another_process_is_followed_and_not_controlled() {
-    let project = project().args(["--config", "team.yaml", "speak"]);
+    let project = slow_project().args(["--config", "team.yaml", "speak"]);
     let command = project.command();
     let server = WebServer::start(project, &["--config", "team.yaml"]);
     let mut command = command;
@@ -183,9 +197,10 @@ fn a_run_of_another_process_is_followed_and_not_controlled() {
 /// that resumes it there.
 fn with_killed_run(words: &[&str]) -> (WebServer, String, Command) {
     let other_team = team(&[agent("ann", "", &answers("yes", "agent1", 1))], "");
-    let project = project()
-        .file("other.yaml", other_team)
-        .args(["--config", "team.yaml", "speak"]);
+    let project =
+        slow_project()
+            .file("other.yaml", other_team)
+            .args(["--config", "team.yaml", "speak"]);
     let mut other = in_terminal(&project);
     let project = project.retyped(["--continue"]);
     let resumption = project.command();
@@ -303,7 +318,7 @@ fn ctrl_c_stops_the_runs_of_the_page_and_ends_their_streams() {
 
 #[test]
 fn streams_are_limited_and_end_with_the_server() {
-    let server = started();
+    let server = slowly_started();
     let run = server.start_run(&json!({"task": "speak"}));
     // At once: the run may not last until they were opened one after another.
     let mut open: Vec<_> = thread::scope(|scope| {
