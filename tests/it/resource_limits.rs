@@ -439,6 +439,8 @@ fn a_command_leaves_room_for_files_on_its_disk() {
         return;
     }
     let few = MANY_FILES.replace("while True", "while number < 1000");
+    // Only its end by massgen keeps it from the end of its sleep.
+    let many = MANY_FILES.replace("sleep(2)", "sleep(60)");
     for tier in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
@@ -449,7 +451,7 @@ fn a_command_leaves_room_for_files_on_its_disk() {
     {
         let project = project(None, "")
             .file("few.py", &few)
-            .file("many.py", MANY_FILES);
+            .file("many.py", &many);
         // In its own mount namespace, so that no other process sees the disk.
         let script = "mount -t tmpfs -o size=900m,nr_inodes=20k none ws && cp \"$1\" ws/attack.py && \
                       shift && \"$@\"; touch ws/more && echo there is room";

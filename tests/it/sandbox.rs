@@ -350,14 +350,17 @@ fn a_command_that_leaves_too_little_room_is_ended() {
             interrupt: &interrupt,
             network: None,
         };
-        let with = |disk_free_bytes| {
-            let confined = room.confined("sleep 0.1", |facts| {
+        let with = |disk_free_bytes, command: &str| {
+            let confined = room.confined(command, |facts| {
                 facts.limits.disk_free_bytes = disk_free_bytes;
             });
             room.sandbox.run(&confined, wait).unwrap().ended
         };
-        assert_eq!(with(u64::MAX), ExitReason::DiskFull(DiskShortage::Bytes));
-        assert_eq!(with(0), ExitReason::Exited(0));
+        assert_eq!(
+            with(u64::MAX, "sleep 100"),
+            ExitReason::DiskFull(DiskShortage::Bytes)
+        );
+        assert_eq!(with(0, "sleep 0.1"), ExitReason::Exited(0));
     });
 }
 
