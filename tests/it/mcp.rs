@@ -254,7 +254,7 @@ fn an_unanswered_call_times_out_and_is_cancelled_at_the_server() {
 fn people_hear_how_far_a_server_has_got_now_and_then() {
     let finished = check("", &[("work", json!({}), "worked")]);
     let told = events(&finished, "server_progress");
-    assert!((1..5).contains(&told.len()), "{told:#?}");
+    assert!((1..20).contains(&told.len()), "{told:#?}");
     assert_eq!(told[0]["server"], "h");
     let text = told[0]["text"].as_str().unwrap();
     assert!(text.ends_with(" of 100: step\\u{1b}[2J"), "{text}");
