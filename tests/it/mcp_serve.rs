@@ -334,13 +334,15 @@ fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
 
     let long = json!({
         "name": "execute_command",
-        "arguments": {"command": "touch began; sleep 50; touch ended"},
+        "arguments": {"command": "touch began; sleep 600; touch ended"},
         "_meta": {"progressToken": "p"},
     });
     let id = served.send("tools/call", &long);
     let progress = served.next();
     assert_eq!(progress["method"], "notifications/progress", "{progress}");
     assert_eq!(progress["params"]["progressToken"], "p");
+    let began = served.project.path("ws/began");
+    wait_until("it runs", PATIENCE, || began.exists());
     served.tell(
         "notifications/cancelled",
         &json!({"requestId": id, "reason": "enough"}),
@@ -366,12 +368,10 @@ fn everything_ends_when_the_client_disconnects() {
     served.call_successfully("get_background_status", &json!({"command_id": 1}));
     let (code, told, _) = served.end();
     assert_eq!(code, Some(0), "{told}");
-    let left = assert_cmd::Command::new("ps")
-        .args(["-eo", "args"])
-        .output()
-        .unwrap();
-    let left = String::from_utf8_lossy(&left.stdout).into_owned();
-    assert!(!left.contains("sleep 3041"), "{left}");
+    // A process that was killed ends when it runs next.
+    wait_until("nothing is left", PATIENCE, || {
+        !processes().contains("sleep 3041")
+    });
 }
 
 /// Returns the states of the child processes of `parent`, as `ps` prints them.
@@ -582,7 +582,9 @@ fn servers_are_started_when_they_are_needed_and_end_with_massgen() {
     assert!(processes().contains("sleep 4817"));
     let (code, told, _) = served.end();
     assert_eq!(code, Some(0), "{told}");
-    assert!(!processes().contains("sleep 4817"));
+    wait_until("nothing is left", PATIENCE, || {
+        !processes().contains("sleep 4817")
+    });
 }
 
 #[test]

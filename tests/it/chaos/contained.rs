@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::chaos::scene::{Scene, reply};
 use crate::chaos::tiers;
 use crate::chaos::traces::{check_nothing_left, processes};
+use crate::patience::wait_until;
 
 /// Maximum memory of massgen while a command writes 256 MiB, in MiB. An unoptimized build uses about
 /// 60 without that, most of it for the program itself.
@@ -23,6 +24,8 @@ const RESIDENT_MIB_MAX: u64 = 96;
 const ANY: &str = r#""execution_time":"#;
 /// Maximum number of processes of a bomb, including those of the sandbox.
 const PROCESSES_MAX: usize = 64;
+/// Timeout for the removal of a control group whose processes have ended.
+const EMPTY_WITHIN: Duration = Duration::from_mins(2);
 /// Number of processes that the machine can bear if massgen does not limit them.
 const BEARABLE: usize = 500;
 
@@ -171,7 +174,10 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Guard::Group(dir) = self {
-            fs::remove_dir(dir).unwrap();
+            // The kernel may still be removing the last process from it.
+            wait_until("an empty group", EMPTY_WITHIN, || {
+                fs::remove_dir(dir.as_path()).is_ok()
+            });
         }
     }
 }
