@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::http_server::{Answer, Endpoint};
 use crate::project::{Finished, Project, make_program};
 use crate::scripted_team::{agent, team};
+use crate::slurm_cluster::free_ports;
 
 const KEY: &str = "sk-or-v1-0123456789abcdef";
 const SCRIPTED: &str = "agents:\n  - id: a\n    backend: {type: scripted, replies: [{text: hi}]}\n";
@@ -405,11 +406,8 @@ fn every_vendor_is_asked_in_its_own_way() {
 fn an_endpoint_that_is_gone_or_hangs_is_found() {
     let hangs = Endpoint::answering(|_| Answer::default().await_close());
     check_online(&hangs, 3, "missing", "no response within 5 s");
-    let gone = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let finished = at(&format!("http://{gone}/v1"))
+    let gone = free_ports(1)[0];
+    let finished = at(&format!("http://127.0.0.1:{gone}/v1"))
         .args(["--online"])
         .failure(3);
     check(&finished, ("endpoints", "agent a"), "missing", "refused");

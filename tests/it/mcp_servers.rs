@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::thread::spawn;
 
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 use crate::mcp::{calls_of, read};
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::{agent, team};
+use crate::slurm_cluster::free_ports;
 
 /// Environment variable with the directory in which the servers are installed.
 const INSTALLED: &str = "MASSGEN_TEST_SERVERS";
@@ -312,11 +312,7 @@ struct Remote(Child, u16);
 impl Remote {
     /// Starts a server with this protocol.
     fn start(protocol: &str) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let port = free_ports(1)[0];
         let index = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
         let mut child = Command::new("node")
             .arg(format!("{}/{index}", installed()))

@@ -93,7 +93,7 @@ fn votes_that_come_too_late_are_refused_again() {
   text: "final: b"
 - when: {last: "<task>"}
   calls: [{name: new_answer, arguments: {content: "b"}}]
-- delay_ms: 100
+- delay_ms: 200
   calls: [{name: new_answer, arguments: {content: "b, thought over"}}]
 - delay_ms: 500
   calls: [{name: vote, arguments: {agent_id: agent2, reason: "mine"}}]
@@ -101,9 +101,9 @@ fn votes_that_come_too_late_are_refused_again() {
 "#;
     // Their votes are pending when the new answer arrives.
     let agents = [
-        agent("a", "", &answers("a", "agent1", 300)),
+        agent("a", "", &answers("a", "agent1", 2000)),
         agent("b", "", second_thoughts),
-        agent("c", "", &answers("c", "agent2", 200)),
+        agent("c", "", &answers("c", "agent2", 1500)),
     ];
     check(
         &team(&agents, ""),
@@ -118,7 +118,7 @@ fn votes_that_a_new_answer_voids_are_voided_again() {
     let second_thoughts = r#"
 - when: {last: "<task>"}
   calls: [{name: new_answer, arguments: {content: "c"}}]
-- delay_ms: 300
+- delay_ms: 2000
   calls: [{name: new_answer, arguments: {content: "c, thought over"}}]
 - calls: [{name: vote, arguments: {agent_id: agent3, reason: "mine"}}]
   repeat: true
@@ -422,7 +422,7 @@ fn what_a_replay_made_can_be_kept() {
 fn a_changed_record_is_found_out_with_both_sides() {
     let agents = [
         agent("a", "", &answers("red", "agent1", 150)),
-        agent("b", "", &answers("blue", "agent1", 500)),
+        agent("b", "", &answers("blue", "agent1", 2500)),
     ];
     let finished = Project::new()
         .config(&team(&agents, ""))

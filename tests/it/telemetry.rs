@@ -2,7 +2,6 @@
 //! requests are decoded with the messages that OpenTelemetry publishes.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -12,6 +11,7 @@ use prost::Message as _;
 
 use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::{Finished, Project};
+use crate::slurm_cluster::free_ports;
 
 /// Part of everything that a person or a model writes, and of nothing else.
 const CANARY: &str = "CANARY";
@@ -428,11 +428,8 @@ fn a_collector_that_is_gone_hangs_or_fails_costs_one_warning() {
         let project = team().env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &endpoint);
         (project.success(), endpoint)
     };
-    let gone = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let (finished, place) = with(&format!("http://{gone}"));
+    let gone = free_ports(1)[0];
+    let (finished, place) = with(&format!("http://127.0.0.1:{gone}"));
     check_unharmed(&finished, &place, "refused");
 
     let hangs = Endpoint::answering(|_| Answer::default().await_close());
