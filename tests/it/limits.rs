@@ -201,7 +201,7 @@ fn a_flag_replaces_the_limit_of_the_config() {
 #[test]
 fn a_limit_is_exceeded_by_no_more_than_the_requests_under_way() {
     const AGENTS: usize = 8;
-    let slow = WANDERS.replace("repeat: true", "repeat: true\n  delay_ms: 100");
+    let slow = WANDERS.replace("repeat: true", "repeat: true\n  delay_ms: 1500");
     let agents: Vec<String> = (1..=AGENTS)
         .map(|n| agent(&format!("a{n}"), "", &slow))
         .collect();

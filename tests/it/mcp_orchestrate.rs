@@ -120,7 +120,7 @@ fn read(project: &Project, path: &str) -> Option<String> {
 
 #[test]
 fn a_run_is_started_followed_and_reported() {
-    let project = project(1000, "");
+    let project = project(3000, "");
     let steps = json!([
         {"tool": "run_task", "with": {"task": "look at @open/a.txt and write to @out:w"}},
         {"tool": "status", "with": {"run": "$run"}},
