@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::scope;
+use std::time::Duration;
 
 use massgen::batch::cell_state::BatchCounts;
 use massgen::batch::next_step::AttemptEnd;
@@ -20,6 +21,8 @@ use massgen::world::store::batches::{BatchDir, BatchRecord, FrozenConfig, digest
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+
+use crate::patience::wait_until;
 
 /// Number of threads that work on one batch.
 const THREADS: usize = 8;
@@ -138,9 +141,16 @@ fn an_attempt_ends_by_a_note_or_by_the_death_of_its_process() {
     let dir = tempfile::tempdir().unwrap();
     let batch = batch(&dir, 1);
     let id = cell(0);
-    let acquire = || match batch.claim(&id, &owner()).unwrap() {
-        ClaimAttempt::Acquired(claim) => claim,
-        ClaimAttempt::Taken | ClaimAttempt::Finished => panic!("the claim is free"),
+    // Until a process that another test starts has replaced its image, it has the lock too.
+    let acquire = || {
+        let mut acquired = None;
+        wait_until("the claim is free", Duration::from_mins(2), || {
+            if let ClaimAttempt::Acquired(claim) = batch.claim(&id, &owner()).unwrap() {
+                acquired = Some(claim);
+            }
+            acquired.is_some()
+        });
+        acquired.unwrap()
     };
     let first = acquire();
     assert_eq!((first.attempt(), first.before().last), (1, None));
