@@ -162,9 +162,16 @@ fn every_view_shows_subagents() {
     let dashboard = shown.then(["logs", "follow", "last", "--dashboard"]);
     let dashboard = dashboard.env("TERM", "xterm").env("NO_COLOR", "1");
     let mut terminal = Terminal::open(dashboard, 120);
-    terminal.displays("1 a");
+    terminal.displays(" ended  ");
     terminal.leaves("Enter open", ENTER, "Esc overview");
-    terminal.displays("subagent apples: completed");
+    // It may be above what fits on the screen.
+    terminal.leaves("Esc overview", "/", "Enter find");
+    terminal.leaves(
+        "Enter find",
+        "apples: compl\r",
+        "subagent apples: completed",
+    );
+    terminal.leaves(" find: ", ESCAPE, "Esc overview");
     terminal.leaves("Esc overview", ESCAPE, "Enter open");
     terminal.types("q");
     let _project = terminal.ends(0);
