@@ -32,7 +32,7 @@ fn suite() -> Command {
 }
 
 /// Number of attempts: a few scenarios measure times, which another test may prolong.
-const ATTEMPTS: usize = 2;
+const ATTEMPTS: usize = 4;
 
 /// Runs the scenarios of one version of the protocol, and compares what fails with the list.
 #[track_caller]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::patience::wait_until;
 use crate::project::{Project, binary};
 use crate::scripted_team::{FINAL, agent, answers, team};
 
@@ -364,6 +365,14 @@ fn a_client_that_is_killed_takes_its_server_and_the_run_with_it() {
     let mut lines = BufReader::new(node.stdout.take().unwrap());
     lines.read_line(&mut line).unwrap();
     assert_eq!(line, "staying\n");
+    wait_until("the run works", TIME_MAX, || {
+        let runs = std::fs::read_dir(project.path(".massgen/massgen_logs"));
+        let mut logs = runs.into_iter().flatten().flatten();
+        logs.any(|run| {
+            let log = std::fs::read_to_string(run.path().join("turn_1/events.jsonl"));
+            log.is_ok_and(|log| log.contains("model_request_started"))
+        })
+    });
     node.kill().unwrap();
     node.wait().unwrap();
     let began = Instant::now();
