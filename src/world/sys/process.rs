@@ -293,7 +293,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_has_its_environment_a_limit_and_no_more() {
-        let long = Duration::from_secs(20);
+        let long = Duration::from_mins(2);
         check("echo $GREETING $HOME", long, ("Some(0)", "hello\n")).await;
         check("cat", long, ("Some(0)", "said")).await;
         check("echo no >&2; exit 3", long, ("Some(3)", "no\n")).await;

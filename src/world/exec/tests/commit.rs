@@ -309,7 +309,7 @@ fn race(one: &str, other: &str) {
     let (mut done, mut stopped) = (0, 0);
     while began.elapsed() < Duration::from_millis(500) || done == 0 || stopped == 0 {
         assert!(
-            began.elapsed() < Duration::from_secs(20),
+            began.elapsed() < Duration::from_mins(2),
             "{done} done, {stopped} stopped"
         );
         for name in [one, other] {
@@ -463,7 +463,9 @@ fn a_commit_that_is_killed_leaves_every_file_old_or_new_and_nothing_else() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        thread::sleep(Duration::from_millis(5 + 7 * (round % 12)));
+        // On a busy machine, it begins later.
+        let begins_ms = 25 * (round / 12);
+        thread::sleep(Duration::from_millis(begins_ms + 5 + 7 * (round % 12)));
         let ended = doomed.try_wait().unwrap();
         doomed.kill().unwrap_or_default();
         doomed.wait().unwrap();

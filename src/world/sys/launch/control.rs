@@ -223,7 +223,7 @@ mod tests {
         ));
         drop(theirs);
         // A process that another test is starting has a copy of the socket until it is executed.
-        let is_closed = (0..1000).any(|_| {
+        let is_closed = (0..24_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
             matches!(control.receive_message().unwrap(), HelperMessage::Closed)
         });
