@@ -247,6 +247,7 @@ def step(speaker, relays, name, given):
     if name == "until_asked_to_end":
         for line in sys.stdin:
             if speaker.asked_to_end(json.loads(line)):
+                write(given[0] + ".asked", "")
                 time.sleep(given[1])
                 return write(given[0], "asked")
         return time.sleep(60)

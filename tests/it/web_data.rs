@@ -137,7 +137,14 @@ fn tree() -> WebServer {
 #[test]
 fn the_picker_finds_what_the_terminal_finds() {
     let server = tree();
-    let browse = |path: &str| server.post("/api/browse", &json!({"path": path})).json();
+    // What is not found yet is looked for again.
+    let browse = |path: &str| loop {
+        let asked = json!({"path": path, "waits": true});
+        let found = server.post("/api/browse", &asked).json();
+        if found["is_partial"] == false {
+            break found;
+        }
+    };
     let found = browse("src/");
     assert_eq!(found["path"], "src/", "{found}");
     assert_eq!(
