@@ -190,6 +190,7 @@ unprivileged() {
       env -i -C "$scratch" PATH=/usr/bin:/bin HOME="$scratch/tmp" TMPDIR="$scratch/tmp" INSTA_UPDATE=no \
       INSTA_WORKSPACE_ROOT="$scratch" MASSGEN_TEST_BINARY="$scratch/program/massgen" \
       MASSGEN_TEST_PLACE="$place" MASSGEN_TEST_SERVERS="$MASSGEN_TEST_SERVERS" \
+      ${PROPTEST_RNG_SEED:+PROPTEST_RNG_SEED="$PROPTEST_RNG_SEED"} \
       "$scratch/tests" --test-threads="$threads" "${chosen[@]}" || status=1
   done
   return "$status"
@@ -251,6 +252,11 @@ install_packages
 need_component rustfmt rustfmt
 need_component cargo-clippy clippy
 export MASSGEN_TEST_SERVERS=${MASSGEN_TEST_SERVERS:-/var/tmp/massgen-test-servers}
+# Random cases are the same in each run; the long suite tries others.
+if [ "${MASSGEN_TEST_LONG:-0}" != 1 ]; then
+  export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
+  export MASSGEN_TEST_DIFFERENTIAL_SEED=${MASSGEN_TEST_DIFFERENTIAL_SEED:-1}
+fi
 { servers && npm ci --silent --no-audit --no-fund --prefix tests/web; } &
 installing=$!
 
