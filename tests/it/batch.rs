@@ -400,6 +400,13 @@ fn what_is_wrong_for_all_cells_is_refused_before_the_first() {
     let outside =
         format!("{WORKS}orchestrator:\n  context_paths: [{{path: /srv, permission: write}}]\n");
     check_refused(with_team(&outside), "may not write to `/srv`");
+    for own in [
+        "context_paths: [{path: /srv, permission: write}]",
+        "folder_guard: {root: /srv, write: [/srv/a]}",
+    ] {
+        let own = WORKS.replace("cwd: workspace", &format!("cwd: workspace\n      {own}"));
+        check_refused(with_team(&own), "may not write to `/srv");
+    }
     let shared = WORKS.replace("cwd: workspace", "cwd: /tmp/shared-workspace");
     check_refused(
         with_team(&shared),

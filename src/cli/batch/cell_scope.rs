@@ -19,13 +19,11 @@ pub(super) fn require_own_directory(
     layout: &RunLayout,
     work: &AbsPath,
 ) -> Result<()> {
-    let context = config.orchestrator.context_paths.iter();
-    let context = context.map(|path| (&path.path, path.permission));
-    let opened = opened.iter().map(|path| (&path.path, path.permission));
-    let written = context
-        .chain(opened)
-        .filter(|(_, permission)| *permission == Permission::Write)
-        .map(|(path, _)| path);
+    let opened = opened.iter();
+    let opened = opened.filter(|path| path.permission == Permission::Write);
+    let opened = opened.map(|path| &path.path);
+    let guarded = guarded_write_paths(config, layout);
+    let written = config.write_paths().chain(opened).chain(&guarded);
     let real_work = resolve_existing(work);
     for path in written.chain(layout.directories()) {
         let real = resolve_existing(path);
@@ -34,6 +32,23 @@ pub(super) fn require_own_directory(
         }
     }
     Ok(())
+}
+
+/// Returns the directories to which the folder guards of `config` let agents write.
+fn guarded_write_paths(config: &Config, layout: &RunLayout) -> Vec<AbsPath> {
+    let mut paths = Vec::new();
+    for agent in &config.agents {
+        let workspace = layout.workspaces.get(&agent.id);
+        let workspace = workspace.map(|workspace| &workspace.path);
+        let Some(guarded) = agent.folder_guard.resolve(workspace) else {
+            continue;
+        };
+        let downloads = guarded.downloads.into_iter();
+        let downloads = downloads.filter(|(_, permission)| *permission == Permission::Write);
+        paths.extend(guarded.write);
+        paths.extend(downloads.map(|(path, _)| path));
+    }
+    paths
 }
 
 fn outside_error(path: &AbsPath, real: &AbsPath) -> Error {
