@@ -430,6 +430,7 @@ fn what_is_wrong_for_all_cells_is_refused_before_the_first() {
 #[test]
 fn a_task_has_its_own_config_checks_and_limits() {
     let other = WORKS.replace("id: writer", "id: other");
+    let other = format!("{other}orchestrator:\n  context_paths: [src/..]\n");
     let checked = json!({"id": "checked", "text": "x", "project": {"path": "app"},
         "checks": ["test -d made"]});
     let failing = json!({"id": "failing", "text": "x", "project": {"path": "app"},
@@ -457,6 +458,11 @@ fn a_task_has_its_own_config_checks_and_limits() {
     assert!(!begins("checked: "), "{}", finished.stderr());
     let (results, project) = results(finished.then::<&str>([]));
     assert_eq!(results["other"]["cell"]["winner"], "other");
+    assert_eq!(results["other"]["answer"], "an answer");
+    assert_eq!(
+        results["other"]["cell"]["files"], 0,
+        "its config lists the copy for reading"
+    );
     assert_eq!(
         results["checked"]["cell"]["checks"], "passed",
         "{}",

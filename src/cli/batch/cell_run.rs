@@ -9,6 +9,7 @@ use crate::cli::args::{LimitArguments, RunArguments};
 use crate::cli::batch::cell_report::CellRunReport;
 use crate::cli::batch::cell_scope::require_own_directory;
 use crate::cli::batch::cell_team::load_cell_team;
+use crate::cli::batch::copy_access::{open_copy, shared_permission};
 use crate::cli::batch::task_mentions::{MentionScope, TaskMentions, read_mentions};
 use crate::cli::deliveries::recover;
 use crate::cli::execution::{
@@ -19,7 +20,7 @@ use crate::cli::mentions;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::resume::{ResumedTeam, build_resumed_request};
-use crate::cli::run::{PreparedRun, apply_flags, open_cwd, telemetry_settings};
+use crate::cli::run::{PreparedRun, apply_flags, telemetry_settings};
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
 use crate::config::storage_path::{LOGS, STATE_DIR};
@@ -271,12 +272,8 @@ fn load_team(
         // So that models without a price are refused before any request.
         config.limits.cost = Some(budget.limit);
     }
-    let is_open = |config: &Config| {
-        let mut paths = config.orchestrator.context_paths.iter();
-        paths.any(|listed| listed.path == host.cwd)
-    };
-    if run.task.project.is_some() && !is_open(&config) {
-        open_cwd(&mut config, host, Permission::Write);
+    if run.task.project.is_some() {
+        open_copy(&mut config, &host.cwd);
     }
     Ok((file, config))
 }
@@ -299,7 +296,9 @@ fn new_request(
     for warning in mentions::mention_warnings(&prompt).iter().chain(&closed) {
         output.warning(warning);
     }
-    if run.task.project.is_some() {
+    let permission = shared_permission(config, &host.cwd);
+    if run.task.project.is_some() && permission == Some(Permission::Write) {
+        // A replay opens the copy too.
         open_path(&mut opened, &host.cwd, Permission::Write, 1);
     }
     let layout = RunLayout::plan(config, &host.state_parent, RunName::new(0));

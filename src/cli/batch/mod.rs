@@ -10,6 +10,7 @@ use crate::path::AbsPath;
 use crate::world::store::batches::{BatchDir, BatchRecord, find};
 
 mod cell_scope;
+mod copy_access;
 mod task_mentions;
 mod cell_team;
 mod cell_run;

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::batch::task::{BatchTask, TaskProject};
+use crate::cli::batch::copy_access::is_listed_for_all;
 use crate::cli::mentions::{lookup, parse, path_list};
 use crate::config::storage_path::STATE_DIR;
 use crate::config::{Config, ContextPath};
@@ -57,8 +58,13 @@ impl MentionScope {
         let of_agents = config.agents.iter().flat_map(|agent| &agent.context_paths);
         let is_writable = |context: &&ContextPath| context.permission == Permission::Write;
         let hides = |context: &&ContextPath| !context.hidden.is_empty();
+        let copy = is_listed_for_all(config, &host.cwd).then(|| resolve_path(&host.cwd));
         Self {
-            readable: listed.iter().filter_map(real_root).collect(),
+            readable: listed
+                .iter()
+                .filter_map(real_root)
+                .chain(copy.flatten())
+                .collect(),
             writable: listed
                 .iter()
                 .filter(is_writable)
