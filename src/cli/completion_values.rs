@@ -204,7 +204,8 @@ fn config_names(host: &Host) -> Vec<String> {
 
 /// Returns the cells of the batch `named`.
 fn cell_names(named: Option<&str>, host: &Host) -> Result<Vec<String>> {
-    let batch = batches::find(named.unwrap_or(LAST), &batches_directory(host))?;
+    let found = batches::find(named.unwrap_or(LAST), &batches_directory(host))?;
+    let batch = found.batch;
     let cells = batch.cell_ids(&batch.record()?)?;
     Ok(cells.iter().map(ToString::to_string).collect())
 }

@@ -117,11 +117,12 @@ fn escape_hidden(text: &str, layout: AllowedLayout) -> Cow<'_, str> {
     replace_hidden(text, layout, |out, c| out.extend(c.escape_default()))
 }
 
-/// Returns a count with its noun: `1 error`, `2 errors`, `2 deliveries`.
+/// Returns a count with its noun: `1 error`, `2 errors`, `2 deliveries`, `2 batches`.
 pub fn count_noun(count: usize, noun: &str) -> String {
     match noun.strip_suffix('y') {
         _ if count == 1 => format!("{count} {noun}"),
         Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{count} {stem}ies"),
+        None if noun.ends_with("ch") => format!("{count} {noun}es"),
         Some(_) | None => format!("{count} {noun}s"),
     }
 }
@@ -224,6 +225,7 @@ mod tests {
             [count_noun(0, "vote"), count_noun(1, "vote")],
             ["0 votes", "1 vote"]
         );
+        assert_eq!(count_noun(2, "batch"), "2 batches");
         assert_eq!(join_with_commas(&[1, 2, 3]), "1, 2, 3");
         assert_eq!(list_names(&["a", "b", "c"], "or"), "`a`, `b` or `c`");
         assert_eq!(list_names(&["a"], "or"), "`a`");

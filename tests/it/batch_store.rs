@@ -381,10 +381,30 @@ fn the_last_batch_is_one_that_was_created_here() {
     let batches = own.dir().parent().unwrap();
     let copy = batches.join("batch_20990101_000000_0000");
     crate::project::copy_tree(own.dir().as_path(), copy.as_path());
-    assert_eq!(find("last", &batches).unwrap(), own);
-    // Named, or as the only one, it is refused with its reason.
-    let copied = find("batch_2099", &batches).unwrap();
-    assert!(copied.record().is_err());
+    let damaged = batches.join("batch_20980101_000000_0000");
+    fs::create_dir(damaged.as_path()).unwrap();
+    fs::write(damaged.join("batch.json").as_path(), "{").unwrap();
+    let found = find("last", &batches).unwrap();
+    assert_eq!(found.batch, own);
+    let warning = found.warning.unwrap();
+    let parts = ["batch_2099", "2 newer batches", "not created by massgen"];
+    assert!(parts.iter().all(|part| warning.contains(part)), "{warning}");
+    // Named, or as the only one, each is refused with its reason.
+    for (name, why) in [
+        ("batch_2098", "damaged"),
+        ("batch_2099", "not created by massgen"),
+    ] {
+        let found = find(name, &batches).unwrap();
+        assert_eq!(found.warning, None);
+        let error = found.batch.record().unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+        let found = find(&own.name(), &batches).unwrap();
+        assert_eq!((found.batch, found.warning), (own.clone(), None));
+    }
     fs::remove_dir_all(own.dir().as_path()).unwrap();
-    assert_eq!(find("last", &batches).unwrap(), copied);
+    let error = find("last", &batches).unwrap_err().to_string();
+    assert!(
+        error.contains("`batch_20990101_000000_0000`: it was not created"),
+        "{error}"
+    );
 }

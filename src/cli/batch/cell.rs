@@ -50,7 +50,7 @@ pub(super) fn run(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let owner = ClaimOwner::this_process(&arguments.engine, arguments.job.as_deref());
-    let cells = CellWorker::new(host, &arguments.batch, owner)?;
+    let cells = CellWorker::new(host, &arguments.batch, owner, output)?;
     let runtime = runtime()?;
     let ended = runtime.block_on(cells.run_all(&arguments.cells, output));
     runtime.shutdown_timeout(CALLS_END_MAX);
@@ -71,8 +71,13 @@ pub(super) struct CellWorker {
 
 impl CellWorker {
     /// Creates the worker of a process that claims cells of the batch `wanted` as `owner`.
-    pub(super) fn new(host: &Host, wanted: &str, owner: ClaimOwner) -> Result<Self> {
-        let (batch, record) = open_begun_batch(wanted, host)?;
+    pub(super) fn new(
+        host: &Host,
+        wanted: &str,
+        owner: ClaimOwner,
+        output: &mut CliOutput<'_>,
+    ) -> Result<Self> {
+        let (batch, record) = open_begun_batch(wanted, host, output)?;
         Ok(Self {
             host: environment::load(host).host,
             batch,

@@ -119,7 +119,7 @@ pub(super) fn apply(
     arguments: &BatchApplyArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, record) = open_begun_batch(&arguments.batch, host)?;
+    let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
     let ids = batch.cell_ids(&record)?;
     let wanted = CellId::parse(&arguments.cell);
     let number = ids.iter().position(|id| Some(id) == wanted.as_ref());

@@ -7,7 +7,7 @@ use crate::config::storage_path::{BATCHES, STATE_DIR};
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::world::store::batches::{BatchDir, BatchRecord, find};
+use crate::world::store::batches::{BatchDir, BatchRecord, FoundBatch, find};
 
 mod cell_scope;
 mod copy_access;
@@ -57,14 +57,22 @@ pub(crate) fn batches_directory(host: &Host) -> AbsPath {
     host.state_parent.join(STATE_DIR).join(BATCHES)
 }
 
-/// Finds the batch `wanted`.
-fn open_batch(wanted: &str, batches: &AbsPath) -> Result<BatchDir> {
-    find(wanted, batches)
+/// Finds the batch `wanted` of this directory.
+fn open_batch(wanted: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<BatchDir> {
+    let FoundBatch { batch, warning } = find(wanted, &batches_directory(host))?;
+    if let Some(warning) = warning {
+        output.warning(&warning);
+    }
+    Ok(batch)
 }
 
 /// Finds the batch `wanted` of this directory and reads how it began.
-fn open_begun_batch(wanted: &str, host: &Host) -> Result<(BatchDir, BatchRecord)> {
-    let batch = open_batch(wanted, &batches_directory(host))?;
+fn open_begun_batch(
+    wanted: &str,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<(BatchDir, BatchRecord)> {
+    let batch = open_batch(wanted, host, output)?;
     let record = batch.record()?;
     Ok((batch, record))
 }

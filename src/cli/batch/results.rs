@@ -7,7 +7,7 @@ use crate::batch::comparison::{
 };
 use crate::batch::result::CellResult;
 use crate::batch::table::{TagRow, tag_rows};
-use crate::cli::batch::{batches_directory, open_batch, open_begun_batch};
+use crate::cli::batch::{open_batch, open_begun_batch};
 use crate::cli::batch_arguments::{BatchCompareArguments, BatchResultsArguments};
 use crate::cli::batch_report::failure_lines;
 use crate::cli::output::CliOutput;
@@ -36,7 +36,7 @@ pub(super) fn results(
     arguments: &BatchResultsArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, record) = open_begun_batch(&arguments.batch, host)?;
+    let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
     if !arguments.json {
         let survey = batch.survey::<CellResult>(record.cells)?;
         write_table(&survey.results, output)?;
@@ -123,9 +123,8 @@ pub(super) fn compare(
     arguments: &BatchCompareArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let batches = batches_directory(host);
-    let first = open_batch(&arguments.first, &batches)?;
-    let second = open_batch(&arguments.second, &batches)?;
+    let first = open_batch(&arguments.first, host, output)?;
+    let second = open_batch(&arguments.second, host, output)?;
     let compared = compare_results(
         (&first.name(), &by_cell(&first)?),
         (&second.name(), &by_cell(&second)?),

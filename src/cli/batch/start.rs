@@ -206,7 +206,7 @@ pub(super) fn resume(
     arguments: &BatchResumeArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, record) = open_begun_batch(&arguments.batch, host)?;
+    let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
     let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
     check_configs_of_jobs(&batch, &record, &settings, host, output)?;
     if let Some(limit) = arguments.max_cost_usd {
@@ -229,7 +229,7 @@ pub(super) fn retry(
     arguments: &BatchRetryArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, record) = open_begun_batch(&arguments.batch, host)?;
+    let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
     batch.cell_ids(&record)?;
     let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
     check_configs_of_jobs(&batch, &record, &settings, host, output)?;

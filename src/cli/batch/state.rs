@@ -53,7 +53,7 @@ pub(super) fn status(
     arguments: &BatchNameArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, record) = open_begun_batch(&arguments.batch, host)?;
+    let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
     if arguments.json {
         write_report(&BatchReport::read(&batch)?, true, output)?;
         return Ok(ExitStatus::Delivered);
@@ -90,7 +90,7 @@ pub(super) fn cancel(
     arguments: &BatchNameArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, record) = open_begun_batch(&arguments.batch, host)?;
+    let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
     if batch.finished_count()? >= usize::try_from(record.cells).unwrap_or(usize::MAX) {
         output.note(&format!(
             "every cell of `{}` has a result: there is nothing to cancel",
@@ -128,7 +128,7 @@ pub(super) fn export(
     arguments: &BatchExportArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, _) = open_begun_batch(&arguments.batch, host)?;
+    let (batch, _) = open_begun_batch(&arguments.batch, host, output)?;
     let name = arguments
         .output
         .clone()

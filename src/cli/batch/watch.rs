@@ -42,7 +42,7 @@ pub(super) fn watch(
     arguments: &BatchWatchArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, _) = open_begun_batch(&arguments.batch, host)?;
+    let (batch, _) = open_begun_batch(&arguments.batch, host, output)?;
     let presence = UserPresence::detect(host);
     let theme = (!arguments.json && !arguments.plain)
         .then(|| select_watch_theme(presence, &host.env, terminal_size()))

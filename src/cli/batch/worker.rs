@@ -21,7 +21,7 @@ pub(super) fn run(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let owner = ClaimOwner::this_process(&arguments.engine, Some(&arguments.job));
-    let worker = CellWorker::new(host, &arguments.batch, owner)?;
+    let worker = CellWorker::new(host, &arguments.batch, owner, output)?;
     if let Some(why) = worker.batch.refusal(&arguments.node) {
         output.note(&format!("starting no cell on `{}`: {why}", arguments.node));
         return Ok(status_for_scheduler(

@@ -11,7 +11,7 @@ use crate::batch::task::{BatchTask, CellId, TASK_FILE_BYTES_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::spending::money::Money;
-use crate::text::to_hex;
+use crate::text::{count_noun, to_hex};
 use crate::world::io::clock;
 use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
 use crate::world::store::naming::{LAST, NameScheme};
@@ -54,6 +54,15 @@ const CONFIG_BYTES_MAX: u64 = 16 * 1024 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchDir {
     dir: AbsPath,
+}
+
+/// The batch that the user asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundBatch {
+    /// The batch.
+    pub batch: BatchDir,
+    /// What the user should know about newer batches that were skipped.
+    pub warning: Option<String>,
 }
 
 /// How a batch began.
@@ -114,24 +123,55 @@ pub fn list(batches: &AbsPath) -> Result<Vec<BatchDir>> {
 }
 
 /// Returns the batch that `wanted` names: `last`, a name, or the only one with this prefix. The last
-/// one is the last that was created here, if there is one.
-pub fn find(wanted: &str, batches: &AbsPath) -> Result<BatchDir> {
+/// one is the newest that was created here and whose record can be read.
+///
+/// # Errors
+/// There is none. A named one is found even if its record cannot be used.
+pub fn find(wanted: &str, batches: &AbsPath) -> Result<FoundBatch> {
     let all = list(batches)?;
-    let found = if wanted == LAST {
-        let own = all.iter().find(|batch| !batch.is_foreign());
-        own.or(all.first())
-    } else {
-        BATCH.resolve(wanted, &all, BatchDir::name)?
-    };
-    found.cloned().ok_or_else(|| {
-        let message = match wanted {
-            LAST => format!("no batches in `{batches}`"),
-            _ => format!("no batch `{wanted}`"),
-        };
-        Error::new(ErrorKind::Usage, message)
-            .with_hint("see `massgen batch list` for the batches of this directory")
-            .with_hint("start one: massgen batch run tasks.jsonl --config team.yaml")
+    if wanted == LAST {
+        return find_last(&all, batches);
+    }
+    let found = BATCH.resolve(wanted, &all, BatchDir::name)?.cloned();
+    let batch =
+        found.ok_or_else(|| missing_error(ErrorKind::Usage, format!("no batch `{wanted}`")))?;
+    Ok(FoundBatch {
+        batch,
+        warning: None,
     })
+}
+
+/// Finds the last of `all` batches below `batches`, which are sorted from new to old.
+fn find_last(all: &[BatchDir], batches: &AbsPath) -> Result<FoundBatch> {
+    let usable = all.iter().position(|batch| batch.obstacle().is_none());
+    let newest = all.first().and_then(|newest| {
+        let why = newest.obstacle()?;
+        Some(format!("`{}`: {why}", newest.name()))
+    });
+    let Some((skipped, batch)) = usable.and_then(|at| Some((at, all.get(at)?))) else {
+        return Err(match newest {
+            None => missing_error(ErrorKind::Usage, format!("no batches in `{batches}`")),
+            Some(newest) => missing_error(
+                ErrorKind::Environment,
+                format!("no batch in `{batches}` can be used; the newest is {newest}"),
+            ),
+        });
+    };
+    let warning = newest.map(|newest| {
+        let skipped = count_noun(skipped, "newer batch");
+        let name = batch.name();
+        format!("taking `{name}` for the last batch: {skipped} cannot be used: {newest}")
+    });
+    Ok(FoundBatch {
+        batch: batch.clone(),
+        warning,
+    })
+}
+
+fn missing_error(kind: ErrorKind, message: String) -> Error {
+    Error::new(kind, message)
+        .with_hint("see `massgen batch list` for the batches of this directory")
+        .with_hint("start one: massgen batch run tasks.jsonl --config team.yaml")
 }
 
 /// Returns the batch below `batches` with exactly this name, if there is one.
@@ -229,11 +269,15 @@ impl BatchDir {
         Ok(filed.record)
     }
 
-    /// Returns whether its record was created elsewhere. One that cannot be read may be the user's.
-    fn is_foreign(&self) -> bool {
+    /// Returns why its record cannot be used: it cannot be read, or was created elsewhere.
+    fn obstacle(&self) -> Option<String> {
+        let filed = match self.record_file() {
+            Ok(filed) => filed,
+            Err(error) => return Some(format!("{error:#}")),
+        };
         let seal = DirectorySeal::from_directory(&self.dir);
-        let is_other = |filed: BatchFile| seal.is_ok_and(|seal| seal != filed.seal);
-        self.record_file().is_ok_and(is_other)
+        let is_own = seal.is_ok_and(|seal| seal == filed.seal);
+        (!is_own).then(|| "it was not created by massgen in this directory".to_owned())
     }
 
     fn record_file(&self) -> Result<BatchFile> {
