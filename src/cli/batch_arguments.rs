@@ -28,7 +28,7 @@ pub(crate) enum BatchCommand {
     },
     /// Show how many cells are in which state, and the money.
     Status(BatchNameArguments),
-    /// Show the state until every cell has a result.
+    /// Show the state until every cell has a result, or no process works on the batch.
     Watch(BatchWatchArguments),
     /// Show the results: a table by tag, or all of them as JSON.
     Results(BatchResultsArguments),

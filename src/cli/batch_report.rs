@@ -1,15 +1,18 @@
 //! What a person sees of a batch: its cells by state, its money, the cells that run now, and what
 //! failed last.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::batch::cell_state::{BatchCounts, CellState};
 use crate::batch::result::{CellOutcome, CellResult};
 use crate::batch::task::CellId;
+use crate::cli::batch_arguments::BatchEngine;
 use crate::error::Result;
 use crate::spending::money::Money;
 use crate::text::{count_noun, escape_line, single_line, truncate};
 use crate::world::store::batches::budget::BatchBudget;
+use crate::world::store::batches::claims::OwnerLife;
 use crate::world::store::batches::survey::{BatchSurvey, BegunCell, CountedResult, ResultTally};
 use crate::world::store::batches::{BatchDir, BatchRecord};
 
@@ -36,6 +39,19 @@ pub(crate) struct BatchReport {
     pub(crate) pause: Option<String>,
     /// Whether it was cancelled before every cell had a result.
     pub(crate) is_cancelled: bool,
+    /// Whether anything works on it.
+    pub(crate) activity: BatchActivity,
+}
+
+/// Whether anything works on a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BatchActivity {
+    /// A process does, or every cell has a result.
+    Active,
+    /// No process does as far as is known here; jobs may wait in a queue, or start on another host.
+    Unknown,
+    /// Nothing does, and cells have no result.
+    Stopped,
 }
 
 /// The cells that a person watches.
@@ -93,6 +109,12 @@ impl BatchReport {
             format!("pauses for {seconds} s: {}", pause.reason)
         });
         let counts = survey.counts();
+        let is_finished = counts.finished() >= counts.cells;
+        let activity = if is_finished || counts.running > 0 {
+            BatchActivity::Active
+        } else {
+            idle_activity(batch)?
+        };
         Ok(Self {
             batch: batch.name(),
             tasks: record.tasks_name.clone(),
@@ -100,7 +122,8 @@ impl BatchReport {
             budget: batch.budget()?,
             spent: survey.spent(),
             pause,
-            is_cancelled: batch.is_cancelled() && counts.finished() < counts.cells,
+            is_cancelled: batch.is_cancelled() && !is_finished,
+            activity,
         })
     }
 
@@ -124,20 +147,34 @@ impl BatchReport {
             "money": self.money_json(),
             "pause": self.pause,
             "is_cancelled": self.is_cancelled,
+            "is_stopped": self.activity == BatchActivity::Stopped,
         })
     }
 
     /// Returns what helps if no process works on the batch; `None` while one does, or if every cell
     /// has a result.
     pub(crate) fn idle_hint(&self) -> Option<String> {
-        let is_idle = self.counts.running == 0 && self.pause.is_none() && !self.is_finished();
-        is_idle.then(|| {
-            format!(
-                "no cell is running; unless a process or a queue is about to begin one, go on with: \
-                 massgen batch resume {}",
-                self.batch
-            )
-        })
+        let state = match self.activity {
+            BatchActivity::Active => return None,
+            BatchActivity::Unknown if self.pause.is_some() => return None,
+            BatchActivity::Unknown => {
+                "no cell is running; unless a queue or another host is about to begin one, go on \
+                 with"
+            }
+            BatchActivity::Stopped => "no process works on the batch; go on with",
+        };
+        Some(format!("{state}: {}", self.resume_command()))
+    }
+
+    /// Returns the command that continues the batch.
+    pub(crate) fn resume_command(&self) -> String {
+        let is_spent = |budget: BatchBudget| budget.taken >= budget.limit;
+        let more_money = if self.budget.is_some_and(is_spent) {
+            " --max-cost-usd …"
+        } else {
+            ""
+        };
+        format!("massgen batch resume {}{more_money}", self.batch)
     }
 
     /// Returns the report in lines.
@@ -189,6 +226,33 @@ impl WatchedCells {
         }
         Self { running, failures }
     }
+}
+
+/// Returns whether anything works on `batch`, no cell of which is running.
+fn idle_activity(batch: &BatchDir) -> Result<BatchActivity> {
+    /// The part of the settings of a start that says what starts the cells.
+    #[derive(Deserialize)]
+    struct StartEngine {
+        on: BatchEngine,
+    }
+    let settings = batch.settings();
+    let settings = settings.map(|text| serde_json::from_slice::<StartEngine>(&text));
+    let has_queue = match settings {
+        None => false,
+        Some(read) => !matches!(
+            read,
+            Ok(StartEngine {
+                on: BatchEngine::Local
+            })
+        ),
+    };
+    // Jobs of a batch that was cancelled do not wait in a queue.
+    let may_have_jobs = has_queue && !batch.is_cancelled();
+    Ok(match batch.controller_life()? {
+        OwnerLife::Here => BatchActivity::Active,
+        OwnerLife::Gone if !may_have_jobs => BatchActivity::Stopped,
+        OwnerLife::Elsewhere | OwnerLife::Gone => BatchActivity::Unknown,
+    })
 }
 
 /// Returns the failures of the cells with these results and of those that were begun, the newest

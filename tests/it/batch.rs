@@ -713,6 +713,10 @@ fn a_cancelled_batch_is_parked_and_resumed() {
     let shown = project.retyped(["batch", "status"]).success();
     let hint = "go on with: massgen batch resume batch_";
     assert!(shown.stderr().contains(hint), "{}", shown.stderr());
+    let watched = shown.then(["batch", "watch", "--json"]).failure(75);
+    assert!(watched.stderr().contains(hint), "{}", watched.stderr());
+    let last: Value = serde_json::from_str(watched.stdout()).unwrap();
+    assert_eq!(last["is_stopped"], true, "{last}");
 }
 
 #[test]

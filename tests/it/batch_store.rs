@@ -15,7 +15,7 @@ use massgen::batch::task::{BatchTask, CellId, parse_tasks};
 use massgen::path::AbsPath;
 use massgen::spending::money::Money;
 use massgen::spending::shared_budget::SharedBudget as _;
-use massgen::world::store::batches::claims::{AttemptNote, ClaimAttempt, ClaimOwner};
+use massgen::world::store::batches::claims::{AttemptNote, ClaimAttempt, ClaimOwner, OwnerLife};
 use massgen::world::store::batches::survey::ResultTally;
 use massgen::world::store::batches::{BatchDir, BatchRecord, FrozenConfig, digest, find};
 use serde_json::{Value, json};
@@ -372,6 +372,32 @@ fn a_pause_grows_until_a_result() {
     assert!(batch.is_cancelled());
     batch.take_cancellation_back().unwrap();
     assert!(!batch.is_cancelled());
+}
+
+#[test]
+fn a_process_that_starts_jobs_is_known_while_it_lives() {
+    let dir = tempfile::tempdir().unwrap();
+    let batch = batch(&dir, 1);
+    let life = || batch.controller_life().unwrap();
+    assert_eq!(life(), OwnerLife::Gone);
+    let marks = [(), ()].map(|()| batch.mark_controller().unwrap());
+    assert_eq!(life(), OwnerLife::Here);
+    drop(marks);
+    assert_eq!(life(), OwnerLife::Gone);
+    let place = batch.dir().join("controllers");
+    let [killed, elsewhere] = ["1.1", "1.2"].map(|name| place.join(name).as_path().to_owned());
+    fs::write(&killed, json!(owner()).to_string()).unwrap();
+    assert_eq!(life(), OwnerLife::Gone);
+    let other = ClaimOwner {
+        host: "elsewhere".to_owned(),
+        boot: "other".to_owned(),
+        ..owner()
+    };
+    fs::write(&elsewhere, json!(other).to_string()).unwrap();
+    assert_eq!(life(), OwnerLife::Elsewhere);
+    let _mark = batch.mark_controller().unwrap();
+    assert_eq!(life(), OwnerLife::Here);
+    assert!(!killed.exists() && elsewhere.exists());
 }
 
 #[test]

@@ -303,6 +303,7 @@ fn start(
         );
     }
     settings.keep(&batch)?;
+    let mark = batch.mark_controller()?;
     let runtime = runtime()?;
     let ended = if let Some(queue) = settings.queue(&batch, host)? {
         batch.admit_nodes()?;
@@ -319,5 +320,6 @@ fn start(
         runtime.block_on(Box::pin(conduct(control, host, output)))
     };
     runtime.shutdown_timeout(CALLS_END_MAX);
+    drop(mark);
     ended
 }

@@ -1,5 +1,5 @@
-//! Shows a batch until every cell has a result: on the whole terminal where a person watches, as a line
-//! for each change elsewhere.
+//! Shows a batch until every cell has a result or nothing works on it any more: on the whole terminal
+//! where a person watches, as a line for each change elsewhere.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::batch::result::CellResult;
 use crate::cli::batch::open_begun_batch;
 use crate::cli::batch::state::write_report;
 use crate::cli::batch_arguments::BatchWatchArguments;
-use crate::cli::batch_report::{BatchReport, WatchedCells};
+use crate::cli::batch_report::{BatchActivity, BatchReport, WatchedCells};
 use crate::cli::dashboard::DashboardFate;
 use crate::cli::dashboard::batch_dashboard::BatchDashboard;
 use crate::cli::dashboard::detection::select_watch_theme;
@@ -27,10 +27,13 @@ use crate::world::store::batches::BatchDir;
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 /// How many times longer than a look the time until the next one is.
 const LOOK_REST: u32 = 10;
+/// Number of looks in a row that find a batch stopped before it counts as that: a process may be about
+/// to start or resume it.
+const STOPPED_LOOKS: u32 = 2;
 
 /// How a live view ended.
 enum LiveEnd {
-    /// The user closed it, or every cell has a result.
+    /// The user closed it, every cell has a result, or nothing works on the batch.
     Over(ExitStatus),
     /// The rest is shown as lines.
     Lines,
@@ -70,13 +73,16 @@ async fn write_changes(
 ) -> Result<ExitStatus> {
     let mut last = None;
     let mut last_hint = None;
+    let mut stopped = StoppedLooks::default();
     loop {
         let began = Stopwatch::start();
         let report = BatchReport::read(batch)?;
         let pause = pause_after(began.elapsed());
-        if last != Some(report.counts) {
+        let is_stopped = report.activity == BatchActivity::Stopped;
+        let state = (report.counts, is_json && is_stopped);
+        if last != Some(state) {
             write_report(&report, is_json, output)?;
-            last = Some(report.counts);
+            last = Some(state);
             last_hint = None;
         } else if last_hint.is_none() {
             // Nothing has changed since the last look, so no process is between two cells.
@@ -87,6 +93,12 @@ async fn write_changes(
         }
         if report.is_finished() || output.is_closed() {
             return Ok(ExitStatus::Delivered);
+        }
+        if stopped.is_enough(&report) {
+            if let Some(hint) = report.idle_hint().filter(|_| last_hint.is_none()) {
+                output.note(&hint);
+            }
+            return Ok(ExitStatus::Parked);
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -111,6 +123,9 @@ async fn watch_live(
     let end = shown?;
     if let (LiveEnd::Over(_), Some(report)) = (&end, last) {
         write_report(&report, false, output)?;
+        if let Some(hint) = report.idle_hint() {
+            output.note(&hint);
+        }
     }
     Ok(end)
 }
@@ -122,14 +137,19 @@ async fn show_changes(
     output: &mut CliOutput<'_>,
 ) -> Result<LiveEnd> {
     let mut next = Box::pin(look_after(batch.clone(), Duration::ZERO));
+    let mut stopped = StoppedLooks::default();
     loop {
         tokio::select! {
             seen = &mut next => {
                 let seen = seen?;
                 let is_finished = seen.report.is_finished();
+                let is_stopped = stopped.is_enough(&seen.report);
                 dashboard.show(seen.report, seen.cells, output);
                 if is_finished {
                     return Ok(LiveEnd::Over(ExitStatus::Delivered));
+                }
+                if is_stopped {
+                    return Ok(LiveEnd::Over(ExitStatus::Parked));
                 }
                 next = Box::pin(look_after(batch.clone(), seen.pause));
             }
@@ -141,6 +161,21 @@ async fn show_changes(
             () = stop.graceful.cancelled() => return Ok(LiveEnd::Over(ExitStatus::Interrupted)),
             () = stop.park.cancelled() => return Ok(LiveEnd::Over(ExitStatus::Interrupted)),
         }
+    }
+}
+
+/// How many looks in a row have found that nothing works on a batch.
+#[derive(Default)]
+struct StoppedLooks(u32);
+
+impl StoppedLooks {
+    /// Counts a look that found `report`; returns whether the batch counts as stopped.
+    fn is_enough(&mut self, report: &BatchReport) -> bool {
+        self.0 = match report.activity {
+            BatchActivity::Stopped => self.0.saturating_add(1),
+            BatchActivity::Active | BatchActivity::Unknown => 0,
+        };
+        self.0 >= STOPPED_LOOKS
     }
 }
 

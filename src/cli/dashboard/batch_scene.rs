@@ -70,13 +70,14 @@ impl BatchScene<'_> {
             height: body.height.saturating_sub(wanted.min(body.height / 2)),
             ..body
         };
-        let used = list(
-            &mut canvas,
-            upper,
-            "running",
-            self.report.counts.running,
-            &running,
-        );
+        let used = if self.report.idle_hint().is_some() {
+            let text = format!(" nothing runs: {}", self.report.resume_command());
+            canvas.line(upper, upper.y, &vec![(TextStyle::Warn, text)]);
+            upper.height.min(1)
+        } else {
+            let count = self.report.counts.running;
+            list(&mut canvas, upper, "running", count, &running)
+        };
         let lower = Rect {
             y: body.y.saturating_add(used).saturating_add(1),
             height: body.height.saturating_sub(used).saturating_sub(1),

@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::batch::cell_state::{BatchCounts, CellState};
 use crate::batch::task::CellId;
-use crate::cli::batch_report::{BatchReport, CellFailure, RunningCell, WatchedCells};
+use crate::cli::batch_report::{
+    BatchActivity, BatchReport, CellFailure, RunningCell, WatchedCells,
+};
 use crate::cli::dashboard::batch_scene::BatchScene;
 use crate::cli::dashboard::theme::{CharacterSet, Theme};
 use crate::cli::dashboard::typed_text::TypedText;
@@ -497,6 +499,11 @@ fn batch_content(running: usize) -> (BatchReport, WatchedCells) {
         spent: dollars("12.34561"),
         pause: None,
         is_cancelled: false,
+        activity: if running == 0 {
+            BatchActivity::Stopped
+        } else {
+            BatchActivity::Active
+        },
     };
     let cell = |number: usize| RunningCell {
         id: id(&format!("task-{number}")),
@@ -541,7 +548,15 @@ fn a_batch_is_drawn_at_any_size() {
             ],
         ),
         (200, (60, 16), &["#", " task-0 ", " … 195 more", " task-8 "]),
-        (0, (60, 16), &[" failed last", " 247 completed"]),
+        (
+            0,
+            (60, 16),
+            &[
+                " nothing runs: massgen batch resume batch_20261102_14",
+                " failed last",
+                " 247 completed",
+            ],
+        ),
         (200, (20, 5), &[" batch_"]),
     ];
     let now = LocalDateTime::parse("2026-11-02T14:14:00Z").unwrap();

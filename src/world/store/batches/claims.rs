@@ -50,6 +50,38 @@ impl ClaimOwner {
     }
 }
 
+/// What is known about whether a process is alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OwnerLife {
+    /// It is gone.
+    Gone,
+    /// It is on another host, where it may be alive.
+    Elsewhere,
+    /// It is alive on this host.
+    Here,
+}
+
+/// Returns what is known about the life of `owner`, who has created and locked the file `path`, to a
+/// process `here`.
+pub(super) fn owner_life(
+    owner: Option<&ClaimOwner>,
+    path: &AbsPath,
+    here: &ClaimOwner,
+) -> OwnerLife {
+    match owner {
+        Some(owner) if owner.boot != here.boot && owner.host == here.host => OwnerLife::Gone,
+        Some(owner) if owner.boot != here.boot => OwnerLife::Elsewhere,
+        Some(_) | None if file::is_locked(path) => OwnerLife::Here,
+        Some(_) | None => OwnerLife::Gone,
+    }
+}
+
+/// Reads who created the file `path`.
+pub(super) fn read_owner(path: &AbsPath) -> Option<ClaimOwner> {
+    let bytes = file::read_regular_capped(path, NOTE_BYTES_MAX).ok()??;
+    serde_json::from_slice(&bytes).ok()
+}
+
 /// How an attempt without a result ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptNote {
@@ -192,13 +224,7 @@ impl BatchDir {
         attempt: u32,
         here: &ClaimOwner,
     ) -> bool {
-        let path = self.claim_file(cell, attempt);
-        match owner {
-            Some(owner) if owner.boot == here.boot => file::is_locked(&path),
-            Some(owner) if owner.host == here.host => false,
-            Some(_) => true,
-            None => file::is_locked(&path),
-        }
+        owner_life(owner, &self.claim_file(cell, attempt), here) != OwnerLife::Gone
     }
 
     /// Returns whether the process of this attempt still holds its claim, also if the attempt was
@@ -209,9 +235,7 @@ impl BatchDir {
 
     /// Reads who claimed `cell` for this attempt.
     pub fn claim_owner(&self, cell: &CellId, attempt: u32) -> Option<ClaimOwner> {
-        let path = self.claim_file(cell, attempt);
-        let bytes = file::read_regular_capped(&path, NOTE_BYTES_MAX).ok()??;
-        serde_json::from_slice(&bytes).ok()
+        read_owner(&self.claim_file(cell, attempt))
     }
 
     /// Reads how this attempt ended, if it ended without a result.

@@ -23,6 +23,7 @@ use crate::world::sys::state_files::{archive, clear, file_error};
 pub mod budget;
 pub mod cells;
 pub mod claims;
+pub mod controllers;
 pub mod pause;
 pub mod result_index;
 pub mod survey;

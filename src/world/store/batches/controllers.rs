@@ -1,0 +1,70 @@
+//! The processes that start the jobs of a batch. Each keeps a file and locks it, so that others see
+//! when none is left.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::io::clock;
+use crate::world::store::batches::BatchDir;
+use crate::world::store::batches::claims::{ClaimOwner, OwnerLife, owner_life, read_owner};
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::create_once::{LockedFile, create_once};
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::state_files::file::FileDurability;
+
+/// The file of a process that starts the jobs of a batch. It is removed with the value.
+#[derive(Debug)]
+pub struct ControllerMark {
+    path: AbsPath,
+    _lock: LockedFile,
+}
+
+impl Drop for ControllerMark {
+    fn drop(&mut self) {
+        // One that stays is not locked, and counts for nothing.
+        drop(clear::remove(&self.path));
+    }
+}
+
+impl BatchDir {
+    /// Marks this process as one that starts the jobs of the batch.
+    pub fn mark_controller(&self) -> Result<ControllerMark> {
+        let here = ClaimOwner::this_process("", None);
+        let place = self.controllers_dir();
+        dir::create_all(&place, DirectoryAudience::User)?;
+        for path in self.controller_files()? {
+            if owner_life(read_owner(&path).as_ref(), &path, &here) == OwnerLife::Gone {
+                clear::remove(&path)?;
+            }
+        }
+        let text = serde_json::to_vec(&here)
+            .map_err(|error| Error::bug("a mark has no JSON form").with_source(error))?;
+        let path = place.join(format!("{}.{}", here.pid, clock::now().unix_nanoseconds()));
+        let lock = create_once(&path, &text, FileDurability::Process)?;
+        let lock = lock.ok_or_else(|| {
+            Error::new(ErrorKind::Io, format!("`{path}` exists already"))
+                .with_hint("start the command again")
+        })?;
+        Ok(ControllerMark { path, _lock: lock })
+    }
+
+    /// Returns how much is known about processes that start the jobs of the batch: the most of what is
+    /// known about one of them.
+    pub fn controller_life(&self) -> Result<OwnerLife> {
+        let here = ClaimOwner::this_process("", None);
+        let files = self.controller_files()?.into_iter();
+        let lives = files.map(|path| owner_life(read_owner(&path).as_ref(), &path, &here));
+        Ok(lives.max().unwrap_or(OwnerLife::Gone))
+    }
+
+    fn controller_files(&self) -> Result<Vec<AbsPath>> {
+        let place = self.controllers_dir();
+        let names = dir::names_if_exists(&place)?.into_iter();
+        // A file that is being created has another name.
+        let names = names.filter(|name| !name.starts_with('.'));
+        Ok(names.map(|name| place.join(name)).collect())
+    }
+
+    fn controllers_dir(&self) -> AbsPath {
+        self.dir.join("controllers")
+    }
+}
