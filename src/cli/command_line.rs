@@ -7,6 +7,7 @@ use clap::{Command, CommandFactory as _, Parser as _};
 
 use crate::cli::args::CliArguments;
 use crate::error::{Error, ErrorKind, Result};
+use crate::text::list_first;
 
 /// A parsed command line: a command to execute or text to print.
 #[derive(Debug)]
@@ -152,6 +153,9 @@ const UNSERVED: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// Maximum number of commands that a hint lists.
+const SIBLINGS_MAX: usize = 6;
+
 /// Commands of `massgen pipeline` that may also be typed without `pipeline`, as they once were.
 const FORMER_COMMANDS: [&str; 5] = ["branches", "roles", "log", "revert", "reset"];
 
@@ -220,7 +224,11 @@ fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
         Finding::UnknownArgument => match unsupported_error(&argument) {
             Some(error) if !is_misplaced(&argument, words) => return error,
             Some(_) | None if argument.starts_with('-') => {
-                usage_error(format!("unknown flag `{argument}`"))
+                let error = usage_error(format!("unknown flag `{argument}`"));
+                match sibling_hint(&argument, words) {
+                    Some(hint) => error.with_hint(hint),
+                    None => error,
+                }
             }
             Some(_) | None => usage_error(format!("unexpected argument `{argument}`")),
         },
@@ -283,6 +291,32 @@ fn is_misplaced(flag: &str, words: &[String]) -> bool {
         .is_some_and(|word| command.find_subcommand(word).is_some());
     let name = flag.strip_prefix("--");
     is_subcommand && name.is_some_and(|name| has_flag(&command, name))
+}
+
+/// Returns the hint which commands have a flag that the typed one of the same group lacks.
+fn sibling_hint(flag: &str, words: &[String]) -> Option<String> {
+    let name = flag.strip_prefix("--")?;
+    let (mut group, mut path) = (CliArguments::command(), "massgen".to_owned());
+    for word in words {
+        let next = group.find_subcommand(word)?;
+        if !next.has_subcommands() {
+            break;
+        }
+        path = format!("{path} {word}");
+        group = next.clone();
+    }
+    let has_flag = |command: &&Command| {
+        let mut flags = command.get_arguments();
+        !command.is_hide_set() && flags.any(|known| known.get_long() == Some(name))
+    };
+    let commands = group.get_subcommands().filter(has_flag);
+    let commands: Vec<String> = commands
+        .map(|command| format!("{path} {}", command.get_name()))
+        .collect();
+    (!commands.is_empty()).then(|| {
+        let listed = list_first(&commands, SIBLINGS_MAX);
+        format!("`{flag}` is a flag of {listed}")
+    })
 }
 
 /// Returns the known name that is most similar to the one that clap does not know, in backticks.
@@ -353,6 +387,10 @@ mod tests {
     #[test]
     fn a_flag_of_another_subcommand_is_unknown_and_not_one_of_the_peer() {
         check(&["batch", "resume", "--json"], "unknown flag `--json`");
+        let words = ["batch", "resume", "--json"].map(str::to_owned);
+        let error = parse(&words).unwrap_err();
+        let hint = "`--json` is a flag of `massgen batch list`, `massgen batch status`";
+        assert!(error.hints()[0].starts_with(hint), "{:?}", error.hints());
         check(
             &["--json", "task"],
             "`--json` is not in this version of massgen",

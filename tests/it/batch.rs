@@ -486,9 +486,14 @@ fn a_task_has_its_own_config_checks_and_limits() {
     let (results, project) = self::results(again.then::<&str>([]));
     assert_eq!(results["failing"]["cell"]["attempts"], 2);
     assert_eq!(results["checked"]["cell"]["attempts"], 1);
-    let cancelled = project.retyped(["batch", "cancel"]).success();
+    let cancelled = project.retyped(["batch", "cancel", "--json"]).success();
     let said = cancelled.stderr();
     assert!(said.contains("nothing to cancel"), "{said}");
+    let state: Value = serde_json::from_str(cancelled.stdout()).unwrap();
+    assert_eq!(
+        (&state["cells"]["cells"], &state["is_cancelled"]),
+        (&json!(4), &json!(false))
+    );
     assert!(!batch_dir(cancelled.project()).join("cancelled").exists());
 }
 

@@ -96,14 +96,17 @@ pub(super) fn cancel(
             "every cell of `{}` has a result: there is nothing to cancel",
             batch.name()
         ));
-        return Ok(ExitStatus::Delivered);
+    } else {
+        batch.cancel()?;
+        cancel_jobs(&batch, host, output)?;
+        output.note(&format!(
+            "no cell begins, and those in progress are parked; go on with: massgen batch resume {}",
+            batch.name()
+        ));
     }
-    batch.cancel()?;
-    cancel_jobs(&batch, host, output)?;
-    output.note(&format!(
-        "no cell begins, and those in progress are parked; go on with: massgen batch resume {}",
-        batch.name()
-    ));
+    if arguments.json {
+        write_report(&BatchReport::read(&batch)?, true, output)?;
+    }
     Ok(ExitStatus::Delivered)
 }
 
