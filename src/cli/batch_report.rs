@@ -216,14 +216,7 @@ impl WatchedCells {
         running.truncate(RUNNING_MAX);
         let results = survey.results.iter();
         let results = results.filter(|result| result.outcome != CellOutcome::Completed);
-        let mut failures = newest_failures(results, &survey.begun);
-        failures.truncate(FAILURES_MAX);
-        for failure in &mut failures {
-            if failure.reason.is_empty() {
-                failure.reason = result_summary(batch, &failure.id);
-            }
-            failure.reason = truncate(&failure.reason, REASON_CHARS_MAX);
-        }
+        let failures = newest_failures(batch, results, &survey.begun).shown;
         Self { running, failures }
     }
 }
@@ -255,12 +248,20 @@ fn idle_activity(batch: &BatchDir) -> Result<BatchActivity> {
     })
 }
 
-/// Returns the failures of the cells with these results and of those that were begun, the newest
-/// first. The reasons of the results are not read yet.
+/// What failed last in a batch.
+struct NewestFailures {
+    /// The newest failures, the last one first, with their reasons.
+    shown: Vec<CellFailure>,
+    /// The number of the others.
+    others: usize,
+}
+
+/// Returns the newest failures of the cells of `batch` with these results and of those that were begun.
 fn newest_failures<'r>(
+    batch: &BatchDir,
     results: impl Iterator<Item = &'r CellResult>,
     begun: &[BegunCell],
-) -> Vec<CellFailure> {
+) -> NewestFailures {
     let ended = results.map(|result| CellFailure {
         id: result.id.clone(),
         state: result.outcome.into(),
@@ -270,7 +271,19 @@ fn newest_failures<'r>(
     let begun = begun.iter().filter_map(failure_of_attempt);
     let mut failures: Vec<CellFailure> = ended.chain(begun).collect();
     failures.sort_by(|one, other| other.at.cmp(&one.at));
-    failures
+    let others = failures.len().saturating_sub(FAILURES_MAX);
+    failures.truncate(FAILURES_MAX);
+    for failure in &mut failures {
+        // The reason of a result is in the result of its run.
+        if failure.reason.is_empty() {
+            failure.reason = result_summary(batch, &failure.id);
+        }
+        failure.reason = truncate(&failure.reason, REASON_CHARS_MAX);
+    }
+    NewestFailures {
+        shown: failures,
+        others,
+    }
 }
 
 /// Returns a line for each of the newest cells without success, with the reason, and one about the
@@ -278,10 +291,8 @@ fn newest_failures<'r>(
 pub(crate) fn failure_lines(batch: &BatchDir, survey: &BatchSurvey<CellResult>) -> Vec<String> {
     let results = survey.results.iter();
     let results = results.filter(|result| !result.is_success());
-    let failures = newest_failures(results, &survey.begun);
-    let shown = failures.iter().take(FAILURES_MAX);
-    let mut lines: Vec<String> = shown.map(|failure| failure_line(batch, failure)).collect();
-    let others = failures.len().saturating_sub(lines.len());
+    let NewestFailures { shown, others } = newest_failures(batch, results, &survey.begun);
+    let mut lines: Vec<String> = shown.iter().map(failure_line).collect();
     if others > 0 {
         let cells = count_noun(others, "more cell");
         let name = batch.name();
@@ -291,18 +302,13 @@ pub(crate) fn failure_lines(batch: &BatchDir, survey: &BatchSurvey<CellResult>) 
 }
 
 /// Returns the cell, its state and the reason on one line.
-fn failure_line(batch: &BatchDir, failure: &CellFailure) -> String {
+fn failure_line(failure: &CellFailure) -> String {
     let state = if failure.state == CellState::Completed {
         "completed, but its checks failed"
     } else {
         failure.state.words()
     };
-    let reason = if failure.reason.is_empty() {
-        result_summary(batch, &failure.id)
-    } else {
-        failure.reason.clone()
-    };
-    let reason = escape_line(&single_line(&reason, REASON_CHARS_MAX));
+    let reason = escape_line(&single_line(&failure.reason, REASON_CHARS_MAX));
     format!("{}: {state}: {reason}", failure.id)
 }
 
