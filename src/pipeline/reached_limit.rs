@@ -105,6 +105,7 @@ impl PipelineRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spending::limits::LimitOrigin;
     use crate::spending::money::Money;
 
     #[test]
@@ -132,8 +133,13 @@ mod tests {
         let cost = ReachedLimit::Cost {
             spent: Money::ZERO,
             max: Money::ZERO,
+            origin: LimitOrigin::Config,
         };
-        let tokens = ReachedLimit::Tokens { used: 9, max: 9 };
+        let tokens = ReachedLimit::Tokens {
+            used: 9,
+            max: 9,
+            origin: LimitOrigin::Config,
+        };
         check(None, cost, "massgen --continue --max-cost-usd DOLLARS");
         check(None, tokens, "massgen --continue --max-tokens-total COUNT");
         check(Some(&id), tokens, "`max_tokens_total` of planner");

@@ -254,6 +254,7 @@ mod tests {
             cost: cost.map(dollars),
             tokens,
             tool_calls,
+            whole: None,
         }
     }
 

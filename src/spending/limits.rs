@@ -14,6 +14,29 @@ pub struct BudgetLimits {
     pub tokens: Option<u64>,
     /// Tool calls, not including answers and votes (`max_tool_calls`).
     pub tool_calls: Option<u64>,
+    /// What the user set, if these limits are only a part of it.
+    pub whole: Option<WholeLimits>,
+}
+
+/// The limits that the user set for several users, such as the stages of a pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WholeLimits {
+    cost: Option<Money>,
+    tokens: Option<u64>,
+    tool_calls: Option<u64>,
+    /// The number of users at the same time that share what is left.
+    sharers: u32,
+}
+
+/// Where a limit comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitOrigin<T> {
+    /// The user set it.
+    Config,
+    /// It is what was left of the one that the user set.
+    Remainder(T),
+    /// It is an equal share of what was left of the one that the user set.
+    Share(T),
 }
 
 /// A limit that is reached, with what was used.
@@ -25,6 +48,8 @@ pub enum ReachedLimit {
         spent: Money,
         /// The limit.
         max: Money,
+        /// Where it comes from.
+        origin: LimitOrigin<Money>,
     },
     /// Of tokens.
     Tokens {
@@ -32,11 +57,15 @@ pub enum ReachedLimit {
         used: u64,
         /// The limit.
         max: u64,
+        /// Where it comes from.
+        origin: LimitOrigin<u64>,
     },
     /// Of tool calls.
     ToolCalls {
         /// The limit, which is never exceeded.
         max: u64,
+        /// Where it comes from.
+        origin: LimitOrigin<u64>,
     },
 }
 
@@ -51,6 +80,7 @@ impl BudgetLimits {
                 .map(|cost| cost.saturating_sub(spent.known_cost())),
             tokens: self.tokens.map(|max| max.saturating_sub(tokens)),
             tool_calls: self.tool_calls.map(|max| max.saturating_sub(tool_calls)),
+            whole: Some(self.whole_limits()),
         }
     }
 
@@ -62,6 +92,30 @@ impl BudgetLimits {
             cost: self.cost.map(|cost| cost.divided_by(count)),
             tokens: self.tokens.map(share),
             tool_calls: self.tool_calls.map(share),
+            whole: Some(WholeLimits {
+                sharers: count,
+                ..self.whole_limits()
+            }),
+        }
+    }
+
+    /// Returns what the user set.
+    fn whole_limits(self) -> WholeLimits {
+        self.whole.unwrap_or(WholeLimits {
+            cost: self.cost,
+            tokens: self.tokens,
+            tool_calls: self.tool_calls,
+            sharers: 1,
+        })
+    }
+
+    /// Returns where the limit `max` comes from, if the user set `set`.
+    fn origin<T: PartialEq>(&self, max: &T, set: Option<T>) -> LimitOrigin<T> {
+        let is_shared = self.whole.is_some_and(|whole| whole.sharers > 1);
+        match set {
+            Some(set) if is_shared => LimitOrigin::Share(set),
+            Some(set) if set != *max => LimitOrigin::Remainder(set),
+            Some(_) | None => LimitOrigin::Config,
         }
     }
 
@@ -77,8 +131,13 @@ impl BudgetLimits {
             (Some(max), _) => Some(ReachedLimit::Cost {
                 spent: spent.known_cost(),
                 max,
+                origin: self.origin(&max, self.whole.and_then(|whole| whole.cost)),
             }),
-            (None, Some(max)) => Some(ReachedLimit::Tokens { used, max }),
+            (None, Some(max)) => Some(ReachedLimit::Tokens {
+                used,
+                max,
+                origin: self.origin(&max, self.whole.and_then(|whole| whole.tokens)),
+            }),
             (None, None) => None,
         }
     }
@@ -92,7 +151,10 @@ impl BudgetLimits {
     /// Returns the limit that prevents further tool calls.
     pub fn reached_by_tool_calls(&self, tool_calls: u64) -> Option<ReachedLimit> {
         let max = self.tool_calls.filter(|max| tool_calls >= *max)?;
-        Some(ReachedLimit::ToolCalls { max })
+        Some(ReachedLimit::ToolCalls {
+            max,
+            origin: self.origin(&max, self.whole.and_then(|whole| whole.tool_calls)),
+        })
     }
 }
 
@@ -120,19 +182,96 @@ impl ReachedLimit {
 impl fmt::Display for ReachedLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReachedLimit::Cost { spent, max } => {
-                let spent = spent.round_up();
-                write!(f, "has spent ${spent} of at most ${max} (`max_cost_usd`)")
-            }
-            ReachedLimit::Tokens { used, max } => {
+            ReachedLimit::Cost { spent, max, origin } => {
+                let (spent, part) = (spent.round_up(), origin.describe("$"));
                 write!(
                     f,
-                    "has used {used} tokens of at most {max} (`max_tokens_total`)"
+                    "has spent ${spent} of at most ${max}{part} (`max_cost_usd`)"
                 )
             }
-            ReachedLimit::ToolCalls { max } => {
-                write!(f, "has used all {max} tool calls (`max_tool_calls`)")
+            ReachedLimit::Tokens { used, max, origin } => {
+                let part = origin.describe("");
+                write!(
+                    f,
+                    "has used {used} tokens of at most {max}{part} (`max_tokens_total`)"
+                )
+            }
+            ReachedLimit::ToolCalls { max, origin } => {
+                let part = origin.describe("");
+                write!(f, "has used all {max} tool calls{part} (`max_tool_calls`)")
             }
         }
+    }
+}
+
+impl<T: fmt::Display> LimitOrigin<T> {
+    /// Returns what follows the limit in a sentence, with `unit` before the amount that the user set.
+    fn describe(&self, unit: &str) -> String {
+        match self {
+            LimitOrigin::Config => String::new(),
+            LimitOrigin::Remainder(set) => format!(" left of {unit}{set}"),
+            LimitOrigin::Share(set) => {
+                format!(", its share of what was left of {unit}{set}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spending::TokenUsage;
+
+    #[test]
+    fn a_part_of_a_limit_is_named_with_what_the_user_set() {
+        let set = BudgetLimits {
+            cost: Money::from_dollars("2"),
+            tokens: Some(1000),
+            tool_calls: Some(8),
+            whole: None,
+        };
+        let spent = |dollars: &str, input_tokens: u64| RequestTotals {
+            requests: 1,
+            usage: TokenUsage {
+                input_tokens,
+                ..TokenUsage::default()
+            },
+            cost_usd: Money::from_dollars(dollars),
+            cost_is_complete: true,
+        };
+        let left = set.remaining_after(&spent("1.5", 900), 6);
+        let check = |limits: BudgetLimits, expected: [&str; 3]| {
+            let reached = [
+                limits.reached_by(&spent("2", 0)),
+                limits.reached_by(&spent("0", 1000)),
+                limits.reached_by_tool_calls(8),
+            ];
+            let texts = reached.map(|limit| limit.unwrap().to_string());
+            assert_eq!(texts, expected);
+        };
+        let own = [
+            "has spent $2 of at most $2 (`max_cost_usd`)",
+            "has used 1000 tokens of at most 1000 (`max_tokens_total`)",
+            "has used all 8 tool calls (`max_tool_calls`)",
+        ];
+        check(set, own);
+        check(set.remaining_after(&spent("0", 0), 0).divided_by(1), own);
+        check(
+            left.divided_by(1),
+            [
+                "has spent $2 of at most $0.5 left of $2 (`max_cost_usd`)",
+                "has used 1000 tokens of at most 100 left of 1000 (`max_tokens_total`)",
+                "has used all 2 tool calls left of 8 (`max_tool_calls`)",
+            ],
+        );
+        check(
+            left.divided_by(2),
+            [
+                "has spent $2 of at most $0.25, its share of what was left of $2 (`max_cost_usd`)",
+                "has used 1000 tokens of at most 50, its share of what was left of 1000 \
+                 (`max_tokens_total`)",
+                "has used all 1 tool calls, its share of what was left of 8 (`max_tool_calls`)",
+            ],
+        );
     }
 }

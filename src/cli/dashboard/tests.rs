@@ -90,6 +90,7 @@ impl Case {
                 cost: Money::from_dollars("0.50"),
                 tokens: None,
                 tool_calls: None,
+                whole: None,
             },
             is_record: false,
         };
