@@ -338,7 +338,7 @@ fn whatever_is_killed_each_cell_has_one_result_and_the_limit_holds() {
     let (state, project) = status(project);
     assert_eq!(state["cells"]["completed"], count);
     let taken = state["money"]["taken_usd"].as_f64().unwrap();
-    // A cell keeps whole tokens, a thousandth of the limit each.
+    // A process that is killed while it divides a token, a thousandth of the limit, may lose a part.
     let rounding = dollars(count) * dollars(3 * count) / 1000.0;
     assert!(taken >= spent && taken <= spent + rounding, "{state}");
     let app = files(&project.path("app"));

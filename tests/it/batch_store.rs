@@ -346,13 +346,61 @@ fn tokens_are_neither_lost_nor_made_and_cover_each_request() {
         dollars("10").saturating_add(request.saturating_mul(u64::try_from(THREADS).unwrap()));
     assert!(sum <= most, "{sum}");
     assert!(sum >= dollars("9.9"), "{sum}");
-    let money = batch.dir().as_path().join("money");
-    let count = |name: &str| fs::read_dir(money.join(name)).unwrap().count();
-    assert_eq!(count("free") + count("held"), 1000);
+    assert_eq!(money_of(batch), dollars("10"));
     batch.raise_limit(dollars("12")).unwrap();
-    assert_eq!(count("free") + count("held"), 1200);
+    assert_eq!(money_of(batch), dollars("12"));
     assert!(batch.raise_limit(dollars("11")).is_err());
     assert_eq!(batch.budget().unwrap().unwrap().limit, dollars("12"));
+}
+
+/// Returns the value of all tokens of a batch of ten dollars, free ones and others.
+fn money_of(batch: &BatchDir) -> Money {
+    let names = ["free", "held"].map(|place| {
+        let files = fs::read_dir(batch.dir().as_path().join("money").join(place)).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.collect::<Vec<String>>()
+    });
+    let values = names.iter().flatten().map(|name| {
+        // A whole token is a number, after the cell; the name of a part begins with its value.
+        let token = name.rsplit('.').next().unwrap();
+        match token.split_once('-') {
+            Some((value, _)) => Money::from_picodollars(value.parse().unwrap()),
+            None => dollars("0.01"),
+        }
+    });
+    values.fold(Money::ZERO, Money::saturating_add)
+}
+
+#[test]
+fn a_cell_keeps_no_more_money_than_it_has_spent() {
+    let dir = tempfile::tempdir().unwrap();
+    let batch = &batch(&dir, 100);
+    let taken = || batch.budget().unwrap().unwrap().taken;
+    let spends = |number: usize, spent: &str| {
+        let (id, stop) = (cell(number), CancellationToken::new());
+        let budget = batch.cell_budget(&id, Money::ZERO, stop).unwrap().unwrap();
+        assert!(budget.covers(Money::ZERO));
+        batch.settle(&id, dollars(spent)).unwrap();
+    };
+    // Less than a token, which is a cent; each cell uses what others have left of one first.
+    for number in 0..3 {
+        spends(number, "0.004");
+    }
+    assert_eq!(taken(), dollars("0.012"));
+    spends(3, "0.0351");
+    assert_eq!(taken(), dollars("0.0471"));
+    // As several processes may do it after a crash.
+    scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| batch.settle(&cell(3), dollars("0.0001")).unwrap());
+        }
+    });
+    assert_eq!(taken(), dollars("0.0121"));
+    let free = batch.dir().as_path().join("money/free");
+    let names = fs::read_dir(free).unwrap();
+    let names = names.map(|file| file.unwrap().file_name().into_string().unwrap());
+    assert!(names.filter(|name| name.contains('-')).count() <= 4);
+    assert_eq!(money_of(batch), dollars("10"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The money of a batch as files: each token is a share of the limit. A cell moves tokens from the
 //! free ones to its own by `rename` before it asks a model, and gives back at its end what it did
-//! not use. There is no coordinator and no lock, and a process that is killed keeps what it held
-//! until its cell is claimed again.
+//! not use, also a part of a token. There is no coordinator, and a process that is killed keeps what
+//! it held until its cell is claimed again.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::batch::task::CellId;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,7 +30,7 @@ const TOKENS_MAX: u64 = 100_000;
 const LIMIT: &str = "limit.json";
 /// Maximum size of that file, in bytes.
 const LIMIT_BYTES_MAX: u64 = 4096;
-/// How often a cell looks for a free token while others take those that it has seen.
+/// How often tokens are listed while others move those that were seen.
 const TAKE_TRIES_MAX: u32 = 16;
 
 /// The limit of a batch.
@@ -39,6 +40,50 @@ struct BudgetFile {
     token_picodollars: u64,
     /// The number of tokens.
     tokens: u64,
+}
+
+/// A token: a file whose name gives its value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct MoneyToken {
+    /// The value, in millionths of a millionth of a US dollar.
+    picodollars: u64,
+    /// The name: a number, or for a part of a token its value and what makes the name unique.
+    name: String,
+}
+
+impl MoneyToken {
+    /// Reads the name of a token; those that are no part are worth `whole`.
+    fn parse(name: &str, whole: u64) -> Option<Self> {
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let picodollars = match name.split_once('-') {
+            None if is_number(name) && !name.is_empty() => whole,
+            Some((value, _)) if is_number(value) => value.parse().ok()?,
+            None | Some(_) => return None,
+        };
+        Some(Self {
+            picodollars,
+            name: name.to_owned(),
+        })
+    }
+
+    /// Returns a new part of a token.
+    fn part(picodollars: u64) -> Self {
+        let id = Uuid::new_v4().simple();
+        Self {
+            picodollars,
+            name: format!("{picodollars}-{id}"),
+        }
+    }
+
+    fn is_part(&self) -> bool {
+        self.name.contains('-')
+    }
+
+    /// Returns the value of all `tokens`.
+    fn sum(tokens: &[Self]) -> u64 {
+        let values = tokens.iter().map(|token| token.picodollars);
+        values.fold(0, u64::saturating_add)
+    }
 }
 
 /// What a batch may spend.
@@ -57,6 +102,8 @@ impl BatchDir {
     /// The new limit is lower than the present one, or so much higher that there would be too many
     /// tokens.
     pub fn raise_limit(&self, limit: Money) -> Result<()> {
+        // Two processes would make the same tokens, and those of the second would be new money.
+        let _lock = dir::lock(&self.money())?;
         let (token, tokens) = match self.budget_file()? {
             None => (limit.picodollars().div_euclid(TOKENS).max(1), 0),
             Some(budget) => (budget.token_picodollars, budget.tokens),
@@ -94,12 +141,13 @@ impl BatchDir {
         let Some(budget) = self.budget_file()? else {
             return Ok(None);
         };
-        let free = u64::try_from(self.free_tokens()?.len()).unwrap_or(u64::MAX);
         let value =
             |tokens: u64| Money::from_picodollars(budget.token_picodollars.saturating_mul(tokens));
+        let limit = value(budget.tokens);
+        let free = MoneyToken::sum(&self.free_tokens(budget.token_picodollars)?);
         Ok(Some(BatchBudget {
-            limit: value(budget.tokens),
-            taken: value(budget.tokens.saturating_sub(free)),
+            limit,
+            taken: limit.saturating_sub(Money::from_picodollars(free)),
         }))
     }
 
@@ -114,39 +162,64 @@ impl BatchDir {
         let Some(budget) = self.budget_file()? else {
             return Ok(None);
         };
-        let held = self.held_tokens(cell)?.len();
+        let held = self.held_tokens(cell, budget.token_picodollars)?;
         Ok(Some(CellBudget {
             batch: self.clone(),
             cell: cell.clone(),
             token: budget.token_picodollars,
             spent_before: spent,
-            held: Mutex::new(u64::try_from(held).unwrap_or(u64::MAX)),
+            held: Mutex::new(MoneyToken::sum(&held)),
             stop,
             is_exhausted: AtomicBool::new(false),
         }))
     }
 
-    /// Makes the tokens of `cell` those that `spent` money in all uses: takes what its last requests
-    /// cost beyond its tokens, as far as there are free ones, and gives the others back. Several
+    /// Makes the tokens of `cell` worth what it has `spent` in all uses: takes what its last requests
+    /// cost beyond its tokens, as far as there are free ones, and gives the rest back. Several
     /// processes may do so at the same time.
     pub fn settle(&self, cell: &CellId, spent: Money) -> Result<()> {
         let Some(budget) = self.budget_file()? else {
             return Ok(());
         };
-        let used = spent.picodollars().div_ceil(budget.token_picodollars);
-        let used = usize::try_from(used).unwrap_or(usize::MAX);
-        for _ in self.held_tokens(cell)?.len()..used {
-            if !self.take_token(cell)? {
-                break;
+        let (whole, spent) = (budget.token_picodollars, spent.picodollars());
+        let mut held = self.held_tokens(cell, whole)?;
+        while MoneyToken::sum(&held) < spent {
+            match self.take_token(cell, whole)? {
+                Some(token) => held.push(token),
+                None => break,
             }
         }
-        let mut held = self.held_tokens(cell)?;
         held.sort_unstable();
-        for name in held.into_iter().skip(used) {
-            let token = name
-                .rsplit_once('.')
-                .map_or(name.as_str(), |(_, token)| token);
-            move_token(&self.held().join(&name), &self.free().join(token))?;
+        let mut kept: u64 = 0;
+        let mut divided = None;
+        let mut unused = Vec::new();
+        for token in held {
+            let missing = spent.saturating_sub(kept);
+            kept = kept.saturating_add(token.picodollars);
+            if missing == 0 {
+                unused.push(token);
+            } else if token.picodollars > missing {
+                divided = Some((token, missing));
+            }
+        }
+        // What is given back goes first: so another process that settles the cell in between keeps and
+        // divides the same tokens.
+        for token in &unused {
+            move_token(&self.held_file(cell, token), &self.free_file(token))?;
+        }
+        match divided {
+            Some((token, part)) => self.divide_token(cell, &token, part),
+            None => Ok(()),
+        }
+    }
+
+    /// Divides a token that `cell` holds: the cell keeps a `part` of its value.
+    fn divide_token(&self, cell: &CellId, token: &MoneyToken, part: u64) -> Result<()> {
+        let kept = MoneyToken::part(part);
+        // In this order, so that a crash in between loses the rest and never makes it twice.
+        if move_token(&self.held_file(cell, token), &self.held_file(cell, &kept))? {
+            let rest = MoneyToken::part(token.picodollars.saturating_sub(part));
+            file::replace(&self.free_file(&rest), b"", FileDurability::Process)?;
         }
         Ok(())
     }
@@ -169,41 +242,53 @@ impl BatchDir {
         Ok(())
     }
 
-    /// Returns the names of the free tokens.
-    fn free_tokens(&self) -> Result<Vec<String>> {
-        let mut names = dir::names_if_exists(&self.free())?;
+    /// Returns the free tokens; those that are no part are worth `whole`.
+    fn free_tokens(&self, whole: u64) -> Result<Vec<MoneyToken>> {
+        let names = dir::names_if_exists(&self.free())?.into_iter();
         // A token that is being created has another name.
-        names.retain(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-        Ok(names)
+        let tokens = names.filter_map(|name| MoneyToken::parse(&name, whole));
+        Ok(tokens.collect())
     }
 
-    /// Returns the names of the tokens that `cell` holds.
-    fn held_tokens(&self, cell: &CellId) -> Result<Vec<String>> {
-        let mut names = dir::names_if_exists(&self.held())?;
-        let is_own =
-            |name: &String| name.rsplit_once('.').map(|(owner, _)| owner) == Some(cell.as_str());
-        names.retain(is_own);
-        Ok(names)
-    }
-
-    /// Moves a free token to `cell`; returns whether there was one.
-    fn take_token(&self, cell: &CellId) -> Result<bool> {
+    /// Returns the tokens that `cell` holds; those that are no part are worth `whole`.
+    fn held_tokens(&self, cell: &CellId, whole: u64) -> Result<Vec<MoneyToken>> {
+        let mut tokens = Vec::new();
         for _ in 0..TAKE_TRIES_MAX {
-            let names = self.free_tokens()?;
-            if names.is_empty() {
-                return Ok(false);
+            let names = dir::names_if_exists(&self.held())?;
+            let own = names.iter().filter_map(|name| {
+                let (owner, token) = name.rsplit_once('.')?;
+                MoneyToken::parse(token, whole).filter(|_| owner == cell.as_str())
+            });
+            tokens = own.collect();
+            // One that was divided during the listing may be there under both names.
+            let mut listed = tokens.iter();
+            if listed.all(|token| file::exists(&self.held_file(cell, token))) {
+                break;
+            }
+        }
+        Ok(tokens)
+    }
+
+    /// Moves a free token to `cell` and returns it, if there was one.
+    fn take_token(&self, cell: &CellId, whole: u64) -> Result<Option<MoneyToken>> {
+        for _ in 0..TAKE_TRIES_MAX {
+            let mut tokens = self.free_tokens(whole)?;
+            if tokens.is_empty() {
+                return Ok(None);
             }
             // Processes begin at different tokens, so that they rarely meet.
             let process = usize::try_from(std::process::id()).unwrap_or(0);
-            let first = process.checked_rem(names.len()).unwrap_or(0);
-            for name in names.iter().cycle().skip(first).take(names.len()) {
-                let own = self.held().join(format!("{cell}.{name}"));
-                if move_token(&self.free().join(name), &own)? {
-                    return Ok(true);
+            let first = process.checked_rem(tokens.len()).unwrap_or(0);
+            tokens.rotate_left(first);
+            // Parts are used first, so that they stay few.
+            tokens.sort_by_key(|token| !token.is_part());
+            for token in tokens {
+                if move_token(&self.free_file(&token), &self.held_file(cell, &token))? {
+                    return Ok(Some(token));
                 }
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     fn budget_file(&self) -> Result<Option<BudgetFile>> {
@@ -232,6 +317,14 @@ impl BatchDir {
     fn held(&self) -> AbsPath {
         self.money().join("held")
     }
+
+    fn free_file(&self, token: &MoneyToken) -> AbsPath {
+        self.free().join(&token.name)
+    }
+
+    fn held_file(&self, cell: &CellId, token: &MoneyToken) -> AbsPath {
+        self.held().join(format!("{cell}.{}", token.name))
+    }
 }
 
 /// The share of a cell in the money of its batch.
@@ -239,10 +332,10 @@ impl BatchDir {
 pub struct CellBudget {
     batch: BatchDir,
     cell: CellId,
-    /// The value of a token, in millionths of a millionth of a US dollar.
+    /// The value of a whole token, in millionths of a millionth of a US dollar.
     token: u64,
     spent_before: Money,
-    /// The number of tokens that the cell holds.
+    /// The value of the tokens that the cell holds.
     held: Mutex<u64>,
     stop: CancellationToken,
     is_exhausted: AtomicBool,
@@ -261,13 +354,13 @@ impl SharedBudget for CellBudget {
     fn covers(&self, spent: Money) -> bool {
         let spent = self.spent_before.saturating_add(spent).picodollars();
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        while held.saturating_mul(self.token) <= spent {
-            if !matches!(self.batch.take_token(&self.cell), Ok(true)) {
+        while *held <= spent {
+            let Ok(Some(taken)) = self.batch.take_token(&self.cell, self.token) else {
                 self.is_exhausted.store(true, Ordering::Relaxed);
                 self.stop.cancel();
                 return false;
-            }
-            *held = held.saturating_add(1);
+            };
+            *held = held.saturating_add(taken.picodollars);
         }
         true
     }
