@@ -130,9 +130,94 @@ pub fn next_step(end: CellRunEnd, before: AttemptCounts, retries: u32) -> CellNe
     }
 }
 
+/// A cell without a result, after a job ended that was started for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellAfterJob {
+    /// The number of the last attempt before the job was started; 0 if there was none.
+    pub attempt_before: u32,
+    /// The number of the last attempt now.
+    pub attempt: u32,
+    /// How that ended, if it did.
+    pub end: Option<AttemptEnd>,
+    /// Whether a process works on it.
+    pub is_alive: bool,
+}
+
+/// What a cell waits for after a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellWait {
+    /// More money.
+    Money,
+    /// The end of another process.
+    OtherProcess,
+    /// Another job.
+    Job,
+}
+
+impl CellAfterJob {
+    /// Returns what the cell waits for.
+    pub fn wait(self) -> CellWait {
+        match self.end {
+            // An earlier attempt may have ended so, before there was more money.
+            Some(AttemptEnd::OutOfMoney) if self.has_begun() => CellWait::Money,
+            None if self.is_alive => CellWait::OtherProcess,
+            Some(_) | None => CellWait::Job,
+        }
+    }
+
+    /// Returns whether the job was useless for the cell: it began no attempt, or one of which neither a
+    /// result nor a reason could be written although the `retries` are used up.
+    pub fn is_useless(self, retries: u32) -> bool {
+        let is_hopeless = self.end.is_none() && self.attempt > retries.saturating_add(1);
+        let is_elsewhere = self.wait() == CellWait::OtherProcess;
+        !is_elsewhere && (!self.has_begun() || is_hopeless)
+    }
+
+    fn has_begun(self) -> bool {
+        self.attempt > self.attempt_before
+    }
+}
+
 /// Returns how long a batch pauses after `pauses` consecutive pauses without any result, in
 /// milliseconds.
 pub fn pause_after(pauses: u32) -> u64 {
     let doubled = PAUSE_MIN_MS.saturating_mul(2_u64.saturating_pow(pauses));
     doubled.min(PAUSE_MAX_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_begins_no_attempt_is_useless_and_says_nothing_about_money() {
+        const MONEY: Option<AttemptEnd> = Some(AttemptEnd::OutOfMoney);
+        const PARKED: Option<AttemptEnd> = Some(AttemptEnd::Parked);
+        for (attempt_before, attempt, end, is_alive, wait, is_useless) in [
+            (0, 0, None, false, CellWait::Job, true),
+            (0, 1, None, false, CellWait::Job, false),
+            (1, 1, None, false, CellWait::Job, true),
+            (1, 1, None, true, CellWait::OtherProcess, false),
+            (1, 2, None, true, CellWait::OtherProcess, false),
+            (1, 1, PARKED, false, CellWait::Job, true),
+            (1, 2, PARKED, false, CellWait::Job, false),
+            (8, 9, PARKED, false, CellWait::Job, false),
+            (0, 1, MONEY, false, CellWait::Money, false),
+            (1, 1, MONEY, false, CellWait::Job, true),
+            (3, 4, None, false, CellWait::Job, false),
+            (4, 5, None, false, CellWait::Job, true),
+        ] {
+            let cell = CellAfterJob {
+                attempt_before,
+                attempt,
+                end,
+                is_alive,
+            };
+            assert_eq!(
+                (cell.wait(), cell.is_useless(3)),
+                (wait, is_useless),
+                "{cell:?}"
+            );
+        }
+    }
 }

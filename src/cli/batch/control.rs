@@ -1,10 +1,10 @@
 //! The process that starts the jobs of a batch. It keeps nothing that is not in the files of the
 //! batch: it can be killed and started again, and several may work on one batch.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::batch::next_step::{AttemptEnd, PAUSES_MAX};
+use crate::batch::next_step::{CellAfterJob, CellWait, PAUSES_MAX};
 use crate::batch::result::CellResult;
 use crate::batch::task::CellId;
 use crate::cli::batch::index_schedule::IndexSchedule;
@@ -24,8 +24,7 @@ use crate::world::store::batches::{BatchDir, BatchRecord};
 
 /// How often the files of the batch are looked at while no job ends.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of useless jobs in a row after which the batch stops. A job is useless if each of its
-/// cells was not begun, or has neither a result nor a reason although its retries are used up.
+/// Number of jobs in a row after which the batch stops that were useless for each of their cells.
 const USELESS_JOBS_MAX: u32 = 10;
 /// The exit status of a job whose config is wrong.
 const USAGE: i32 = 2;
@@ -43,9 +42,13 @@ pub(super) struct BatchControl {
     elsewhere: VecDeque<u32>,
     /// Those that wait for money.
     unpaid: usize,
+    /// The last attempt at each cell of a job before the job was started.
+    attempts_before: BTreeMap<u32, u32>,
     finished: usize,
     stop: Option<BatchStop>,
     useless_jobs: u32,
+    /// Whether the user knows that fewer jobs are running than wanted.
+    has_reported_full: bool,
     /// How often a cell is tried again.
     retries: u32,
 }
@@ -87,21 +90,42 @@ impl BatchControl {
             pending,
             elsewhere: VecDeque::new(),
             unpaid: 0,
+            attempts_before: BTreeMap::new(),
             stop: None,
             useless_jobs: 0,
+            has_reported_full: false,
             retries: record.retries,
         })
     }
 
-    /// Starts jobs until there are as many as wanted.
-    async fn submit(&mut self) -> Result<()> {
+    /// Starts jobs until there are as many as wanted, or as the machine allows.
+    async fn submit(&mut self, output: &mut CliOutput<'_>) -> Result<()> {
         if self.stop.is_some() || self.batch.active_pause().is_some() {
             return Ok(());
         }
         while self.scheduler.jobs() < self.settings.parallel && !self.pending.is_empty() {
             let count = self.settings.cells_per_job.min(self.pending.len());
-            let cells = self.pending.drain(..count).collect();
-            self.scheduler.submit(cells).await?;
+            let cells: Vec<u32> = self.pending.drain(..count).collect();
+            for number in &cells {
+                let id = cell_id(&self.ids, *number);
+                let attempt = id.map_or(0, |id| self.batch.last_attempt(id));
+                self.attempts_before.insert(*number, attempt);
+            }
+            let Err(error) = self.scheduler.submit(cells.clone()).await else {
+                continue;
+            };
+            if self.scheduler.jobs() == 0 {
+                return Err(error);
+            }
+            // It is tried again when a job has ended, and now and then.
+            for number in cells.into_iter().rev() {
+                self.pending.push_front(number);
+            }
+            if !self.has_reported_full {
+                output.warning(&format!("fewer jobs than wanted are running: {error:#}"));
+                self.has_reported_full = true;
+            }
+            break;
         }
         Ok(())
     }
@@ -110,10 +134,8 @@ impl BatchControl {
     fn take_in(&mut self, job: &EndedJob) -> Result<()> {
         let mut is_useless = true;
         for number in &job.cells {
-            let Some(id) = usize::try_from(*number)
-                .ok()
-                .and_then(|at| self.ids.get(at))
-            else {
+            let attempt_before = self.attempts_before.remove(number).unwrap_or(0);
+            let Some(id) = cell_id(&self.ids, *number) else {
                 continue;
             };
             if self.batch.has_result(id) {
@@ -122,24 +144,21 @@ impl BatchControl {
                 continue;
             }
             let attempt = self.batch.last_attempt(id);
-            let note = self.batch.attempt_note(id, attempt).map(|note| note.end);
-            let is_hopeless = note.is_none() && attempt > self.retries.saturating_add(1);
-            is_useless &= attempt == 0 || is_hopeless;
-            match note {
-                Some(AttemptEnd::OutOfMoney) => {
+            let here = ClaimOwner::this_process("", None);
+            let cell = CellAfterJob {
+                attempt_before,
+                attempt,
+                end: self.batch.attempt_note(id, attempt).map(|note| note.end),
+                is_alive: attempt > 0 && self.batch.is_attempt_alive(id, attempt, &here),
+            };
+            is_useless &= cell.is_useless(self.retries);
+            match cell.wait() {
+                CellWait::Money => {
                     self.unpaid = self.unpaid.saturating_add(1);
                     self.stop.get_or_insert(BatchStop::OutOfMoney);
                 }
-                None if attempt > 0
-                    && self.batch.is_attempt_alive(
-                        id,
-                        attempt,
-                        &ClaimOwner::this_process("", None),
-                    ) =>
-                {
-                    self.elsewhere.push_back(*number);
-                }
-                Some(_) | None => self.pending.push_back(*number),
+                CellWait::OtherProcess => self.elsewhere.push_back(*number),
+                CellWait::Job => self.pending.push_back(*number),
             }
         }
         if is_useless && self.batch.is_cancelled() {
@@ -183,7 +202,7 @@ impl BatchControl {
             let Some(number) = self.elsewhere.pop_front() else {
                 break;
             };
-            let Some(id) = usize::try_from(number).ok().and_then(|at| self.ids.get(at)) else {
+            let Some(id) = cell_id(&self.ids, number) else {
                 continue;
             };
             let attempt = self.batch.last_attempt(id);
@@ -208,6 +227,11 @@ impl BatchControl {
     }
 }
 
+/// Returns the id of the cell with this number, from 0.
+fn cell_id(ids: &[CellId], number: u32) -> Option<&CellId> {
+    ids.get(usize::try_from(number).ok()?)
+}
+
 /// Runs the cells of a batch to their ends.
 pub(super) async fn conduct(
     mut control: BatchControl,
@@ -220,7 +244,7 @@ pub(super) async fn conduct(
     let mut progress = BatchProgress::new(control.ids.len());
     let mut index = IndexSchedule::new(&control.batch);
     while !control.is_over() {
-        control.submit().await?;
+        control.submit(output).await?;
         progress.show(control.finished, control.scheduler.jobs(), output);
         index.on_finished(control.finished);
         if control.is_over() {
