@@ -12,7 +12,7 @@ const BUG_RETRIES_MAX: u32 = 1;
 /// The first pause of a batch, after endpoints failed, in milliseconds.
 const PAUSE_MIN_MS: u64 = 2_000;
 /// The longest pause, in milliseconds.
-const PAUSE_MAX_MS: u64 = 600_000;
+pub const PAUSE_MAX_MS: u64 = 600_000;
 /// Number of consecutive pauses without any result after which a batch stops.
 pub const PAUSES_MAX: u32 = 12;
 

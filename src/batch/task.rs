@@ -21,6 +21,8 @@ const TASKS_MAX: usize = 1_000_000;
 const ID_CHARS_MAX: usize = 100;
 /// Maximum number of tags of a task.
 const TAGS_MAX: usize = 32;
+/// Maximum length of a tag, in characters: tables have a column of tags.
+const TAG_CHARS_MAX: usize = 100;
 /// Number of hexadecimal digits of a commit name: SHA-1 or SHA-256.
 const COMMIT_DIGITS: [usize; 2] = [40, 64];
 
@@ -182,6 +184,10 @@ impl BatchTask {
         }
         if self.tags.iter().any(|tag| tag.trim().is_empty()) {
             return Err("a tag is empty".to_owned());
+        }
+        let is_long = |tag: &String| tag.chars().count() > TAG_CHARS_MAX;
+        if self.tags.iter().any(is_long) {
+            return Err(format!("a tag is longer than {TAG_CHARS_MAX} characters"));
         }
         if let Some(TaskProject::Commit { commit, .. }) = &self.project {
             let is_name = COMMIT_DIGITS.contains(&commit.len())

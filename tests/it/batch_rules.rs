@@ -49,6 +49,10 @@ fn a_task_file_has_one_task_a_line() {
             r#"{"id":"a","text":"x","project":{"path":"p","git":"g"}}"#,
             "did not match",
         ),
+        (
+            format!(r#"{{"id":"a","text":"x","tags":["{}"]}}"#, "é".repeat(101)).as_str(),
+            "a tag is longer than 100 characters",
+        ),
         ("{", "EOF"),
         ("", "has no tasks"),
         (

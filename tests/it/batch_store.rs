@@ -16,6 +16,7 @@ use massgen::path::AbsPath;
 use massgen::spending::money::Money;
 use massgen::spending::shared_budget::SharedBudget as _;
 use massgen::world::store::batches::claims::{AttemptNote, ClaimAttempt, ClaimOwner, OwnerLife};
+use massgen::world::store::batches::pause::BatchPause;
 use massgen::world::store::batches::survey::ResultTally;
 use massgen::world::store::batches::{BatchDir, BatchRecord, FrozenConfig, digest, find};
 use serde_json::{Value, json};
@@ -413,6 +414,14 @@ fn a_pause_grows_until_a_result() {
     let pause = batch.pause().unwrap();
     assert_eq!((pause.count, pause.reason.as_str()), (1, "429"));
     assert!(!pause.rest().is_zero());
+    // The clock was set back since the pause began.
+    let far = BatchPause {
+        until_ms: pause.until_ms + 86_400_000,
+        ..pause
+    };
+    let file = batch.dir().join("pause.json");
+    fs::write(file.as_path(), json!(far).to_string()).unwrap();
+    assert_eq!((batch.active_pause(), batch.pause()), (None, Some(far)));
     batch.end_pauses().unwrap();
     assert_eq!(batch.pause(), None);
     assert!(!batch.is_cancelled());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::batch::next_step::pause_after;
+use crate::batch::next_step::{PAUSE_MAX_MS, pause_after};
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::world::io::clock;
@@ -31,9 +31,10 @@ pub struct BatchPause {
 }
 
 impl BatchPause {
-    /// Returns how long it still lasts; zero if it is over.
+    /// Returns how long it still lasts; zero if it is over, or if the clock was set back since.
     pub fn rest(&self) -> Duration {
-        Duration::from_millis(self.until_ms.saturating_sub(now_ms()))
+        let rest = self.until_ms.saturating_sub(now_ms());
+        Duration::from_millis(if rest > PAUSE_MAX_MS { 0 } else { rest })
     }
 }
 
