@@ -486,6 +486,11 @@ fn a_task_has_its_own_config_checks_and_limits() {
     let (results, project) = self::results(again.then::<&str>([]));
     assert_eq!(results["failing"]["cell"]["attempts"], 2);
     assert_eq!(results["checked"]["cell"]["attempts"], 1);
+    // From another directory, nothing is begun and no result is withdrawn.
+    let project = project.retyped(["batch", "retry", "--only", "all"]);
+    let mut elsewhere = project.command();
+    let refused = elsewhere.current_dir(project.path("app")).output().unwrap();
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     let cancelled = project.retyped(["batch", "cancel", "--json"]).success();
     let said = cancelled.stderr();
     assert!(said.contains("nothing to cancel"), "{said}");

@@ -207,6 +207,7 @@ pub(super) fn resume(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
+    require_same_directory(&batch, &record, host)?;
     let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
     check_configs_of_jobs(&batch, &record, &settings, host, output)?;
     if let Some(limit) = arguments.max_cost_usd {
@@ -230,6 +231,7 @@ pub(super) fn retry(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
+    require_same_directory(&batch, &record, host)?;
     batch.cell_ids(&record)?;
     let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
     check_configs_of_jobs(&batch, &record, &settings, host, output)?;
@@ -256,6 +258,15 @@ pub(super) fn retry(
     batch.take_cancellation_back()?;
     batch.end_pauses()?;
     start(host, batch, settings, output)
+}
+
+/// Checks that a batch is started again where it was started: paths of tasks are relative to that.
+fn require_same_directory(batch: &BatchDir, record: &BatchRecord, host: &Host) -> Result<()> {
+    if record.cwd == host.cwd {
+        return Ok(());
+    }
+    let message = format!("`{}` was started in `{}`", batch.name(), record.cwd);
+    Err(Error::new(ErrorKind::Environment, message).with_hint("change to that directory"))
 }
 
 /// Adds to an error about a config that jobs of a queue do not have the keys of the user's shell.
@@ -296,12 +307,6 @@ fn start(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let record = batch.record()?;
-    if record.cwd != host.cwd {
-        let message = format!("`{}` was started in `{}`", batch.name(), record.cwd);
-        return Err(
-            Error::new(ErrorKind::Environment, message).with_hint("change to that directory")
-        );
-    }
     settings.keep(&batch)?;
     let mark = batch.mark_controller()?;
     let runtime = runtime()?;
