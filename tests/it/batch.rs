@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread::sleep;
@@ -683,6 +684,31 @@ fn a_batch_that_was_copied_is_ignored() {
         let said = finished.stderr();
         assert!(said.contains("not created by massgen"), "{words:?}: {said}");
     }
+}
+
+#[test]
+fn a_process_on_another_host_that_is_waited_for_is_named() {
+    let finished = project(1).args(RUN).success();
+    let batch = batch_dir(finished.project());
+    fs::remove_file(batch.join("results/c0.jsonl")).unwrap();
+    let claim = batch.join("claims/c0.1");
+    let mut owner: Value = serde_json::from_slice(&fs::read(&claim).unwrap()).unwrap();
+    owner["host"] = json!("gone");
+    owner["boot"] = json!("other");
+    fs::write(&claim, owner.to_string()).unwrap();
+    let project = finished.then(["batch", "resume"]);
+    let mut command = project.command();
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut resumed = command.stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(resumed.stderr.take().unwrap()).lines();
+    for line in lines.map(Result::unwrap) {
+        if line.contains("such as `c0` on `gone`") {
+            assert!(line.ends_with("claims/c0.1`"), "{line}");
+            fs::remove_file(&claim).unwrap();
+        }
+    }
+    assert_eq!(resumed.wait().unwrap().code(), Some(0));
+    assert!(batch.join("results/c0.jsonl").exists());
 }
 
 #[test]

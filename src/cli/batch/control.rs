@@ -49,6 +49,8 @@ pub(super) struct BatchControl {
     useless_jobs: u32,
     /// Whether the user knows that fewer jobs are running than wanted.
     has_reported_full: bool,
+    /// Whether the user knows that the batch only waits for other processes.
+    has_reported_wait: bool,
     /// How often a cell is tried again.
     retries: u32,
 }
@@ -94,6 +96,7 @@ impl BatchControl {
             stop: None,
             useless_jobs: 0,
             has_reported_full: false,
+            has_reported_wait: false,
             retries: record.retries,
         })
     }
@@ -219,6 +222,25 @@ impl BatchControl {
         Ok(())
     }
 
+    /// Returns what the user should know, once, if only other processes work on the remaining cells: one
+    /// on another host counts as alive.
+    fn take_wait_note(&mut self) -> Option<String> {
+        let is_busy = self.scheduler.jobs() > 0 || !self.pending.is_empty();
+        if is_busy || self.has_reported_wait {
+            return None;
+        }
+        let id = cell_id(&self.ids, *self.elsewhere.front()?)?;
+        let attempt = self.batch.last_attempt(id);
+        let ClaimOwner { host, since, .. } = self.batch.claim_owner(id, attempt)?;
+        self.has_reported_wait = true;
+        let cells = count_noun(self.elsewhere.len(), "cell");
+        let place = self.batch.dir();
+        Some(format!(
+            "waiting for {cells} that other processes work on, such as `{id}` on `{host}` since \
+             {since}; if that process is gone for good, remove `{place}/claims/{id}.{attempt}`"
+        ))
+    }
+
     /// Returns whether nothing remains to be waited for.
     fn is_over(&self) -> bool {
         let is_idle = self.scheduler.jobs() == 0;
@@ -249,6 +271,9 @@ pub(super) async fn conduct(
         index.on_finished(control.finished);
         if control.is_over() {
             break;
+        }
+        if let Some(note) = control.take_wait_note() {
+            output.note(&note);
         }
         tokio::select! {
             ended = control.scheduler.poll() => control.take_in(&ended?)?,
