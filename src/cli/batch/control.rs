@@ -231,13 +231,18 @@ impl BatchControl {
         }
         let id = cell_id(&self.ids, *self.elsewhere.front()?)?;
         let attempt = self.batch.last_attempt(id);
-        let ClaimOwner { host, since, .. } = self.batch.claim_owner(id, attempt)?;
+        let owner = self.batch.claim_owner(id, attempt)?;
         self.has_reported_wait = true;
         let cells = count_noun(self.elsewhere.len(), "cell");
-        let place = self.batch.dir();
+        let (host, since, place) = (&owner.host, &owner.since, self.batch.dir());
+        let way_out = if owner.boot == ClaimOwner::this_process("", None).boot {
+            String::new()
+        } else {
+            format!("; if it is gone for good, remove `{place}/claims/{id}.{attempt}`")
+        };
         Some(format!(
             "waiting for {cells} that other processes work on, such as `{id}` on `{host}` since \
-             {since}; if that process is gone for good, remove `{place}/claims/{id}.{attempt}`"
+             {since}{way_out}"
         ))
     }
 
