@@ -171,6 +171,12 @@ impl BatchTask {
                 "the line is longer than {TASK_LINE_BYTES_MAX} bytes"
             ));
         }
+        Self::parse_frozen(line)
+    }
+
+    /// Parses one line of a frozen task file. It may be longer than the line that the user wrote: its
+    /// paths are absolute.
+    pub fn parse_frozen(line: &str) -> std::result::Result<Self, String> {
         let task: Self = serde_json::from_str(line).map_err(|error| describe_fault(&error))?;
         task.check().map(|()| task)
     }
@@ -258,6 +264,17 @@ pub fn parse_tasks(text: &str, name: &str) -> Result<Vec<BatchTask>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_frozen_line_may_be_longer_than_the_users() {
+        let text = "x".repeat(TASK_LINE_BYTES_MAX);
+        let line = format!("{{\"id\":\"a\",\"text\":\"{text}\"}}");
+        assert!(BatchTask::parse(&line).is_err());
+        assert_eq!(
+            BatchTask::parse_frozen(&line).map(|task| task.text),
+            Ok(text)
+        );
+    }
 
     #[test]
     fn a_line_that_is_no_task_has_one_position() {

@@ -12,6 +12,7 @@ use massgen::batch::cell_state::BatchCounts;
 use massgen::batch::next_step::AttemptEnd;
 use massgen::batch::result::{CellChecks, CellOutcome, CellResult};
 use massgen::batch::task::{BatchTask, CellId, parse_tasks};
+use massgen::error::Result;
 use massgen::path::AbsPath;
 use massgen::spending::money::Money;
 use massgen::spending::shared_budget::SharedBudget as _;
@@ -38,6 +39,11 @@ fn cell(number: usize) -> CellId {
 
 /// Returns a batch of so many cells with a limit of ten dollars.
 fn batch(dir: &TempDir, cells: usize) -> BatchDir {
+    create(dir, cells, "t").unwrap()
+}
+
+/// Creates such a batch from the task file `tasks_name`.
+fn create(dir: &TempDir, cells: usize, tasks_name: &str) -> Result<BatchDir> {
     let line = |number| format!("{{\"id\":\"c{number}\",\"text\":\"task {number}\"}}\n");
     let lines: Vec<String> = (0..cells).map(line).collect();
     let tasks: Vec<BatchTask> = parse_tasks(&lines.concat(), "t").unwrap();
@@ -46,7 +52,7 @@ fn batch(dir: &TempDir, cells: usize) -> BatchDir {
     let record = |tasks_sha256| BatchRecord {
         cwd: here.clone(),
         began: "2026-11-02T14:03:22".to_owned(),
-        tasks_name: "t".to_owned(),
+        tasks_name: tasks_name.to_owned(),
         cells: u32::try_from(cells).unwrap(),
         tasks_sha256,
         configs: vec![FrozenConfig {
@@ -65,7 +71,6 @@ fn batch(dir: &TempDir, cells: usize) -> BatchDir {
         std::slice::from_ref(&text),
         record,
     )
-    .unwrap()
 }
 
 fn result(id: &CellId, cost: &str) -> CellResult {
@@ -109,6 +114,15 @@ fn frozen_tasks_and_configs_are_read_by_number_and_checked() {
     let tasks = fs::read_to_string(root.join("tasks.jsonl")).unwrap();
     fs::write(root.join("tasks.jsonl"), tasks.replace("task 1", "task 2")).unwrap();
     assert!(batch.cell_ids(&record).is_err());
+}
+
+#[test]
+fn a_record_that_could_not_be_read_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = create(&dir, 1, &"t".repeat(17 << 20)).unwrap_err();
+    assert!(error.to_string().contains("take more than"), "{error}");
+    let batches = dir.path().join("batches");
+    assert_eq!(fs::read_dir(batches).unwrap().count(), 0);
 }
 
 #[test]

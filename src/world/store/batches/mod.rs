@@ -243,6 +243,12 @@ impl BatchDir {
             self.raise_limit(limit)?;
         }
         let text = serde_json::to_vec_pretty(&filed).map_err(no_form)?;
+        if u64::try_from(text.len()).unwrap_or(u64::MAX) > RECORD_BYTES_MAX {
+            let message =
+                format!("the names of the configs take more than {RECORD_BYTES_MAX} bytes");
+            return Err(Error::new(ErrorKind::Usage, message)
+                .with_hint("start several batches, each with fewer configs"));
+        }
         file::replace(&self.dir.join(RECORD), &text, FileDurability::Power)
     }
 
@@ -310,7 +316,7 @@ impl BatchDir {
             Ok(line)
         };
         let line = read().map_err(|error| file_error("read", path.as_path(), error))?;
-        BatchTask::parse(line.trim_end()).map_err(|why| {
+        BatchTask::parse_frozen(line.trim_end()).map_err(|why| {
             let message = format!("task {number} of `{}` is damaged: {why}", self.name());
             Error::new(ErrorKind::Environment, message)
         })
