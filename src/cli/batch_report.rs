@@ -228,17 +228,11 @@ fn idle_activity(batch: &BatchDir) -> Result<BatchActivity> {
     struct StartEngine {
         on: BatchEngine,
     }
-    let settings = batch.settings();
-    let settings = settings.map(|text| serde_json::from_slice::<StartEngine>(&text));
-    let has_queue = match settings {
-        None => false,
-        Some(read) => !matches!(
-            read,
-            Ok(StartEngine {
-                on: BatchEngine::Local
-            })
-        ),
-    };
+    // Without settings, it was never started. Those that cannot be read may be of a queue.
+    let has_queue = batch.settings().is_some_and(|text| {
+        let read = serde_json::from_slice::<StartEngine>(&text);
+        !read.is_ok_and(|start| start.on == BatchEngine::Local)
+    });
     // Jobs of a batch that was cancelled do not wait in a queue.
     let may_have_jobs = has_queue && !batch.is_cancelled();
     Ok(match batch.controller_life()? {
