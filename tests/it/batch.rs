@@ -408,6 +408,8 @@ fn what_is_wrong_for_all_cells_is_refused_before_the_first() {
         let own = WORKS.replace("cwd: workspace", &format!("cwd: workspace\n      {own}"));
         check_refused(with_team(&own), "may not write to `/srv");
     }
+    let recorded = WORKS.replace("cwd: workspace", "cwd: workspace\n      record: r.yaml");
+    check_refused(with_team(&recorded), "would overwrite each other's `");
     let shared = WORKS.replace("cwd: workspace", "cwd: /tmp/shared-workspace");
     check_refused(
         with_team(&shared),

@@ -19,6 +19,12 @@ pub(super) fn require_own_directory(
     layout: &RunLayout,
     work: &AbsPath,
 ) -> Result<()> {
+    let mut agents = config.agents.iter();
+    if let Some(path) = agents.find_map(|agent| agent.record.as_ref()) {
+        let message = format!("the cells of a batch would overwrite each other's `{path}`");
+        return Err(Error::new(ErrorKind::Config, message)
+            .with_hint("remove `record` from the config: the log of each cell has all replies"));
+    }
     let opened = opened.iter();
     let opened = opened.filter(|path| path.permission == Permission::Write);
     let opened = opened.map(|path| &path.path);
