@@ -53,6 +53,15 @@ impl AnswerLog {
         shown.map(|(_, answer)| answer.clone()).collect()
     }
 
+    /// Returns how many answers `me` has seen after the first `seen` when it is shown at most
+    /// `shown_max` new ones, in their order.
+    fn length_with_few_new(&self, me: AgentNumber, seen: usize, shown_max: usize) -> usize {
+        let mut lengths = (seen..=self.answers.len()).rev();
+        lengths
+            .find(|end| self.unseen_by(me, seen, *end).len() <= shown_max)
+            .unwrap_or(seen)
+    }
+
     /// Returns how many answers an agent sees that is shown the answers with these labels; `None`
     /// while one is missing.
     pub(super) fn visible_length(&self, labels: &[AnswerLabel]) -> Option<usize> {
@@ -145,7 +154,7 @@ pub struct CoordinatorHandle {
     pub submissions: mpsc::Sender<QueuedSubmission>,
     /// The answers so far.
     pub answers: watch::Receiver<AnswerLog>,
-    /// The time limits of rounds.
+    /// The limits of rounds.
     pub limits: RoundLimits,
     /// When the agent sees which answers, during replay.
     pub visibility: Option<VisibilityCursor>,
@@ -153,7 +162,7 @@ pub struct CoordinatorHandle {
     pub over: CancellationToken,
 }
 
-/// Time limits of an agent's rounds.
+/// Limits of an agent's rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundLimits {
     /// The first round, until the agent is asked to finish.
@@ -162,6 +171,9 @@ pub struct RoundLimits {
     pub later: Option<Duration>,
     /// How long it may use tools after that; then only its decision is awaited.
     pub grace: Duration,
+    /// The maximum number of new answers of others that it is shown in the course of a round; it
+    /// sees the rest when the round ends. `None` sets no limit.
+    pub new_answers_max: Option<usize>,
 }
 
 /// Progress of a round's time.
@@ -206,6 +218,10 @@ struct RoundState {
     undecided: u32,
     refused: u32,
     steps: u32,
+    /// The number of new answers of others that the agent was shown since the round began.
+    answers_shown: usize,
+    /// Whether a decision did not count because the agent had not seen all answers.
+    outdated: bool,
 }
 
 impl RoundState {
@@ -219,6 +235,8 @@ impl RoundState {
             undecided: 0,
             refused: 0,
             steps: 0,
+            answers_shown: 0,
+            outdated: false,
         }
     }
 
@@ -333,9 +351,19 @@ impl RoundLoop {
         Some(())
     }
 
-    /// Shows the answers that arrived while the agent was working.
+    /// Shows the answers that arrived while the agent was working, as many as the round allows; all
+    /// of them after a decision that they made outdated.
     async fn show_new_answers(&mut self) {
-        let unseen = self.take_unseen_answers().await;
+        let is_outdated = std::mem::take(&mut self.round.outdated);
+        let shown_max = self.coordinator.limits.new_answers_max;
+        let shown_max = shown_max.filter(|_| !is_outdated);
+        let left = shown_max.map(|max| max.saturating_sub(self.round.answers_shown));
+        let unseen = self.take_unseen_answers(left).await;
+        self.round.answers_shown = if is_outdated {
+            0
+        } else {
+            self.round.answers_shown.saturating_add(unseen.len())
+        };
         if !unseen.is_empty() {
             self.session.add_user_message(prompts::new_answers(&unseen));
             self.emit_answers_shown(&unseen).await;
@@ -357,8 +385,9 @@ impl RoundLoop {
         }
     }
 
-    /// Returns the answers that the agent has not been shown, and marks them as seen.
-    async fn take_unseen_answers(&mut self) -> Vec<AnswerView> {
+    /// Returns the answers that the agent has not been shown, at most `shown_max` if that is a
+    /// number, and marks them as seen.
+    async fn take_unseen_answers(&mut self, shown_max: Option<usize>) -> Vec<AnswerView> {
         let me = self.coordinator.me;
         let next = self.session.next_reply_source();
         let end = match &mut self.coordinator.visibility {
@@ -370,7 +399,9 @@ impl RoundLoop {
         };
         let board = self.coordinator.answers.borrow_and_update();
         let end = match end {
-            AnswerVisibility::All => board.answers.len(),
+            AnswerVisibility::All => shown_max.map_or(board.answers.len(), |shown_max| {
+                board.length_with_few_new(me, self.seen, shown_max)
+            }),
             AnswerVisibility::Before(end) => board.visible_with_own(me, end.max(self.seen)),
         };
         let news = board.unseen_by(me, self.seen, end);
@@ -457,6 +488,7 @@ impl RoundLoop {
                 ) {
                     self.round.refused = self.round.refused.saturating_add(1);
                 }
+                self.round.outdated = refusal == BallotRefusal::Outdated;
                 if self.round.refused >= REFUSALS_MAX {
                     self.stop("its decisions were rejected too often".into(), false)
                         .await;
@@ -470,7 +502,7 @@ impl RoundLoop {
                     prompts::answer_accepted,
                 );
                 self.reply(id, counted);
-                let unseen = self.take_unseen_answers().await;
+                let unseen = self.take_unseen_answers(None).await;
                 self.session
                     .add_user_message(prompts::judge_answers(&unseen, self.coordinator.me));
                 self.emit_answers_shown(&unseen).await;

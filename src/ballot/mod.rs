@@ -26,6 +26,9 @@ pub struct BallotRules {
     pub novelty: NoveltyRequirement,
     /// What the scores of a vote must satisfy, if votes have scores.
     pub checklist: Option<ChecklistRule>,
+    /// How many answers more than the others an agent may give before it waits for those that have
+    /// not voted; `None` sets no limit.
+    pub answer_lead_max: Option<u32>,
 }
 
 /// Outcome of an agent's round.
@@ -469,14 +472,30 @@ impl Ballot {
         if open.iter().any(owes_answer) {
             return Vec::new();
         }
+        let ready: BTreeSet<AgentNumber> = open
+            .iter()
+            .filter(|voter| !self.would_be_too_far_ahead(voter, &open))
+            .map(|voter| voter.agent)
+            .collect();
         let mut effects = Vec::new();
         for voter in &mut self.voters {
-            if voter.state == VoterState::Waiting {
+            if voter.state == VoterState::Waiting && ready.contains(&voter.agent) {
                 voter.state = VoterState::Working;
                 effects.push(BallotEffect::Judge(voter.agent));
             }
         }
         effects
+    }
+
+    /// Returns whether one more answer of `voter` would be too many, compared with those in `open`.
+    /// It never is for the agent with the fewest answers, so that one of them can always continue.
+    fn would_be_too_far_ahead(&self, voter: &BallotVoter, open: &[&BallotVoter]) -> bool {
+        let others = open.iter().filter(|other| other.agent != voter.agent);
+        let fewest = others.map(|other| other.answers).min();
+        let (Some(lead_max), Some(fewest)) = (self.rules.answer_lead_max, fewest) else {
+            return false;
+        };
+        voter.answers.saturating_add(1) > fewest.saturating_add(lead_max.max(1))
     }
 
     fn answers_given(&self) -> impl Iterator<Item = (AnswerLabel, &str)> {

@@ -28,6 +28,7 @@ fn rules() -> BallotRules {
         answers_max: None,
         novelty: NoveltyRequirement::Lenient,
         checklist: None,
+        answer_lead_max: Some(2),
     }
 }
 
@@ -413,6 +414,44 @@ fn a_vote_below_the_checklist_needs_a_better_answer_first() {
 }
 
 #[test]
+fn an_agent_far_ahead_waits_for_the_others() {
+    let rules = |answer_lead_max| BallotRules {
+        answers_per_agent_max: 9,
+        answer_lead_max,
+        ..rules()
+    };
+    let accept = |ordinal| BallotEffect::AcceptAnswer(label(1, ordinal));
+    let judge = |number| BallotEffect::Judge(agent(number));
+    let begin = |lead_max| {
+        let mut open = Ballot::new((1..=2).map(agent), rules(lead_max));
+        open.apply(agent(1), answer("a"));
+        open.apply(agent(2), answer("b"));
+        assert_eq!(open.apply(agent(1), answer("a2")), [accept(2), judge(1)]);
+        open
+    };
+    let mut open = begin(Some(2));
+    assert_eq!(open.apply(agent(1), answer("a3")), [accept(3)]);
+    // It continues when the other has answered again, has voted, or has dropped out.
+    let mut answered = open.clone();
+    assert_eq!(
+        answered.apply(agent(2), answer("b2")),
+        [BallotEffect::AcceptAnswer(label(2, 2)), judge(1), judge(2)]
+    );
+    let mut voted = open.clone();
+    assert_eq!(
+        voted.apply(agent(2), vote(1, 4)),
+        [accepted(2, 1, 3), judge(1)]
+    );
+    assert_eq!(open.apply(agent(2), RoundOutcome::Stopped), [judge(1)]);
+    let mut free = begin(None);
+    assert_eq!(
+        free.apply(agent(1), answer("a3")),
+        [accept(3), judge(1)],
+        "without the rule nothing holds it"
+    );
+}
+
+#[test]
 fn novelty_compares_words() {
     let strict = BallotRules {
         novelty: NoveltyRequirement::Strict,
@@ -493,16 +532,19 @@ proptest! {
     #[test]
     fn every_interleaving_ends_and_counts_only_valid_votes(
         agents in 1usize..5,
+        answer_lead_max in 1u32..3,
         played in outcomes(),
     ) {
-        let mut ballot = ballot(agents);
+        let rules = BallotRules { answer_lead_max: Some(answer_lead_max), ..rules() };
+        let mut ballot = Ballot::new((1..=agents).map(agent), rules);
         let mut given: Vec<AnswerLabel> = Vec::new();
         let mut votes: Vec<(AgentNumber, AgentNumber)> = Vec::new();
         let mut result = None;
         let mut last_message = [0; 8];
         let mut messages = 0;
         let leaves = |n| (n, BallotInput::Outcome(RoundOutcome::Stopped));
-        let everyone_leaves = (1..=agents).cycle().take(agents * 2).map(leaves);
+        // One that waits for others cannot leave before them.
+        let everyone_leaves = (1..=agents).cycle().take(agents * 3).map(leaves);
         for (number, input) in played.into_iter().chain(everyone_leaves) {
             let outcome = match input {
                 BallotInput::Outcome(outcome) => outcome,

@@ -32,6 +32,12 @@ pub struct OrchestratorConfig {
     pub compaction_threshold: Option<f64>,
     /// The share of a conversation's steps, the newest, that a compaction leaves as they are.
     pub compression_target_ratio: Option<f64>,
+    /// How many answers more than the others an agent may give before it waits for those that have
+    /// not voted; `None` sets no limit.
+    pub answer_lead_max: Option<u32>,
+    /// The maximum number of new answers of others that an agent is shown in the course of a round;
+    /// `None` sets no limit.
+    pub new_answers_shown_max: Option<usize>,
     /// How different a new answer must be from all others.
     pub answer_novelty: NoveltyRequirement,
     /// Whether the first answer wins without a vote.
@@ -181,6 +187,8 @@ pub struct TimeoutConfig {
     pub round_grace_seconds: u64,
 }
 
+/// The default of `fairness_lead_cap_answers`, the same as MassGen's.
+const ANSWER_LEAD_DEFAULT: u32 = 2;
 /// The default timeout of the whole coordination, in seconds: the same as MassGen's.
 const ORCHESTRATOR_SECONDS_DEFAULT: u64 = 1_800;
 /// The default grace period after a round, in seconds: the same as MassGen's.
@@ -200,6 +208,8 @@ impl Default for OrchestratorConfig {
             debug_final_answer: None,
             compaction_threshold: None,
             compression_target_ratio: None,
+            answer_lead_max: Some(ANSWER_LEAD_DEFAULT),
+            new_answers_shown_max: None,
             answer_novelty: NoveltyRequirement::default(),
             coordination: CoordinationMode::default(),
             planning: PlanningMode::default(),

@@ -263,11 +263,13 @@ impl PreparedTurn {
                     criteria: checklist.criteria.len(),
                     threshold: checklist.threshold,
                 }),
+                answer_lead_max: orchestrator.answer_lead_max,
             },
             rounds: RoundLimits {
                 first: timeouts.initial_round_seconds.map(Duration::from_secs),
                 later: timeouts.subsequent_round_seconds.map(Duration::from_secs),
                 grace: Duration::from_secs(timeouts.round_grace_seconds),
+                new_answers_max: orchestrator.new_answers_shown_max,
             },
             deadline: deadline.clone(),
             check_runner: self.team.check_runner(),

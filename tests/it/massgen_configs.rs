@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::mcp::{HOSTILE, calls_of, read};
-use crate::project::{Finished, Project, binary};
+use crate::project::{Finished, Project, binary, events};
 use crate::scripted_team::{FINAL, agent, team};
 
 /// Environment variable with the directory of the configs that `MassGen` ships.
@@ -22,7 +22,6 @@ const CONFIGS_COUNT: usize = 276;
 /// tools that external agents call one by one, and `OpenAI` makes no videos any more.
 const BY_DESIGN: &[&str] = &[
     "agent_temporary_workspace",
-    "allow_midstream_peer_updates_before_checklist_submit",
     "ask",
     "command_line_docker_credentials",
     "command_line_docker_cpu_limit",
@@ -33,14 +32,11 @@ const BY_DESIGN: &[&str] = &[
     "command_line_docker_packages",
     "command_line_execution_mode",
     "cwd",
-    "defer_peer_updates_until_restart",
     "enable_code_based_tools",
     "enable_mcp_command_line",
     "enable_nlip",
     "enable_programmatic_flow",
     "enable_tool_search",
-    "fairness_lead_cap_answers",
-    "max_midstream_injections_per_round",
     "mcp_servers.level",
     "nlip",
     "permission_mode",
@@ -321,6 +317,31 @@ fn two_agents_with_the_same_workspace_name_do_not_see_each_other() {
     names.sort();
     assert_eq!(names.len(), 2, "{names:?}");
     assert!(names[0].starts_with("workspace_"), "{names:?}");
+}
+
+#[test]
+fn an_agent_sees_new_answers_at_its_next_step_or_after_its_round() {
+    let first = format!(
+        "- when: {{system: \"{FINAL}\"}}\n  text: done\n\
+         - when: {{last: \"<task>\"}}\n  \
+           calls: [{{name: new_answer, arguments: {{content: answer of a}}}}]\n\
+         - calls: [{{name: vote, arguments: {{agent_id: agent1, reason: r}}}}]\n  repeat: true\n"
+    );
+    let second = "- when: {last: \"<task>\"}\n  delay_ms: 200\n  text: I think about it.\n\
+                  - when: {contains: answer of a}\n  \
+                    calls: [{name: vote, arguments: {agent_id: agent1, reason: r}}]\n  repeat: true\n\
+                  - calls: [{name: new_answer, arguments: {content: answer of b}}]\n";
+    let answers = |keys: &str| {
+        let agents = [agent("a", "", &first), agent("b", "", second)];
+        let finished = run(&agents, &format!("orchestrator: {{{keys}}}")).0;
+        events(&finished, "answered").len()
+    };
+    let allowed = "allow_midstream_peer_updates_before_checklist_submit: true";
+    let deferred = "defer_peer_updates_until_restart: true";
+    assert_eq!(answers(deferred), 2);
+    // Without scores there is no time before them.
+    assert_eq!(answers(&format!("{deferred}, {allowed}")), 2);
+    assert_eq!(answers("max_midstream_injections_per_round: 1"), 1);
 }
 
 #[test]

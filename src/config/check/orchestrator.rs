@@ -69,6 +69,8 @@ impl ConfigChecker<'_> {
                 .then(|| self.checklist(&view)),
             max_new_answers_per_agent: count(&view, &orchestrator::MAX_NEW_ANSWERS_PER_AGENT),
             max_new_answers_global: count(&view, &orchestrator::MAX_NEW_ANSWERS_GLOBAL),
+            answer_lead_max: answer_lead(&view, default.answer_lead_max),
+            new_answers_shown_max: new_answers_shown(&view),
             answer_novelty: match degree(&orchestrator::ANSWER_NOVELTY_REQUIREMENT) {
                 Some("balanced") => NoveltyRequirement::Balanced,
                 Some("strict") => NoveltyRequirement::Strict,
@@ -227,6 +229,32 @@ pub(super) fn timeouts(root: &MappingView<'_>) -> TimeoutConfig {
         round_grace_seconds: seconds(&timeout_settings::ROUND_TIMEOUT_GRACE_SECONDS)
             .unwrap_or(default.round_grace_seconds),
     }
+}
+
+/// Returns how many answers an agent may be ahead of the others, unless it may be by any number.
+fn answer_lead(view: &MappingView<'_>, default: Option<u32>) -> Option<u32> {
+    match view.flag(&orchestrator::FAIRNESS_ENABLED) {
+        Some(false) => None,
+        Some(true) | None => count(view, &orchestrator::FAIRNESS_LEAD_CAP_ANSWERS).or(default),
+    }
+}
+
+/// Returns the maximum number of new answers of others that an agent is shown in the course of a
+/// round. Scores are part of the vote, so that the whole round is before they are submitted.
+fn new_answers_shown(view: &MappingView<'_>) -> Option<usize> {
+    let is_set = |key: &ServedKey<Flag>| view.flag(key) == Some(true);
+    let sensitivity = view.text(&orchestrator::VOTING_SENSITIVITY);
+    let has_scores = sensitivity.is_some_and(|text| text.written == CHECKLIST);
+    let is_before_scores = has_scores && is_set(&orchestrator::UPDATES_BEFORE_SCORES);
+    let is_deferred = is_set(&orchestrator::DEFER_PEER_UPDATES) && !is_before_scores;
+    if is_set(&orchestrator::DISABLE_INJECTION) || is_deferred {
+        return Some(0);
+    }
+    let injections_max = view.integer(&orchestrator::MAX_MIDSTREAM_INJECTIONS);
+    let is_fair = view.flag(&orchestrator::FAIRNESS_ENABLED) != Some(false);
+    injections_max
+        .filter(|_| is_fair)
+        .and_then(|count| usize::try_from(count).ok())
 }
 
 fn planning(view: &MappingView<'_>) -> PlanningMode {

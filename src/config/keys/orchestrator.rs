@@ -117,6 +117,60 @@ pub(crate) const MAX_NEW_ANSWERS_GLOBAL: ServedKey<Integer> = ServedKey::optiona
 )
 .with_default("null");
 
+pub(crate) const FAIRNESS_ENABLED: ServedKey<Flag> = ServedKey::optional(
+    &["fairness_enabled"],
+    shape::flag(),
+    "Whether `fairness_lead_cap_answers` and `max_midstream_injections_per_round` apply.",
+    Harmless,
+)
+.with_default("true");
+
+pub(crate) const FAIRNESS_LEAD_CAP_ANSWERS: ServedKey<Integer> = ServedKey::optional(
+    &["fairness_lead_cap_answers"],
+    shape::integer(1, ANSWERS_MAX),
+    "How many answers an agent may be ahead of those that have not voted: an agent whose next \
+     answer would be further ahead waits for them.",
+    Harmless,
+)
+.with_default("2");
+
+pub(crate) const MAX_MIDSTREAM_INJECTIONS: ServedKey<Integer> = ServedKey::optional(
+    &["max_midstream_injections_per_round"],
+    shape::integer(1, ANSWERS_MAX),
+    "Maximum number of new answers of others that an agent is shown in the course of a round; it \
+     sees the rest when its round ends. `null` sets no limit.",
+    Harmless,
+)
+.with_default("null");
+
+pub(crate) const DEFER_PEER_UPDATES: ServedKey<Flag> = ServedKey::optional(
+    &["defer_peer_updates_until_restart"],
+    shape::flag(),
+    "Whether agents see new answers of others only when a round ends, instead of at their next \
+     step: after an answer of theirs, or when a vote does not count because it came before these \
+     answers were shown.",
+    Harmless,
+)
+.with_default("false");
+
+pub(crate) const UPDATES_BEFORE_SCORES: ServedKey<Flag> = ServedKey::optional(
+    &["allow_midstream_peer_updates_before_checklist_submit"],
+    shape::flag(),
+    "With `voting_sensitivity: checklist_gated`, whether `defer_peer_updates_until_restart` applies \
+     only after scores have been submitted. They are part of the vote here, so that agents see new \
+     answers at their next step.",
+    Harmless,
+)
+.with_default("false");
+
+pub(crate) const DISABLE_INJECTION: ServedKey<Flag> = ServedKey::optional(
+    &["disable_injection"],
+    shape::flag(),
+    "The same as `defer_peer_updates_until_restart`, also with scores.",
+    Harmless,
+)
+.with_default("false");
+
 pub(crate) const ANSWER_NOVELTY_REQUIREMENT: ServedKey<Text> = ServedKey::optional(
     &["answer_novelty_requirement"],
     shape::one_of(DEGREES),
@@ -169,6 +223,12 @@ pub static ORCHESTRATOR: KeySection = KeySection {
         VOTING_THRESHOLD.row(),
         MAX_NEW_ANSWERS_PER_AGENT.row(),
         MAX_NEW_ANSWERS_GLOBAL.row(),
+        FAIRNESS_ENABLED.row(),
+        FAIRNESS_LEAD_CAP_ANSWERS.row(),
+        MAX_MIDSTREAM_INJECTIONS.row(),
+        DEFER_PEER_UPDATES.row(),
+        UPDATES_BEFORE_SCORES.row(),
+        DISABLE_INJECTION.row(),
         ANSWER_NOVELTY_REQUIREMENT.row(),
         SKIP_COORDINATION_ROUNDS.row(),
         PROJECT_INSTRUCTIONS.row(),
@@ -194,41 +254,9 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             IgnoredEffect::Restricts,
         ),
         ConfigKey::unserved(
-            &["fairness_enabled"],
-            ValueShape::Flag,
-            "agents always wait for each other's answers",
-            IgnoredEffect::Cosmetic,
-        )
-        .with_default("true"),
-        ConfigKey::unserved(
-            &["fairness_lead_cap_answers"],
-            ValueShape::Any,
-            "agents wait for each other after every answer",
-            IgnoredEffect::Cosmetic,
-        )
-        .with_default("2"),
-        ConfigKey::unserved(
-            &["max_midstream_injections_per_round"],
-            ValueShape::Any,
-            "an agent sees new answers at its next step",
-            IgnoredEffect::Cosmetic,
-        )
-        .with_default("2"),
-        ConfigKey::unserved(
-            &[
-                "defer_peer_updates_until_restart",
-                "allow_midstream_peer_updates_before_checklist_submit",
-                "disable_injection",
-            ],
-            ValueShape::Any,
-            "an agent sees new answers at its next step",
-            IgnoredEffect::Cosmetic,
-        )
-        .with_default("false"),
-        ConfigKey::unserved(
             &["defer_voting_until_all_answered"],
             ValueShape::Flag,
-            "agents always wait for each other's answers",
+            "agents vote when all have answered, voted or dropped out",
             IgnoredEffect::Cosmetic,
         )
         .with_default("true"),
