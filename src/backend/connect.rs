@@ -157,7 +157,9 @@ fn scripted_replies(
     read: &dyn Fn(&AbsPath) -> Result<String>,
 ) -> Result<ScriptedReplies> {
     match &config.script {
-        Some(ScriptSource::Inline(list)) => ScriptedReplies::from_list(list, cwd),
+        Some(ScriptSource::Inline { replies, lines }) => {
+            ScriptedReplies::from_list(replies, lines, cwd)
+        }
         Some(ScriptSource::File(path)) => {
             let text = read(path)?;
             ScriptedReplies::parse(&text, &path.to_string(), cwd)
@@ -308,10 +310,15 @@ mod tests {
         }
     }
 
+    fn inline(replies: Value) -> ScriptSource {
+        let lines = vec![1];
+        ScriptSource::Inline { replies, lines }
+    }
+
     #[test]
     fn fallback_models_have_the_subagents_of_their_agent() {
         let mut model = config("scripted");
-        model.script = Some(ScriptSource::Inline(json!([{"text": "x"}])));
+        model.script = Some(inline(json!([{"text": "x"}])));
         let mut agent = model.clone();
         agent.fallback = vec![model.clone()];
         agent.subagent_models = vec![SubagentBackend {
@@ -339,7 +346,7 @@ mod tests {
     fn a_script_stands_in_the_config_or_in_a_file() {
         let mut config = config("scripted");
         assert_eq!(refused(&config, &[]).0, ErrorKind::Config);
-        config.script = Some(ScriptSource::Inline(json!([{"text": "from {{cwd}}"}])));
+        config.script = Some(inline(json!([{"text": "from {{cwd}}"}])));
         assert!(connected(&config, &[]).unwrap().contains("from /home/ada"));
         config.script = Some(ScriptSource::File(AbsPath::new("/s.yaml").unwrap()));
         assert!(connected(&config, &[]).unwrap().contains("from /s.yaml"));

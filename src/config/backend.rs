@@ -123,7 +123,12 @@ impl Default for ReplyTimeouts {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptSource {
     /// In the config itself, under `replies`.
-    Inline(Value),
+    Inline {
+        /// The list.
+        replies: Value,
+        /// The line of each reply in the config, from 1.
+        lines: Vec<usize>,
+    },
     /// In a separate YAML file.
     File(AbsPath),
 }

@@ -493,6 +493,7 @@ fn a_check_names_what_a_run_would_refuse() {
     let stdout = checked.stdout();
     for expected in [
         "error: agent `a`: `replies[0]` is malformed: unknown field `txt`",
+        "`repeat` at line 3\n",
         "hint: `massgen config show basic/offline_demo`",
         "slow.yaml: 1 error",
         "gone.txt` does not exist",

@@ -165,15 +165,17 @@ impl ScriptedReplies {
         }
     }
 
-    /// Parses the list under `replies` of a config.
-    pub(crate) fn from_list(list: &Value, cwd: &AbsPath) -> Result<Self> {
+    /// Parses the list under `replies` of a config; `lines` are those of its items there.
+    pub(crate) fn from_list(list: &Value, lines: &[usize], cwd: &AbsPath) -> Result<Self> {
         let Value::Array(items) = list else {
             return Err(malformed("`replies` is not a list".to_owned()));
         };
         let mut replies = Vec::with_capacity(items.len());
         for (position, item) in items.iter().enumerate() {
             let reply = ScriptedReply::deserialize(item).map_err(|error| {
-                malformed(format!("`replies[{position}]` is malformed: {error}"))
+                let line = lines.get(position).map(|line| format!(" at line {line}"));
+                let line = line.unwrap_or_default();
+                malformed(format!("`replies[{position}]` is malformed: {error}{line}"))
             })?;
             replies.push(reply);
         }

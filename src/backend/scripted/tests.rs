@@ -229,8 +229,9 @@ fn a_malformed_script_is_named_with_the_place() {
     ");
 
     let inline = json!([{"text": "fine"}, {"calls": [{"name": 3}]}]);
-    let error = ScriptedReplies::from_list(&inline, &AbsPath::new("/").unwrap()).unwrap_err();
-    insta::assert_snapshot!(error, @"`replies[1]` is malformed: invalid type: integer `3`, expected a string");
+    let cwd = AbsPath::new("/").unwrap();
+    let error = ScriptedReplies::from_list(&inline, &[5, 7], &cwd).unwrap_err();
+    insta::assert_snapshot!(error, @"`replies[1]` is malformed: invalid type: integer `3`, expected a string at line 7");
 }
 
 #[test]

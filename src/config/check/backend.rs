@@ -14,6 +14,7 @@ use crate::config::keys::shape::Integer;
 use crate::config::keys::{ConfigKey, ServedKey, backend, nearest, rate_limits, root};
 use crate::config::rates::RateLimit;
 use crate::config::vendors::{self, ImageInput, ReasoningEcho, VENDORS, Vendor, VendorConnection};
+use crate::config::yaml::{YamlNode, YamlValue};
 use crate::config::{BackendConfig, KeyHosts, MediaModels, ReplyTimeouts, ScriptSource};
 use crate::path::AbsPath;
 use crate::text::list_names;
@@ -247,7 +248,10 @@ impl ConfigChecker<'_> {
     fn script(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<ScriptSource> {
         let replies = view
             .get(&backend::REPLIES)
-            .map(|node| ScriptSource::Inline(node.to_json()));
+            .map(|node| ScriptSource::Inline {
+                replies: node.to_json(),
+                lines: self.item_lines(node),
+            });
         let file = view
             .text(&backend::SCRIPT)
             .and_then(|text| self.path_beside_config(&text).map(ScriptSource::File));
@@ -280,6 +284,19 @@ impl ConfigChecker<'_> {
         let error = Diagnostic::error(view.key_path(key), message).with_span(view.key_span(key));
         self.findings.push(error.with_suggestion(hint));
         None
+    }
+
+    /// Returns the line of each item of a list, from 1.
+    fn item_lines(&self, list: &YamlNode) -> Vec<usize> {
+        let YamlValue::List(items) = &list.value else {
+            return Vec::new();
+        };
+        let ends: Vec<usize> = self.text.match_indices('\n').map(|(end, _)| end).collect();
+        let line = |item: &YamlNode| {
+            let before = ends.partition_point(|end| *end < item.span.start);
+            before.saturating_add(1)
+        };
+        items.iter().map(line).collect()
     }
 
     /// Resolves a file name; a relative one is resolved against the config's directory.

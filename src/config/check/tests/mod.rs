@@ -343,7 +343,10 @@ fn scripted_backends_have_replies() {
     let script = |line: &str| config(&backend(line)).agents[0].backend.script.clone();
     assert_eq!(
         script("replies: [{text: 'hello ${USER}'}]"),
-        Some(ScriptSource::Inline(json!([{"text": "hello ${USER}"}])))
+        Some(ScriptSource::Inline {
+            replies: json!([{"text": "hello ${USER}"}]),
+            lines: vec![3],
+        })
     );
     let file = |path: &str| Some(ScriptSource::File(AbsPath::new(path).unwrap()));
     assert_eq!(script("script: r.yaml"), file("/configs/r.yaml"));
