@@ -4,7 +4,7 @@ use crate::config::DashboardMode;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
 use crate::config::diagnostic::Diagnostic;
-use crate::config::keys::shape::Decimal;
+use crate::config::keys::shape::{Decimal, Text};
 use crate::config::keys::{ServedKey, limits, retention, root, ui};
 use crate::config::retention::{DAY_SECONDS, RetentionConfig};
 use crate::spending::limits::BudgetLimits;
@@ -53,13 +53,17 @@ pub(super) fn steps_per_round(around: &MappingView<'_>) -> Option<u32> {
     u32::try_from(steps).ok()
 }
 
-/// Returns when runs are shown on the whole terminal (`ui.dashboard`).
+/// Returns when runs are shown on the whole terminal (`ui.dashboard`, or else `ui.display_type`).
 pub(super) fn dashboard_mode(root: &MappingView<'_>) -> DashboardMode {
-    let view = root.section(&root::UI);
-    let mode = view.as_ref().and_then(|view| view.text(&ui::DASHBOARD));
-    match mode.map(|text| text.written) {
-        Some("always") => DashboardMode::Always,
-        Some("never") => DashboardMode::Never,
+    let Some(view) = root.section(&root::UI) else {
+        return DashboardMode::default();
+    };
+    let written = |key: &ServedKey<Text>| view.text(key).map(|text| text.written);
+    match (written(&ui::DASHBOARD), written(&ui::DISPLAY_TYPE)) {
+        (Some("always"), _) => DashboardMode::Always,
+        (Some("never"), _) | (None, Some("simple" | "terminal" | "silent" | "none")) => {
+            DashboardMode::Never
+        }
         _ => DashboardMode::Auto,
     }
 }

@@ -16,6 +16,23 @@ pub(crate) const DASHBOARD: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("auto");
 
+pub(crate) const DISPLAY_TYPE: ServedKey<Text> = ServedKey::optional(
+    &["display_type"],
+    shape::one_of(&[
+        "textual_terminal",
+        "rich_terminal",
+        "web",
+        "simple",
+        "terminal",
+        "silent",
+        "none",
+    ]),
+    "With `simple`, `terminal`, `silent` or `none`, a run is shown as lines, unless `dashboard` is \
+     set. The other values are `dashboard: auto`.",
+    Harmless,
+)
+.with_default("textual_terminal");
+
 /// What the user interface shows.
 pub static UI: KeySection = KeySection {
     path: "ui",
@@ -23,6 +40,7 @@ pub static UI: KeySection = KeySection {
     others: UnknownKeys::Refused,
     keys: &[
         DASHBOARD.row(),
+        DISPLAY_TYPE.row(),
         ConfigKey::unserved(
             &["logging_enabled"],
             ValueShape::Flag,
@@ -31,16 +49,15 @@ pub static UI: KeySection = KeySection {
         )
         .with_default("true"),
         ConfigKey::unserved(
-            &[
-                "display_type",
-                "type",
-                "theme",
-                "automation_mode",
-                "web_host",
-                "web_port",
-            ],
+            &["type"],
             ValueShape::Any,
-            "`dashboard` selects how a run is shown",
+            "MassGen does nothing with it either",
+            IgnoredEffect::Nothing,
+        ),
+        ConfigKey::unserved(
+            &["theme", "automation_mode", "web_host", "web_port"],
+            ValueShape::Any,
+            "flags select how a run is shown",
             IgnoredEffect::Nothing,
         ),
         ConfigKey::unserved(

@@ -4,6 +4,7 @@ use super::commands::with_commands;
 use super::docker::in_docker;
 use super::servers::with_servers;
 use super::*;
+use crate::config::DashboardMode;
 
 #[test]
 #[expect(
@@ -491,6 +492,13 @@ fn keys_that_are_not_served_are_one_warning_each() {
         &ui("display_type: rich_terminal, type: x, logging_enabled: true"),
         &[],
     );
+    for (written, expected) in [
+        ("display_type: simple", DashboardMode::Never),
+        ("display_type: textual_terminal", DashboardMode::Auto),
+        ("display_type: simple, dashboard: auto", DashboardMode::Auto),
+    ] {
+        assert_eq!(config(&ui(written)).dashboard, expected, "{written}");
+    }
     check(&format!("{}display: {{type: x}}\n", with_backend("")), &[]);
     let at_the_top = "timeout: {orchestrator_timeout_seconds: 9}\ntask: do it\nnlip: {}\n";
     check(
