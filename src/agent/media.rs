@@ -2,22 +2,17 @@
 //! the content besides its text.
 
 use std::collections::BTreeSet;
-use std::future::ready;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream;
-use futures_util::{FutureExt, StreamExt};
 
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
 use crate::agent::recorded_conversation::SubagentEnding;
-use crate::agent::vendor_tools::VendorRequestCount;
+use crate::agent::vendor_tools::{CountedRequest, VendorRequestCount};
+use crate::backend::AvailableModel;
 use crate::backend::remote::media::{MediaClient, MediaRequest};
-use crate::backend::{
-    AvailableModel, Backend, BackendError, BackendErrorKind, ModelRequest, ReplyStream,
-};
 use crate::event::SubagentStatus;
 use crate::id::SubagentId;
 use crate::tools::call::SubagentTask;
@@ -83,15 +78,12 @@ impl MediaCall {
             Arc::<MediaClient>::clone(client),
             order.clone(),
         ));
-        let backend: Arc<dyn Backend> = Arc::new(CountedRequest {
-            backend: Arc::<MediaRequest>::clone(&request),
-            count: self.count.clone(),
-            was_sent: AtomicBool::new(false),
-        });
+        let backend = Arc::<MediaRequest>::clone(&request);
+        let backend = CountedRequest::new(backend, self.count.clone());
         let maker = AvailableModel {
             name: maker.name.as_str().into(),
             price: maker.price.clone(),
-            backend,
+            backend: Arc::new(backend),
             media: None,
             ..model.clone()
         };
@@ -119,29 +111,6 @@ impl MediaCall {
     }
 }
 
-/// A request that is counted each time it is sent. Its call has counted the first time.
-#[derive(Debug)]
-struct CountedRequest {
-    backend: Arc<dyn Backend>,
-    count: VendorRequestCount,
-    was_sent: AtomicBool,
-}
-
-impl Backend for CountedRequest {
-    fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a> {
-        if self.was_sent.swap(true, Ordering::Relaxed)
-            && let Err(message) = self.count.add()
-        {
-            let refused = BackendError {
-                kind: BackendErrorKind::Permanent,
-                message,
-            };
-            return stream::once(ready(Err(refused))).boxed();
-        }
-        self.backend.ask(request)
-    }
-}
-
 impl MediaRunner for MediaCall {
     fn generate<'a>(
         &'a self,
@@ -159,50 +128,5 @@ impl MediaRunner for MediaCall {
         // It was within the limit when it was recorded.
         let _counted = self.count.add();
         Some(content)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::agent::vendor_tools::VENDOR_REQUESTS_MAX;
-    use crate::backend::conversation::Conversation;
-
-    /// A vendor that never replies.
-    #[derive(Debug)]
-    struct Silent;
-
-    impl Backend for Silent {
-        fn ask<'a>(&'a self, _request: ModelRequest<'a>) -> ReplyStream<'a> {
-            stream::empty().boxed()
-        }
-    }
-
-    #[test]
-    fn repeated_requests_count() {
-        let count = VendorRequestCount::default();
-        count.add().unwrap();
-        let request = CountedRequest {
-            backend: Arc::new(Silent),
-            count: count.clone(),
-            was_sent: AtomicBool::new(false),
-        };
-        let conversation = Conversation::default();
-        let refusal = || {
-            let mut asked = request.ask(ModelRequest {
-                system: "".into(),
-                conversation: &conversation,
-                tools: Arc::default(),
-            });
-            let first = asked.next().now_or_never().unwrap();
-            first?.err()
-        };
-        for _ in 0..VENDOR_REQUESTS_MAX {
-            assert_eq!(refusal(), None);
-        }
-        let refused = refusal().unwrap();
-        assert_eq!(refused.kind, BackendErrorKind::Permanent);
-        assert!(refused.message.contains("64 times"), "{refused}");
-        assert!(count.add().is_err());
     }
 }

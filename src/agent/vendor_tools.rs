@@ -2,15 +2,19 @@
 //! model, to which the vendor's tool is given instead of massgen's. Requests for media count with them.
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::stream;
+use futures_util::{FutureExt, StreamExt};
 
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
-use crate::backend::AvailableModel;
+use crate::backend::{
+    AvailableModel, Backend, BackendError, BackendErrorKind, ModelRequest, ReplyStream,
+};
 use crate::id::SubagentId;
 use crate::prompts::vendor_tools::{vendor_tool_system, vendor_tool_task};
 use crate::tools::call::SubagentTask;
@@ -44,6 +48,53 @@ impl VendorRequestCount {
     }
 }
 
+/// The model of a call, each of whose requests is counted. The call has counted the first one.
+#[derive(Clone, Debug)]
+pub(super) struct CountedRequest {
+    backend: Arc<dyn Backend>,
+    count: VendorRequestCount,
+    /// Whether a request was sent, by this model or another one of the call.
+    was_sent: Arc<AtomicBool>,
+}
+
+impl CountedRequest {
+    /// Creates the model of a call that asks no other.
+    pub(super) fn new(backend: Arc<dyn Backend>, count: VendorRequestCount) -> Self {
+        Self {
+            backend,
+            count,
+            was_sent: Arc::default(),
+        }
+    }
+}
+
+impl Backend for CountedRequest {
+    fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a> {
+        if self.was_sent.swap(true, Ordering::Relaxed)
+            && let Err(message) = self.count.add()
+        {
+            let refused = BackendError {
+                kind: BackendErrorKind::Permanent,
+                message,
+            };
+            return stream::once(ready(Err(refused))).boxed();
+        }
+        self.backend.ask(request)
+    }
+
+    fn for_subagent(&self, subagent: &SubagentId) -> Option<Arc<dyn Backend>> {
+        let backend = self.backend.for_subagent(subagent)?;
+        Some(Arc::new(Self {
+            backend,
+            ..self.clone()
+        }))
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        self.backend.shutdown()
+    }
+}
+
 /// The use of a vendor's tool by one call of an agent.
 #[derive(Debug)]
 pub(super) struct VendorToolCall {
@@ -65,10 +116,15 @@ impl VendorToolCall {
     /// Returns the models that have `tool` by a request of its own, as they are asked for it.
     fn models(&self, tool: VendorTool) -> Vec<AvailableModel> {
         let models = self.conversations.models.iter();
+        let was_sent = Arc::new(AtomicBool::new(false));
         let with_tool = models.filter_map(|model| {
-            let backend = model.vendor_tools.get(&tool)?;
+            let backend = CountedRequest {
+                backend: Arc::clone(model.vendor_tools.get(&tool)?),
+                count: self.count.clone(),
+                was_sent: Arc::clone(&was_sent),
+            };
             Some(AvailableModel {
-                backend: Arc::clone(backend),
+                backend: Arc::new(backend),
                 vendor_tools: BTreeMap::new(),
                 ..model.clone()
             })
@@ -112,5 +168,45 @@ impl VendorToolRunner for VendorToolCall {
         cancelled: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Result<String, String>> {
         self.run(call_id, request, cancelled).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::conversation::Conversation;
+
+    /// A vendor that never replies.
+    #[derive(Debug)]
+    struct Silent;
+
+    impl Backend for Silent {
+        fn ask<'a>(&'a self, _request: ModelRequest<'a>) -> ReplyStream<'a> {
+            stream::empty().boxed()
+        }
+    }
+
+    #[test]
+    fn repeated_requests_count() {
+        let count = VendorRequestCount::default();
+        count.add().unwrap();
+        let request = CountedRequest::new(Arc::new(Silent), count.clone());
+        let conversation = Conversation::default();
+        let refusal = || {
+            let mut asked = request.ask(ModelRequest {
+                system: "".into(),
+                conversation: &conversation,
+                tools: Arc::default(),
+            });
+            let first = asked.next().now_or_never().unwrap();
+            first?.err()
+        };
+        for _ in 0..VENDOR_REQUESTS_MAX {
+            assert_eq!(refusal(), None);
+        }
+        let refused = refusal().unwrap();
+        assert_eq!(refused.kind, BackendErrorKind::Permanent);
+        assert!(refused.message.contains("64 times"), "{refused}");
+        assert!(count.add().is_err());
     }
 }
