@@ -241,10 +241,17 @@ pub fn detected_backends<'a>(
 
 /// Returns the makers and vendors whose key is set, makers first.
 fn keyed_backends(env: &ConfigVariables) -> Vec<DetectedBackend<'static>> {
-    let key_of = |vendor: &Vendor| {
+    backends_with_keys(|vendor| {
         let is_set = |name: &&str| env.get_non_empty(name).is_some();
         vendor.key_variables.iter().copied().find(is_set)
-    };
+    })
+}
+
+/// Returns the makers and vendors that have a default model and for which `key_of` returns the
+/// variable with the key, makers first.
+fn backends_with_keys(
+    key_of: impl Fn(&Vendor) -> Option<&'static str>,
+) -> Vec<DetectedBackend<'static>> {
     let makers = FAMILIES.iter().filter_map(|family| {
         let maker = vendors::find_vendor(family.maker)?;
         let through = vendors::find_vendor(family.through)?;
@@ -317,9 +324,14 @@ fn unknown_model_error(model: Option<&str>) -> Error {
     )
 }
 
-/// What to do without a model: set a key.
-pub const KEY_HINT: &str =
-    "set an API key, for example `export OPENAI_API_KEY=…`, or set it in `~/.massgen/.env`";
+/// Returns what to do without a model: set one of the keys that suffice for a team.
+pub fn key_hint() -> String {
+    let found = backends_with_keys(|vendor| vendor.key_variables.first().copied());
+    let names: Vec<&str> = found.iter().map(|backend| backend.source).collect();
+    let names = list_names(&names, "or");
+    format!("set an API key in the environment or in `~/.massgen/.env`: {names}")
+}
+
 /// What to do without a model or a key: try the demo.
 pub const DEMO_HINT: &str =
     "without an API key: massgen --config @examples/basic/offline_demo \"write a hello program\"";
@@ -327,7 +339,7 @@ pub const DEMO_HINT: &str =
 fn no_backend_error() -> Error {
     let message = "no model available: no API key is set, and no local server is running";
     Error::new(ErrorKind::Environment, message)
-        .with_hint(KEY_HINT)
+        .with_hint(key_hint())
         .with_hint(
             "`massgen init` also looks for programs such as `claude`, and writes a config \
              that you can change",

@@ -353,7 +353,7 @@ fn without_anything_the_ways_out_are_named() {
     let finished = Project::new().args(["init", "--yes"]).failure(3);
     insta::assert_snapshot!(finished.stderr(), @r#"
     error: no model found: no API key is set, no local server is running, and neither `claude`, `codex` nor `gemini` is installed
-    hint: set an API key, for example `export OPENAI_API_KEY=…`, or set it in `~/.massgen/.env`
+    hint: set an API key in the environment or in `~/.massgen/.env`: `OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GOOGLE_API_KEY`, `XAI_API_KEY`, `ZAI_API_KEY`, `GROQ_API_KEY`, `CEREBRAS_API_KEY`, `TOGETHER_API_KEY`, `FIREWORKS_API_KEY`, `MOONSHOT_API_KEY`, `NEBIUS_API_KEY` or `QWEN_API_KEY`
     hint: without an API key: massgen --config @examples/basic/offline_demo "write a hello program"
     "#);
     let _nothing = finished.has_no(".massgen");

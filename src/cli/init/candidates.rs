@@ -7,7 +7,7 @@ use crate::cli::team::local_servers;
 use crate::config::draft::first_team::TeamCandidate;
 use crate::config::external_agents::{ExternalAgentKind, KINDS, find_kind};
 use crate::config::team::{
-    DEMO_HINT, KEY_HINT, TEAM_AGENTS_MAX, TeamOptions, WorkspaceMode, detected_backends,
+    DEMO_HINT, TEAM_AGENTS_MAX, TeamOptions, WorkspaceMode, detected_backends, key_hint,
     team_from_options,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -103,7 +103,7 @@ pub(super) fn unasked_choice(candidates: Vec<TeamCandidate>) -> Result<Vec<TeamC
             let message = format!("no model found; `{vendor}` is installed, but was not named");
             Err(Error::new(ErrorKind::Environment, message)
                 .with_hint(format!("name it: massgen init --yes --backend {vendor}"))
-                .with_hint(KEY_HINT))
+                .with_hint(key_hint()))
         }
         Some(_) | None => Ok(models),
     }
@@ -113,6 +113,6 @@ fn nothing_found_error() -> Error {
     let message = "no model found: no API key is set, no local server is running, and neither \
                    `claude`, `codex` nor `gemini` is installed";
     Error::new(ErrorKind::Environment, message)
-        .with_hint(KEY_HINT)
+        .with_hint(key_hint())
         .with_hint(DEMO_HINT)
 }
