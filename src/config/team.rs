@@ -199,7 +199,7 @@ pub fn team_from_environment(
         agents.push(agent(name, backend, place.saturating_add(1), workspaces)?);
     }
     if agents.is_empty() {
-        return Err(no_backend_error());
+        return Err(no_backend_error(env));
     }
     Ok(DetectedTeam {
         config: config(agents),
@@ -336,9 +336,36 @@ pub fn key_hint() -> String {
 pub const DEMO_HINT: &str =
     "without an API key: massgen --config @examples/basic/offline_demo \"write a hello program\"";
 
-fn no_backend_error() -> Error {
-    let message = "no model available: no API key is set, and no local server is running";
-    Error::new(ErrorKind::Environment, message)
+/// Returns how to use the keys that are set for vendors without a default model: with `command`
+/// and the name of a model.
+pub fn hints_for_unused_keys(env: &ConfigVariables, command: &str) -> Vec<String> {
+    let vendors = VENDORS.iter().filter(|vendor| {
+        matches!(vendor.connection, VendorConnection::Remote(_)) && vendor.default_model.is_none()
+    });
+    let hints = vendors.filter_map(|vendor| {
+        let is_set = |name: &&str| env.get_non_empty(name).is_some();
+        let key = vendor.key_variables.iter().copied().find(is_set)?;
+        let name = vendor.name;
+        Some(format!(
+            "`{key}` is set, and `{name}` has no default model: {command} --backend {name} --model MODEL"
+        ))
+    });
+    hints.collect()
+}
+
+fn no_backend_error(env: &ConfigVariables) -> Error {
+    let unused = hints_for_unused_keys(env, "massgen");
+    let message = if unused.is_empty() {
+        "no model available: no API key is set, and no local server is running"
+    } else {
+        "no model available: no API key of a vendor with a default model is set, and no local server \
+         is running"
+    };
+    let mut error = Error::new(ErrorKind::Environment, message);
+    for hint in unused {
+        error = error.with_hint(hint);
+    }
+    error
         .with_hint(key_hint())
         .with_hint(
             "`massgen init` also looks for programs such as `claude`, and writes a config \
@@ -600,6 +627,17 @@ mod tests {
         assert!(
             team_from_environment(&env, &[], WorkspaceMode::None).is_err(),
             "an empty key is none"
+        );
+    }
+
+    #[test]
+    fn a_key_without_a_default_model_is_named_with_its_use() {
+        let error = surroundings(&["OPENROUTER_API_KEY"], &[]).unwrap_err();
+        assert!(!error.to_string().contains("no API key is set"), "{error}");
+        assert_eq!(
+            error.hints()[0],
+            "`OPENROUTER_API_KEY` is set, and `openrouter` has no default model: massgen --backend \
+             openrouter --model MODEL"
         );
     }
 

@@ -7,9 +7,10 @@ use crate::cli::team::local_servers;
 use crate::config::draft::first_team::TeamCandidate;
 use crate::config::external_agents::{ExternalAgentKind, KINDS, find_kind};
 use crate::config::team::{
-    DEMO_HINT, TEAM_AGENTS_MAX, TeamOptions, WorkspaceMode, detected_backends, key_hint,
-    team_from_options,
+    DEMO_HINT, TEAM_AGENTS_MAX, TeamOptions, WorkspaceMode, detected_backends,
+    hints_for_unused_keys, key_hint, team_from_options,
 };
+use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::world::exec::agent_launcher::find_program;
@@ -72,7 +73,7 @@ pub(super) fn find_candidates(host: &Host) -> Result<Vec<TeamCandidate>> {
     let programs = programs.filter_map(|kind| TeamCandidate::from_program(kind, None));
     let found: Vec<TeamCandidate> = models.chain(programs).collect();
     if found.is_empty() {
-        Err(nothing_found_error())
+        Err(nothing_found_error(&env))
     } else {
         Ok(found)
     }
@@ -109,10 +110,20 @@ pub(super) fn unasked_choice(candidates: Vec<TeamCandidate>) -> Result<Vec<TeamC
     }
 }
 
-fn nothing_found_error() -> Error {
-    let message = "no model found: no API key is set, no local server is running, and neither \
-                   `claude`, `codex` nor `gemini` is installed";
-    Error::new(ErrorKind::Environment, message)
-        .with_hint(key_hint())
-        .with_hint(DEMO_HINT)
+fn nothing_found_error(env: &ConfigVariables) -> Error {
+    let unused = hints_for_unused_keys(env, "massgen init --yes");
+    let keys = if unused.is_empty() {
+        "no API key is set"
+    } else {
+        "no API key of a vendor with a default model is set"
+    };
+    let message = format!(
+        "no model found: {keys}, no local server is running, and neither `claude`, `codex` nor \
+         `gemini` is installed"
+    );
+    let mut error = Error::new(ErrorKind::Environment, message);
+    for hint in unused {
+        error = error.with_hint(hint);
+    }
+    error.with_hint(key_hint()).with_hint(DEMO_HINT)
 }
