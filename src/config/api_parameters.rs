@@ -170,7 +170,7 @@ pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static
             // These programs search by themselves.
             "enable_web_search" => vendor.name != ACP,
             // https://developers.openai.com/codex/config-reference
-            "reasoning" | "reasoning_effort" => protocol == AgentProtocolKind::Codex,
+            "reasoning" | "reasoning_effort" => protocol != AgentProtocolKind::Acp,
             _ => false,
         };
         return (!is_known).then_some("the external agent sends its own requests");

@@ -1,12 +1,17 @@
 //! External agents, which are programs such as Claude Code, as configured. The defaults are the
 //! closed ones.
 
+use std::collections::BTreeMap;
+
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
 use crate::config::command_line::CommandLineConfig;
 use crate::config::vendors::AgentProtocolKind;
 use crate::dotenv::ConfigVariables;
+
+/// How many tokens Claude Code thinks with `reasoning: {type: enabled}`, as in MassGen.
+const THINKING_TOKENS_DEFAULT: u64 = 32_000;
 
 /// An external agent as configured.
 #[derive(Clone, Debug)]
@@ -53,6 +58,32 @@ impl AgentReasoning {
             effort: of_section("effort").or_else(|| text(parameters.get("reasoning_effort"))),
             summary: of_section("summary"),
         }
+    }
+
+    /// Returns the variables by which Claude Code learns what the parameters of a backend say:
+    /// <https://code.claude.com/docs/en/env-vars>.
+    pub fn claude_code_variables(
+        parameters: &Map<String, Value>,
+    ) -> BTreeMap<&'static str, String> {
+        let mut variables = BTreeMap::new();
+        if let Some(effort) = Self::from_parameters(parameters).effort {
+            variables.insert("CLAUDE_CODE_EFFORT_LEVEL", effort);
+        }
+        let section = parameters.get("reasoning");
+        let value = |name: &str| section.and_then(|section| section.get(name)).cloned();
+        let tokens = match value("type").as_ref().and_then(Value::as_str) {
+            Some("disabled") => Some(0),
+            Some("enabled") => Some(
+                value("budget_tokens")
+                    .and_then(|tokens| tokens.as_u64())
+                    .unwrap_or(THINKING_TOKENS_DEFAULT),
+            ),
+            Some(_) | None => None,
+        };
+        if let Some(tokens) = tokens {
+            variables.insert("MAX_THINKING_TOKENS", tokens.to_string());
+        }
+        variables
     }
 }
 
@@ -121,4 +152,40 @@ pub static KINDS: &[ExternalAgentKind] = &[
 /// Returns the type of this name.
 pub fn find_kind(vendor: &str) -> Option<&'static ExternalAgentKind> {
     KINDS.iter().find(|kind| kind.vendor == vendor)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn claude_code_learns_how_to_reason_by_variables() {
+        let check = |parameters: Value, expected: &[(&str, &str)]| {
+            let Value::Object(parameters) = parameters else {
+                panic!("no mapping")
+            };
+            let variables = AgentReasoning::claude_code_variables(&parameters);
+            let variables: Vec<(&str, &str)> = variables
+                .iter()
+                .map(|(name, value)| (*name, value.as_str()))
+                .collect();
+            assert_eq!(variables, expected);
+        };
+        let (effort, tokens) = ("CLAUDE_CODE_EFFORT_LEVEL", "MAX_THINKING_TOKENS");
+        check(json!({}), &[]);
+        check(json!({"reasoning_effort": "low"}), &[(effort, "low")]);
+        check(
+            json!({"reasoning": {"type": "adaptive", "effort": "high"}}),
+            &[(effort, "high")],
+        );
+        check(json!({"reasoning": {"type": "disabled"}}), &[(tokens, "0")]);
+        check(
+            json!({"reasoning": {"type": "enabled"}}),
+            &[(tokens, "32000")],
+        );
+        let budget = json!({"reasoning": {"type": "enabled", "budget_tokens": 9000}});
+        check(budget, &[(tokens, "9000")]);
+    }
 }

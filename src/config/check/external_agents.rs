@@ -15,7 +15,7 @@ use crate::config::external_agents::{
     AgentReasoning, ExternalAgentConfig, ExternalAgentKind, find_kind,
 };
 use crate::config::keys::{ConfigKey, backend, commands, docker};
-use crate::config::vendors::AgentProtocolKind;
+use crate::config::vendors::{AgentProtocolKind, VendorConnection};
 use crate::permissions::domains::DomainPattern;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
@@ -165,6 +165,14 @@ impl ConfigChecker<'_> {
             ((*name).to_owned(), value)
         });
         let mut env: BTreeMap<String, EnvVariable> = usual.collect();
+        let claude_code = VendorConnection::ExternalAgent(AgentProtocolKind::ClaudeCode);
+        if backend.vendor.connection == claude_code {
+            let reasoning = AgentReasoning::claude_code_variables(&backend.parameters);
+            let reasoning = reasoning.into_iter();
+            env.extend(
+                reasoning.map(|(name, value)| (name.to_owned(), EnvVariable::Literal(value))),
+            );
+        }
         if let (Some(name), Some(secret)) = (kind.key, self.agent_key(backend)) {
             env.insert(name.to_owned(), EnvVariable::Expanded(secret));
         }
