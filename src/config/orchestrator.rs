@@ -42,6 +42,8 @@ pub struct OrchestratorConfig {
     pub answer_novelty: NoveltyRequirement,
     /// Whether the first answer wins without a vote.
     pub coordination: CoordinationMode,
+    /// Whether the winner's answer is the result as it is, if the winner has nowhere to deliver to.
+    pub skips_presentation: bool,
     /// Whether agents only plan until the final phase, and the instruction for it.
     pub planning: PlanningMode,
     /// Whether agents keep plans of their tasks.
@@ -212,6 +214,7 @@ impl Default for OrchestratorConfig {
             new_answers_shown_max: None,
             answer_novelty: NoveltyRequirement::default(),
             coordination: CoordinationMode::default(),
+            skips_presentation: false,
             planning: PlanningMode::default(),
             task_planning: TaskPlanning::default(),
             max_orchestration_restarts: 0,

@@ -342,8 +342,9 @@ impl PreparedTurn {
         Some(tally.winner)
     }
 
-    /// Runs the final phase. If the time is over or the user wants to stop, or if a single agent
-    /// has nowhere to deliver to, the stored answer is the result.
+    /// Runs the final phase. If the time is over or the user wants to stop, the stored answer is the
+    /// result; also if the winner has nowhere to deliver to and is a single agent, or the config
+    /// skips the presentation.
     async fn run_final_phase(
         &mut self,
         coordinated: &CoordinationResult,
@@ -358,9 +359,13 @@ impl PreparedTurn {
             .get(&winner.agent)
             .map(|answer| Arc::clone(&answer.content));
         let stored = stored.unwrap_or_else(|| Arc::from(""));
-        let alone = self.team.members.len() == 1 && !coordinated.answers.is_empty();
-        let is_judged = self.config.orchestrator.max_orchestration_restarts > 0;
-        let nothing_to_add = alone && !is_judged && write_roots(&member.grants).is_empty();
+        let rules = &self.config.orchestrator;
+        let is_final = self.team.members.len() == 1 || rules.skips_presentation;
+        let is_judged = rules.max_orchestration_restarts > 0;
+        let nothing_to_add = is_final
+            && !coordinated.answers.is_empty()
+            && !is_judged
+            && write_roots(&member.grants).is_empty();
         if coordinated.end != CoordinationEnd::Agreed || nothing_to_add {
             return Ok(FinalPhaseResult::from_stored_answer(
                 stored,

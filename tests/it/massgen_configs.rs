@@ -42,7 +42,6 @@ const BY_DESIGN: &[&str] = &[
     "permission_mode",
     "permissions",
     "persistent_memory",
-    "skip_final_presentation",
     "snapshot_storage",
     "task",
     "timeout",

@@ -547,6 +547,20 @@ fn the_first_agent_presents_at_once_where_rounds_are_skipped() {
 }
 
 #[test]
+fn the_winners_answer_is_the_result_where_its_presentation_is_skipped() {
+    let agents = [
+        agent("first", "", &answers("red", "agent2")),
+        agent("second", "", &answers("blue", "agent2")),
+    ];
+    let rest = "orchestrator:\n  skip_final_presentation: true\n";
+    let finished = Project::new()
+        .config(&team(&agents, rest))
+        .args(["colour?"])
+        .success();
+    assert_eq!(finished.stdout(), "blue\n");
+}
+
+#[test]
 fn a_users_own_workspace_is_never_emptied() {
     let last = "text: \"ok\"";
     let project = Project::new().file("mine/keep.txt", "precious");

@@ -20,6 +20,8 @@ use crate::text::single_line;
 
 /// The value of `voting_sensitivity` by which voters score answers.
 const CHECKLIST: &str = "checklist_gated";
+/// The value of `final_answer_strategy` with which the winner presents in any case.
+const WINNER_PRESENTS: &str = "winner_present";
 /// The default of `voting_threshold`, as in MassGen.
 const THRESHOLD_DEFAULT: u8 = 5;
 /// The maximum length of a criterion, in characters.
@@ -80,6 +82,8 @@ impl ConfigChecker<'_> {
                 Some(true) => CoordinationMode::Skip,
                 _ => CoordinationMode::Vote,
             },
+            skips_presentation: view.flag(&orchestrator::SKIP_FINAL_PRESENTATION) == Some(true)
+                && degree(&orchestrator::FINAL_ANSWER_STRATEGY) != Some(WINNER_PRESENTS),
             planning: planning(&view),
             task_planning: task_planning(&view),
             max_orchestration_restarts: view

@@ -188,6 +188,32 @@ pub(crate) const SKIP_COORDINATION_ROUNDS: ServedKey<Flag> = ServedKey::optional
 )
 .with_default("false");
 
+pub(crate) const SKIP_FINAL_PRESENTATION: ServedKey<Flag> = ServedKey::optional(
+    &["skip_final_presentation"],
+    shape::flag(),
+    "Whether the winner's answer is the result as it is, without another request. A winner that may \
+     write to a path of yours, or that judges its result (`max_orchestration_restarts`), is asked \
+     all the same.",
+    Harmless,
+)
+.with_default("false");
+
+pub(crate) const FINAL_ANSWER_STRATEGY: ServedKey<Text> = ServedKey::optional(
+    &["final_answer_strategy"],
+    shape::one_of(&["winner_reuse", "winner_present"]),
+    "With `winner_present`, the winner presents the final answer, whatever `skip_final_presentation` \
+     says; `winner_reuse` leaves that to this key.",
+    Harmless,
+)
+.with_foreign_values(FOREIGN_STRATEGIES);
+
+/// The strategies that only MassGen has.
+const FOREIGN_STRATEGIES: &[ForeignValue] = &[foreign(
+    "synthesize",
+    "winner_present",
+    "the winner presents its own answer, knowing all others",
+)];
+
 pub(crate) const PROJECT_INSTRUCTIONS: ServedKey<Flag> = ServedKey::optional(
     &["project_instructions"],
     shape::flag(),
@@ -267,20 +293,8 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             IgnoredEffect::Cosmetic,
         )
         .with_default("false"),
-        ConfigKey::unserved(
-            &["skip_final_presentation"],
-            ValueShape::Flag,
-            "the winner always delivers",
-            IgnoredEffect::Cosmetic,
-        )
-        .with_default("false"),
-        ConfigKey::unserved(
-            &["final_answer_strategy"],
-            ValueShape::Text,
-            "the winner delivers its own answer, knowing all others",
-            IgnoredEffect::Cosmetic,
-        )
-        .with_default("winner_present"),
+        SKIP_FINAL_PRESENTATION.row(),
+        FINAL_ANSWER_STRATEGY.row(),
         ConfigKey::unserved(
             &["coordination_mode"],
             ValueShape::Text,
