@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::keys::{
     ConfigKey, agents, backend, context_paths, coordination, folder_guard, limits, orchestrator,
-    root, uploads,
+    preparation, root, uploads,
 };
 use crate::config::{
     AgentConfig, Config, ContextPath, CoordinationMode, NoveltyRequirement, OrchestratorConfig,
@@ -20,23 +20,62 @@ use crate::permissions::history::ReadBeforeDelete;
 pub fn recorded_config(config: &Config) -> Value {
     let orchestrator = &config.orchestrator;
     let agents: Vec<Value> = config.agents.iter().map(agent).collect();
+    let mut rules = vote_rules(orchestrator);
+    let mut add = |key: &ConfigKey, value: Value| rules.insert(key.name().to_owned(), value);
+    add(
+        &context_paths::KEY,
+        context_paths(&orchestrator.context_paths),
+    );
+    add(
+        &orchestrator::MAX_NEW_ANSWERS_PER_AGENT,
+        json!(orchestrator.max_new_answers_per_agent),
+    );
+    add(
+        &orchestrator::MAX_NEW_ANSWERS_GLOBAL,
+        json!(orchestrator.max_new_answers_global),
+    );
+    let novelty = match orchestrator.answer_novelty {
+        NoveltyRequirement::Lenient => "lenient",
+        NoveltyRequirement::Balanced => "balanced",
+        NoveltyRequirement::Strict => "strict",
+    };
+    add(&orchestrator::ANSWER_NOVELTY_REQUIREMENT, json!(novelty));
+    add(
+        &orchestrator::SKIP_COORDINATION_ROUNDS,
+        json!(orchestrator.coordination == CoordinationMode::Skip),
+    );
+    add(&orchestrator::PROJECT_INSTRUCTIONS, json!(false));
+    add(&orchestrator::COORDINATION, coordination(orchestrator));
     json!({
         root::AGENTS.name(): agents,
-        root::ORCHESTRATOR.name(): {
-            context_paths::KEY.name(): context_paths(&orchestrator.context_paths),
-            orchestrator::MAX_NEW_ANSWERS_PER_AGENT.name(): orchestrator.max_new_answers_per_agent,
-            orchestrator::MAX_NEW_ANSWERS_GLOBAL.name(): orchestrator.max_new_answers_global,
-            orchestrator::ANSWER_NOVELTY_REQUIREMENT.name(): match orchestrator.answer_novelty {
-                NoveltyRequirement::Lenient => "lenient",
-                NoveltyRequirement::Balanced => "balanced",
-                NoveltyRequirement::Strict => "strict",
-            },
-            orchestrator::SKIP_COORDINATION_ROUNDS.name():
-                orchestrator.coordination == CoordinationMode::Skip,
-            orchestrator::PROJECT_INSTRUCTIONS.name(): false,
-            orchestrator::COORDINATION.name(): coordination(orchestrator),
-        },
+        root::ORCHESTRATOR.name(): rules,
     })
+}
+
+/// Returns the rules of answers and votes that are not the defaults. Records of earlier versions
+/// lack them.
+fn vote_rules(orchestrator: &OrchestratorConfig) -> Map<String, Value> {
+    let mut rules = Map::new();
+    let mut add = |key: &ConfigKey, value: Value| drop(rules.insert(key.name().to_owned(), value));
+    let lead_max = orchestrator.answer_lead_max;
+    if lead_max.is_none() {
+        add(&orchestrator::FAIRNESS_ENABLED, json!(false));
+    } else if lead_max != OrchestratorConfig::default().answer_lead_max {
+        add(&orchestrator::FAIRNESS_LEAD_CAP_ANSWERS, json!(lead_max));
+    }
+    match orchestrator.new_answers_shown_max {
+        None => {}
+        Some(0) => add(&orchestrator::DISABLE_INJECTION, json!(true)),
+        Some(shown_max) => add(&orchestrator::MAX_MIDSTREAM_INJECTIONS, json!(shown_max)),
+    }
+    if orchestrator.skips_presentation {
+        add(&orchestrator::SKIP_FINAL_PRESENTATION, json!(true));
+    }
+    if let Some(checklist) = &orchestrator.checklist {
+        add(&orchestrator::VOTING_SENSITIVITY, json!("checklist_gated"));
+        add(&orchestrator::VOTING_THRESHOLD, json!(checklist.threshold));
+    }
+    rules
 }
 
 fn coordination(orchestrator: &OrchestratorConfig) -> Value {
@@ -64,6 +103,23 @@ fn coordination(orchestrator: &OrchestratorConfig) -> Value {
         add(
             coordination::SUBAGENT_MAX_CONCURRENT.name(),
             json!(subagents.concurrent_max),
+        );
+    }
+    if let Some(checklist) = &orchestrator.checklist {
+        let criteria = 1..=checklist.criteria.len();
+        let criteria: Vec<String> = criteria
+            .map(|number| format!("criterion {number}"))
+            .collect();
+        add(coordination::CHECKLIST_CRITERIA.name(), json!(criteria));
+    }
+    if let Some(generated) = orchestrator.preparation.criteria {
+        add(
+            preparation::CRITERIA.name(),
+            json!({
+                preparation::ENABLED.name(): true,
+                preparation::MIN_CRITERIA.name(): generated.least,
+                preparation::MAX_CRITERIA.name(): generated.most,
+            }),
         );
     }
     Value::Object(rules)
@@ -196,8 +252,15 @@ orchestrator:
   context_paths: [{path: /p, permission: write, unprotected: [.git], allow_broad: true}]
   max_new_answers_per_agent: 3
   answer_novelty_requirement: strict
+  fairness_lead_cap_answers: 5
+  max_midstream_injections_per_round: 3
+  skip_final_presentation: true
   skip_coordination_rounds: true
+  voting_sensitivity: checklist_gated
+  voting_threshold: 2
   coordination:
+    checklist_criteria_inline: [complete, tested]
+    evaluation_criteria_generator: {enabled: true, max_criteria: 5}
     max_orchestration_restarts: 2
     enable_agent_task_planning: true
     max_tasks_per_plan: 7
@@ -233,7 +296,13 @@ orchestrator:
                 rules.context_paths.clone(),
                 rules.max_new_answers_per_agent,
                 rules.answer_novelty,
-                rules.coordination,
+                (rules.answer_lead_max, rules.new_answers_shown_max),
+                (rules.coordination, rules.skips_presentation),
+                rules
+                    .checklist
+                    .as_ref()
+                    .map(|list| (list.criteria.len(), list.threshold)),
+                rules.preparation.criteria,
                 rules.max_orchestration_restarts,
                 rules.task_planning,
                 rules.subagents,

@@ -11,6 +11,8 @@ use crate::id::{AgentId, SubagentId};
 
 /// What requests before the first round have as the id of their call.
 pub const PREPARATION_CALL: &str = "preparation";
+/// The name of the conversation before the first round in which a model writes criteria for votes.
+pub const CRITERIA_REQUEST: &str = "criteria";
 
 /// An event of a subagent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

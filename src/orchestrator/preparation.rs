@@ -11,7 +11,7 @@ use crate::config::preparation::{
     GeneratedCriteriaConfig, ParaphraseConfig, PersonaConfig, PreparationConfig,
 };
 use crate::error::{Error, Result};
-use crate::event::{PREPARATION_CALL, RunEvent};
+use crate::event::{CRITERIA_REQUEST, PREPARATION_CALL, RunEvent};
 use crate::id::{AgentId, AgentNumber};
 use crate::orchestrator::PreparedTurn;
 use crate::permissions::grant::Phase;
@@ -24,7 +24,6 @@ use crate::text::count_noun;
 /// The names of the requests, in views and logs.
 const PERSONAS: &str = "personas";
 const PARAPHRASES: &str = "paraphrases";
-const CRITERIA: &str = "criteria";
 
 impl PreparedTurn {
     /// Has models write what the config asks for, once for all attempts.
@@ -93,7 +92,7 @@ impl PreparedTurn {
 
     async fn prepare_criteria(&mut self, config: GeneratedCriteriaConfig) -> Result<()> {
         let request = PreparationRequest {
-            name: CRITERIA,
+            name: CRITERIA_REQUEST,
             purpose: "write criteria for the votes".to_owned(),
             question: criteria_request(&self.task.question, config),
         };
@@ -114,7 +113,7 @@ impl PreparedTurn {
                 }
                 self.team.use_generated_criteria();
             }
-            Err(reason) => self.report_unprepared(CRITERIA, &reason).await,
+            Err(reason) => self.report_unprepared(CRITERIA_REQUEST, &reason).await,
         }
         Ok(())
     }

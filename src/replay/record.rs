@@ -6,15 +6,18 @@ use std::sync::Arc;
 
 use crate::backend::scripted::script::{RecordingEnd, ScriptedReplies};
 use crate::config::recorded::recorded_config;
-use crate::config::{Config, ConfigContext, ConfigOrigin, load};
+use crate::config::{Config, ConfigContext, ConfigOrigin, OrchestratorConfig, load};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, RunEvent};
+use crate::event::{
+    CRITERIA_REQUEST, Event, ModelEvent, PREPARATION_CALL, RunEvent, SubagentEvent,
+};
 use crate::id::AgentId;
 use crate::mentions::LookupResult;
 use crate::mentions::opened_paths::OpenedPath;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::guard::FolderGuard;
+use crate::prompts::preparation::parse_criteria;
 use crate::replay::plan::ReplayPlan;
 use crate::world::io::files::inspect;
 use crate::world::io::locate::locate;
@@ -58,6 +61,7 @@ impl RecordedRun {
         let events = events(run, &mut notes)?;
         let cwd = absolute(&manifest.cwd)?;
         let mut config = team(&manifest, &cwd, home)?;
+        use_recorded_criteria(&mut config.orchestrator, &events);
         let reach = if run.is_own() {
             Reach::Everywhere
         } else {
@@ -201,6 +205,33 @@ fn team(manifest: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Res
     let message = "the team in `replay.yaml` contains settings that massgen never writes";
     Err(Error::new(ErrorKind::Config, message)
         .with_hint("it may have been written by another version, or changed since"))
+}
+
+/// Gives the checklist the criteria that a model wrote in the recorded run, so that they are not
+/// written again.
+fn use_recorded_criteria(rules: &mut OrchestratorConfig, events: &[Event]) {
+    let generated = rules.preparation.criteria.take();
+    let (Some(generated), Some(checklist)) = (generated, &mut rules.checklist) else {
+        return;
+    };
+    let mut replies = events.iter().filter_map(|event| {
+        if let Event::Subagent(SubagentEvent::SubagentModel {
+            call_id,
+            subagent,
+            event: ModelEvent::Replied { text, .. },
+            ..
+        }) = event
+            && call_id == PREPARATION_CALL
+            && subagent.as_str() == CRITERIA_REQUEST
+        {
+            Some(text)
+        } else {
+            None
+        }
+    });
+    if let Some(criteria) = replies.find_map(|reply| parse_criteria(reply, generated).ok()) {
+        checklist.criteria = criteria;
+    }
 }
 
 /// Removes paths that the config opens and that are no directories any more (or, for images, no

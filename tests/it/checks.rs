@@ -381,4 +381,11 @@ fn a_vote_with_low_scores_leads_to_a_better_answer() {
             .unwrap()
             .starts_with("judged (scores: ")
     );
+    // A replay judges scores by the same criteria.
+    let replayed = finished.then(["replay", "last"]).success();
+    assert!(
+        replayed.stdout().starts_with("same: "),
+        "{}",
+        replayed.stdout()
+    );
 }
