@@ -27,14 +27,10 @@ const UNSERVED: &[(&[&str], &str)] = &[
     ),
     (&["--example"], "see `massgen config show NAME`"),
     (
-        &[
-            "--show-schema",
-            "--schema-backend",
-            "--with-examples",
-            "--list-backends",
-        ],
+        &["--show-schema", "--schema-backend", "--with-examples"],
         "see `massgen config schema`",
     ),
+    (&["--list-backends"], "see `massgen models`"),
     (
         &["--validate", "--strict", "--json", "--strict-validation"],
         "run `massgen config check FILE…`, which takes `--json` and `--strict`",
@@ -57,9 +53,13 @@ const UNSERVED: &[(&[&str], &str)] = &[
             "--config-docker",
             "--config-context-path",
             "--quickstart-agent",
-            "--setup-skills",
         ],
         "run `massgen init`; in scripts `massgen init --yes --model MODEL`",
+    ),
+    (
+        &["--setup-skills"],
+        "copy skills to `~/.massgen/skills`, and set `use_skills` in the config; see `massgen skills \
+         list`",
     ),
     (
         &["--setup-docker"],
@@ -92,7 +92,7 @@ const UNSERVED: &[(&[&str], &str)] = &[
     (&["--stream-events"], "use `--output-format stream-json`"),
     (
         &["--display", "--no-display", "--skip-agent-selector"],
-        "progress goes to standard error as plain lines; `2> /dev/null` hides it",
+        "use `--plain` for lines, `--dashboard` for the whole terminal, `--quiet` for no progress",
     ),
     (
         &["--step", "--session-dir", "--no-session-registry"],
@@ -114,23 +114,32 @@ const UNSERVED: &[(&[&str], &str)] = &[
             "--spec",
             "--execute-spec",
         ],
-        "set `orchestrator.coordination.enable_planning_mode` in the config",
+        "use a pipeline with a role that plans: see `massgen config show pipeline/dev_loop`",
     ),
     (
         &["--no-parse-at-references"],
         "write `\\@` in the task for an `@` that does not name a path",
     ),
     (
-        &[
-            "--single-agent",
-            "--coordination-mode",
-            "--quick",
-            "--fast",
-            "--personas",
-            "--broadcast",
-            "--eval-criteria",
-            "--checklist-criteria-preset",
-        ],
+        &["--quick"],
+        "set `max_new_answers_per_agent: 1`, `disable_injection: true` and `skip_final_presentation: \
+         true` in `orchestrator`",
+    ),
+    (
+        &["--fast"],
+        "set `fast_iteration_mode: true` in `orchestrator.coordination`",
+    ),
+    (
+        &["--personas"],
+        "set `persona_generator: {enabled: true}` in `orchestrator.coordination`",
+    ),
+    (
+        &["--eval-criteria", "--checklist-criteria-preset"],
+        "list them as `checklist_criteria_inline` in `orchestrator.coordination`, with \
+         `voting_sensitivity: checklist_gated` in `orchestrator`",
+    ),
+    (
+        &["--single-agent", "--coordination-mode", "--broadcast"],
         "configure in the YAML how the agents work together: `massgen config schema` lists the keys",
     ),
     (
@@ -382,6 +391,20 @@ mod tests {
     fn check(words: &[&str], expected: &str) {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         assert_eq!(parse(&words).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn flags_of_the_peer_name_what_has_their_effect() {
+        for (flag, instead) in [
+            ("--quick", "`skip_final_presentation: true`"),
+            ("--personas", "`persona_generator: {enabled: true}`"),
+            ("--eval-criteria", "`checklist_criteria_inline`"),
+            ("--plan", "pipeline/dev_loop"),
+            ("--no-display", "`--plain`"),
+        ] {
+            let error = unsupported_error(flag).unwrap();
+            assert!(error.hints()[0].contains(instead), "{error:?}");
+        }
     }
 
     #[test]
