@@ -186,9 +186,15 @@ pub static CUSTOM_TOOL: KeySection = KeySection {
         SIDE_EFFECTS.row(),
         CONTENT_ARGUMENTS.row(),
         ConfigKey::unserved(
-            &["category", "default_params"],
+            &["category"],
             ValueShape::Any,
-            "models do not read it",
+            "tools of all categories are offered, as in MassGen",
+            IgnoredEffect::Nothing,
+        ),
+        ConfigKey::unserved(
+            &["default_params"],
+            ValueShape::Any,
+            "MassGen does nothing with it either; `preset_args` sets arguments",
             IgnoredEffect::Nothing,
         ),
         ConfigKey::unserved(
