@@ -10,6 +10,14 @@ use crate::config::command_line::CommandLineConfig;
 use crate::config::vendors::AgentProtocolKind;
 use crate::dotenv::ConfigVariables;
 
+/// What to do about a program that has no account. The home directory of an agent is empty.
+pub const SIGN_IN_HINT: &str = "agents do not see the login of your own programs: set the API key, \
+                                or, for Claude Code, the token of `claude setup-token` as \
+                                `CLAUDE_CODE_OAUTH_TOKEN`; the agent and its commands can read it";
+/// The variable with the reasoning effort of Claude Code.
+const EFFORT_VARIABLE: &str = "CLAUDE_CODE_EFFORT_LEVEL";
+/// The variable with the number of tokens that Claude Code thinks with.
+const THINKING_VARIABLE: &str = "MAX_THINKING_TOKENS";
 /// How many tokens Claude Code thinks with `reasoning: {type: enabled}`, as in MassGen.
 const THINKING_TOKENS_DEFAULT: u64 = 32_000;
 
@@ -37,6 +45,17 @@ impl ExternalAgentConfig {
     /// looked up in `own`.
     pub fn secrets(&self, own: &ConfigVariables) -> Vec<SecretString> {
         self.sandbox.secrets(own)
+    }
+
+    /// Returns whether the program may be able to sign in: it has a variable besides those that
+    /// massgen sets itself, or the config names another command.
+    pub fn may_sign_in(&self) -> bool {
+        let own = find_kind(self.vendor).map_or(&[][..], |kind| kind.env);
+        let is_own = |name: &str| {
+            [EFFORT_VARIABLE, THINKING_VARIABLE].contains(&name)
+                || own.iter().any(|(known, _)| *known == name)
+        };
+        self.package.is_none() || self.sandbox.env.keys().any(|name| !is_own(name))
     }
 }
 
@@ -67,7 +86,7 @@ impl AgentReasoning {
     ) -> BTreeMap<&'static str, String> {
         let mut variables = BTreeMap::new();
         if let Some(effort) = Self::from_parameters(parameters).effort {
-            variables.insert("CLAUDE_CODE_EFFORT_LEVEL", effort);
+            variables.insert(EFFORT_VARIABLE, effort);
         }
         let section = parameters.get("reasoning");
         let value = |name: &str| section.and_then(|section| section.get(name)).cloned();
@@ -81,7 +100,7 @@ impl AgentReasoning {
             Some(_) | None => None,
         };
         if let Some(tokens) = tokens {
-            variables.insert("MAX_THINKING_TOKENS", tokens.to_string());
+            variables.insert(THINKING_VARIABLE, tokens.to_string());
         }
         variables
     }
@@ -98,6 +117,9 @@ pub struct ExternalAgentKind {
     pub package: Option<&'static str>,
     /// The variable from which it reads its key.
     pub key: Option<&'static str>,
+    /// The variable from which it reads a token of the user's account; it is passed on if there is
+    /// no key.
+    pub token: Option<&'static str>,
     /// The hosts that it needs to reach.
     pub hosts: &'static [&'static str],
     /// Variables that are set for it.
@@ -112,6 +134,7 @@ pub static KINDS: &[ExternalAgentKind] = &[
         command: &["claude"],
         package: Some("@anthropic-ai/claude-code"),
         key: Some("ANTHROPIC_API_KEY"),
+        token: Some("CLAUDE_CODE_OAUTH_TOKEN"),
         hosts: &["api.anthropic.com", "claude.ai", "platform.claude.com"],
         env: &[
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
@@ -124,6 +147,7 @@ pub static KINDS: &[ExternalAgentKind] = &[
         command: &["codex"],
         package: Some("@openai/codex"),
         key: Some("CODEX_API_KEY"),
+        token: None,
         hosts: &["api.openai.com", "auth.openai.com", "chatgpt.com"],
         env: &[],
     },
@@ -133,6 +157,7 @@ pub static KINDS: &[ExternalAgentKind] = &[
         command: &["gemini", "--acp"],
         package: Some("@google/gemini-cli"),
         key: Some("GEMINI_API_KEY"),
+        token: None,
         hosts: &["generativelanguage.googleapis.com"],
         env: &[
             ("GEMINI_CLI_NO_RELAUNCH", "true"),
@@ -144,6 +169,7 @@ pub static KINDS: &[ExternalAgentKind] = &[
         command: &[],
         package: None,
         key: None,
+        token: None,
         hosts: &[],
         env: &[],
     },

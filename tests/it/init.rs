@@ -370,6 +370,16 @@ fn without_anything_the_ways_out_are_named() {
     terminal.says("hint: `massgen init`");
     terminal.says("@examples/basic/offline_demo");
     let _nothing = terminal.ends(3);
+    let finished = finished
+        .then(["init", "--yes", "--backend", "claude_code"])
+        .success();
+    assert!(
+        finished
+            .stderr()
+            .contains("agents do not see the login of your own"),
+        "{}",
+        finished.stderr()
+    );
 }
 
 /// Opens `massgen init` with these flags on a terminal.

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::backend::NativeToolCall;
-use crate::config::external_agents::AgentReasoning;
+use crate::config::external_agents::{AgentReasoning, SIGN_IN_HINT};
 use crate::path::AbsPath;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
@@ -170,12 +170,25 @@ pub(super) enum ExternalAgentError {
 impl ExternalAgentError {
     /// Classifies an error of a turn by the program's words: a retry does not sign in.
     pub(super) fn from_words(words: String) -> Self {
-        let lower = words.to_lowercase();
-        if SIGNED_OUT.iter().any(|sign| lower.contains(sign)) {
+        if says_signed_out(&words) {
             ExternalAgentError::Permanent(words)
         } else {
             ExternalAgentError::Transient(words)
         }
+    }
+}
+
+fn says_signed_out(words: &str) -> bool {
+    let lower = words.to_lowercase();
+    SIGNED_OUT.iter().any(|sign| lower.contains(sign))
+}
+
+/// Returns the words of a program that ends, with what to do if it has no account.
+pub(super) fn with_sign_in_hint(words: String) -> String {
+    if says_signed_out(&words) {
+        format!("{words} (hint: {SIGN_IN_HINT})")
+    } else {
+        words
     }
 }
 

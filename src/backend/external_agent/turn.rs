@@ -15,7 +15,7 @@ use crate::backend::external_agent::agent_session::{
 };
 use crate::backend::external_agent::conversation_prompt;
 use crate::backend::external_agent::protocol::{
-    AgentEvent, AgentRequest, ExternalAgentError, ProcessLifetime,
+    AgentEvent, AgentRequest, ExternalAgentError, ProcessLifetime, with_sign_in_hint,
 };
 use crate::backend::external_agent::socket_server::{AgentSocketMessage, ToolCallAnswer};
 use crate::backend::{BackendError, BackendErrorKind, ModelRequest, NativeToolCall, ReplyEvent};
@@ -462,7 +462,7 @@ fn backend_error(error: ExternalAgentError) -> BackendError {
             (BackendErrorKind::Transient { retry_after: None }, message)
         }
         ExternalAgentError::Permanent(message) | ExternalAgentError::Start(message) => {
-            (BackendErrorKind::Permanent, message)
+            (BackendErrorKind::Permanent, with_sign_in_hint(message))
         }
     };
     BackendError { kind, message }

@@ -9,6 +9,7 @@ use crate::backend::remote::model_list::model_list_request;
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::cli::doctor::with_connect_context;
 use crate::cli::environment::LoadedEnvironment;
+use crate::config::external_agents::SIGN_IN_HINT;
 use crate::config::vendors::{VENDORS, VendorConnection};
 use crate::config::{BackendConfig, Config};
 use crate::error::Result;
@@ -67,7 +68,21 @@ pub(crate) fn team_keys(config: &Config, completed: &LoadedEnvironment) -> Vec<D
             Err(error) => DoctorArea::Keys.error_finding(subject, &error),
         }
     });
-    judged.collect()
+    judged.chain(signed_out_programs(config)).collect()
+}
+
+/// Reports the agents whose programs have nothing to sign in with.
+fn signed_out_programs(config: &Config) -> impl Iterator<Item = DoctorFinding> {
+    let agents = config.agents.iter();
+    agents.filter_map(|agent| {
+        let program = agent.backend.external_agent.as_ref()?;
+        (!program.may_sign_in()).then(|| {
+            let subject = format!("agent {}", agent.id.as_str());
+            let message = format!("`{}` has no API key and no token", program.vendor);
+            let finding = DoctorArea::Keys.finding(FindingLevel::Warning, subject, message);
+            finding.with_remedy(SIGN_IN_HINT)
+        })
+    })
 }
 
 /// Returns the credentials of the models of `backend`. Fails with the same error as a run would

@@ -9,12 +9,14 @@ use crate::cli::output::CliOutput;
 use crate::config::draft::destination::ConfigDestination;
 use crate::config::draft::findings::{DraftFinding, FindingSeverity};
 use crate::config::draft::first_team::FirstTeam;
+use crate::config::external_agents::SIGN_IN_HINT;
 use crate::config::lookup::FOUND_CONFIG;
 use crate::config::storage_path::STATE_DIR;
-use crate::config::{ConfigContext, ConfigOrigin};
+use crate::config::{Config, ConfigContext, ConfigOrigin};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::mentions::LookupResult;
+use crate::text::list_names;
 use crate::text::shell_words::shell_line;
 use crate::world::io::config_file::{ConfigWrite, write_config};
 use crate::world::io::files::inspect;
@@ -97,10 +99,11 @@ impl NewConfig {
                 Err(error) => return Err(error),
             },
         };
+        let findings = check.findings.iter().map(finding_line);
         Ok(Self {
             destination,
+            warnings: findings.chain(signed_out_warning(&loaded.config)).collect(),
             yaml: check.yaml,
-            warnings: check.findings.iter().map(finding_line).collect(),
             must_be_named,
         })
     }
@@ -170,6 +173,21 @@ impl NewConfig {
         let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
         format!("{} \"{FIRST_TASK}\"", shell_line(&words))
     }
+}
+
+/// Returns the warning that programs of the team have nothing to sign in with, if they have not.
+fn signed_out_warning(config: &Config) -> Option<String> {
+    let agents = config.agents.iter();
+    let programs = agents.filter_map(|agent| agent.backend.external_agent.as_ref());
+    let signed_out: BTreeSet<&str> = programs
+        .filter(|program| !program.may_sign_in())
+        .map(|program| program.vendor)
+        .collect();
+    let names: Vec<&str> = signed_out.into_iter().collect();
+    (!names.is_empty()).then(|| {
+        let names = list_names(&names, "and");
+        format!("no API key and no token for {names}: {SIGN_IN_HINT}")
+    })
 }
 
 fn finding_line(finding: &DraftFinding) -> String {

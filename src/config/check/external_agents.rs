@@ -152,7 +152,7 @@ impl ConfigChecker<'_> {
     }
 
     /// Returns the restrictions on the program. The vendor's key, from its variables or the config,
-    /// is passed to the program and nowhere else.
+    /// or else a token of the user's account, is passed to the program and nowhere else.
     fn agent_sandbox(
         &mut self,
         view: &MappingView<'_>,
@@ -174,6 +174,8 @@ impl ConfigChecker<'_> {
             );
         }
         if let (Some(name), Some(secret)) = (kind.key, self.agent_key(backend)) {
+            env.insert(name.to_owned(), EnvVariable::Expanded(secret));
+        } else if let (Some(name), Some(secret)) = (kind.token, self.account_token(kind)) {
             env.insert(name.to_owned(), EnvVariable::Expanded(secret));
         }
         env.extend(self.variables(view, &commands::ENV));
@@ -206,6 +208,12 @@ impl ConfigChecker<'_> {
         let set = set.find(|value| !value.trim().is_empty());
         let written = backend.api_key.clone();
         written.or_else(|| set.map(|value| value.trim().into()))
+    }
+
+    /// Returns the token of the user's account that the environment has for the program.
+    fn account_token(&self, kind: &ExternalAgentKind) -> Option<SecretString> {
+        let token = self.context.env.get(kind.token?)?.trim();
+        (!token.is_empty()).then(|| token.into())
     }
 
     fn refuse_agent_key(

@@ -41,6 +41,7 @@ fn try_load(yaml: &str) -> Result<LoadedConfig, Box<InvalidConfig>> {
         ("URL", "http://h/v1"),
         ("GROQ_API_KEY", "gsk-1"),
         ("TOKEN", "t-1"),
+        ("CLAUDE_CODE_OAUTH_TOKEN", "oat-1"),
     ];
     let env: ConfigVariables = set
         .iter()

@@ -286,6 +286,24 @@ fn an_external_agent_always_has_a_workspace() {
 }
 
 #[test]
+fn a_program_gets_its_key_or_else_a_token_of_the_account() {
+    let program = |keys: &str| {
+        let agent = format!("{{id: a, backend: {{cwd: w, {keys}}}}}");
+        let config = config(&format!("agents: [{agent}]\n"));
+        let program = config.agents[0].backend.external_agent.clone().unwrap();
+        let names: Vec<String> = program.sandbox.env.keys().cloned().collect();
+        (names.join(" "), program.may_sign_in())
+    };
+    let (token, may_sign_in) = program("type: claude_code");
+    assert!(token.contains("CLAUDE_CODE_OAUTH_TOKEN") && may_sign_in);
+    let (key, may_sign_in) = program("type: claude_code, api_key: '${KEY}'");
+    assert!(key.contains("ANTHROPIC_API_KEY") && may_sign_in);
+    assert!(!key.contains("OAUTH"), "{key}");
+    assert!(!program("type: codex, reasoning_effort: low").1);
+    assert!(program("type: codex, env: [TOKEN]").1);
+}
+
+#[test]
 fn logs_of_massgen_may_be_read() {
     for entry in [
         ".massgen/massgen_logs",
