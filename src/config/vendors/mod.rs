@@ -332,7 +332,7 @@ pub static VENDORS: &[Vendor] = &[
     Vendor {
         name: "claude_code",
         connection: VendorConnection::ExternalAgent(AgentProtocolKind::ClaudeCode),
-        key_variables: &["ANTHROPIC_API_KEY"],
+        key_variables: &["CLAUDE_CODE_API_KEY", "ANTHROPIC_API_KEY"],
         default_model: Some("claude_code"),
         image_input: ImageInput::Taken,
         ..LOCAL
