@@ -10,6 +10,7 @@ use crate::config::keys::{
 };
 use crate::config::{
     AgentConfig, Config, ContextPath, CoordinationMode, NoveltyRequirement, OrchestratorConfig,
+    PlanningMode,
 };
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
@@ -85,6 +86,10 @@ fn coordination(orchestrator: &OrchestratorConfig) -> Value {
         coordination::MAX_ORCHESTRATION_RESTARTS.name(),
         json!(orchestrator.max_orchestration_restarts),
     );
+    // It decides whether there is a final phase.
+    if orchestrator.planning != PlanningMode::Off {
+        add(coordination::ENABLE_PLANNING_MODE.name(), json!(true));
+    }
     let planning = orchestrator.task_planning;
     add(
         coordination::ENABLE_AGENT_TASK_PLANNING.name(),
@@ -262,6 +267,7 @@ orchestrator:
     checklist_criteria_inline: [complete, tested]
     evaluation_criteria_generator: {enabled: true, max_criteria: 5}
     max_orchestration_restarts: 2
+    enable_planning_mode: true
     enable_agent_task_planning: true
     max_tasks_per_plan: 7
     enable_subagents: true
@@ -298,6 +304,7 @@ orchestrator:
                 rules.answer_novelty,
                 (rules.answer_lead_max, rules.new_answers_shown_max),
                 (rules.coordination, rules.skips_presentation),
+                rules.planning.clone(),
                 rules
                     .checklist
                     .as_ref()

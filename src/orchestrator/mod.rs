@@ -49,7 +49,7 @@ use crate::agent::{ModelSession, emit};
 use crate::backend::AvailableModel;
 use crate::ballot::checklist::{CHECKLIST_ANSWERS_MAX, ChecklistRule};
 use crate::ballot::{ANSWERS_PER_AGENT_MAX, BallotRules, VoteTally};
-use crate::config::{Config, CoordinationMode};
+use crate::config::{Config, CoordinationMode, PlanningMode};
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{
     CoordinationEvent, DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, InputChannel, RunEvent,
@@ -343,8 +343,8 @@ impl PreparedTurn {
     }
 
     /// Runs the final phase. If the time is over or the user wants to stop, the stored answer is the
-    /// result; also if the winner has nowhere to deliver to and is a single agent, or the config
-    /// skips the presentation.
+    /// result; also if the winner has nowhere to deliver to and nothing else to do, and is a single
+    /// agent, or the config skips the presentation.
     async fn run_final_phase(
         &mut self,
         coordinated: &CoordinationResult,
@@ -361,10 +361,12 @@ impl PreparedTurn {
         let stored = stored.unwrap_or_else(|| Arc::from(""));
         let rules = &self.config.orchestrator;
         let is_final = self.team.members.len() == 1 || rules.skips_presentation;
-        let is_judged = rules.max_orchestration_restarts > 0;
+        // A plan has still to be carried out.
+        let has_more_work =
+            rules.max_orchestration_restarts > 0 || rules.planning != PlanningMode::Off;
         let nothing_to_add = is_final
             && !coordinated.answers.is_empty()
-            && !is_judged
+            && !has_more_work
             && write_roots(&member.grants).is_empty();
         if coordinated.end != CoordinationEnd::Agreed || nothing_to_add {
             return Ok(FinalPhaseResult::from_stored_answer(

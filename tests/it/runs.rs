@@ -561,6 +561,23 @@ fn the_winners_answer_is_the_result_where_its_presentation_is_skipped() {
 }
 
 #[test]
+fn a_single_agent_that_only_planned_does_the_work_in_a_final_phase() {
+    let agents = [agent("one", "", &answers("the plan", "agent1"))];
+    let rest = "orchestrator:\n  coordination: {enable_planning_mode: true}\n";
+    let finished = Project::new()
+        .config(&team(&agents, rest))
+        .args(["do it"])
+        .success();
+    assert_eq!(finished.stdout(), "final: the plan\n");
+    let replayed = finished.then(["replay", "last"]).success();
+    assert!(
+        replayed.stdout().starts_with("same: "),
+        "{}",
+        replayed.stdout()
+    );
+}
+
+#[test]
 fn a_users_own_workspace_is_never_emptied() {
     let last = "text: \"ok\"";
     let project = Project::new().file("mine/keep.txt", "precious");

@@ -192,8 +192,8 @@ pub(crate) const SKIP_FINAL_PRESENTATION: ServedKey<Flag> = ServedKey::optional(
     &["skip_final_presentation"],
     shape::flag(),
     "Whether the winner's answer is the result as it is, without another request. A winner that may \
-     write to a path of yours, or that judges its result (`max_orchestration_restarts`), is asked \
-     all the same.",
+     write to a path of yours, that judges its result (`max_orchestration_restarts`), or that only \
+     planned (`enable_planning_mode`), is asked all the same.",
     Harmless,
 )
 .with_default("false");
