@@ -37,6 +37,11 @@ impl CommandPattern {
         }
     }
 
+    /// Returns whether every command matches.
+    pub(super) fn matches_all(&self) -> bool {
+        self.0.iter().all(|word| word == "*")
+    }
+
     /// Returns whether the words of `command` match.
     pub(super) fn matches(&self, command: &SimpleCommand, fit: PatternFit) -> bool {
         if command.words.is_empty() {

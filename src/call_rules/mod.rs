@@ -84,10 +84,13 @@ impl CallRules {
     }
 
     /// Iterates over the rules that are not enforced everywhere for commands: in a workspace, new
-    /// names can always be created.
+    /// names can always be created. There are none if all commands are denied.
     pub fn unenforced_for_commands(&self) -> impl Iterator<Item = &CallRule> {
-        self.0.iter().filter(|rule| {
-            let closes = rule.action != RuleAction::Allow;
+        let all_are_denied = self
+            .commands()
+            .any(|(rule, pattern)| rule.action == RuleAction::Deny && pattern.matches_all());
+        self.0.iter().filter(move |rule| {
+            let closes = rule.action != RuleAction::Allow && !all_are_denied;
             closes && matches!(rule.matcher, CallMatcher::Path(Permission::Write, _))
         })
     }

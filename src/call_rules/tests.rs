@@ -24,6 +24,15 @@ fn check(denied: &str, call: &str, expected: RuleAction) {
 use RuleAction::{Allow, Ask, Deny};
 
 #[test]
+fn rules_about_files_are_enforced_where_no_command_runs() {
+    let count = |written: &[(RuleAction, &str)]| rules(written).unenforced_for_commands().count();
+    assert_eq!(count(&[(Deny, "write_file")]), 1);
+    assert_eq!(count(&[(Deny, "write_file"), (Deny, "command(git *)")]), 1);
+    assert_eq!(count(&[(Deny, "write_file"), (Ask, "command")]), 1);
+    assert_eq!(count(&[(Deny, "write_file"), (Deny, "command")]), 0);
+}
+
+#[test]
 fn commands_are_matched_word_by_word() {
     check("command(git push *)", "command(git push)", Deny);
     check("command(git push *)", "command(git push origin main)", Deny);
