@@ -91,7 +91,7 @@ const UNSERVED: &[(&[&str], &str)] = &[
     (&["export"], "see `massgen logs export RUN`"),
     (&["--stream-events"], "use `--output-format stream-json`"),
     (
-        &["--display", "--no-display", "--skip-agent-selector"],
+        &["--display", "--skip-agent-selector"],
         "use `--plain` for lines, `--dashboard` for the whole terminal, `--quiet` for no progress",
     ),
     (
@@ -400,7 +400,7 @@ mod tests {
             ("--personas", "`persona_generator: {enabled: true}`"),
             ("--eval-criteria", "`checklist_criteria_inline`"),
             ("--plan", "pipeline/dev_loop"),
-            ("--no-display", "`--plain`"),
+            ("--display", "`--plain`"),
         ] {
             let error = unsupported_error(flag).unwrap();
             assert!(error.hints()[0].contains(instead), "{error:?}");

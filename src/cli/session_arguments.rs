@@ -28,7 +28,7 @@ pub(crate) struct InteractiveArguments {
     #[arg(long, conflicts_with = "plain")]
     pub dashboard: bool,
     /// Show a run as plain lines. Default: off, unless `MASSGEN_PLAIN` or `CI` is set.
-    #[arg(long)]
+    #[arg(long, alias = "no-display")]
     pub plain: bool,
     /// Show only the answer, questions, warnings and errors of a run. Default: show its progress.
     #[arg(short, long, conflicts_with_all = ["dashboard", "automation"])]

@@ -31,6 +31,11 @@ fn former_names_of_flags_and_values_still_work() {
     );
 }
 
+#[test]
+fn a_flag_of_the_peer_means_the_same() {
+    check("--no-display task", "--plain task");
+}
+
 /// Parses the words after the program's name as a run.
 fn run_arguments(words: &[String]) -> Result<RunArguments, clap::Error> {
     let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
