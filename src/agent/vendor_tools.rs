@@ -209,4 +209,20 @@ mod tests {
         assert!(refused.message.contains("64 times"), "{refused}");
         assert!(count.add().is_err());
     }
+
+    #[test]
+    fn a_fallback_model_repeats_the_request_of_the_first() {
+        let count = VendorRequestCount::default();
+        let first = CountedRequest::new(Arc::new(Silent), count.clone());
+        let fallback = first.clone();
+        let conversation = Conversation::default();
+        for (model, expected) in [(&first, 0), (&fallback, 1), (&fallback, 2)] {
+            let _asked = model.ask(ModelRequest {
+                system: "".into(),
+                conversation: &conversation,
+                tools: Arc::default(),
+            });
+            assert_eq!(count.0.load(Ordering::Relaxed), expected);
+        }
+    }
 }

@@ -294,8 +294,9 @@ fn a_program_gets_its_key_or_else_a_token_of_the_account() {
         let names: Vec<String> = program.sandbox.env.keys().cloned().collect();
         (names.join(" "), program.may_sign_in())
     };
-    let (token, may_sign_in) = program("type: claude_code");
+    let (token, may_sign_in) = program("type: claude_code, reasoning_effort: low");
     assert!(token.contains("CLAUDE_CODE_OAUTH_TOKEN") && may_sign_in);
+    assert!(token.contains("CLAUDE_CODE_EFFORT_LEVEL"), "{token}");
     let (key, may_sign_in) = program("type: claude_code, api_key: '${KEY}'");
     assert!(key.contains("ANTHROPIC_API_KEY") && may_sign_in);
     assert!(!key.contains("OAUTH"), "{key}");
