@@ -105,6 +105,11 @@ pub struct SubagentKey<'e> {
 }
 
 impl SubagentEvent {
+    /// Returns whether it is about a request before the first round.
+    pub fn is_preparation(&self) -> bool {
+        self.key().call_id == PREPARATION_CALL
+    }
+
     /// Returns the subagent.
     pub fn key(&self) -> SubagentKey<'_> {
         match self {

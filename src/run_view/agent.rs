@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::event::{
-    CoordinationEvent, DeliveryEvent, Event, ModelEvent, PREPARATION_CALL, ReplyTextKind, RunEvent,
-    SubagentEvent, ToolEvent,
+    CoordinationEvent, DeliveryEvent, Event, ModelEvent, ReplyTextKind, RunEvent, SubagentEvent,
+    ToolEvent,
 };
 use crate::id::{AgentId, AnswerLabel};
 use crate::run_view::EventPosition;
@@ -72,6 +72,8 @@ pub enum AgentActivity {
     Reasoning,
     /// Its model writes this for the team before the first round, such as personas.
     Preparing(String),
+    /// The model of another agent writes this for the team before the first round.
+    WaitingForPreparation(String),
     /// It runs this tool.
     RunningTool(String),
     /// The user is asked to approve a call of this tool.
@@ -234,6 +236,7 @@ impl AgentView {
             AgentActivity::Writing => "writes".to_owned(),
             AgentActivity::Reasoning => "reasons".to_owned(),
             AgentActivity::Preparing(what) => format!("writes {what}"),
+            AgentActivity::WaitingForPreparation(what) => format!("waits for {what}"),
             AgentActivity::RunningTool(tool) => format!("runs {tool}"),
             AgentActivity::WaitingForApproval(tool) => format!("asks for approval of {tool}"),
             AgentActivity::Retrying { wait_ms, .. } => {
@@ -258,7 +261,7 @@ impl AgentView {
             Event::Model(event) => self.apply_model_event(event, at),
             Event::Tool(event) => self.apply_tool_event(event, at),
             Event::Subagent(event) => {
-                if event.key().call_id == PREPARATION_CALL {
+                if event.is_preparation() {
                     self.apply_preparation_event(event, at);
                 }
                 self.apply_subagent_event(event, at);
@@ -274,6 +277,30 @@ impl AgentView {
             }
             Event::Run(_) | Event::Pipeline(_) => {}
         }
+    }
+
+    /// Folds a request to the model of another agent before the first round into this one, which waits
+    /// for the reply. Returns whether the agent changed.
+    pub(super) fn wait_for_preparation(
+        &mut self,
+        event: &SubagentEvent,
+        at: EventPosition,
+    ) -> bool {
+        let is_waiting = matches!(self.activity, AgentActivity::WaitingForPreparation(_));
+        let activity = match event {
+            SubagentEvent::SubagentStarted { subagent, .. }
+                if self.activity == AgentActivity::Idle =>
+            {
+                AgentActivity::WaitingForPreparation(subagent.to_string())
+            }
+            SubagentEvent::SubagentFinished { .. } if is_waiting => AgentActivity::Idle,
+            SubagentEvent::SubagentStarted { .. }
+            | SubagentEvent::SubagentModel { .. }
+            | SubagentEvent::SubagentTool { .. }
+            | SubagentEvent::SubagentFinished { .. } => return false,
+        };
+        self.set_activity(activity, at);
+        true
     }
 
     /// Sets what the agent does. One that has dropped out does nothing any more.

@@ -10,7 +10,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::ExitStatus;
-use crate::event::{DeliveryEvent, Event, ModelEvent, PipelineEvent, RunEvent, ToolEvent};
+use crate::event::{
+    DeliveryEvent, Event, ModelEvent, PipelineEvent, RunEvent, SubagentEvent, ToolEvent,
+};
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;
 use crate::run_view::agent::AgentView;
@@ -382,25 +384,41 @@ impl RunView {
         self.mark_changed(ViewSection::Run, at);
     }
 
-    /// Folds the event into the agent that it is about, and into those whose votes it voids.
+    /// Folds the event into the agent that it is about, into those that wait for what that agent
+    /// writes before the first round, and into those whose votes it voids.
     fn apply_to_agents(&mut self, event: &Event, at: EventPosition) {
         let voided = ballot::voided_voters(event);
+        let preparation = preparation_event(event);
         for index in 0..self.agents.len() {
             let Some(agent) = self.agents.get_mut(index) else {
                 return;
             };
-            let (is_subject, is_voided) =
-                (event.agent() == Some(&agent.id), voided.contains(&agent.id));
+            let is_subject = event.agent() == Some(&agent.id);
+            let mut is_changed = is_subject;
             if is_subject {
                 agent.apply(event, at);
+            } else if let Some(preparation) = preparation {
+                is_changed = agent.wait_for_preparation(preparation, at);
             }
-            if is_voided {
+            if voided.contains(&agent.id) {
                 agent.vote = None;
+                is_changed = true;
             }
-            if is_subject || is_voided {
+            if is_changed {
                 self.mark_changed(ViewSection::Agent(index), at);
             }
         }
+    }
+}
+
+/// Returns the event of a request to a model before the first round, if `event` is one.
+fn preparation_event(event: &Event) -> Option<&SubagentEvent> {
+    if let Event::Subagent(event) = event
+        && event.is_preparation()
+    {
+        Some(event)
+    } else {
+        None
     }
 }
 

@@ -104,12 +104,6 @@ fn the_state_of_an_agent_follows_its_events() {
     );
     check(&[request_event("a"), retrying], "retries in 2 s");
     check(&[request_event("a"), limited], "rate limited for 1 s");
-    let preparing = json!({"type": "subagent_started", "agent": "a", "call_id": "preparation",
-        "subagent": "criteria", "task": "write criteria for the votes"});
-    let prepared = json!({"type": "subagent_finished", "agent": "a", "call_id": "preparation",
-        "subagent": "criteria", "status": "completed", "reason": null, "elapsed_ms": 5});
-    check(std::slice::from_ref(&preparing), "writes criteria");
-    check(&[preparing, prepared], "idle");
     check(&[call_event("a", "1", None)], "runs write_file");
     check(&[call_event("a", "1", Some("no"))], "idle");
     check(
@@ -136,6 +130,60 @@ fn the_state_of_an_agent_follows_its_events() {
     check(&[dropped.clone(), finish_event("a")], "dropped out: no key");
     check(&[dropped, ended.clone()], "dropped out: no key");
     check(&[request_event("a"), text("a", "x"), ended], "idle");
+}
+
+#[test]
+fn agents_wait_while_one_of_them_prepares_the_work() {
+    #[track_caller]
+    fn check(events: &[Value], expected: [&str; 3], changed: &[&str]) {
+        let mut view = fold(&[start_event(&["a", "b", "c"])]);
+        for (seq, event) in (2..).zip(events) {
+            apply(&mut view, seq, event);
+        }
+        let texts: Vec<String> = view.agents().iter().map(AgentView::state_text).collect();
+        assert_eq!(texts, expected, "{events:?}");
+        let last = u64::try_from(events.len()).unwrap();
+        let sections = view.sections_changed_after(last);
+        let sections: Vec<String> = sections.map(ViewSection::name).collect();
+        assert_eq!(sections, changed, "{events:?}");
+    }
+    let begin = |call_id: &str| {
+        json!({"type": "subagent_started", "agent": "a", "call_id": call_id,
+            "subagent": "personas", "task": "write personas for 3 agents"})
+    };
+    let end = json!({"type": "subagent_finished", "agent": "a", "call_id": "preparation",
+        "subagent": "personas", "status": "failed", "reason": "no reply", "elapsed_ms": 5});
+    let out = json!({"type": "dropped_out", "agent": "b", "reason": "no key", "timed_out": false});
+    let all = ["agents/0", "agents/1", "agents/2"];
+    let waiting = [
+        "writes personas",
+        "waits for personas",
+        "waits for personas",
+    ];
+    check(&[begin("preparation")], waiting, &all);
+    check(&[begin("preparation"), end.clone()], ["idle"; 3], &all);
+    check(
+        &[begin("preparation"), end.clone(), begin("preparation")],
+        waiting,
+        &all,
+    );
+    // One that does something, or that has dropped out, does not wait.
+    check(
+        &[out, request_event("c"), begin("preparation")],
+        [
+            "writes personas",
+            "dropped out: no key",
+            "waits for its model",
+        ],
+        &["agents/0"],
+    );
+    check(
+        &[begin("preparation"), request_event("c"), end],
+        ["idle", "idle", "waits for its model"],
+        &["agents/0", "agents/1"],
+    );
+    // The subagent of a call concerns its own agent alone.
+    check(&[begin("call_1")], ["idle"; 3], &["agents/0"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { callSubject } from '../../src/cli/web/page/format.js';
+import { activityText, activityTone, callSubject } from '../../src/cli/web/page/format.js';
 
 const subjects = {
   'a path of the workspace': ['{"path":"src/a.py","content":"x"}', 'src/a.py'],
@@ -15,3 +15,9 @@ const subjects = {
 for (const [name, [text, expected]] of Object.entries(subjects)) {
   test(`a call is named by ${name}`, () => assert.equal(callSubject(text), expected));
 }
+
+test('an agent that waits for personas is not idle', () => {
+  const agent = { activity: { state: 'waiting_for_preparation', detail: 'personas' }, vote: null, answer: null };
+  assert.equal(activityText(agent), 'waits for personas');
+  assert.equal(activityTone(agent), 'idle');
+});

@@ -249,6 +249,15 @@ fn winner(agent: &str, label: &str, votes: &[(&str, u32)]) -> Value {
     json!({"type": "winner_selected", "agent": agent, "label": label, "votes": votes})
 }
 
+/// Personas are written before the first round.
+fn preparing() -> Vec<Value> {
+    vec![
+        start_event(&["careful", "quick"]),
+        json!({"type": "subagent_started", "agent": "careful", "call_id": "preparation",
+            "subagent": "personas", "task": "write personas for 2 agents"}),
+    ]
+}
+
 /// Three agents at work: tools, speech and an answer.
 fn at_work() -> Vec<Value> {
     vec![
@@ -360,6 +369,7 @@ fn cases() -> Vec<Case> {
     small_agent.state.folds_results = true;
     vec![
         Case::new("start", (80, 24), vec![start_event(&["careful", "quick"])]),
+        Case::new("preparing", (80, 24), preparing()),
         Case::new("at_work", (120, 40), at_work()),
         Case::new("at_work_small", (60, 16), at_work()),
         Case::new("at_work_tiny", (40, 10), at_work()),

@@ -27,6 +27,7 @@ pub(super) fn agent_state(agent: &AgentView, now_ms: u64) -> AgentState {
             (TextStyle::Good, "+", false)
         }
         AgentActivity::Idle => (TextStyle::Faint, ".", false),
+        AgentActivity::WaitingForPreparation(_) => (TextStyle::Faint, ".", true),
         AgentActivity::WaitingForModel
         | AgentActivity::Writing
         | AgentActivity::Reasoning

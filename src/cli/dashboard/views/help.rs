@@ -17,7 +17,7 @@ const SIGNS: [KeyHelp; 6] = [
     ("?", "waits for you"),
     ("!", "waits to try again, or failed"),
     ("x", "dropped out, or was denied"),
-    (".", "idle"),
+    (".", "idle, or waits for another agent"),
 ];
 
 /// Draws the help.

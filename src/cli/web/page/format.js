@@ -69,6 +69,7 @@ export function activityText({ activity, vote, answer }) {
     case 'writing': return 'writes';
     case 'reasoning': return 'reasons';
     case 'preparing': return `writes ${detail}`;
+    case 'waiting_for_preparation': return `waits for ${detail}`;
     case 'running_tool': return `runs ${detail}`;
     case 'waiting_for_approval': return `asks for approval of ${detail}`;
     case 'retrying': return `retries in ${Math.ceil((detail?.wait_ms ?? 0) / 1000)} s: ${detail?.reason ?? ''}`;
@@ -84,6 +85,7 @@ export function activityText({ activity, vote, answer }) {
 export function activityTone({ activity, vote, answer }) {
   switch (activity.state) {
     case 'idle': return vote || answer ? 'done' : 'idle';
+    case 'waiting_for_preparation': return 'idle';
     case 'waiting_for_approval': return 'ask';
     case 'retrying': case 'rate_limited': return 'wait';
     case 'dropped_out': return 'bad';
