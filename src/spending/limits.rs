@@ -2,17 +2,22 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::spending::money::Money;
 use crate::spending::totals::RequestTotals;
 
 /// Limits on usage; `None` means any amount.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetLimits {
     /// Money (`max_cost_usd`).
+    #[serde(rename = "max_cost_usd")]
     pub cost: Option<Money>,
     /// Tokens of requests and replies combined (`max_tokens_total`).
+    #[serde(rename = "max_tokens_total")]
     pub tokens: Option<u64>,
     /// Tool calls, not including answers and votes (`max_tool_calls`).
+    #[serde(rename = "max_tool_calls")]
     pub tool_calls: Option<u64>,
     /// What the user set, if these limits are only a part of it.
     pub whole: Option<WholeLimits>,

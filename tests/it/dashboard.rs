@@ -505,10 +505,12 @@ fn a_model_cannot_speak_to_the_terminal() {
 
 #[test]
 fn a_record_is_looked_at_until_it_is_closed() {
-    let project = duo(0, "").success().then(["logs", "follow", "--dashboard"]);
+    let finished = duo(0, "limits: {max_tokens_total: 9000000}").success();
+    let project = finished.then(["logs", "follow", "--dashboard"]);
     let mut terminal = Terminal::open(project, 100);
     terminal.displays("+ ann wins with agent1.1");
     terminal.displays("ended");
+    terminal.displays("of 9.0M tokens");
     terminal.types("v");
     terminal.displays("agent2 is good");
     terminal.types("f");

@@ -285,6 +285,15 @@ fn limited() -> Project {
     project
 }
 
+/// Returns the limit on the calls of the last run of the first stage.
+fn stage_calls_max(server: &WebServer, page: &StreamClient) -> Value {
+    let runs = &page.sections["pipeline"]["stages"][0]["runs"];
+    let run = runs.as_array().unwrap().last().unwrap().as_str().unwrap();
+    let mut stage = server.stream(run, None);
+    stage.read_to_end();
+    stage.sections["run"]["limits"]["max_tool_calls"].clone()
+}
+
 /// Takes one file of what is offered now, or only its hunk with this index. Returns the reply.
 fn take(server: &WebServer, run: &str, path: &str, hunk: Option<usize>) -> Reply {
     let diff = server.get(&format!("/api/runs/{run}/diff")).json();
@@ -385,6 +394,7 @@ fn a_pipeline_goes_on_with_another_limit_and_is_delivered_in_parts_and_as_a_merg
         assert_eq!(refused.status, 400, "{refused:?}");
     }
     assert_eq!(page.sections["run"]["limits"]["max_tool_calls"], 1);
+    assert_eq!(stage_calls_max(&server, &page), 1);
     let resumed = resume(&server, &run, &json!({"max_tool_calls": 100}));
     assert_eq!(resumed.status, 200, "{resumed:?}");
     let mut page = server.stream(&run, None);
@@ -395,6 +405,9 @@ fn a_pipeline_goes_on_with_another_limit_and_is_delivered_in_parts_and_as_a_merg
         page.sections["run"]
     );
     assert_eq!(page.sections["run"]["limits"]["max_tool_calls"], 100);
+    // A stage has what is left of it, or all of it if the run goes on that had used the rest.
+    let left = stage_calls_max(&server, &page);
+    assert!(matches!(left.as_u64(), Some(99 | 100)), "{left}");
 
     // What the person changed is kept, and hinders no other file.
     let (old, new) = (

@@ -40,12 +40,13 @@ pub(super) fn follow(run: &RunDir, host: &Host) -> Result<()> {
     }
     let tail = LogTail::open(&run.events_file())?;
     let runtime = call_runtime()?;
-    let ended = runtime.block_on(follow_lines(tail, host));
+    let limits = run.limits().unwrap_or_default();
+    let ended = runtime.block_on(follow_lines(tail, limits, host));
     runtime.shutdown_timeout(CALLS_END_MAX);
     ended
 }
 
-async fn follow_lines(tail: LogTail, host: &Host) -> Result<()> {
+async fn follow_lines(tail: LogTail, limits: BudgetLimits, host: &Host) -> Result<()> {
     let (sender, mut lines) = mpsc::channel(EVENTS_WAITING_MAX);
     // Ends with the process: it may wait for a line that never comes.
     tokio::task::spawn_blocking(move || send_lines(tail, &sender));
@@ -53,7 +54,7 @@ async fn follow_lines(tail: LogTail, host: &Host) -> Result<()> {
     let mut output = CliOutput::for_run_log(host);
     let settings = DashboardSettings {
         theme: theme(&host.env),
-        limits: BudgetLimits::default(),
+        limits,
     };
     let mut terminal = RunTerminal::with_dashboard(&mut output, settings, DashboardSource::Record);
     let mut clock = RecordClock::start();

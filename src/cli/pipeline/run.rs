@@ -42,6 +42,7 @@ use crate::world::store::approvals::ApprovalFile;
 use crate::world::store::pipelines::{PipelineDir, PipelineRecord, list, lookup};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::prune::ProjectStore;
+use crate::world::store::records::limits;
 use crate::world::store::redact::Redactor;
 
 /// Maximum size of an answers file, in bytes.
@@ -367,6 +368,7 @@ impl PipelineLaunch<'_> {
             state: layout.state,
             sessions: layout.sessions,
         };
+        limits::write(&dir, &config.limits)?;
         // A page follows the log, which exists from now on.
         let pipeline = PipelineRun::new(config, context, repository, stop, shown)?;
         let redacting = redactor.clone();

@@ -14,9 +14,11 @@ use crate::cli::web::server_state::WebServer;
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::error::{ExitStatus, Result};
 use crate::path::AbsPath;
+use crate::spending::limits::BudgetLimits;
 use crate::world::store::batches::BatchDir;
 use crate::world::store::event_log::{self, LogReader};
 use crate::world::store::pipelines::{self, PipelineDir};
+use crate::world::store::records::limits;
 use crate::world::store::runs::{self, RunDir};
 
 /// What separates the name of a batch from that of a cell, in the name of the cell's run.
@@ -66,6 +68,11 @@ impl LoggedRun {
     /// Returns the path of its log.
     pub(super) fn events(&self) -> &AbsPath {
         &self.events
+    }
+
+    /// Reads the limits in force, which are recorded beside the log.
+    pub(super) fn limits(&self) -> Option<BudgetLimits> {
+        limits::read(&self.events.parent()?)
     }
 
     /// Opens its log.

@@ -10,7 +10,6 @@ use crate::cli::web::page_run::PageRun;
 use crate::cli::web::run_feed::{FeedProgress, RunFeed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::orchestrator::execution::ShutdownSignal;
-use crate::spending::limits::BudgetLimits;
 use crate::text::count_noun;
 
 /// Maximum number of runs of the page that are kept; the oldest ended one is forgotten first.
@@ -107,13 +106,9 @@ impl RunBoard {
         self.find(name).is_some_and(|run| !run.is_ended())
     }
 
-    /// Returns the feed of `run`. It follows the log from now on, with these limits if they are known, if
-    /// it did not before, or if the run was resumed since, also by another process.
-    pub(super) fn feed(
-        &self,
-        run: &LoggedRun,
-        limits: impl FnOnce() -> Option<BudgetLimits>,
-    ) -> Result<Arc<RunFeed>> {
+    /// Returns the feed of `run`. It follows the log from now on if it did not before, or if the run was
+    /// resumed since, also by another process.
+    pub(super) fn feed(&self, run: &LoggedRun) -> Result<Arc<RunFeed>> {
         let started = self.find(run.name());
         let is_current =
             |started: &Arc<PageRun>| !started.is_ended() || !is_outdated(started.feed(), run);
@@ -127,7 +122,7 @@ impl RunBoard {
             Some((_, feed)) if !is_outdated(&feed, run) => feed,
             Some(_) | None => {
                 let feed = RunFeed::new();
-                if let Some(limits) = limits() {
+                if let Some(limits) = run.limits() {
                     feed.set_limits(limits);
                 }
                 feed.follow(run.events())?;

@@ -11,7 +11,6 @@ use crate::cli::web::logged_run::{LoggedRun, find_logged};
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonReply};
 use crate::cli::web::run_feed::{RunFeed, markdown_json};
-use crate::cli::web::run_resumption::recorded_limits;
 use crate::cli::web::server_state::WebServer;
 use crate::error::Result;
 
@@ -94,11 +93,7 @@ pub(super) async fn answer(
 /// Returns the feed of a run.
 pub(super) async fn find_feed(server: &WebServer, run: LoggedRun) -> ApiResult<Arc<RunFeed>> {
     let server = server.clone();
-    let finding = move || {
-        let limits = || recorded_limits(&server, run.name());
-        server.runs().feed(&run, limits)
-    };
-    run_blocking(finding).await
+    run_blocking(move || server.runs().feed(&run)).await
 }
 
 fn read_events(run: &LoggedRun, query: &LogQuery) -> Result<Value> {

@@ -15,7 +15,6 @@ use crate::cli::deliveries::recover;
 use crate::cli::execution::{
     OutputMode, RunOutcome, UserPresence, execute_and_show, secret_values,
 };
-use crate::cli::model_prices::apply_limits;
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::run::{
     pipelines_directory, recorded_flags as recorded_pipeline_flags,
@@ -33,11 +32,10 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::pipeline::repository::PipelineRepository;
 use crate::resume::{InterruptedRun, find_interrupted};
-use crate::spending::limits::BudgetLimits;
 use crate::world::store::pipelines::{self, PipelineDir, PipelineRecord};
 use crate::world::store::records::metadata::RecordedRunMetadata;
 use crate::world::store::redact::Redactor;
-use crate::world::store::runs::{self, RunDir};
+use crate::world::store::runs::RunDir;
 use crate::world::store::sessions::find;
 
 /// Body of `POST /api/runs/{id}/continue`.
@@ -168,30 +166,6 @@ fn find_unfinished(server: &WebServer, run: &RunDir) -> ApiResult<InterruptedRun
     let found = find_interrupted(&server.logs_directory(), Some(&session), is_there)?;
     let is_meant = |found: &InterruptedRun| found.run.name() == run.name();
     found.filter(is_meant).ok_or_else(not_resumable)
-}
-
-/// Returns the limits of the run or pipeline with this name that another process executes, as far as its
-/// records say: those of the server's team that has its config, and of the flags in the records. The
-/// limits of a stage are not known: they are what the pipeline has left.
-pub(super) fn recorded_limits(server: &WebServer, name: &str) -> Option<BudgetLimits> {
-    let is_pipeline = pipelines::is_name(name);
-    let (mut team, flags) = if is_pipeline {
-        let found = pipelines::find_by_name(name, &pipelines_directory(server.host()));
-        let record = found.ok()??.record().ok()?;
-        let team = team_of(server, &RecordedConfig::of_pipeline(&record, name)).ok()?;
-        (team, recorded_pipeline_flags(&record))
-    } else {
-        let found = runs::find_by_name(name, &server.logs_directory());
-        let started = found.ok()??.metadata()?;
-        let flags = recorded_flags(&started).ok()?;
-        let team = team_of(server, &RecordedConfig::of_run(&started, &flags)).ok()?;
-        (team, flags)
-    };
-    if team.config.workflow.is_some() != is_pipeline {
-        return None;
-    }
-    apply_limits(&mut team.config, &flags.limits);
-    Some(team.config.limits)
 }
 
 /// Returns the team of the server that has this config, unchanged since.

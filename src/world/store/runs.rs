@@ -8,9 +8,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::path::AbsPath;
+use crate::spending::limits::BudgetLimits;
 use crate::world::store::directory_seal::{foreign_directory_error, is_sealed};
 use crate::world::store::event_log::{self, LogReader};
 use crate::world::store::naming::{LAST, NameScheme};
+use crate::world::store::records::limits;
 use crate::world::store::records::metadata::RecordedRunMetadata;
 use crate::world::store::records::record_paths::{
     EVENTS, METADATA, OUTSET, REPLIES, STATUS, TURN_PREFIX,
@@ -193,6 +195,11 @@ impl RunDir {
         let bytes = file::read_regular_capped(&self.turn().join(METADATA), SUMMARY_BYTES_MAX);
         let bytes = bytes.ok()??;
         serde_yaml::from_str(&String::from_utf8_lossy(&bytes)).ok()
+    }
+
+    /// Reads the limits in force; `None` if its records do not have them.
+    pub fn limits(&self) -> Option<BudgetLimits> {
+        limits::read(&self.turn())
     }
 
     /// Returns the number of its turn in the session.

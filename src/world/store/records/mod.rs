@@ -29,6 +29,7 @@ use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 mod record_errors;
+pub mod limits;
 pub mod metadata;
 pub mod replay_manifest;
 mod agent_outputs;

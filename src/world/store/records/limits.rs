@@ -1,0 +1,61 @@
+//! `limits.json`: what a run or a pipeline may use, as it was when it began or was resumed last, for those
+//! who watch it from another process. A stage of a pipeline has what the pipeline had left then.
+
+use crate::error::{Error, Result};
+use crate::path::AbsPath;
+use crate::spending::limits::BudgetLimits;
+use crate::world::sys::state_files::file::{self, FileDurability};
+
+/// The name of the file.
+const LIMITS: &str = "limits.json";
+/// The largest file that is read, in bytes.
+const LIMITS_BYTES_MAX: u64 = 4096;
+
+/// Writes the limits in force to the directory of a run's records or of a pipeline.
+pub fn write(place: &AbsPath, limits: &BudgetLimits) -> Result<()> {
+    let text = serde_json::to_string(limits)
+        .map_err(|error| Error::bug("the limits have no JSON form").with_source(error))?;
+    file::replace(
+        &place.join(LIMITS),
+        text.as_bytes(),
+        FileDurability::Process,
+    )
+}
+
+/// Reads the limits in a directory; `None` if it has none that can be read.
+pub fn read(place: &AbsPath) -> Option<BudgetLimits> {
+    let bytes = file::read_regular_capped(&place.join(LIMITS), LIMITS_BYTES_MAX);
+    serde_json::from_slice(&bytes.ok()??).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spending::money::Money;
+
+    #[test]
+    fn limits_are_read_as_they_were_written_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = AbsPath::new(dir.path()).unwrap();
+        assert_eq!(read(&place), None);
+        for (cost, tokens, tool_calls) in [
+            (None, None, None),
+            (Money::from_dollars("0.083"), Some(u64::MAX), Some(0)),
+            (Some(Money::ZERO), None, Some(7)),
+        ] {
+            let limits = BudgetLimits {
+                cost,
+                tokens,
+                tool_calls,
+            };
+            write(&place, &limits).unwrap();
+            assert_eq!(read(&place), Some(limits));
+        }
+        for damaged in ["", "[1]", "{\"max_tokens_total\": -1}"] {
+            std::fs::write(dir.path().join(LIMITS), damaged).unwrap();
+            assert_eq!(read(&place), None, "{damaged}");
+        }
+        std::fs::write(dir.path().join(LIMITS), " ".repeat(5000) + "{}").unwrap();
+        assert_eq!(read(&place), None);
+    }
+}
