@@ -227,9 +227,14 @@ fn plan_event(agent: &str) -> Value {
 }
 
 fn answer_event(agent: &str, label: &str, verdict: Option<&str>) -> Value {
-    let check = |verdict| {
+    let check = |verdict: &str| {
+        let tail = if verdict == "failed" {
+            "expected 3, found 4"
+        } else {
+            ""
+        };
         json!({"checks": [{"check": "tests", "need": "required", "verdict": verdict,
-            "how": "exit status 1", "elapsed_ms": 5}], "changes": null})
+            "how": "exit status 1", "tail": tail, "elapsed_ms": 5}], "changes": null})
     };
     json!({"type": "answered", "agent": agent, "label": label,
         "content": "I added the flag to the parser.\n\nIt sets the log level, and two tests cover it.",

@@ -1,8 +1,11 @@
-//! The current answers side by side, as many as fit, from the selected one on.
+//! The current answers side by side, as many as fit, from the selected one on, each with the checks
+//! that it did not pass.
 
 use ratatui_core::layout::Rect;
 
+use crate::check_results::{CheckRequirement, CheckVerdict};
 use crate::cli::dashboard::canvas::Canvas;
+use crate::cli::dashboard::cell_text::wrapped_lines;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::{checks_text, plan_count};
 use crate::cli::dashboard::views::ballot::votes_text;
@@ -17,6 +20,8 @@ use crate::text::join_with_commas;
 const ANSWER_WIDTH_MIN: u16 = 40;
 /// Maximum length of an answer that is shown, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// Maximum number of rows of the output of a check.
+const OUTPUT_ROWS_MAX: usize = 8;
 
 /// Draws the answers.
 pub(in crate::cli::dashboard) fn draw(
@@ -63,6 +68,7 @@ pub(in crate::cli::dashboard) fn draw(
             _ => &answer.content,
         };
         let mut lines = vec![facts(scene, answer)];
+        lines.extend(check_lines(answer, inside.width));
         if is_winner && final_answer.is_some() {
             lines.push(vec![(TextStyle::Good, "the final answer:".to_owned())]);
         }
@@ -76,7 +82,31 @@ pub(in crate::cli::dashboard) fn draw(
     scroll_max
 }
 
-/// Returns the votes for an answer, its checks, and who has seen it.
+/// Returns the checks that an answer did not pass, each with the end of its output, and an empty row
+/// after them.
+fn check_lines(answer: &BallotAnswer, width: u16) -> Vec<StyledRow> {
+    let checks = answer.checks.iter().flat_map(|results| &results.checks);
+    let mut lines = Vec::new();
+    for check in checks.filter(|check| check.verdict != CheckVerdict::Passed) {
+        let (sign, style) = match check.need {
+            CheckRequirement::Required => ("x", TextStyle::Bad),
+            CheckRequirement::Told => ("!", TextStyle::Warn),
+        };
+        let text = format!("{sign} {} {}", check.check, check.verdict);
+        lines.extend(wrapped_lines(&text, "", style, width));
+        if !check.tail.is_empty() {
+            let output = wrapped_lines(&check.tail, "  ", TextStyle::Faint, width);
+            let hidden = output.len().saturating_sub(OUTPUT_ROWS_MAX);
+            lines.extend(output.into_iter().skip(hidden));
+        }
+    }
+    if !lines.is_empty() {
+        lines.push(StyledRow::new());
+    }
+    lines
+}
+
+/// Returns the votes for an answer, its checks, what it changes, and who has seen it.
 fn facts(scene: &Scene<'_>, answer: &BallotAnswer) -> StyledRow {
     let ballot = scene.run.ballot();
     let mut line = StyledRow::new();
@@ -87,6 +117,10 @@ fn facts(scene: &Scene<'_>, answer: &BallotAnswer) -> StyledRow {
     line.push((TextStyle::Plain, votes_text(ballot, answer)));
     if let Some((style, checks)) = checks_text(answer) {
         line.push((style, format!("  {checks}")));
+    }
+    let changes = answer.checks.as_ref().and_then(|results| results.changes);
+    if let Some(changes) = changes {
+        line.push((TextStyle::Plain, format!("  {changes}")));
     }
     if let Some(plan) = &answer.plan {
         line.push((TextStyle::Plain, format!("  plan {}", plan_count(plan))));
