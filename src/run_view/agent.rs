@@ -64,6 +64,8 @@ pub enum AgentActivity {
     /// Nothing that an event reports.
     #[default]
     Idle,
+    /// It has not worked yet, and another role of its pipeline works.
+    WaitingForTurn,
     /// It waits for the reply of a model.
     WaitingForModel,
     /// Its model writes a reply.
@@ -232,6 +234,7 @@ impl AgentView {
                 (None, Some(label)) => format!("answered {label}"),
                 (None, None) => "idle".to_owned(),
             },
+            AgentActivity::WaitingForTurn => "waits for its turn".to_owned(),
             AgentActivity::WaitingForModel => "waits for its model".to_owned(),
             AgentActivity::Writing => "writes".to_owned(),
             AgentActivity::Reasoning => "reasons".to_owned(),
@@ -279,6 +282,25 @@ impl AgentView {
         }
     }
 
+    /// Folds the beginning of a stage of a pipeline into the agent: it is one of the stage, or waits until
+    /// its own begins. Returns whether it changed.
+    pub(super) fn wait_for_turn(&mut self, is_of_stage: bool, at: EventPosition) -> bool {
+        let activity = if is_of_stage && self.activity == AgentActivity::WaitingForTurn {
+            AgentActivity::Idle
+        } else if !is_of_stage && self.activity == AgentActivity::Idle && !self.has_submitted() {
+            AgentActivity::WaitingForTurn
+        } else {
+            return false;
+        };
+        self.set_activity(activity, at);
+        true
+    }
+
+    /// Returns whether it has an answer or a vote.
+    fn has_submitted(&self) -> bool {
+        self.answer.is_some() || self.vote.is_some()
+    }
+
     /// Folds a request to the model of another agent before the first round into this one, which waits
     /// for the reply. Returns whether the agent changed.
     pub(super) fn wait_for_preparation(
@@ -289,7 +311,7 @@ impl AgentView {
         let is_waiting = matches!(self.activity, AgentActivity::WaitingForPreparation(_));
         let activity = match event {
             SubagentEvent::SubagentStarted { subagent, .. }
-                if self.activity == AgentActivity::Idle =>
+                if self.activity == AgentActivity::Idle && !self.has_submitted() =>
             {
                 AgentActivity::WaitingForPreparation(subagent.to_string())
             }

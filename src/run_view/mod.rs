@@ -332,12 +332,28 @@ impl RunView {
     fn apply_pipeline_event(&mut self, event: &PipelineEvent, at: EventPosition) {
         self.pipeline.apply(event);
         self.mark_changed(ViewSection::Pipeline, at);
+        if let PipelineEvent::Works { agents, .. } = event {
+            self.begin_turn(agents, at);
+        }
         if let PipelineEvent::StageRun { role, .. } = event {
             // What an interrupted run of the stage asked is asked again, or not at all.
             let agents = self.pipeline.agents_of(role);
             self.approvals
                 .retain(|pending| !agents.contains(&pending.agent));
             self.mark_changed(ViewSection::Approvals, at);
+        }
+    }
+
+    /// Lets the agents that have not worked yet wait, except for these.
+    fn begin_turn(&mut self, agents: &[AgentId], at: EventPosition) {
+        for index in 0..self.agents.len() {
+            let Some(agent) = self.agents.get_mut(index) else {
+                return;
+            };
+            let is_of_stage = agents.contains(&agent.id);
+            if agent.wait_for_turn(is_of_stage, at) {
+                self.mark_changed(ViewSection::Agent(index), at);
+            }
         }
     }
 

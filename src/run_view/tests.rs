@@ -187,6 +187,37 @@ fn agents_wait_while_one_of_them_prepares_the_work() {
 }
 
 #[test]
+fn agents_of_later_stages_wait_for_their_turn() {
+    let works = |role: &str, agents: &[&str]| {
+        json!({"type": "pipeline", "step": "works", "iteration": 1, "role": role, "stage": 1,
+            "stages": 2, "agents": agents})
+    };
+    let mut view = fold(&[start_event(&["a", "b", "c", "d"]), works("r", &["a", "b"])]);
+    let texts = |view: &RunView| -> Vec<String> {
+        let agents = view.agents().iter();
+        agents.map(AgentView::state_text).collect()
+    };
+    let waiting = "waits for its turn";
+    assert_eq!(texts(&view), ["idle", "idle", waiting, waiting]);
+    let preparing = json!({"type": "subagent_started", "agent": "a", "call_id": "preparation",
+        "subagent": "personas", "task": "write personas for 2 agents"});
+    apply(&mut view, 3, &preparing);
+    let prepares = ["writes personas", "waits for personas", waiting, waiting];
+    assert_eq!(texts(&view), prepares);
+    apply(&mut view, 4, &answer_event("a", "agent1.1", None));
+    apply(&mut view, 5, &works("s", &["c"]));
+    let changed: Vec<String> = view
+        .sections_changed_after(4)
+        .map(ViewSection::name)
+        .collect();
+    assert_eq!(changed, ["agents/2", "pipeline"]);
+    assert_eq!(texts(&view)[2..], ["idle", waiting]);
+    let ended = json!({"type": "run_ended", "status": "interrupted", "summary": "s"});
+    apply(&mut view, 6, &ended);
+    assert_eq!(texts(&view)[2..], ["idle", "idle"]);
+}
+
+#[test]
 fn calls_have_an_outcome_and_only_the_last_are_kept() {
     let mut view = fold(&[
         start_event(&["a"]),

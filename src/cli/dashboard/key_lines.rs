@@ -12,12 +12,13 @@ pub(super) type KeyHelp = (&'static str, &'static str);
 const STAYING_KEYS: [&str; 3] = ["q", "l", "?"];
 
 /// The keys that open a view.
-pub(super) const VIEW_KEYS: [KeyHelp; 8] = [
+pub(super) const VIEW_KEYS: [KeyHelp; 9] = [
     ("a", "answers side by side"),
     ("d", "the changes of the delivery, and its review"),
     ("v", "votes with their reasons"),
     ("t", "what each agent did when"),
     ("c", "tokens and money"),
+    ("p", "the stages of a pipeline"),
     ("e", "the lines of the run so far"),
     ("?", "this list"),
     ("Esc, q", "back to the overview"),
@@ -113,7 +114,10 @@ fn view_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
     match scene.state.view {
         OpenView::Overview => {
             let mut shown = vec![("Tab", "agent"), ("Enter", "open")];
-            if !scene.is_record {
+            let is_pipeline = !scene.run.pipeline().stages.is_empty();
+            if is_pipeline {
+                shown.push(("p", "stages"));
+            } else if !scene.is_record {
                 shown.push(("i", "message"));
             }
             shown.extend([
@@ -154,6 +158,7 @@ fn view_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
         | OpenView::Votes
         | OpenView::Timeline
         | OpenView::Cost
+        | OpenView::Stages
         | OpenView::Log => vec![("Esc", "overview"), ("Up/Down", "scroll")],
         OpenView::Help => vec![("Esc", end), ("Up/Down", "scroll")],
     }

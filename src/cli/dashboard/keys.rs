@@ -249,6 +249,7 @@ impl KeyTarget<'_> {
             KeyCode::Char('v') => self.state.toggle(OpenView::Votes),
             KeyCode::Char('t') => self.state.toggle(OpenView::Timeline),
             KeyCode::Char('c') => self.state.toggle(OpenView::Cost),
+            KeyCode::Char('p') => self.state.toggle(OpenView::Stages),
             KeyCode::Char('e') => self.state.toggle(OpenView::Log),
             KeyCode::Char('?') => self.state.toggle(OpenView::Help),
             KeyCode::Char('f') => self.open_winner(),
@@ -304,6 +305,10 @@ impl KeyTarget<'_> {
 
     /// Begins a message: to the agent that is shown in full, else to all.
     fn open_composer(&mut self) {
+        if !self.run.pipeline().stages.is_empty() {
+            self.state.note = Some("the roles of a pipeline take no messages");
+            return;
+        }
         let agent = self.run.agents().get(self.state.agent);
         let agent = agent.filter(|_| self.state.view == OpenView::Agent);
         let text = agent.map(|agent| format!("{}: ", agent.id));

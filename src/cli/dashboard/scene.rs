@@ -14,7 +14,7 @@ use crate::cli::dashboard::story::RunStory;
 use crate::cli::dashboard::theme::Theme;
 use crate::cli::dashboard::view_state::{ComposerPurpose, OpenView, ViewState};
 use crate::cli::dashboard::views::{
-    agent, answers, ballot, changes, cost, help, log, overview, timeline, votes,
+    agent, answers, ballot, changes, cost, help, log, overview, stages, timeline, votes,
 };
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::cli::terminal_text::clean_text;
@@ -254,6 +254,7 @@ impl Scene<'_> {
             OpenView::Votes => votes::draw(self, canvas, area),
             OpenView::Timeline => timeline::draw(self, canvas, area),
             OpenView::Cost => cost::draw(self, canvas, area),
+            OpenView::Stages => stages::draw(self, canvas, area),
             OpenView::Log => log::draw(self, canvas, area),
             OpenView::Help => help::draw(self, canvas, area),
         }

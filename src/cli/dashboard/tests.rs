@@ -342,6 +342,25 @@ fn delivered_run() -> Vec<Value> {
     events
 }
 
+/// A pipeline whose first role is done, whose second one must repair its work, and whose third one
+/// works.
+fn pipeline_run() -> Vec<Value> {
+    let works = |role: &str, stage: u32, agents: &[&str]| {
+        json!({"type": "pipeline", "step": "works", "iteration": 1, "role": role, "stage": stage,
+            "stages": 3, "agents": agents})
+    };
+    vec![
+        start_event(&["understand", "ann", "ben", "tester"]),
+        works("understand", 1, &["understand"]),
+        json!({"type": "pipeline", "step": "merged", "iteration": 1, "role": "understand",
+            "commit": "0123456789abcdef", "files": 1}),
+        works("implementer", 2, &["ann", "ben"]),
+        json!({"type": "pipeline", "step": "refused", "role": "implementer",
+            "reason": "the check `tests` does not pass", "tried": 1, "tries_max": 3}),
+        works("tester", 3, &["tester"]),
+    ]
+}
+
 /// Text in many scripts, and text that a terminal would obey.
 fn foreign() -> Vec<Value> {
     vec![
@@ -399,6 +418,7 @@ fn cases() -> Vec<Case> {
         Case::new("votes", (80, 24), decided_run()).view(OpenView::Votes),
         Case::new("timeline", (80, 24), at_work()).view(OpenView::Timeline),
         Case::new("cost", (120, 40), decided_run()).view(OpenView::Cost),
+        Case::new("stages", (80, 24), pipeline_run()).view(OpenView::Stages),
         Case::new("log", (80, 24), decided_run()).view(OpenView::Log),
         Case::new("delivery", (80, 24), delivered_run()).view(OpenView::Changes),
         Case::new("help", (80, 24), at_work()).view(OpenView::Help),

@@ -21,6 +21,8 @@ pub(super) enum OpenView {
     Timeline,
     /// What was used.
     Cost,
+    /// The stages of a pipeline.
+    Stages,
     /// The lines of the run.
     Log,
     /// The keys.

@@ -26,7 +26,7 @@ pub(super) fn agent_state(agent: &AgentView, now_ms: u64) -> AgentState {
         AgentActivity::Idle if agent.vote.is_some() || agent.answer.is_some() => {
             (TextStyle::Good, "+", false)
         }
-        AgentActivity::Idle => (TextStyle::Faint, ".", false),
+        AgentActivity::Idle | AgentActivity::WaitingForTurn => (TextStyle::Faint, ".", false),
         AgentActivity::WaitingForPreparation(_) => (TextStyle::Faint, ".", true),
         AgentActivity::WaitingForModel
         | AgentActivity::Writing

@@ -15,6 +15,7 @@ pub(super) mod cost;
 pub(super) mod help;
 pub(super) mod log;
 pub(super) mod overview;
+pub(super) mod stages;
 pub(super) mod timeline;
 pub(super) mod votes;
 

@@ -65,6 +65,7 @@ export function activityText({ activity, vote, answer }) {
   const { state, detail } = activity;
   switch (state) {
     case 'idle': return vote ? `voted for ${vote}` : answer ? `answered ${answer}` : 'idle';
+    case 'waiting_for_turn': return 'waits for its turn';
     case 'waiting_for_model': return 'waits for its model';
     case 'writing': return 'writes';
     case 'reasoning': return 'reasons';
@@ -85,7 +86,7 @@ export function activityText({ activity, vote, answer }) {
 export function activityTone({ activity, vote, answer }) {
   switch (activity.state) {
     case 'idle': return vote || answer ? 'done' : 'idle';
-    case 'waiting_for_preparation': return 'idle';
+    case 'waiting_for_turn': case 'waiting_for_preparation': return 'idle';
     case 'waiting_for_approval': return 'ask';
     case 'retrying': case 'rate_limited': return 'wait';
     case 'dropped_out': return 'bad';
