@@ -10,7 +10,7 @@ use crate::event::{
     CoordinationEvent, DeliveryEvent, Event, ModelEvent, ReplyTextKind, RunEvent, SubagentEvent,
     ToolEvent,
 };
-use crate::id::{AgentId, AnswerLabel};
+use crate::id::{AgentId, AnswerLabel, SubagentId};
 use crate::run_view::EventPosition;
 use crate::run_view::transcript::{EntryKind, Transcript};
 use crate::spending::totals::RequestTotals;
@@ -447,8 +447,15 @@ impl AgentView {
             SubagentEvent::SubagentStarted { subagent, .. } => {
                 self.set_activity(AgentActivity::Preparing(subagent.to_string()), at);
             }
+            SubagentEvent::SubagentModel {
+                subagent, event, ..
+            } => {
+                if let Some(activity) = preparing_activity(subagent, event) {
+                    self.set_activity(activity, at);
+                }
+            }
             SubagentEvent::SubagentFinished { .. } => self.end_activity(at),
-            SubagentEvent::SubagentModel { .. } | SubagentEvent::SubagentTool { .. } => {}
+            SubagentEvent::SubagentTool { .. } => {}
         }
     }
 
@@ -631,6 +638,32 @@ impl AgentView {
             DeliveryEvent::FinalAnswer { .. } => self.end_activity(at),
             DeliveryEvent::Delivered { .. } => {}
         }
+    }
+}
+
+/// Returns what an agent does while its model writes `what` before the first round, if `event` says so.
+fn preparing_activity(what: &SubagentId, event: &ModelEvent) -> Option<AgentActivity> {
+    match event {
+        ModelEvent::ModelRequestStarted { .. } => Some(AgentActivity::Preparing(what.to_string())),
+        ModelEvent::Retrying {
+            reason, wait_ms, ..
+        } => Some(AgentActivity::Retrying {
+            reason: reason.clone(),
+            wait_ms: *wait_ms,
+        }),
+        ModelEvent::RateLimited {
+            reason, wait_ms, ..
+        } => Some(AgentActivity::RateLimited {
+            reason: reason.clone(),
+            wait_ms: *wait_ms,
+        }),
+        ModelEvent::ModelRequestFinished { .. }
+        | ModelEvent::Text { .. }
+        | ModelEvent::Reasoning { .. }
+        | ModelEvent::Replied { .. }
+        | ModelEvent::Failed { .. }
+        | ModelEvent::ModelFallback { .. }
+        | ModelEvent::ContextCompacted { .. } => None,
     }
 }
 

@@ -182,6 +182,19 @@ fn agents_wait_while_one_of_them_prepares_the_work() {
         ["idle", "idle", "waits for its model"],
         &["agents/0", "agents/1"],
     );
+    let model = |event: Value| {
+        json!({"type": "subagent_model", "agent": "a", "call_id": "preparation",
+            "subagent": "personas", "event": event})
+    };
+    let retrying = json!({"type": "retrying", "agent": "a", "reason": "busy", "wait_ms": 1200});
+    let asked_again = [
+        begin("preparation"),
+        model(retrying),
+        model(request_event("a")),
+    ];
+    let retries = ["retries in 2 s", "waits for personas", "waits for personas"];
+    check(&asked_again[..2], retries, &["agents/0"]);
+    check(&asked_again, waiting, &["agents/0"]);
     // The subagent of a call concerns its own agent alone.
     check(&[begin("call_1")], ["idle"; 3], &["agents/0"]);
 }
