@@ -469,6 +469,7 @@ export const cases = {
     await self.show(`#/runs/${watch}`);
     await self.settled();
     assert.equal(await page.evaluate(() => document.getAnimations().length), 0);
+    await self.axe('a run, forced colours');
     await page.emulateMedia({ forcedColors: null });
     await page.keyboard.press('?');
     await page.getByRole('dialog', { name: 'Keys' }).getByText('all runs').waitFor();
