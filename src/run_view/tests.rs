@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::run_view::agent::{AgentActivity, CALLS_MAX, ToolCallOutcome};
 use crate::run_view::ballot::WinnerReason;
+use crate::run_view::timeline::SpanKind;
 use crate::run_view::transcript::{EntryKind, TRANSCRIPT_BYTES_MAX};
 
 /// Time between two events, in milliseconds.
@@ -161,7 +162,8 @@ fn agents_wait_while_one_of_them_prepares_the_work() {
         "waits for personas",
     ];
     check(&[begin("preparation")], waiting, &all);
-    check(&[begin("preparation"), end.clone()], ["idle"; 3], &all);
+    let ended = ["agents/0", "agents/1", "agents/2", "timeline"];
+    check(&[begin("preparation"), end.clone()], ["idle"; 3], &ended);
     check(
         &[begin("preparation"), end.clone(), begin("preparation")],
         waiting,
@@ -178,9 +180,9 @@ fn agents_wait_while_one_of_them_prepares_the_work() {
         &["agents/0"],
     );
     check(
-        &[begin("preparation"), request_event("c"), end],
+        &[begin("preparation"), request_event("c"), end.clone()],
         ["idle", "idle", "waits for its model"],
-        &["agents/0", "agents/1"],
+        &["agents/0", "agents/1", "timeline"],
     );
     let model = |event: Value| {
         json!({"type": "subagent_model", "agent": "a", "call_id": "preparation",
@@ -197,6 +199,16 @@ fn agents_wait_while_one_of_them_prepares_the_work() {
     check(&asked_again, waiting, &["agents/0"]);
     // The subagent of a call concerns its own agent alone.
     check(&[begin("call_1")], ["idle"; 3], &["agents/0"]);
+    let view = fold(&[start_event(&["a", "b"]), begin("preparation"), end]);
+    let [lane] = view.timeline().lanes() else {
+        panic!("{:?}", view.timeline());
+    };
+    let span = &lane.spans[0];
+    assert_eq!(
+        (span.kind, span.label.as_str()),
+        (SpanKind::Model, "personas")
+    );
+    assert_eq!(span.to_ms - span.from_ms, 5);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
-use crate::event::{CoordinationEvent, DeliveryEvent, Event, ModelEvent, ToolEvent};
+use crate::event::{CoordinationEvent, DeliveryEvent, Event, ModelEvent, SubagentEvent, ToolEvent};
 use crate::id::AgentId;
 use crate::run_view::EventPosition;
 use crate::text::single_line;
@@ -41,7 +41,7 @@ pub struct TimelineSpan {
     pub from_ms: u64,
     /// The end; equal to the start for an answer or a vote.
     pub to_ms: u64,
-    /// The model, tool, check or answer.
+    /// The model, tool, check or answer, or what was written before the first round.
     pub label: String,
 }
 
@@ -139,6 +139,13 @@ fn span_of(event: &Event, now: u64) -> Option<TimelineSpan> {
             },
         ) => ended(SpanKind::Denied, 0, tool),
         Event::Tool(ToolEvent::NativeToolCall { tool, .. }) => ended(SpanKind::Tool, 0, tool),
+        Event::Subagent(
+            event @ SubagentEvent::SubagentFinished {
+                subagent,
+                elapsed_ms,
+                ..
+            },
+        ) if event.is_preparation() => ended(SpanKind::Model, *elapsed_ms, subagent.as_str()),
         Event::Delivery(DeliveryEvent::Checked { finding, .. }) => {
             ended(SpanKind::Check, finding.elapsed_ms, &finding.check)
         }
