@@ -78,6 +78,16 @@ test('what a live run has used is shown against the limits of its team', async (
   run.limits = { max_cost_usd: '2', max_tokens_total: null, max_tool_calls: 100 };
   const own = shown([limited], true);
   for (const part of ['500 in · 250 out<', '$0.25 of $2', '3 of 100 tool calls']) assert.ok(own.includes(part), `${part}: ${own}`);
+  const hint = 'limited to what the pipeline had left';
+  for (const pipeline of ['pipeline_1', null]) {
+    row = { ...row, pipeline };
+    await draw();
+    // When the run is resumed, the list is read again.
+    stream.reading = Symbol(pipeline);
+    await draw();
+    assert.equal(shown([limited], true).includes(hint), pipeline !== null);
+    assert.ok(!shown([limited], false).includes(hint));
+  }
   delete run.limits;
   // A run that has ended, or of which it is not known which team it has.
   for (const other of [shown([limited], false), shown([limited, team({ max_tool_calls: 6 })], true), shown([team({})], true)]) {

@@ -118,6 +118,12 @@ function sessionLink(row) {
   return session && count > 1 ? html`<a href="#/" @click=${() => filterRuns(session)}>one of ${count} turns of a session</a>` : nothing;
 }
 
+/** The way to the pipeline of which a run is a stage, and whose limits it has. @param {Context} context @param {string} pipeline */
+function pipelineLink(context, pipeline) {
+  const isLimited = Object.values(limitsOf(context)).some((most) => most > 0);
+  return html`<a href=${runHref(pipeline)}>stage of a pipeline</a>${isLimited ? html` <span class="muted">limited to what the pipeline had left</span>` : nothing}`;
+}
+
 /** @param {Context} context @param {RunRow | undefined} row */
 function header(context, row) {
   const { stream, info } = context;
@@ -133,7 +139,7 @@ function header(context, row) {
     <div class="row wrap meta">${phases(stream)}<span class="num" title="Elapsed">${clock(stream.now)}</span>
       ${usageMeters(context)}
       ${batchOf(stream.id) ? html`<a href=${hrefTo(['batches', /** @type {string} */ (batchOf(stream.id))])}>cell of a batch</a>` : nothing}
-      ${row?.pipeline ? html`<a href=${runHref(row.pipeline)}>stage of a pipeline</a>` : sessionLink(row)}
+      ${row?.pipeline ? pipelineLink(context, row.pipeline) : sessionLink(row)}
       ${isLong ? html`<details class="note-box"><summary>whole task</summary><p class="plain" tabindex="0">${run.task}</p></details>` : nothing}
       ${run.attempt > 1 ? html`<span class="chip">attempt ${run.attempt}</span>` : nothing}${notes(stream)}</div>
     ${isPipeline(stream.id) && row?.resumable && run.status === 'limit' && !stream.isLive && !info.read_only ? lazily('pipeline', () => import('./pipeline.js'), (module) => module.limitForm(stream)) : nothing}
