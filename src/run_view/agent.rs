@@ -16,6 +16,7 @@ use crate::run_view::transcript::{EntryKind, Transcript};
 use crate::spending::totals::RequestTotals;
 use crate::text::{count_noun, single_line};
 use crate::tools::task_plan::TaskPlan;
+use crate::tools::workflow::{NEW_ANSWER, VOTE};
 
 /// Maximum number of tool calls that are kept for an overview.
 pub const CALLS_MAX: usize = 12;
@@ -78,6 +79,8 @@ pub enum AgentActivity {
     WaitingForPreparation(String),
     /// It runs this tool.
     RunningTool(String),
+    /// It has given an answer or a vote, which waits for those of others, or for their checks.
+    Submitting(&'static str),
     /// The user is asked to approve a call of this tool.
     WaitingForApproval(String),
     /// A request failed and is sent again later; the reason and the wait in milliseconds.
@@ -241,6 +244,7 @@ impl AgentView {
             AgentActivity::Preparing(what) => format!("writes {what}"),
             AgentActivity::WaitingForPreparation(what) => format!("waits for {what}"),
             AgentActivity::RunningTool(tool) => format!("runs {tool}"),
+            AgentActivity::Submitting(what) => format!("submits {what}"),
             AgentActivity::WaitingForApproval(tool) => format!("asks for approval of {tool}"),
             AgentActivity::Retrying { wait_ms, .. } => {
                 format!("retries in {} s", wait_ms.div_ceil(1000))
@@ -334,6 +338,15 @@ impl AgentView {
         }
     }
 
+    /// Ends a submission that the closed ballot does not take any more. Returns whether there was one.
+    pub(super) fn end_submission(&mut self, at: EventPosition) -> bool {
+        let is_submitting = matches!(self.activity, AgentActivity::Submitting(_));
+        if is_submitting {
+            self.end_activity(at);
+        }
+        is_submitting
+    }
+
     /// Ends the current activity: it waits for its model again, or does nothing.
     fn end_activity(&mut self, at: EventPosition) {
         let activity = if self.has_open_request {
@@ -371,7 +384,11 @@ impl AgentView {
                 self.has_open_request = false;
                 self.end_activity(at);
             }
-            ModelEvent::Replied { .. } => {}
+            ModelEvent::Replied { calls, .. } => {
+                if let Some(what) = calls.iter().find_map(|call| submission(&call.name)) {
+                    self.set_activity(AgentActivity::Submitting(what), at);
+                }
+            }
             ModelEvent::Failed { reason, .. } => self.note(&format!("failed: {reason}"), at),
             ModelEvent::Retrying {
                 reason, wait_ms, ..
@@ -638,6 +655,15 @@ impl AgentView {
             DeliveryEvent::FinalAnswer { .. } => self.end_activity(at),
             DeliveryEvent::Delivered { .. } => {}
         }
+    }
+}
+
+/// Returns what a call of `tool` submits to the ballot, if it does.
+fn submission(tool: &str) -> Option<&'static str> {
+    match tool {
+        NEW_ANSWER => Some("an answer"),
+        VOTE => Some("a vote"),
+        _ => None,
     }
 }
 

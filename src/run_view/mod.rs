@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::error::ExitStatus;
 use crate::event::{
-    DeliveryEvent, Event, ModelEvent, PipelineEvent, RunEvent, SubagentEvent, ToolEvent,
+    CoordinationEvent, DeliveryEvent, Event, ModelEvent, PipelineEvent, RunEvent, SubagentEvent,
+    ToolEvent,
 };
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;
@@ -401,7 +402,8 @@ impl RunView {
     }
 
     /// Folds the event into the agent that it is about, into those that wait for what that agent
-    /// writes before the first round, and into those whose votes it voids.
+    /// writes before the first round, into those whose votes it voids, and into those that submit
+    /// something when it closes the ballot.
     fn apply_to_agents(&mut self, event: &Event, at: EventPosition) {
         let voided = ballot::voided_voters(event);
         let preparation = preparation_event(event);
@@ -420,11 +422,23 @@ impl RunView {
                 agent.vote = None;
                 is_changed = true;
             }
+            if closes_ballot(event) {
+                is_changed |= agent.end_submission(at);
+            }
             if is_changed {
                 self.mark_changed(ViewSection::Agent(index), at);
             }
         }
     }
+}
+
+/// Returns whether `event` ends the votes.
+fn closes_ballot(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Coordination(CoordinationEvent::WinnerSelected { .. })
+            | Event::Run(RunEvent::CoordinationStopped { .. })
+    )
 }
 
 /// Returns the event of a request to a model before the first round, if `event` is one.

@@ -124,6 +124,23 @@ fn the_state_of_an_agent_follows_its_events() {
         "asks for approval of execute_command",
     );
     check(&[approval("a", None), approval("a", Some("once"))], "idle");
+    let replied = |tool: &str| {
+        json!({"type": "replied", "agent": "a", "stop": "done",
+            "calls": [{"id": "1", "name": tool, "arguments": "{}"}]})
+    };
+    let stopped = json!({"type": "coordination_stopped", "status": "limit"});
+    let answer = replied("new_answer");
+    check(&[replied("read_text_file")], "idle");
+    check(&[replied("vote")], "submits a vote");
+    check(std::slice::from_ref(&answer), "submits an answer");
+    check(
+        &[answer.clone(), answer_event("a", "agent1.1", None)],
+        "answered agent1.1",
+    );
+    check(&[answer.clone(), checking.clone()], "is checked by tests");
+    // What was submitted too late is submitted no more.
+    check(&[answer.clone(), stopped], "idle");
+    check(&[answer, winner("b", "agent2.1", &[("b", 1)])], "idle");
     check(&[checking], "is checked by tests");
     check(&[answer_event("a", "agent1.1", None)], "answered agent1.1");
     check(&[vote_event("a", "b", "agent2.1")], "voted for agent2.1");

@@ -61,10 +61,15 @@ const fn text(name: &'static str, need: ParameterNeed) -> ToolParameter {
     }
 }
 
+/// The name of the tool that gives an answer.
+pub const NEW_ANSWER: &str = "new_answer";
+/// The name of the tool that votes.
+pub const VOTE: &str = "vote";
+
 /// The tools of agents that answer and vote, in the order in which they are offered.
 pub const COORDINATION: &[ToolSpec] = &[
     ToolSpec {
-        name: "new_answer",
+        name: NEW_ANSWER,
         purpose: "Give your complete answer; without content, your message is the answer.",
         permission: Permission::Read,
         parameters: &[text("content", ParameterNeed::Optional)],
@@ -94,7 +99,7 @@ const VOTE_REASON: ToolParameter = text("reason", ParameterNeed::Required);
 
 const fn vote_spec(parameters: &'static [ToolParameter]) -> ToolSpec {
     ToolSpec {
-        name: "vote",
+        name: VOTE,
         purpose: "Vote for the best answer, yours included.",
         permission: Permission::Read,
         parameters,
@@ -179,12 +184,12 @@ pub fn parse_model_call(
     let mut arguments = ToolCallArguments::read(tool, arguments)?;
     let workflow = |call| Ok(ModelCall::Workflow(call));
     match tool.name {
-        "new_answer" => workflow(WorkflowCall::NewAnswer {
+        NEW_ANSWER => workflow(WorkflowCall::NewAnswer {
             content: arguments
                 .optional_text("content")?
                 .filter(|content| !content.trim().is_empty()),
         }),
-        "vote" => workflow(vote(&mut arguments)?),
+        VOTE => workflow(vote(&mut arguments)?),
         "submit" => workflow(submit(&mut arguments)?),
         "restart_orchestration" => workflow(WorkflowCall::Restart {
             reason: arguments.text("reason")?,

@@ -33,6 +33,7 @@ pub(super) fn agent_state(agent: &AgentView, now_ms: u64) -> AgentState {
         | AgentActivity::Reasoning
         | AgentActivity::Preparing(_)
         | AgentActivity::RunningTool(_)
+        | AgentActivity::Submitting(_)
         | AgentActivity::Checking(_) => (TextStyle::Plain, ">", true),
         AgentActivity::WaitingForApproval(_) => (TextStyle::Warn, "?", true),
         AgentActivity::Retrying { .. } | AgentActivity::RateLimited { .. } => {

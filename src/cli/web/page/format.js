@@ -72,6 +72,7 @@ export function activityText({ activity, vote, answer }) {
     case 'preparing': return `writes ${detail}`;
     case 'waiting_for_preparation': return `waits for ${detail}`;
     case 'running_tool': return `runs ${detail}`;
+    case 'submitting': return `submits ${detail}`;
     case 'waiting_for_approval': return `asks for approval of ${detail}`;
     case 'retrying': return `retries in ${Math.ceil((detail?.wait_ms ?? 0) / 1000)} s: ${detail?.reason ?? ''}`;
     case 'rate_limited': return `rate limited for ${Math.ceil((detail?.wait_ms ?? 0) / 1000)} s`;
