@@ -96,7 +96,10 @@ fn outcome_lines(scene: &Scene<'_>) -> Vec<StyledRow> {
     let delivery = scene.run.delivery();
     let mut lines = Vec::new();
     match &delivery.rows {
-        None => lines.push(vec![(TextStyle::Faint, " no delivery yet".to_owned())]),
+        None => {
+            let none = " no delivery yet: what the winner changes appears here";
+            lines.push(vec![(TextStyle::Faint, none.to_owned())]);
+        }
         Some(rows) if rows.is_empty() => {
             lines.push(vec![(
                 TextStyle::Faint,
