@@ -15,7 +15,7 @@ pub(crate) enum LogsCommand {
     },
     /// Show a run from its log, as the terminal displayed it.
     Show {
-        /// The run. Default: the newest.
+        /// The run, or a pipeline by its name. Default: the newest run.
         #[arg(default_value = LAST, hide_default_value = true)]
         run: String,
         /// Print the events as JSON, one per line. Default: text.
@@ -24,7 +24,7 @@ pub(crate) enum LogsCommand {
     },
     /// Like `show`, then follow new events until the run ends.
     Follow {
-        /// The run. Default: the newest.
+        /// The run, or a pipeline by its name. Default: the newest run.
         #[arg(default_value = LAST, hide_default_value = true)]
         run: String,
         /// Print the events as JSON, one per line. Default: text.

@@ -108,6 +108,18 @@ fn what_a_pipeline_would_be_is_shown_before_it_begins() {
         .success();
     let task = "[implementer, iteration 1] change it";
     assert!(listed.stdout().contains(task), "{}", listed.stdout());
+    let name = place(listed.project());
+    let name = name.file_name().unwrap().to_str().unwrap().to_owned();
+    let log = listed.then(["logs", "show", &name]).success();
+    for told in ["1 of 1 in iteration 1", "merged: implementer", "done: "] {
+        assert!(log.stdout().contains(told), "{told}: {}", log.stdout());
+    }
+    let unknown = log.then(["logs", "show", "pipeline_1"]).failure(2);
+    assert!(
+        unknown.stderr().contains("no pipeline `pipeline_1`"),
+        "{}",
+        unknown.stderr()
+    );
 }
 
 /// The repository of a pipeline decides how git is run on it.

@@ -114,8 +114,7 @@ fn view_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
     match scene.state.view {
         OpenView::Overview => {
             let mut shown = vec![("Tab", "agent"), ("Enter", "open")];
-            let is_pipeline = !scene.run.pipeline().stages.is_empty();
-            if is_pipeline {
+            if scene.has_stages() {
                 shown.push(("p", "stages"));
             } else if !scene.is_record {
                 shown.push(("i", "message"));

@@ -105,6 +105,11 @@ impl Scene<'_> {
         self.run.agent_index(agent).unwrap_or(usize::MAX)
     }
 
+    /// Returns whether the run is a pipeline whose roles work, or have worked.
+    pub(super) fn has_stages(&self) -> bool {
+        !self.run.pipeline().stages.is_empty()
+    }
+
     fn areas(&self, area: Rect) -> SceneAreas {
         let mut rest = area;
         let header = if area.width >= ONE_ROW_HEADER_WIDTH {
@@ -247,6 +252,10 @@ impl Scene<'_> {
             return self.state.scroll_max;
         }
         match self.state.view {
+            // The log of a pipeline has its stages, and of their work only what it used.
+            OpenView::Overview if self.is_record && self.has_stages() => {
+                stages::draw(self, canvas, area)
+            }
             OpenView::Overview => overview::draw(self, canvas, area),
             OpenView::Agent => agent::draw(self, canvas, area),
             OpenView::Answers => answers::draw(self, canvas, area),

@@ -10,6 +10,7 @@ use crate::cli::dashboard::detection::{DashboardSettings, theme};
 use crate::cli::dashboard::{DashboardFate, DashboardSource};
 use crate::cli::execution::{EVENTS_WAITING_MAX, UserPresence};
 use crate::cli::interrupts::listen;
+use crate::cli::logs::ShownLog;
 use crate::cli::output::CliOutput;
 use crate::cli::run::{CALLS_END_MAX, call_runtime};
 use crate::cli::run_terminal::RunTerminal;
@@ -20,7 +21,6 @@ use crate::spending::limits::BudgetLimits;
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::{EventSink as _, sleep_until_due};
 use crate::world::store::event_log::{EventLogClock, LogEntry, LogReadError};
-use crate::world::store::runs::RunDir;
 use crate::world::store::tail::LogTail;
 
 /// What is reported of a log that ends without a result.
@@ -30,17 +30,17 @@ pub(super) const INTERRUPTED: &str =
 /// A line of the log, or why it cannot be used.
 type LogLine = std::result::Result<LogEntry, LogReadError>;
 
-/// Shows `run` on the dashboard until the user closes it.
-pub(super) fn follow(run: &RunDir, host: &Host) -> Result<()> {
+/// Shows the run or the pipeline with this log on the dashboard until the user closes it.
+pub(super) fn follow(log: &ShownLog, host: &Host) -> Result<()> {
     if UserPresence::detect(host) == UserPresence::Absent {
         return Err(usage_error(
             "`--dashboard` needs a terminal as standard input and standard error",
         )
         .with_hint("leave it out to follow the run as lines"));
     }
-    let tail = LogTail::open(&run.events_file())?;
+    let tail = LogTail::open(&log.events)?;
     let runtime = call_runtime()?;
-    let limits = run.limits().unwrap_or_default();
+    let limits = log.limits.unwrap_or_default();
     let ended = runtime.block_on(follow_lines(tail, limits, host));
     runtime.shutdown_timeout(CALLS_END_MAX);
     ended

@@ -7,22 +7,22 @@ use crate::cli::render::RunRenderer;
 use crate::error::Result;
 use crate::event::{Event, RunEvent};
 use crate::host::Host;
+use crate::path::AbsPath;
 use crate::world::io::event_sink::EventSink as _;
-use crate::world::store::event_log::{EventLogClock, LogEntry, LogReadError};
-use crate::world::store::runs::RunDir;
+use crate::world::store::event_log::{self, EventLogClock, LogEntry, LogReadError};
 use crate::world::store::tail::LogTail;
 
 /// A line of the log, or why it cannot be used.
 type LogLine = std::result::Result<LogEntry, LogReadError>;
 
-/// Prints `run` as far as its log goes.
-pub(super) fn show(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()> {
-    print_lines(run.events()?, form, host).map(drop)
+/// Prints a run or a pipeline as far as its log at `events` goes.
+pub(super) fn show(events: &AbsPath, form: ReportFormat, host: &Host) -> Result<()> {
+    print_lines(event_log::open(events)?, form, host).map(drop)
 }
 
-/// Prints `run`, and follows it until it ends.
-pub(super) fn follow(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()> {
-    let is_complete = print_lines(LogTail::open(&run.events_file())?, form, host)?;
+/// Prints a run or a pipeline from its log at `events`, and follows it until it ends.
+pub(super) fn follow(events: &AbsPath, form: ReportFormat, host: &Host) -> Result<()> {
+    let is_complete = print_lines(LogTail::open(events)?, form, host)?;
     if !is_complete {
         let mut output = CliOutput::from_host(host);
         output.warning(INTERRUPTED);

@@ -1,13 +1,17 @@
-//! The `massgen logs` commands: list, show, follow and export the records of runs. It must only
-//! read them.
+//! The `massgen logs` commands: list, show, follow and export the records of runs, and show and follow
+//! those of pipelines. It must only read them.
 
 use crate::cli::logs_arguments::LogsCommand;
 use crate::cli::output::{CliOutput, ReportFormat};
+use crate::cli::pipeline::run::pipelines_directory;
 use crate::config::storage_path::{LOGS, STATE_DIR};
-use crate::error::{ExitStatus, Result};
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
+use crate::spending::limits::BudgetLimits;
 use crate::text::count_noun;
+use crate::world::store::pipelines;
+use crate::world::store::records::limits;
 use crate::world::store::runs::{self, RunDir, RunStatus};
 
 mod dashboard_follow;
@@ -24,24 +28,54 @@ pub(crate) fn run(
     match command {
         LogsCommand::List { json } => list::list(host, ReportFormat::from(*json), output)?,
         LogsCommand::Show { run, json } => {
-            log_output::show(&find_run(run, host)?, ReportFormat::from(*json), host)?;
+            let log = ShownLog::find(run, host)?;
+            log_output::show(&log.events, ReportFormat::from(*json), host)?;
         }
         LogsCommand::Follow {
             run,
             json: _,
             dashboard: true,
-        } => {
-            let run = find_run(run, host)?;
-            dashboard_follow::follow(&run, host)?;
-        }
+        } => dashboard_follow::follow(&ShownLog::find(run, host)?, host)?,
         LogsCommand::Follow { run, json, .. } => {
-            log_output::follow(&find_run(run, host)?, ReportFormat::from(*json), host)?;
+            let log = ShownLog::find(run, host)?;
+            log_output::follow(&log.events, ReportFormat::from(*json), host)?;
         }
         LogsCommand::Export { run, output: file } => {
             export(&find_run(run, host)?, file.as_deref(), host, output)?;
         }
     }
     Ok(ExitStatus::Delivered)
+}
+
+/// The event log of a run or of a pipeline.
+#[derive(Debug)]
+struct ShownLog {
+    events: AbsPath,
+    /// The limits in force, if they are recorded.
+    limits: Option<BudgetLimits>,
+}
+
+impl ShownLog {
+    /// Finds the log of the run, or of the pipeline, that `wanted` names in this directory.
+    fn find(wanted: &str, host: &Host) -> Result<Self> {
+        if !pipelines::is_name(wanted) {
+            let run = find_run(wanted, host)?;
+            return Ok(Self {
+                events: run.events_file(),
+                limits: run.limits(),
+            });
+        }
+        let pipeline = pipelines::find(wanted, &pipelines_directory(host))?;
+        if !pipeline.has_log() {
+            let message = format!("the pipeline `{}` has no log", pipeline.name());
+            return Err(Error::new(ErrorKind::Environment, message)
+                .with_hint("see `massgen logs list` for the runs of its stages"));
+        }
+        Ok(Self {
+            events: pipeline.events_file(),
+            limits: limits::read(pipeline.dir()),
+        })
+    }
 }
 
 /// Finds the run `wanted` of this directory.
