@@ -66,6 +66,8 @@ impl ShownLog {
             });
         }
         let pipeline = pipelines::find(wanted, &pipelines_directory(host))?;
+        // One that came along with a project is refused.
+        pipeline.record()?;
         if !pipeline.has_log() {
             let message = format!("the pipeline `{}` has no log", pipeline.name());
             return Err(Error::new(ErrorKind::Environment, message)
