@@ -244,7 +244,7 @@ impl KeyTarget<'_> {
     fn press_in_view(&mut self, code: KeyCode) -> KeyEffect {
         let is_overview = self.state.view == OpenView::Overview;
         match code {
-            KeyCode::Char('a') => self.state.toggle(OpenView::Answers),
+            KeyCode::Char('a') => self.toggle_answers(),
             KeyCode::Char('d') => self.state.toggle(OpenView::Changes),
             KeyCode::Char('v') => self.state.toggle(OpenView::Votes),
             KeyCode::Char('t') => self.state.toggle(OpenView::Timeline),
@@ -318,16 +318,29 @@ impl KeyTarget<'_> {
         });
     }
 
+    /// Opens or closes the answers; unless another one is selected, from the winner's on.
+    fn toggle_answers(&mut self) {
+        if self.state.answer == 0 {
+            self.state.answer = self.winner_index().unwrap_or_default();
+        }
+        self.state.toggle(OpenView::Answers);
+    }
+
     fn open_winner(&mut self) {
-        let ballot = self.run.ballot();
-        let Some(winner) = &ballot.winner else {
+        if self.run.ballot().winner.is_none() {
             self.state.note = Some("there is no winner yet");
             return;
-        };
-        let mut answers = ballot.current_answers();
-        let index = answers.position(|answer| answer.label == winner.label);
-        self.state.answer = index.unwrap_or_default();
+        }
+        self.state.answer = self.winner_index().unwrap_or_default();
         self.state.open(OpenView::Answers);
+    }
+
+    /// Returns the index of the winner's answer among the current ones.
+    fn winner_index(&self) -> Option<usize> {
+        let ballot = self.run.ballot();
+        let winner = ballot.winner.as_ref()?;
+        let mut answers = ballot.current_answers();
+        answers.position(|answer| answer.label == winner.label)
     }
 
     /// Selects the agent or the answer that is `step` further.
@@ -405,6 +418,8 @@ fn edit(line: Option<&mut TypedText>, code: KeyCode, bytes_max: usize) -> TypedL
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     /// Pastes each text in turn.
@@ -469,6 +484,43 @@ mod tests {
         pasted(&mut state, true, &["two\n  words"]);
         let found = state.search.map(|search| search.text.into_string());
         assert_eq!(found.as_deref(), Some("two words"));
+    }
+
+    #[test]
+    fn the_answers_open_at_the_winner_unless_another_one_is_selected() {
+        let mut run = RunView::default();
+        let mut apply = |event: serde_json::Value| {
+            run.apply_next(&serde_json::from_value(event).unwrap(), 0);
+        };
+        apply(
+            json!({"type": "run_started", "question": "q", "agents": ["a", "b", "c"],
+            "attempt": 1}),
+        );
+        for (agent, label) in [("a", "agent1.1"), ("b", "agent2.1"), ("c", "agent3.1")] {
+            apply(
+                json!({"type": "answered", "agent": agent, "label": label, "content": "x",
+                "snapshot": null}),
+            );
+        }
+        apply(
+            json!({"type": "winner_selected", "agent": "b", "label": "agent2.1",
+            "votes": [["b", 3]]}),
+        );
+        for (selected, expected) in [(0, 1), (2, 2)] {
+            let mut state = ViewState {
+                answer: selected,
+                ..ViewState::default()
+            };
+            let mut target = KeyTarget {
+                state: &mut state,
+                questions: &mut [],
+                run: &run,
+                now_ms: 0,
+                is_record: true,
+            };
+            target.press(KeyEvent::from(KeyCode::Char('a')));
+            assert_eq!((state.view, state.answer), (OpenView::Answers, expected));
+        }
     }
 
     #[test]
