@@ -19,7 +19,8 @@ pub struct BudgetLimits {
     /// Tool calls, not including answers and votes (`max_tool_calls`).
     #[serde(rename = "max_tool_calls")]
     pub tool_calls: Option<u64>,
-    /// What the user set, if these limits are only a part of it.
+    /// What the user set, if these limits are only a part of it; it is not written to files.
+    #[serde(skip)]
     pub whole: Option<WholeLimits>,
 }
 

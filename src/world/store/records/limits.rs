@@ -47,6 +47,7 @@ mod tests {
                 cost,
                 tokens,
                 tool_calls,
+                whole: None,
             };
             write(&place, &limits).unwrap();
             assert_eq!(read(&place), Some(limits));
