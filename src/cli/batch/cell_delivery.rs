@@ -25,17 +25,15 @@ use crate::world::exec::compare::line_diff;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::store::batches::BatchDir;
 use crate::world::store::batches::cells::CellDir;
-use crate::world::store::delivery_names::names;
+use crate::world::store::delivery_names::{names, run_of};
 
 /// Writes what the runs of `cell` delivered in its work as a patch and as a layer. Returns the
 /// number of changed files.
 pub(super) fn export_delivery(cell: &CellDir) -> Result<u64> {
     let work = real_directory(&cell.work())?;
     let deliveries = work.join(STATE_DIR).join(DELIVERIES);
-    let mut delivered = names(&deliveries)?;
-    delivered.sort_unstable();
     let (mut paths, mut patch) = (BTreeSet::new(), String::new());
-    for name in delivered {
+    for name in names(&deliveries)?.into_iter().rev() {
         let opened = OpenDelivery::open(&deliveries, &name)?;
         let Some(mut applied) = AppliedDelivery::open(opened)? else {
             continue;
@@ -199,9 +197,7 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
         Error::new(ErrorKind::Environment, message)
             .with_hint(format!("apply the patch: git apply {}", cell.patch()))
     };
-    let mut all = names(&deliveries)?;
-    all.sort_unstable();
-    let name = all.pop().ok_or_else(lost)?;
+    let name = names(&deliveries)?.into_iter().next().ok_or_else(lost)?;
     let source = OpenDelivery::open(&deliveries, &name)?.read_source()?;
     let began_ns = cell.prepared_ns().ok_or_else(lost)?;
     let (mut grants, mut origins) = (Vec::new(), Vec::new());
@@ -222,9 +218,8 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
             left_out: Vec::new(),
         }));
     }
-    let name = name.split_once('.').map_or(name.as_str(), |(run, _)| run);
     Ok((
-        name.to_owned(),
+        run_of(&name).to_owned(),
         DeliverySource {
             grants,
             origins,

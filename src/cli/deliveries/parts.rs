@@ -1,7 +1,5 @@
 //! The parts in which a run or a pipeline delivered: each is a delivery that is reverted alone.
 
-use std::cmp::Reverse;
-
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::store::OpenDelivery;
@@ -14,9 +12,7 @@ pub(crate) fn parts_of(name: &str, deliveries: &AbsPath) -> Result<Vec<String>> 
     if pipelines::is_name(name) {
         return names_of_pipeline(pipelines::short_name(name), deliveries);
     }
-    let mut names = names_of(name, deliveries)?;
-    names.sort_by_key(|name| Reverse(further_number(name)));
-    Ok(names)
+    names_of(name, deliveries)
 }
 
 /// Returns the newest delivery of the run or pipeline `name` that can be reverted, or else its newest
@@ -60,10 +56,4 @@ pub(crate) fn revertible_parts(
 
 fn open_applied(part: &str, deliveries: &AbsPath) -> Result<Option<AppliedDelivery>> {
     AppliedDelivery::open(OpenDelivery::open(deliveries, part)?)
-}
-
-/// Returns the number of a further delivery of a run; 1 for the first.
-fn further_number(name: &str) -> u32 {
-    let number = name.rsplit_once('.').map(|(_, number)| number.parse());
-    number.and_then(std::result::Result::ok).unwrap_or(1)
 }

@@ -37,10 +37,8 @@ pub struct DeliveredFiles {
 impl DeliveriesByRun {
     /// Lists the deliveries below `deliveries`.
     pub fn list(deliveries: &AbsPath) -> Result<Self> {
-        let mut found = names(deliveries)?;
-        found.sort_by_key(|name| further_number(name));
         let mut dirs: BTreeMap<String, Vec<AbsPath>> = BTreeMap::new();
-        for name in found {
+        for name in names(deliveries)?.into_iter().rev() {
             let of_run = dirs.entry(run_of(&name).to_owned()).or_default();
             of_run.push(deliveries.join(&name));
         }
@@ -56,12 +54,6 @@ impl DeliveriesByRun {
         }
         all
     }
-}
-
-/// Returns the number of a further delivery of a run; 1 for the first.
-fn further_number(name: &str) -> u32 {
-    let number = name.strip_prefix(run_of(name)).unwrap_or_default();
-    number.trim_start_matches('.').parse().unwrap_or(1)
 }
 
 impl DeliveredFiles {

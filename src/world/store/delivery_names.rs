@@ -1,4 +1,6 @@
-//! The names of deliveries: how they are made, read, listed and abbreviated.
+//! The names of deliveries: how they are made, read, ordered, listed and abbreviated.
+
+use std::cmp::Ordering;
 
 use crate::error::Result;
 use crate::path::AbsPath;
@@ -20,7 +22,7 @@ pub(in crate::world) const DELIVERY_NAME_SCHEME: NameScheme = NameScheme {
 /// The separator between a run's name and the number of a further delivery of it.
 pub(in crate::world) const FURTHER: &str = ".";
 
-/// Returns the names of the deliveries of `run` below `deliveries`.
+/// Returns the names of the deliveries of `run` below `deliveries`, newest first.
 pub fn names_of(run: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
     let mut names = names(deliveries)?;
     let is_further = |name: &str| {
@@ -36,9 +38,20 @@ pub fn names(deliveries: &AbsPath) -> Result<Vec<String>> {
     reject_symlinks_to(deliveries)?;
     let mut names = dir::names_if_exists(deliveries)?;
     names.retain(|name| is_name(name) && dir::is_owned_by_user(&deliveries.join(name)));
-    let moment = |name: &str| name.split_once('_').map(|(_, moment)| moment.to_owned());
-    names.sort_by_key(|name| std::cmp::Reverse(moment(name)));
+    names.sort_by(|one, other| newest_first(one, other));
     Ok(names)
+}
+
+/// Orders two deliveries: the later one first. The further deliveries of a run are ordered by their
+/// numbers, not by the digits: the tenth is later than the ninth.
+fn newest_first(one: &str, other: &str) -> Ordering {
+    let age = |name: &str| {
+        let (run, further) = split_number(name);
+        let (_, moment) = run.split_once('_').unwrap_or_default();
+        let number = further.map_or(1, |number| number.parse().unwrap_or(u64::MAX));
+        (moment.to_owned(), number)
+    };
+    age(other).cmp(&age(one))
 }
 
 /// Returns the name of a delivery made now by the pipeline whose name ends in `short`.
@@ -62,7 +75,15 @@ pub fn names_of_pipeline(short: &str, deliveries: &AbsPath) -> Result<Vec<String
 
 /// Returns the run of the delivery `name`: its further deliveries have a number after the name.
 pub fn run_of(name: &str) -> &str {
-    name.split_once(FURTHER).map_or(name, |(run, _)| run)
+    split_number(name).0
+}
+
+/// Splits a name into that of the first delivery and the number of a further one, if it has one.
+fn split_number(name: &str) -> (&str, Option<&str>) {
+    match name.split_once(FURTHER) {
+        Some((run, number)) => (run, Some(number)),
+        None => (name, None),
+    }
 }
 
 /// Returns whether `name` has the format of a delivery's name: `log_`, the time of its run, and the
@@ -70,10 +91,7 @@ pub fn run_of(name: &str) -> &str {
 /// pipeline's name, and such a number.
 fn is_name(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let (run, further) = match name.split_once(FURTHER) {
-        Some((run, further)) => (run, Some(further)),
-        None => (name, None),
-    };
+    let (run, further) = split_number(name);
     let is_hexadecimal =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let moment = match run.strip_prefix(PIPELINE).map(|rest| rest.rsplit_once('_')) {
@@ -84,4 +102,30 @@ fn is_name(name: &str) -> bool {
             .unwrap_or_default(),
     };
     moment.split('_').all(is_number) && further.is_none_or(is_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_deliveries_are_ordered_by_number() {
+        let earlier = "log_20261231_235958_000000.13";
+        let later = "pipeline_20270101_000000_000000_a1b2";
+        for run in [
+            "log_20261231_235959_000000",
+            "pipeline_20261231_235959_000000_a1b2",
+        ] {
+            let further = (2..=12).map(|number| format!("{run}{FURTHER}{number}"));
+            let mut expected: Vec<String> = [earlier.to_owned(), run.to_owned()].into();
+            expected.extend(further);
+            expected.push(later.to_owned());
+            expected.reverse();
+            let mut names = expected.clone();
+            names.sort_unstable();
+            assert_ne!(names, expected, "the test has parts that sort as text");
+            names.sort_by(|one, other| newest_first(one, other));
+            assert_eq!(names, expected);
+        }
+    }
 }
