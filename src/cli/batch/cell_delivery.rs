@@ -22,7 +22,7 @@ use crate::world::delivery::portable_layer::create_portable_layer;
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
 use crate::world::delivery::undo::AppliedDelivery;
 use crate::world::exec::compare::line_diff;
-use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::locate::locate;
 use crate::world::store::batches::BatchDir;
 use crate::world::store::batches::cells::CellDir;
 use crate::world::store::delivery_names::{names, run_of};
@@ -162,9 +162,7 @@ pub(super) fn apply(
 
 /// Returns the real path of a directory: deliveries have real paths.
 fn real_directory(path: &AbsPath) -> Result<AbsPath> {
-    let (LocatedPath::Directory(real) | LocatedPath::File(real) | LocatedPath::Missing(real)) =
-        locate(path)?;
-    Ok(real.to_abs())
+    Ok(locate(path)?.into_real().to_abs())
 }
 
 /// Returns the directory to which the changes of a cell are delivered.
@@ -206,10 +204,8 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
         else {
             continue;
         };
-        let (LocatedPath::Directory(root) | LocatedPath::File(root) | LocatedPath::Missing(root)) =
-            locate(&project.join(place.as_path()))?;
         grants.push(Grant {
-            root,
+            root: locate(&project.join(place.as_path()))?.into_real(),
             ..grant.clone()
         });
         origins.push(Some(SourceDirectory {

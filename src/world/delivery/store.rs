@@ -14,7 +14,7 @@ use crate::permissions::path_rules::PathRule;
 use crate::world::delivery::delivery_dir::DeliveryDir;
 use crate::world::delivery::journal;
 use crate::world::io::files::read_found;
-use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::locate::locate;
 use crate::world::store::delivery_names::{DELIVERY_NAME_SCHEME, FURTHER, names};
 use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
 use crate::world::store::naming::LAST;
@@ -315,11 +315,8 @@ impl OpenDelivery {
         let origins = filed.write_paths.iter().map(|path| path.origin.clone());
         let origins = origins.collect();
         let grants = filed.write_paths.into_iter().map(|write_path| {
-            let (LocatedPath::Directory(root)
-            | LocatedPath::File(root)
-            | LocatedPath::Missing(root)) = locate(&write_path.path)?;
             Ok(Grant {
-                root,
+                root: locate(&write_path.path)?.into_real(),
                 scope: write_path.scope,
                 kind: GrantKind::Context,
                 permission: Permission::Write,
