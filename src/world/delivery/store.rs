@@ -163,11 +163,7 @@ pub fn find(wanted: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<St
         let mut all = names.iter();
         all.find(is_own).or_else(|| names.iter().find(can_be_used))
     } else {
-        let exact = names.iter().find(|name| *name == wanted);
-        match exact {
-            Some(exact) => Some(exact),
-            None => DELIVERY_NAME_SCHEME.resolve(wanted, &names, String::clone)?,
-        }
+        DELIVERY_NAME_SCHEME.resolve(wanted, &names, String::clone)?
     };
     found.cloned().ok_or_else(|| {
         let message = if wanted == LAST {
