@@ -294,15 +294,12 @@ async fn prepare(
              the winner write",
         );
     }
-    if let (Some(wanted), Some(_)) = (requested_session(&arguments.session), &arguments.config) {
-        let sessions = config
-            .orchestrator
-            .session_storage
-            .resolve(&host.state_parent, None);
-        continued = Some(ContinuedSession::find(wanted, &sessions)?);
-        opened = opened_earlier(continued.as_ref(), &host, output)?;
-    }
-    if let (None, Some(wanted)) = (requested_session(&arguments.session), &config.session_id) {
+    let located_by_config = match (requested_session(&arguments.session), &arguments.config) {
+        (Some(wanted), Some(_)) => Some(wanted),
+        (Some(_), None) => None,
+        (None, _) => config.session_id.as_deref(),
+    };
+    if let Some(wanted) = located_by_config {
         let sessions = config
             .orchestrator
             .session_storage
