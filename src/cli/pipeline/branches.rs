@@ -13,7 +13,7 @@ use crate::pipeline::inspect::{BranchStatus, PipelineView};
 use crate::text::{escape_name, single_line};
 
 /// Number of digits of a commit id that are shown.
-pub(super) const DIGITS_SHOWN: usize = 8;
+const DIGITS_SHOWN: usize = 8;
 /// Maximum length of a commit subject on one line, in characters.
 const SUBJECT_CHARS_MAX: usize = 60;
 
@@ -49,8 +49,12 @@ pub(crate) fn show(
     Ok(())
 }
 
+/// Returns the digits of a commit id that are shown.
+pub(super) fn short_id(id: &str) -> &str {
+    id.get(..DIGITS_SHOWN).unwrap_or(id)
+}
+
 fn to_text(one: &BranchStatus, width: usize) -> String {
-    let id = one.tip.id.as_str();
     let distance = match (one.ahead, one.behind) {
         (0, 0) => "as main".to_owned(),
         (ahead, 0) => format!("{ahead} ahead"),
@@ -65,7 +69,7 @@ fn to_text(one: &BranchStatus, width: usize) -> String {
     format!(
         "{:<width$}  {}  {distance:<19}  {:<SUBJECT_CHARS_MAX$}  {}",
         one.branch.to_string(),
-        id.get(..DIGITS_SHOWN).unwrap_or(id),
+        short_id(one.tip.id.as_str()),
         escape_name(&single_line(one.tip.subject(), SUBJECT_CHARS_MAX)),
         checkouts.join("  "),
     )

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::output::{CliOutput, ReportFormat};
-use crate::cli::pipeline::branches::DIGITS_SHOWN;
+use crate::cli::pipeline::branches::short_id;
 use crate::cli::pipeline::lookup::resolve_pipeline;
 use crate::cli::pipeline_arguments::PipelineArguments;
 use crate::cli::run::runtime;
@@ -46,13 +46,12 @@ pub(crate) fn show(
 }
 
 fn to_text(step: &PipelineCommit, width: usize) -> String {
-    let id = step.commit.id.as_str();
     let when = LocalDateTime::from_unix_seconds(step.commit.when);
     let when = when.map_or_else(|| "-".to_owned(), |when| when.list_format());
     let iteration = step.iteration.map(|number| number.to_string());
     format!(
         "{}  {when:<19}  {:>3}  {:>10}  {:<width$}  {}\n",
-        id.get(..DIGITS_SHOWN).unwrap_or(id),
+        short_id(step.commit.id.as_str()),
         iteration.as_deref().unwrap_or("-"),
         count_noun(step.changed.len(), "file"),
         author(step),

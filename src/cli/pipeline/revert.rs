@@ -2,7 +2,7 @@
 //! reset`, which restarts a role in it.
 
 use crate::cli::output::CliOutput;
-use crate::cli::pipeline::branches::DIGITS_SHOWN;
+use crate::cli::pipeline::branches::short_id;
 use crate::cli::pipeline::lookup::resolve_pipeline;
 use crate::cli::pipeline_arguments::RoleArguments;
 use crate::cli::run::runtime;
@@ -33,8 +33,7 @@ pub(crate) fn revert(
         return Ok(());
     }
     for merge in &taken {
-        let id = merge.id.as_str();
-        let id = id.get(..DIGITS_SHOWN).unwrap_or(id);
+        let id = short_id(merge.id.as_str());
         let subject = escape_name(&single_line(merge.subject(), SUBJECT_CHARS_MAX));
         output.result(&format!("{id}  {subject}\n"))?;
     }
