@@ -76,10 +76,7 @@ pub(super) fn signature(function: &PackageFunction) -> String {
     let fields: Vec<String> = parameters
         .iter()
         .map(|parameter| {
-            let note = match parameter.note.as_str() {
-                "" => String::new(),
-                note => format!(" ({note})"),
-            };
+            let note = parameter.note_in_signature();
             let need = if parameter.is_required { "" } else { "?" };
             format!("{}{need} {}{note}", parameter.name, type_name(parameter))
         })

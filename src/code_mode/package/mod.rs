@@ -134,6 +134,16 @@ struct FunctionParameter {
     path: Option<Permission>,
 }
 
+impl FunctionParameter {
+    /// Returns its note in parentheses, for the end of its part of a signature.
+    fn note_in_signature(&self) -> String {
+        match self.note.as_str() {
+            "" => String::new(),
+            note => format!(" ({note})"),
+        }
+    }
+}
+
 /// The type of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FunctionParameterType {

@@ -63,10 +63,7 @@ pub(super) fn signature(function: &PackageFunction) -> String {
         .iter()
         .map(|parameter| {
             let FunctionParameter { name, kind, .. } = parameter;
-            let note = match parameter.note.as_str() {
-                "" => String::new(),
-                note => format!(" ({note})"),
-            };
+            let note = parameter.note_in_signature();
             let default = if parameter.is_required { "" } else { "=None" };
             format!("{name}: {}{default}{note}", type_name(*kind))
         })
