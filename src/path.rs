@@ -47,6 +47,12 @@ impl AbsPath {
         self.0.parent().map(|parent| Self(parent.to_owned()))
     }
 
+    /// Returns the last component, with other bytes than UTF-8 replaced; empty for `/`.
+    pub fn name_lossy(&self) -> String {
+        let name = self.0.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
     /// Returns the path relative to `root`, lexically; `None` if this is neither `root` nor inside
     /// it.
     pub fn below(&self, root: &AbsPath) -> Option<RelPath> {

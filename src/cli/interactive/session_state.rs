@@ -390,8 +390,7 @@ impl SessionState {
 
     /// Records the outcome of a turn. A session in which nothing was saved has been removed.
     pub(crate) fn record_outcome(&mut self, outcome: &RunOutcome) {
-        let name = outcome.log_dir.as_path().file_name().unwrap_or_default();
-        self.last_run = Some(name.to_string_lossy().into_owned());
+        self.last_run = Some(outcome.log_dir.name_lossy());
         if self.session.is_none() {
             self.set_session(find(&outcome.session, &self.sessions()).ok());
         }

@@ -204,8 +204,7 @@ impl PipelineDir {
 
     /// Returns its name, such as `pipeline_20261102_140322_0a1b2c3d`.
     pub fn name(&self) -> String {
-        let name = self.dir.as_path().file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
+        self.dir.name_lossy()
     }
 
     /// Returns the end of its name, which the names of its branches contain.

@@ -118,8 +118,7 @@ fn not_found(message: String) -> Error {
 impl RunDir {
     /// Returns its name, such as `log_20261102_140322_123456`.
     pub fn name(&self) -> String {
-        let name = self.log.as_path().file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
+        self.log.name_lossy()
     }
 
     /// Returns the directory of all its records.

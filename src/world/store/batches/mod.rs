@@ -254,8 +254,7 @@ impl BatchDir {
 
     /// Returns its name, such as `batch_20261102_140322_0a1b`.
     pub fn name(&self) -> String {
-        let name = self.dir.as_path().file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
+        self.dir.name_lossy()
     }
 
     /// Returns its directory.

@@ -53,9 +53,8 @@ impl RunRecordPaths {
 
     /// Returns the paths of the interrupted run in the directory `log`, in its turn `turn`.
     pub fn for_run(log: &AbsPath, attempts: AttemptLayout, turn: u32) -> Self {
-        let name = log.as_path().file_name().unwrap_or_default();
         Self {
-            name: name.to_string_lossy().into_owned(),
+            name: log.name_lossy(),
             turn: log.join(format!("{TURN_PREFIX}{turn}")),
             log: log.clone(),
             attempts,

@@ -93,8 +93,7 @@ fn not_found(message: String) -> Error {
 impl SessionDir {
     /// Returns its name, such as `session_20261102_140322_9f3c`.
     pub fn id(&self) -> String {
-        let name = self.dir.as_path().file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
+        self.dir.name_lossy()
     }
 
     /// Returns its directory.
