@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::decoding::connect;
 use crate::http_server::{Answer, Server};
-use crate::wire::{KEY, call, collect, config, read_tool, simple_request, text};
+use crate::wire::{KEY, assistant_message, call, collect, config, read_tool, simple_request, text};
 
 /// Formats one event of a stream, with its name as the vendor writes it.
 pub(crate) fn event(data: &Value) -> String {
@@ -118,24 +118,8 @@ async fn next_request(
     events: &[ReplyEvent],
     then: &[ChatMessage],
 ) -> Value {
-    let (mut text, mut calls, mut echo) = (String::new(), Vec::new(), None);
-    for event in events {
-        match event {
-            ReplyEvent::Text(more) => text.push_str(more),
-            ReplyEvent::Call(call) => calls.push(call.clone()),
-            ReplyEvent::Echo(wanted) => echo = Some(wanted.clone()),
-            ReplyEvent::Reasoning(_)
-            | ReplyEvent::Usage(_)
-            | ReplyEvent::OddFinish(_)
-            | ReplyEvent::Cost(_)
-            | ReplyEvent::Uncounted
-            | ReplyEvent::NativeToolCall(_)
-            | ReplyEvent::Plan(_)
-            | ReplyEvent::End(_) => {}
-        }
-    }
     let mut messages = simple_request().conversation.messages().to_vec();
-    messages.push(ChatMessage::Assistant { text, calls, echo });
+    messages.push(assistant_message(events));
     messages.extend_from_slice(then);
     let conversation = Conversation::from_messages(messages);
     let request = ModelRequest {

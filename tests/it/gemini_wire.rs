@@ -13,7 +13,9 @@ use serde_json::{Map, Value, json};
 
 use crate::decoding::connect;
 use crate::http_server::{Answer, Recorded, Server};
-use crate::wire::{KEY, call, collect, config, event, read_tool, simple_request, text};
+use crate::wire::{
+    KEY, assistant_message, call, collect, config, event, read_tool, simple_request, text,
+};
 
 pub(crate) fn gemini(server: &Server, model: &str, parameters: &Value) -> BackendConfig {
     let mut config = config("gemini", &format!("{}/v1beta", server.url));
@@ -318,24 +320,8 @@ async fn replied(stream: &[String]) -> (Vec<ReplyEvent>, ChatMessage) {
         .into_iter()
         .collect();
     let events = events.unwrap();
-    let (mut said, mut calls, mut echo) = (String::new(), Vec::new(), None);
-    for event in &events {
-        match event {
-            ReplyEvent::Text(text) => said.push_str(text),
-            ReplyEvent::Call(call) => calls.push(call.clone()),
-            ReplyEvent::Echo(parts) => echo = Some(parts.clone()),
-            ReplyEvent::Reasoning(_)
-            | ReplyEvent::Usage(_)
-            | ReplyEvent::OddFinish(_)
-            | ReplyEvent::Cost(_)
-            | ReplyEvent::Uncounted
-            | ReplyEvent::NativeToolCall(_)
-            | ReplyEvent::Plan(_)
-            | ReplyEvent::End(_) => {}
-        }
-    }
-    let text = said;
-    (events, ChatMessage::Assistant { text, calls, echo })
+    let message = assistant_message(&events);
+    (events, message)
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::decoding::connect;
 use crate::http_server::{Answer, Server};
-use crate::wire::{KEY, call, collect, config, read_tool, simple_request};
+use crate::wire::{KEY, assistant_message, call, collect, config, read_tool, simple_request};
 
 /// Formats one event of a stream as OpenAI does.
 pub(crate) fn event(kind: &str, fields: &Value) -> String {
@@ -319,25 +319,9 @@ fn after(
     reply: Vec<Result<ReplyEvent, BackendError>>,
     results: &[(&str, &str)],
 ) -> Conversation {
-    let (mut said, mut calls, mut echo) = (String::new(), Vec::new(), None);
-    for event in reply {
-        match event.unwrap() {
-            ReplyEvent::Text(text) => said.push_str(&text),
-            ReplyEvent::Call(call) => calls.push(call),
-            ReplyEvent::Echo(wanted) => echo = Some(wanted),
-            ReplyEvent::Reasoning(_)
-            | ReplyEvent::Usage(_)
-            | ReplyEvent::OddFinish(_)
-            | ReplyEvent::Cost(_)
-            | ReplyEvent::Uncounted
-            | ReplyEvent::NativeToolCall(_)
-            | ReplyEvent::Plan(_)
-            | ReplyEvent::End(_) => {}
-        }
-    }
+    let reply: Result<Vec<ReplyEvent>, BackendError> = reply.into_iter().collect();
     let mut messages = earlier.conversation.messages().to_vec();
-    let text = said;
-    messages.push(ChatMessage::Assistant { text, calls, echo });
+    messages.push(assistant_message(&reply.unwrap()));
     let result = |(id, content): &(&str, &str)| ChatMessage::CallResult {
         call_id: (*id).to_owned(),
         content: (*content).to_owned(),

@@ -79,6 +79,27 @@ pub(crate) fn joined(
     events
 }
 
+/// Returns the reply with these events as the conversation stores it.
+pub(crate) fn assistant_message(events: &[ReplyEvent]) -> ChatMessage {
+    let (mut text, mut calls, mut echo) = (String::new(), Vec::new(), None);
+    for event in events {
+        match event {
+            ReplyEvent::Text(more) => text.push_str(more),
+            ReplyEvent::Call(call) => calls.push(call.clone()),
+            ReplyEvent::Echo(wanted) => echo = Some(wanted.clone()),
+            ReplyEvent::Reasoning(_)
+            | ReplyEvent::Usage(_)
+            | ReplyEvent::OddFinish(_)
+            | ReplyEvent::Cost(_)
+            | ReplyEvent::Uncounted
+            | ReplyEvent::NativeToolCall(_)
+            | ReplyEvent::Plan(_)
+            | ReplyEvent::End(_) => {}
+        }
+    }
+    ChatMessage::Assistant { text, calls, echo }
+}
+
 /// Formats an error as one line: whether a retry can help, and what happened.
 pub(crate) fn fault_line(fault: &BackendError) -> String {
     let kind = match fault.kind {
