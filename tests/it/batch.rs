@@ -109,10 +109,15 @@ fn results(project: Project) -> (BTreeMap<String, Value>, Project) {
 
 /// Returns the directory of the only batch.
 fn batch_dir(project: &Project) -> PathBuf {
-    let batches = fs::read_dir(project.path(".massgen/batches")).unwrap();
-    let mut batches: Vec<PathBuf> = batches.map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(batches.len(), 1, "{batches:?}");
-    batches.remove(0)
+    only_entry(&project.path(".massgen/batches"))
+}
+
+/// Returns the only entry of a directory.
+fn only_entry(dir: &Path) -> PathBuf {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut entries: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    entries.remove(0)
 }
 
 fn status(project: Project) -> (Value, Project) {
@@ -648,7 +653,10 @@ fn the_text_of_a_task_opens_only_what_the_user_allows() {
     );
     let task = json!({"id": "c0", "text": text, "project": {"path": "app"}});
     let words = ["--allow-mentions", "shared"];
+    // A cell keeps its state in its own directory, wherever the batch is.
+    let state = project.home("state");
     let finished = project
+        .env("MASSGEN_STATE_DIR", &state)
         .file("team.yaml", team)
         .file("tasks.jsonl", format!("{task}\n"))
         .args(RUN.into_iter().chain(words))
@@ -659,7 +667,8 @@ fn the_text_of_a_task_opens_only_what_the_user_allows() {
         said.contains("secret/key.txt") && !said.contains("shared/notes"),
         "{said}"
     );
-    let logs = batch_dir(finished.project()).join("cells/c0/work/.massgen");
+    let batch = only_entry(&only_entry(&state).join(".massgen/batches"));
+    let logs = batch.join("cells/c0/work/.massgen");
     assert!(!holds(&logs, "CANARY-SECRET"));
     assert!(holds(&logs, "CANARY-SHARED"), "it was allowed");
     assert!(holds(&logs, "CANARY-OWN"), "the copy is open");

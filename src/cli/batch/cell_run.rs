@@ -189,7 +189,7 @@ fn redacted_output(cell: &CellDir, redactor: Redactor) -> Result<CliOutput<'stat
 }
 
 /// Returns the process as if it had been started in the directory `work`, without a terminal.
-fn cell_host(host: &Host, work: AbsPath) -> Host {
+pub(super) fn cell_host(host: &Host, work: AbsPath) -> Host {
     Host {
         project: work.clone(),
         state_parent: work.clone(),

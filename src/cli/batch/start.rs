@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::batch::next_step::AttemptEnd;
 use crate::batch::result::{CellOutcome, CellResult};
 use crate::batch::task::{BatchTask, TASK_FILE_BYTES_MAX, TaskProject, parse_tasks};
+use crate::cli::batch::cell_run::cell_host;
 use crate::cli::batch::cell_scope::require_own_directory;
 use crate::cli::batch::control::{BatchControl, conduct};
 use crate::cli::batch::queue_control::{QueueControl, run_queue_jobs};
@@ -167,6 +168,8 @@ fn check_config(
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
+    // The state of a cell is in its own directory, wherever that of the batch is.
+    let host = &cell_host(host, host.cwd.clone());
     let mut config = load_config(file, host, output)?;
     if config.workflow.is_some() {
         let message = format!("`{}` is a pipeline, which a batch cannot run", file.name());
