@@ -12,7 +12,7 @@ Examples:
   massgen -- explain        (a task that is also the name of a subcommand)
 
 Exit status: 0 delivered, 1 no answer, 2 usage or config, 3 environment, 4 denied by permissions,
-5 a limit was reached, 70 a bug in massgen, 130 interrupted.";
+5 a limit was reached, 70 a bug in massgen, 75 parked, 130 interrupted.";
 
 pub(crate) const INIT_EXAMPLES: &str = "\
 Examples:

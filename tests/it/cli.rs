@@ -207,7 +207,7 @@ fn help_names_every_flag() {
       massgen -- explain        (a task that is also the name of a subcommand)
 
     Exit status: 0 delivered, 1 no answer, 2 usage or config, 3 environment, 4 denied by permissions,
-    5 a limit was reached, 70 a bug in massgen, 130 interrupted.
+    5 a limit was reached, 70 a bug in massgen, 75 parked, 130 interrupted.
     "#);
 }
 
