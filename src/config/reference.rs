@@ -303,7 +303,8 @@ fn linked_shape(shape: &ValueShape) -> String {
 /// Returns the anchor that GitHub generates for a section's heading.
 fn anchor(section: &KeySection) -> String {
     let kept = |c: &char| c.is_alphanumeric() || *c == '_';
-    section.path.chars().filter(kept).collect()
+    let kept: String = section.path.chars().filter(kept).collect();
+    kept.to_lowercase()
 }
 
 fn names(key: &ConfigKey) -> String {
