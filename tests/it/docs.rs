@@ -1,7 +1,8 @@
 //! The documentation is correct: its commands run, and the names in it exist.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use massgen::permissions::protected::PROTECTED;
@@ -18,7 +19,7 @@ fn read(path: &str) -> String {
 }
 
 /// Returns the complete blocks of a document in this language.
-pub(crate) fn blocks(text: &'static str, language: &str) -> Vec<&'static str> {
+pub(crate) fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
     let fence = format!("```{language}\n");
     let begun = text.split(fence.as_str()).skip(1);
     begun
@@ -110,14 +111,50 @@ fn the_demo_delivers_a_program() {
     );
 }
 
+/// Returns the paths of the README and of all pages below `docs`.
+fn documents() -> Vec<PathBuf> {
+    let mut found = vec![repository().join("README.md")];
+    for directory in ["docs", "docs/decisions"] {
+        let entries = fs::read_dir(repository().join(directory)).unwrap();
+        let files = entries.map(|entry| entry.unwrap().path());
+        found.extend(files.filter(|path| path.extension().is_some_and(|end| end == "md")));
+    }
+    found
+}
+
 #[test]
-fn readme_config_is_valid() {
-    let yaml = block_lines(&read("README.md"), "```yaml").join("\n");
-    let project = Project::new().file("team.yaml", yaml).dir("src");
-    let finished = project
-        .args(["config", "check", "--strict", "team.yaml"])
-        .success();
-    assert_eq!(finished.stdout(), "team.yaml: ok\n");
+fn the_configs_of_the_documentation_are_valid() {
+    let mut project = Project::new()
+        .dir("src")
+        .file("notify.sh", "")
+        .file("builder.yaml", "replies: [{text: done}]")
+        .env("TICKETS_TOKEN", "of the tests")
+        .env("MY_AGENT_KEY", "of the tests");
+    let mut names = Vec::new();
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        let page = document.file_stem().unwrap().to_str().unwrap();
+        let is_team = |block: &&str| {
+            let mut lines = block.lines();
+            lines.any(|line| line.starts_with("agents:") || line.starts_with("agent:"))
+        };
+        let teams = blocks(&text, "yaml");
+        for (number, team) in teams.into_iter().filter(is_team).enumerate() {
+            let name = format!("{page}_{number}.yaml");
+            project = project.file(&name, team);
+            names.push(name);
+        }
+    }
+    assert!(names.len() > 20, "{names:?}");
+    let words = ["config", "check", "--strict"];
+    let checked = project.args(words).args(&names).run();
+    assert_eq!(
+        checked.code(),
+        Some(0),
+        "{}{}",
+        checked.stdout(),
+        checked.stderr()
+    );
 }
 
 /// Splits a command line into words; the only quotes are double quotes around a whole word.
@@ -208,12 +245,42 @@ fn commands_lists_every_rule() {
 
 #[test]
 fn links_between_documents_lead_somewhere() {
-    let readme = read("README.md");
-    let targets = readme
-        .split("](")
-        .skip(1)
-        .filter_map(|rest| rest.split(')').next());
-    for target in targets.filter(|target| !target.starts_with("http")) {
-        assert!(repository().join(Path::new(target)).exists(), "{target}");
+    let mut wrong = Vec::new();
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        let links = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.starts_with("http")) {
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                "" => document.clone(),
+                path => document.parent().unwrap().join(path),
+            };
+            let has_anchor = || anchors(&fs::read_to_string(&target).unwrap()).contains(anchor);
+            if !target.exists() || !(anchor.is_empty() || has_anchor()) {
+                wrong.push(format!("{}: {link}", document.display()));
+            }
+        }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Returns the anchors that GitHub gives the headings of a document.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let prose = text.split("```").step_by(2);
+    let headings = prose
+        .flat_map(str::lines)
+        .filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| -> String {
+        let title = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = title.chars().filter_map(|c| match c {
+            ' ' => Some('-'),
+            '-' | '_' => Some(c),
+            _ => c.is_alphanumeric().then_some(c),
+        });
+        kept.collect()
+    };
+    headings.map(anchor).collect()
 }

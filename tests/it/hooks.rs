@@ -746,23 +746,6 @@ fn documented(language: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_configs_of_the_documentation_hold() {
-    let configs = documented("yaml");
-    assert_eq!(configs.len(), 2);
-    for config in configs {
-        let project = Project::new()
-            .file("team.yaml", config)
-            .file("notify.sh", "");
-        let checked = project.args(["config", "check", "team.yaml"]).success();
-        assert!(
-            checked.stdout().ends_with("team.yaml: ok\n"),
-            "{}",
-            checked.stdout()
-        );
-    }
-}
-
-#[test]
 fn the_scripts_of_the_documentation_answer() {
     let scripts = documented("python");
     let hooks = "{PreToolUse: [{matcher: Write, hooks: ['python3 hooks/check.sh']}]}";

@@ -514,17 +514,6 @@ fn documented(language: &str) -> &'static str {
     blocks(include_str!("../../docs/rules.md"), language)[0]
 }
 
-#[test]
-fn the_config_of_the_documentation_holds() {
-    let project = Project::new().file("team.yaml", documented("yaml"));
-    let checked = project.args(["config", "check", "team.yaml"]).success();
-    assert!(
-        checked.stdout().ends_with("team.yaml: ok\n"),
-        "{}",
-        checked.stdout()
-    );
-}
-
 /// Returns whether a process listens on a Unix socket: for a moment, one is only bound.
 fn is_listening(socket: &Path) -> bool {
     // The fourth field has the flag of sockets that accept connections; see `proc_net_unix(5)`.
