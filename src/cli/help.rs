@@ -210,7 +210,7 @@ Examples:
   massgen diff log_20261102_140322_123456 --stat
   massgen diff last --path src/
 
-RUN is the name of a run, a prefix of the name, or `last`. Shows what the run delivered; if nothing was \
+RUN is the name of a run or pipeline, a prefix of the name, or `last`. Shows what the run delivered; if nothing was \
 applied, what it would deliver now.";
 
 pub(crate) const APPLY_EXAMPLES: &str = "\

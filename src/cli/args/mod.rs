@@ -472,7 +472,7 @@ pub(crate) enum SessionsCommand {
     },
     /// Show the turns of a session: tasks, answers and paths that are open.
     Show {
-        /// The session.
+        /// The session. Default: the last one.
         #[arg(default_value = LAST, hide_default_value = true)]
         session: String,
         /// Print one JSON object per turn, one per line. Default: text.
@@ -481,7 +481,7 @@ pub(crate) enum SessionsCommand {
     },
     /// Resume the session's interrupted run from its last event, without repeating model calls.
     Resume {
-        /// The session.
+        /// The session. Default: the last one.
         #[arg(default_value = LAST, hide_default_value = true)]
         session: String,
         /// Config to use from now on. Default: the config that the run started with.
@@ -521,7 +521,7 @@ pub(crate) enum SessionsCommand {
 /// Arguments of `massgen diff`.
 #[derive(Args, Debug)]
 pub(crate) struct DiffArguments {
-    /// The run. Default: the newest one with a delivery.
+    /// The run or pipeline. Default: the newest one with a delivery.
     #[arg(default_value = LAST, hide_default_value = true)]
     pub run: String,
     /// Show only changes below this path. Default: all.
@@ -535,7 +535,7 @@ pub(crate) struct DiffArguments {
 /// Arguments of `massgen apply`.
 #[derive(Args, Debug)]
 pub(crate) struct ApplyArguments {
-    /// The run. Default: the newest one with a delivery.
+    /// The run or pipeline. Default: the newest one with a delivery.
     #[arg(default_value = LAST, hide_default_value = true)]
     pub run: String,
     /// Apply the answer of this agent, by its id or its name among the agents, such as
