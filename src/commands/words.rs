@@ -61,10 +61,8 @@ fn pieces_of(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
             }
         }
         "variable_assignment" => assignment(node, source, out),
-        "raw_string" => out.push(WordPiece::Text(strip_delimiters(raw, "'", "'").to_owned())),
-        "ansi_c_string" => out.push(WordPiece::Text(decode_ansi_c(strip_delimiters(
-            raw, "$'", "'",
-        )))),
+        "raw_string" => out.push(WordPiece::Text(strip_quotes(raw, "'").to_owned())),
+        "ansi_c_string" => out.push(WordPiece::Text(decode_ansi_c(strip_quotes(raw, "$'")))),
         "string" => quoted_pieces(node, source, out),
         "translated_string" => {
             if let Some(text) = node.named_child(0) {
@@ -222,10 +220,10 @@ fn decode_escape(after: &str) -> (Option<char>, usize) {
     (Some(plain), first.len_utf8())
 }
 
-/// Returns the text between two delimiters.
-fn strip_delimiters<'a>(raw: &'a str, open: &str, close: &str) -> &'a str {
+/// Returns the text between `open` and a single quote.
+fn strip_quotes<'a>(raw: &'a str, open: &str) -> &'a str {
     let inner = raw.trim_start().strip_prefix(open).unwrap_or(raw);
-    inner.strip_suffix(close).unwrap_or(inner)
+    inner.strip_suffix('\'').unwrap_or(inner)
 }
 
 /// Returns whether the shell expands the beginning of the word to a home directory.
