@@ -60,7 +60,7 @@ pub fn open_questions(answer: &str) -> Vec<OpenQuestion> {
     for line in section.body.lines() {
         let bare = line.trim();
         let assumed = bare.trim_start_matches(['-', '*', ' ']);
-        if let Some(assumption) = strip_word(assumed, ASSUMPTION) {
+        if let Some(assumption) = strip_assumption(assumed) {
             if let Some(last) = questions.last_mut() {
                 assumption.clone_into(&mut last.assumption);
             }
@@ -164,12 +164,12 @@ fn list_item(line: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Returns what follows `word`, ignoring case and any emphasis around the word.
-fn strip_word<'a>(line: &'a str, word: &str) -> Option<&'a str> {
+/// Returns what follows [`ASSUMPTION`], ignoring case and any emphasis around the word.
+fn strip_assumption(line: &str) -> Option<&str> {
     let line = line.trim_start_matches(['*', '_']);
-    let head = line.get(..word.len())?;
-    let rest = line.get(word.len()..)?;
-    head.eq_ignore_ascii_case(word)
+    let head = line.get(..ASSUMPTION.len())?;
+    let rest = line.get(ASSUMPTION.len()..)?;
+    head.eq_ignore_ascii_case(ASSUMPTION)
         .then(|| rest.trim_start_matches(['*', '_', ' ']).trim())
 }
 
