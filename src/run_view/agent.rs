@@ -184,13 +184,10 @@ impl Speech {
         }
     }
 
-    /// Returns the last lines that are not empty, at most `max`, oldest first.
-    pub fn last_lines(&self, max: usize) -> Vec<&str> {
-        let lines = self.text.lines().rev();
-        let lines = lines.filter(|line| !line.trim().is_empty());
-        let mut lines: Vec<&str> = lines.take(max).collect();
-        lines.reverse();
-        lines
+    /// Returns the last line that is not empty, if there is one.
+    pub fn last_line(&self) -> Option<&str> {
+        let mut lines = self.text.lines().rev();
+        lines.find(|line| !line.trim().is_empty())
     }
 }
 

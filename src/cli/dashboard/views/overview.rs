@@ -207,8 +207,7 @@ fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> 
     if let Some(call) = agent.calls.back() {
         row.extend(call_line(call));
     } else {
-        let speech = agent.speech.last_lines(1);
-        let speech = speech.last().map(|line| clean_line(line));
+        let speech = agent.speech.last_line().map(clean_line);
         row.push((TextStyle::Faint, speech.unwrap_or_default()));
     }
     row
