@@ -14,7 +14,6 @@ use crate::error::{Error, Result};
 use crate::event::{CRITERIA_REQUEST, PREPARATION_CALL, RunEvent};
 use crate::id::{AgentId, AgentNumber};
 use crate::orchestrator::PreparedTurn;
-use crate::permissions::grant::Phase;
 use crate::prompts::preparation::{
     criteria_message, criteria_request, paraphrase_message, paraphrases_request, parse_criteria,
     parse_paraphrases, parse_personas, persona_message, personas_request,
@@ -136,9 +135,7 @@ impl PreparedTurn {
         let models = self.models.get(&member.id).cloned().unwrap_or_default();
         let recorded = &self.recorded_conversations;
         let agent = PreparingAgent {
-            models: self
-                .team
-                .launchable_models(member, Phase::Coordination, models)?,
+            models: self.team.launchable_models(member, models)?,
             steps_max: member.config.steps_per_round_max,
             budget: AgentBudget::new(member.id.clone(), Arc::clone(&self.ledger)),
             crowding: ContextCrowding::new(&self.config.orchestrator),

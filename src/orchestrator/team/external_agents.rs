@@ -121,15 +121,14 @@ impl AgentTeam {
         unheld.map(note_about).collect()
     }
 
-    /// Returns the models of `member` as they can be asked in `phase` without the gate of a
-    /// conversation.
+    /// Returns the models of `member` as they can be asked in the coordination phase without the
+    /// gate of a conversation.
     pub(in crate::orchestrator) fn launchable_models(
         &self,
         member: &TeamMember,
-        phase: Phase,
         models: Vec<AvailableModel>,
     ) -> Result<Vec<AvailableModel>> {
-        let gate = self.gate(member, phase, None)?;
+        let gate = self.gate(member, Phase::Coordination, None)?;
         Ok(self.with_agent_launcher(member, gate.as_ref(), models))
     }
 
