@@ -11,11 +11,11 @@ use crate::permissions::grant::Permission;
 /// Heading of the list of open paths before the question.
 pub(crate) const HEADING: &str = "📂 Context Paths:";
 /// What the list holds if no path is open.
-pub(crate) const NO_PATHS: &str = "   No context paths configured";
+const NO_PATHS: &str = "   No context paths configured";
 /// Heading of the question; the current directory follows.
-pub(crate) const ADD: &str = "❓ Add current directory as context path?";
+const ADD: &str = "❓ Add current directory as context path?";
 /// Note about an answer that the question does not offer.
-pub(crate) const PROTECT_NOTE: &str = "   (p: yes, and protect paths in it)";
+const PROTECT_NOTE: &str = "   (p: yes, and protect paths in it)";
 /// Question about the current directory.
 pub(crate) const QUESTION: &str = "   [Y]es (default) / [N]o / [C]ustom path: ";
 /// What is expected if an answer to it is invalid.

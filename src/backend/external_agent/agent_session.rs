@@ -54,7 +54,7 @@ pub(super) enum ProcessReuse {
 
 impl ExternalAgentSession {
     /// Ends the process; the next one knows nothing of the conversation.
-    pub(super) fn discard_process(&mut self) {
+    fn discard_process(&mut self) {
         self.process = None;
         self.known = None;
         self.waiting.clear();

@@ -34,7 +34,7 @@ pub(crate) struct FileAttributes {
 
 impl FileAttributes {
     /// Takes all attributes of another file.
-    pub(crate) fn from_metadata(meta: &FileMetadata) -> Self {
+    fn from_metadata(meta: &FileMetadata) -> Self {
         Self {
             mode: meta.mode & Mode::from_raw_mode(0o7777),
             modified_ns: Some(meta.version.modified_ns),

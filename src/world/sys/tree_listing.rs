@@ -10,7 +10,7 @@ use crate::world::sys::file_system_error::FileSystemError;
 pub(crate) const TREE_DEPTH_MAX: usize = 128;
 
 /// How many names a walk lists.
-pub(crate) const TREE_ENTRIES_MAX: usize = 500_000;
+const TREE_ENTRIES_MAX: usize = 500_000;
 
 /// How a walk treats one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -95,7 +95,7 @@ const DEVICES: &[&str] = &[
     "/dev/zero",
 ];
 /// Memory that processes share by name. It is the machine's: level `landlock` has no private one.
-pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
+const SHARED_MEMORY: &str = "/dev/shm";
 
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 

@@ -92,7 +92,7 @@ pub(crate) fn resolve(path: &AbsPath) -> Result<RealPath> {
 }
 
 /// Moves `from` to `to` atomically; the only thing it can replace is an empty directory.
-pub(crate) fn move_to(from: &AbsPath, to: &AbsPath) -> Result<()> {
+fn move_to(from: &AbsPath, to: &AbsPath) -> Result<()> {
     fs::rename(from.as_path(), to.as_path())
         .map_err(|error| file_error("move into place", to.as_path(), error))
 }
