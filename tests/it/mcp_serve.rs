@@ -35,7 +35,7 @@ struct Served {
 }
 
 /// Returns a project in which `open` is readable, `ws` writable, and `closed` not accessible.
-fn guarded() -> Project {
+pub(crate) fn guarded() -> Project {
     let project = Project::new()
         .dir("ws")
         .file("open/a.txt", "one\n")

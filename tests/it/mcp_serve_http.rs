@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::mcp_serve;
 use crate::project::{Project, binary};
 
 const CLIENT: &str = include_str!("../servers/client.cjs");
@@ -28,17 +29,7 @@ impl Drop for Listening {
 }
 
 fn guarded() -> Project {
-    let project = Project::new()
-        .dir("ws")
-        .file("open/a.txt", "one\n")
-        .file("closed/secret.txt", "CANARY\n");
-    let grants = json!({
-        "workspace": "ws",
-        "context_paths": [{"path": "open", "permission": "read"}],
-    });
-    project
-        .file("grants.json", grants.to_string())
-        .file("client.cjs", CLIENT)
+    mcp_serve::guarded().file("client.cjs", CLIENT)
 }
 
 impl Listening {
