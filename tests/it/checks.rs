@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::project::{Finished, Project, events};
+use crate::project::{Finished, Project, events, logged_events};
 use crate::runs::status;
 use crate::scripted_team::{FINAL, agent, team};
 
@@ -184,15 +184,11 @@ fn an_interrupt_while_a_check_runs_takes_the_delivery_back_and_says_why() {
     let mut command = project.command();
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut running = command.spawn().unwrap();
-    let log = || {
-        let runs = fs::read_dir(project.path(".massgen/massgen_logs"))
-            .into_iter()
-            .flatten();
-        let logs = runs.map(|run| run.unwrap().path().join("turn_1/events.jsonl"));
-        logs.filter_map(|log| fs::read_to_string(log).ok())
-            .collect::<String>()
+    let checks = || {
+        let log = logged_events(&project);
+        log.matches(r#""type":"checking""#).count()
     };
-    while log().matches(r#""type":"checking""#).count() < 2 {
+    while checks() < 2 {
         sleep(Duration::from_millis(10));
     }
     assert!(project.path("bad.txt").exists());

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::project::Project;
+use crate::project::{Project, logged_events};
 use crate::scripted_team::{agent, team};
 use crate::sessions;
 use crate::terminal::{CTRL_C, CTRL_D, ENTER, ESCAPE, TAB, Terminal, UP};
@@ -490,15 +490,7 @@ fn an_interrupted_first_run_is_resumed_at_the_prompt() {
     let mut command = project.command();
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut waiting = command.spawn().unwrap();
-    let log = || {
-        let runs = fs::read_dir(project.path(".massgen/massgen_logs"))
-            .into_iter()
-            .flatten();
-        let logs = runs.map(|run| run.unwrap().path().join("turn_1/events.jsonl"));
-        logs.filter_map(|log| fs::read_to_string(log).ok())
-            .collect::<String>()
-    };
-    while !log().contains(r#""type":"model_request_started""#) {
+    while !logged_events(&project).contains(r#""type":"model_request_started""#) {
         sleep(Duration::from_millis(10));
     }
     waiting.kill().unwrap();

@@ -307,6 +307,15 @@ pub(crate) fn events(finished: &Finished, kind: &str) -> Vec<Value> {
     events.filter(|event| event["type"] == kind).collect()
 }
 
+/// Returns the event logs of all runs of a project, one after another, as far as they are written.
+pub(crate) fn logged_events(project: &Project) -> String {
+    let runs = fs::read_dir(project.path(".massgen/massgen_logs"));
+    let runs = runs.into_iter().flatten();
+    let logs = runs.map(|run| run.unwrap().path().join("turn_1/events.jsonl"));
+    logs.filter_map(|log| fs::read_to_string(log).ok())
+        .collect()
+}
+
 /// Returns the host environment of commands of a run in this process.
 pub(crate) fn machine() -> HostEnvironment {
     HostEnvironment {
