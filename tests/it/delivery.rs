@@ -21,7 +21,7 @@ use massgen::world::delivery::merging::merge;
 use massgen::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
 use massgen::world::delivery::recovery::recover;
 use massgen::world::delivery::store::{
-    DeliverySource, OpenDelivery, SourceDirectory, SourceLayout,
+    DeliverySource, OpenDelivery, SourceDirectory, SourceLayout, is_used,
 };
 use massgen::world::delivery::transaction::{apply, select_hunks};
 use massgen::world::delivery::undo::{
@@ -596,6 +596,20 @@ fn records_that_came_with_a_copy_are_ignored() {
         .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
         .unwrap();
     assert_eq!(scene.text("rw/README.md"), "readme\n");
+}
+
+#[test]
+fn a_run_that_changes_nothing_has_no_delivery() {
+    let scene = Scene::new();
+    let deliveries = scene.abs(".massgen/deliveries");
+    let bases = scene.path(".massgen/deliveries/log_1/bases");
+    fs::create_dir_all(bases).unwrap();
+    assert!(!is_used("log_1", &deliveries));
+    let error = scene.reopened_delivery().read_source().unwrap_err();
+    assert_eq!(error.to_string(), "`log_1` delivered nothing");
+    let later = scene.delivery();
+    assert_eq!(later.name(), "log_1");
+    assert!(is_used("log_1", &deliveries));
 }
 
 #[test]

@@ -19,7 +19,9 @@ use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Grant;
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
 use crate::world::delivery::portable_layer::create_portable_layer;
-use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
+use crate::world::delivery::store::{
+    DeliverySource, OpenDelivery, SourceDirectory, SourceLayout, is_used,
+};
 use crate::world::delivery::undo::AppliedDelivery;
 use crate::world::exec::compare::line_diff;
 use crate::world::io::locate::locate;
@@ -195,7 +197,9 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
         Error::new(ErrorKind::Environment, message)
             .with_hint(format!("apply the patch: git apply {}", cell.patch()))
     };
-    let name = names(&deliveries)?.into_iter().next().ok_or_else(lost)?;
+    let mut names = names(&deliveries)?.into_iter();
+    let name = names.find(|name| is_used(name, &deliveries));
+    let name = name.ok_or_else(lost)?;
     let source = OpenDelivery::open(&deliveries, &name)?.read_source()?;
     let began_ns = cell.prepared_ns().ok_or_else(lost)?;
     let (mut grants, mut origins) = (Vec::new(), Vec::new());

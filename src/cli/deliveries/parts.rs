@@ -2,17 +2,20 @@
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::delivery::store::OpenDelivery;
+use crate::world::delivery::store::{OpenDelivery, is_used};
 use crate::world::delivery::undo::AppliedDelivery;
 use crate::world::store::delivery_names::{names_of, names_of_pipeline, pipeline_of, run_of};
 use crate::world::store::pipelines;
 
 /// Returns the names of the deliveries of the run or pipeline `name`, newest first.
 pub(crate) fn parts_of(name: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
-    if pipelines::is_name(name) {
-        return names_of_pipeline(pipelines::short_name(name), deliveries);
-    }
-    names_of(name, deliveries)
+    let mut names = if pipelines::is_name(name) {
+        names_of_pipeline(pipelines::short_name(name), deliveries)?
+    } else {
+        names_of(name, deliveries)?
+    };
+    names.retain(|part| is_used(part, deliveries));
+    Ok(names)
 }
 
 /// Returns the newest delivery of the run or pipeline `name` that can be reverted, or else its newest

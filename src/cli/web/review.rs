@@ -217,7 +217,7 @@ fn open_newest(name: &str, host: &Host) -> ApiResult<OpenDelivery> {
 
 fn no_delivery(name: &str) -> ApiError {
     ApiError::not_found(format!("`{name}` has no delivery"))
-        .with_hint("only runs with a write path have deliveries")
+        .with_hint("only runs that change files in a write path have deliveries")
 }
 
 /// Plans what is offered, except what was applied of it earlier and not changed since.

@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::state_files::file;
 
 /// The directory of one delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,13 @@ impl DeliveryDir {
     /// Returns the seal that identifies this directory.
     pub(super) fn seal(&self) -> Result<DirectorySeal> {
         DirectorySeal::from_directory(&self.0)
+    }
+
+    /// Returns whether something was offered or applied. The versions of files that agents read are
+    /// stored before that, and stay if the run delivers nothing.
+    pub(super) fn is_used(&self) -> bool {
+        let exists = |path: AbsPath| file::kind(&path).is_ok();
+        exists(self.journal()) || exists(self.source_file())
     }
 
     /// Returns the file with the name of the commit that was made from the delivery.

@@ -173,8 +173,13 @@ pub fn find(wanted: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<St
         };
         Error::new(ErrorKind::Usage, message)
             .with_hint("see `massgen logs list` for the runs of this directory")
-            .with_hint("only runs with a write path have deliveries")
+            .with_hint("only runs that change files in a write path have deliveries")
     })
+}
+
+/// Returns whether something was offered or applied in the delivery `name`.
+pub fn is_used(name: &str, deliveries: &AbsPath) -> bool {
+    DeliveryDir(deliveries.join(name)).is_used()
 }
 
 impl OpenDelivery {
@@ -190,9 +195,7 @@ impl OpenDelivery {
             };
             let place = DeliveryDir(deliveries.join(&name));
             let is_new = dir::create(&place.0)? == DirectoryCreation::Created;
-            let is_used = |path| file::kind(&path).is_ok();
-            // The versions that agents read may have been stored there already.
-            if is_new || !(is_used(place.journal()) || is_used(place.source_file())) {
+            if is_new || !place.is_used() {
                 let lock = lock_delivery(&place.0, &name)?;
                 return Ok(Self { place, name, lock });
             }
@@ -296,8 +299,14 @@ impl OpenDelivery {
         file::replace(&self.place.source_file(), &bytes, FileDurability::Process)
     }
 
-    /// Reads what can be delivered. A file that was not created here is an error.
+    /// Reads what can be delivered. A file that was not created here is an error, and so is a run
+    /// that delivered nothing.
     pub fn read_source(&self) -> Result<DeliverySource> {
+        if !self.place.is_used() {
+            let message = format!("`{}` delivered nothing", self.name);
+            return Err(Error::new(ErrorKind::Usage, message)
+                .with_hint("only runs that change files in a write path have deliveries"));
+        }
         let path = self.place.source_file();
         let bytes = file::read_regular_capped(&path, OFFER_BYTES_MAX)
             .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
