@@ -34,7 +34,7 @@ use crate::orchestrator::review::{DeliverySelection, UserQuestion};
 use crate::path::AbsPath;
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
 use crate::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
-use crate::world::delivery::store::{DeliverySource, OpenDelivery};
+use crate::world::delivery::store::{DeliverySource, NO_DELIVERY_HINT, OpenDelivery};
 use crate::world::delivery::transaction::{apply, select_hunks};
 use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome, UndoRow,
@@ -216,8 +216,7 @@ fn open_newest(name: &str, host: &Host) -> ApiResult<OpenDelivery> {
 }
 
 fn no_delivery(name: &str) -> ApiError {
-    ApiError::not_found(format!("`{name}` has no delivery"))
-        .with_hint("only runs that change files in a write path have deliveries")
+    ApiError::not_found(format!("`{name}` has no delivery")).with_hint(NO_DELIVERY_HINT)
 }
 
 /// Plans what is offered, except what was applied of it earlier and not changed since.

@@ -33,6 +33,9 @@ const COMMIT_BYTES_MAX: u64 = 100;
 /// The largest `delivery.json` that is read, in bytes.
 const OFFER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// The hint of an error about a run that has no delivery.
+pub const NO_DELIVERY_HINT: &str = "only runs that change files in a write path have deliveries";
+
 /// How often locking a directory is retried while another process inspects it at its start, and the
 /// wait between tries.
 const HOLD_TRIES_MAX: u32 = 50;
@@ -173,7 +176,7 @@ pub fn find(wanted: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<St
         };
         Error::new(ErrorKind::Usage, message)
             .with_hint("see `massgen logs list` for the runs of this directory")
-            .with_hint("only runs that change files in a write path have deliveries")
+            .with_hint(NO_DELIVERY_HINT)
     })
 }
 
@@ -304,8 +307,7 @@ impl OpenDelivery {
     pub fn read_source(&self) -> Result<DeliverySource> {
         if !self.place.is_used() {
             let message = format!("`{}` delivered nothing", self.name);
-            return Err(Error::new(ErrorKind::Usage, message)
-                .with_hint("only runs that change files in a write path have deliveries"));
+            return Err(Error::new(ErrorKind::Usage, message).with_hint(NO_DELIVERY_HINT));
         }
         let path = self.place.source_file();
         let bytes = file::read_regular_capped(&path, OFFER_BYTES_MAX)
