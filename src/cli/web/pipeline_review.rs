@@ -4,17 +4,16 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::deliveries::deliveries_directory;
 use crate::cli::deliveries::parts::{parts_of, revertible_parts};
 use crate::cli::deliveries::pipeline::{
     file_source, may_change, open_delivery, partial_files, require_all_allowed,
 };
-use crate::cli::deliveries::{deliveries_directory, recover};
-use crate::cli::output::CliOutput;
 use crate::cli::pipeline::run::pipelines_directory;
 use crate::cli::web::reply::{ApiError, ApiResult};
 use crate::cli::web::review::{
     DeliveryRequest, RequestedHistory, applied_files, apply_selected, change_rows, plan_json,
-    taken_paths,
+    recover_silently, taken_paths,
 };
 use crate::cli::web::server_state::WebServer;
 use crate::delivery::plan::DeliveryPlan;
@@ -76,8 +75,7 @@ pub(super) async fn deliver(
     }
     let _alone = server.runs().lock_deliveries().await;
     let host = server.host();
-    let mut output = CliOutput::with_writers(std::io::sink(), std::io::sink());
-    recover(host, &mut output)?;
+    recover_silently(host)?;
     match request.history {
         RequestedHistory::None => deliver_files(id, request, host).await,
         RequestedHistory::Squash => commit_all(id, HistoryMode::Squash, host).await,

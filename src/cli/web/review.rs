@@ -428,10 +428,15 @@ fn changes_between(
     between.collect()
 }
 
+/// Recovers interrupted deliveries. The page shows the state of its own delivery in any case.
+pub(super) fn recover_silently(host: &Host) -> Result<()> {
+    let mut output = CliOutput::with_writers(std::io::sink(), std::io::sink());
+    recover(host, &mut output)
+}
+
 /// Applies a delivery that is kept, or the files of an answer.
 fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult<Value> {
-    let mut output = CliOutput::with_writers(std::io::sink(), std::io::sink());
-    recover(host, &mut output)?;
+    recover_silently(host)?;
     let paths = taken_paths(request, host);
     if let Some(label) = &request.answer {
         let delivery = open_newest(&run.name(), host)?;
@@ -521,8 +526,7 @@ fn reapply(
 
 /// Reverts a delivery of a run or a pipeline.
 fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Value> {
-    let mut output = CliOutput::with_writers(std::io::sink(), std::io::sink());
-    recover(host, &mut output)?;
+    recover_silently(host)?;
     let deliveries = deliveries_directory(host);
     let parts = parts_of(run, &deliveries)?;
     let newest = parts.first().ok_or_else(|| no_delivery(run))?;
