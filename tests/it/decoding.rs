@@ -43,6 +43,26 @@ pub(crate) fn connect(config: &BackendConfig) -> RemoteBackend {
     RemoteBackend::connect(config, format, around).unwrap()
 }
 
+/// Returns the config of a model of `vendor` at the vendor's own endpoint.
+pub(crate) fn backend_config(vendor: &str) -> BackendConfig {
+    BackendConfig {
+        vendor: find_vendor(vendor).unwrap(),
+        model: "big-model".to_owned(),
+        base_url: None,
+        api_key: Some("sk-1".into()),
+        key_hosts: KeyHosts::default(),
+        parameters: Map::new(),
+        script: None,
+        external_agent: None,
+        media: massgen::config::MediaModels::default(),
+        image_input: ImageInput::Taken,
+        reasoning_echo: None,
+        timeouts: ReplyTimeouts::default(),
+        subagent_models: Vec::new(),
+        fallback: Vec::new(),
+    }
+}
+
 /// Decoder of one wire format, for replies to a conversation with an earlier call.
 #[derive(Debug)]
 pub(crate) struct Decoding {
@@ -53,22 +73,6 @@ pub(crate) struct Decoding {
 impl Decoding {
     /// Returns the decoder for `vendor`.
     pub(crate) fn of(vendor: &str) -> Self {
-        let config = BackendConfig {
-            vendor: find_vendor(vendor).unwrap(),
-            model: "big-model".to_owned(),
-            base_url: None,
-            api_key: Some("sk-1".into()),
-            key_hosts: KeyHosts::default(),
-            parameters: Map::new(),
-            script: None,
-            external_agent: None,
-            media: massgen::config::MediaModels::default(),
-            image_input: ImageInput::Taken,
-            reasoning_echo: None,
-            timeouts: ReplyTimeouts::default(),
-            subagent_models: Vec::new(),
-            fallback: Vec::new(),
-        };
         let earlier = CallRequest {
             id: TAKEN_ID.to_owned(),
             name: "read_text_file".to_owned(),
@@ -80,7 +84,7 @@ impl Decoding {
             echo: None,
         };
         Self {
-            remote: connect(&config),
+            remote: connect(&backend_config(vendor)),
             conversation: Conversation::from_messages(vec![asked]),
         }
     }

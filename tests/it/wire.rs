@@ -7,13 +7,12 @@ use futures_util::StreamExt;
 use massgen::backend::conversation::{ChatMessage, Conversation};
 use massgen::backend::remote::RemoteBackend;
 use massgen::backend::{Backend, BackendError, BackendErrorKind, ModelRequest, ReplyEvent};
-use massgen::config::vendors::{ImageInput, find_vendor};
-use massgen::config::{BackendConfig, KeyHosts, ReplyTimeouts};
+use massgen::config::BackendConfig;
 use massgen::tools::request::CallRequest;
 use massgen::tools::spec::ToolOffer;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::decoding::connect;
+use crate::decoding::{backend_config, connect};
 use crate::http_server::{Answer, Server};
 
 /// The key of every backend here; no error may show it.
@@ -22,20 +21,9 @@ pub(crate) const KEY: &str = "sk-the-secret-key-of-the-tests";
 /// Returns a config for the server at `base_url`.
 pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
     BackendConfig {
-        vendor: find_vendor(vendor).unwrap(),
-        model: "big-model".to_owned(),
         base_url: Some(base_url.to_owned()),
         api_key: Some(KEY.into()),
-        key_hosts: KeyHosts::default(),
-        parameters: Map::new(),
-        script: None,
-        external_agent: None,
-        media: massgen::config::MediaModels::default(),
-        image_input: ImageInput::Taken,
-        reasoning_echo: None,
-        timeouts: ReplyTimeouts::default(),
-        subagent_models: Vec::new(),
-        fallback: Vec::new(),
+        ..backend_config(vendor)
     }
 }
 
