@@ -228,10 +228,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_team_is_read_back_with_its_rules_paths_and_tools() {
-        let config = loaded(
-            r"
+    /// A team with what is recorded of its agents and of their common rules.
+    const TEAM: &str = r"
 agents:
   - id: one
     backend:
@@ -272,8 +270,11 @@ orchestrator:
     max_tasks_per_plan: 7
     enable_subagents: true
     subagent_max_concurrent: 2
-",
-        );
+";
+
+    #[test]
+    fn a_team_is_read_back_with_its_rules_paths_and_tools() {
+        let config = loaded(TEAM);
         let written = recorded_config(&config);
         assert!(!written.to_string().contains("secret"), "{written}");
         let again = loaded(&written.to_string());

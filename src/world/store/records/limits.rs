@@ -52,11 +52,15 @@ mod tests {
             write(&place, &limits).unwrap();
             assert_eq!(read(&place), Some(limits));
         }
+        let put = |text: &str| {
+            let file = place.join(LIMITS);
+            file::replace(&file, text.as_bytes(), FileDurability::Process).unwrap();
+        };
         for damaged in ["", "[1]", "{\"max_tokens_total\": -1}"] {
-            std::fs::write(dir.path().join(LIMITS), damaged).unwrap();
+            put(damaged);
             assert_eq!(read(&place), None, "{damaged}");
         }
-        std::fs::write(dir.path().join(LIMITS), " ".repeat(5000) + "{}").unwrap();
+        put(&(" ".repeat(5000) + "{}"));
         assert_eq!(read(&place), None);
     }
 }
