@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::batch::cell_state::{BatchCounts, CellState};
 use crate::batch::result::{CellOutcome, CellResult};
 use crate::batch::task::CellId;
-use crate::cli::batch_arguments::BatchEngine;
+use crate::cli::args::batch::BatchEngine;
 use crate::error::Result;
 use crate::spending::money::Money;
 use crate::text::{count_noun, escape_line, single_line, truncate};

@@ -2,7 +2,7 @@
 //! prompts opened. A session that came with the project is refused, and no path outside the project
 //! is inherited without being named again.
 
-use crate::cli::session_arguments::SessionArguments;
+use crate::cli::args::session::SessionArguments;
 use crate::cli::team_file::TeamFile;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::Result;

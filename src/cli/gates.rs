@@ -6,10 +6,9 @@ use std::io;
 
 use serde_json::json;
 
-use crate::cli::args::{
-    ExplainCommandArguments, ExplainPathArguments, GrantsSource, HookArguments, SandboxArguments,
-    ToolArguments,
-};
+use crate::cli::args::explain::{ExplainCommandArguments, ExplainPathArguments};
+use crate::cli::args::gate_calls::{GrantsSource, HookArguments, SandboxArguments, ToolArguments};
+use crate::cli::args::mcp::ServeArguments;
 use crate::cli::call_environment::{CallEnvironment, CommandIsolation};
 use crate::cli::command_line::usage_error;
 use crate::cli::environment;
@@ -22,7 +21,6 @@ use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
 use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::cli::mcp::serve::serve_tools;
 use crate::cli::mcp::transport::McpTransport;
-use crate::cli::mcp_arguments::ServeArguments;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::sandbox;
 use crate::cli::team::{load_config, load_config_quietly};

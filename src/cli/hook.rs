@@ -5,7 +5,7 @@
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::cli::args::HookArguments;
+use crate::cli::args::gate_calls::HookArguments;
 use crate::cli::gates::external_caller;
 use crate::cli::output::CliOutput;
 use crate::host::Host;

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::memory_arguments::MemoryCommand;
+use crate::cli::args::memory::MemoryCommand;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::config::front_matter::FrontMatter;
 use crate::config::storage_path::STATE_DIR;

@@ -1,17 +1,19 @@
 //! Command line interface: dispatches what was typed, and writes results, progress and errors to
 //! the two standard streams. It must hold no rules, and only here is an error printed, once.
 
-use crate::cli::args::{CliCommand, ExplainCommand, HookCommand, SchemaCommand};
+use crate::cli::args::explain::ExplainCommand;
+use crate::cli::args::gate_calls::HookCommand;
+use crate::cli::args::mcp::McpCommand;
+use crate::cli::args::pipeline::{PipelineArguments, PipelineCommand, RolesArguments};
+use crate::cli::args::{CliCommand, SchemaCommand};
 use crate::cli::command_line::CliInvocation;
 use crate::cli::format::{OutputFormat, requested_format};
 use crate::cli::json_report::JsonReport;
 use crate::cli::mcp::login;
 use crate::cli::mcp::orchestrate;
 use crate::cli::mcp::packages;
-use crate::cli::mcp_arguments::McpCommand;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::panic_guard::catch_panic;
-use crate::cli::pipeline_arguments::{PipelineArguments, PipelineCommand, RolesArguments};
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
@@ -19,7 +21,6 @@ use crate::world::exec::agent_socket;
 
 mod args;
 mod batch;
-mod batch_arguments;
 mod batch_report;
 mod approval_prompt;
 mod automation;
@@ -47,26 +48,19 @@ mod help;
 mod hook;
 mod http;
 mod init;
-mod init_arguments;
 mod input;
 mod interactive;
 mod interrupts;
 mod line_buffer;
-mod login_arguments;
-mod mcp_arguments;
 mod logs;
-mod logs_arguments;
 mod manual;
 mod markdown_lines;
 mod mcp;
 mod memory;
-mod memory_arguments;
 mod mentions;
 mod models;
 mod output;
-mod phase_argument;
 mod pipeline;
-mod pipeline_arguments;
 mod model_prices;
 mod prune;
 mod render;
@@ -80,9 +74,7 @@ mod run_observer;
 mod run_terminal;
 mod sandbox;
 mod schema;
-mod session_arguments;
 mod sessions;
-mod skill_arguments;
 mod skills;
 pub mod selftest;
 mod steering;
@@ -96,7 +88,6 @@ mod command_line;
 mod completion_values;
 mod usage_summary;
 mod web;
-mod web_arguments;
 
 /// Executes the command line of `host` and returns the exit status of the process.
 pub fn run(host: &Host) -> u8 {

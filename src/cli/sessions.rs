@@ -3,12 +3,12 @@
 
 use serde_json::json;
 
+use crate::cli::args::session::SessionArguments;
 use crate::cli::args::{RunArguments, SessionsCommand};
 use crate::cli::continued_session::default_sessions;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::prune;
 use crate::cli::run::run as begin;
-use crate::cli::session_arguments::SessionArguments;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;

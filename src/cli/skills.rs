@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::args::skills::{SkillSourceArguments, SkillsCommand};
 use crate::cli::environment::{self, LoadedEnvironment};
 use crate::cli::output::{CliOutput, ReportFormat};
-use crate::cli::skill_arguments::{SkillSourceArguments, SkillsCommand};
 use crate::cli::team::load_config_quietly;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;

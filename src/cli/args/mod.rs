@@ -5,24 +5,24 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::cli::batch_arguments::BatchCommand;
+use crate::cli::args::batch::BatchCommand;
+use crate::cli::args::explain::ExplainCommand;
+use crate::cli::args::gate_calls::{HookCommand, SandboxArguments, ToolArguments};
+use crate::cli::args::init::InitArguments;
+use crate::cli::args::logs::LogsCommand;
+use crate::cli::args::mcp::McpCommand;
+use crate::cli::args::memory::MemoryCommand;
+use crate::cli::args::pipeline::PipelineCommand;
+use crate::cli::args::session::{InteractiveArguments, SessionArguments};
+use crate::cli::args::skills::SkillsCommand;
+use crate::cli::args::web::WebArguments;
 use crate::cli::format::OutputFormat;
 use crate::cli::help::{
     APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
-    EXPLAIN_EXAMPLES, HOOK_EXAMPLES, INIT_EXAMPLES, LOGS_EXAMPLES, MEMORY_EXAMPLES,
-    MODELS_EXAMPLES, PIPELINE_EXAMPLES, REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES,
-    SELFTEST_EXAMPLES, SESSIONS_EXAMPLES, SKILLS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES,
-    WEB_EXAMPLES,
+    EXPLAIN_EXAMPLES, INIT_EXAMPLES, LOGS_EXAMPLES, MEMORY_EXAMPLES, MODELS_EXAMPLES,
+    PIPELINE_EXAMPLES, REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES,
+    SESSIONS_EXAMPLES, SKILLS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES, WEB_EXAMPLES,
 };
-use crate::cli::init_arguments::InitArguments;
-use crate::cli::logs_arguments::LogsCommand;
-use crate::cli::mcp_arguments::McpCommand;
-use crate::cli::memory_arguments::MemoryCommand;
-use crate::cli::phase_argument::PhaseArgument;
-use crate::cli::pipeline_arguments::PipelineCommand;
-use crate::cli::session_arguments::{InteractiveArguments, SessionArguments};
-use crate::cli::skill_arguments::SkillsCommand;
-use crate::cli::web_arguments::WebArguments;
 use crate::config::keys::workflow::ITERATIONS_MAX;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
@@ -31,6 +31,20 @@ use crate::permissions::grant::Permission;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::spending::money::Money;
 use crate::world::store::naming::LAST;
+
+pub(crate) mod batch;
+pub(crate) mod explain;
+pub(crate) mod gate_calls;
+pub(crate) mod init;
+pub(crate) mod login;
+pub(crate) mod logs;
+pub(crate) mod mcp;
+pub(crate) mod memory;
+pub(crate) mod phase;
+pub(crate) mod pipeline;
+pub(crate) mod session;
+pub(crate) mod skills;
+pub(crate) mod web;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -625,175 +639,6 @@ pub(crate) struct ReplayArguments {
     /// them.
     #[arg(long)]
     pub keep: bool,
-}
-
-/// Commands of `massgen explain`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum ExplainCommand {
-    /// Explain whether a path may be read and written, by which grant and rule.
-    Path(ExplainPathArguments),
-    /// Explain which commands a command line consists of, whether they may run, by which rule
-    /// and in which sandbox.
-    Command(ExplainCommandArguments),
-    /// Explain which paths a prompt opens and what the agents read of it.
-    Prompt {
-        /// The prompt.
-        #[arg(value_name = "TEXT")]
-        text: String,
-        /// Directory that relative paths in the prompt are resolved against. Default: the
-        /// current directory.
-        #[arg(long, value_name = "DIR")]
-        base: Option<String>,
-        /// Print JSON. Default: text.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Decide about tool calls: read one JSON object per line from standard input and print one
-    /// decision for each.
-    Calls(GrantsSource),
-}
-
-/// Arguments of `massgen explain path`.
-#[derive(Args, Debug)]
-pub(crate) struct ExplainPathArguments {
-    /// The path, relative to the current directory.
-    pub path: String,
-    /// The agent. Default: every agent.
-    #[arg(long, value_name = "ID")]
-    pub agent: Option<String>,
-    /// The phase. Default: both.
-    #[arg(long, value_name = "PHASE")]
-    pub phase: Option<PhaseArgument>,
-    /// Config of the team. Default: the config that a run would use.
-    #[arg(short, long, value_name = "FILE")]
-    pub config: Option<String>,
-    /// Print JSON. Default: text.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `massgen explain command`.
-#[derive(Args, Debug)]
-pub(crate) struct ExplainCommandArguments {
-    /// The command line, as an agent would pass it to `execute_command`.
-    #[arg(value_name = "COMMAND", allow_hyphen_values = true)]
-    pub command: String,
-    /// The agent. Default: the only one.
-    #[arg(long, value_name = "ID")]
-    pub agent: Option<String>,
-    /// The phase. Default: coordination.
-    #[arg(
-        long,
-        value_name = "PHASE",
-        default_value = "coordination",
-        hide_default_value = true
-    )]
-    pub phase: PhaseArgument,
-    /// Config of the team. Default: the config that a run would use, or the default rules.
-    #[arg(short, long, value_name = "FILE")]
-    pub config: Option<String>,
-    /// Print JSON. Default: text.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `massgen tool`.
-#[derive(Args, Debug)]
-pub(crate) struct ToolArguments {
-    /// Name of the tool.
-    pub name: String,
-    /// Arguments of the call as a JSON object, or `-` for standard input.
-    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
-    pub args: String,
-    /// Run the command in a container of this image. Default: as the config says, or in the
-    /// sandbox.
-    #[arg(long, value_name = "IMAGE", conflicts_with = "sandbox")]
-    pub docker: Option<String>,
-    /// The caller.
-    #[command(flatten)]
-    pub caller: CallerArguments,
-}
-
-/// Arguments of `massgen sandbox`.
-#[derive(Args, Debug)]
-pub(crate) struct SandboxArguments {
-    /// The caller.
-    #[command(flatten)]
-    pub caller: CallerArguments,
-    /// The program and its arguments.
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub command: Vec<String>,
-}
-
-/// Hooks of other programs.
-#[derive(Debug, Subcommand)]
-pub(crate) enum HookCommand {
-    /// Answer one request of Claude Code's `PreToolUse` hook from standard input.
-    #[command(after_help = HOOK_EXAMPLES)]
-    PreToolUse(HookArguments),
-}
-
-/// Arguments of a hook.
-#[derive(Args, Debug)]
-pub(crate) struct HookArguments {
-    /// The source of the grants.
-    #[command(flatten)]
-    pub source: GrantsSource,
-    /// The agent whose grants apply. Default: the only one.
-    #[arg(long, value_name = "ID", conflicts_with = "grants")]
-    pub agent: Option<String>,
-    /// Socket of the run that the program takes part in; the run decides. Default: no run.
-    #[arg(long, value_name = "SOCKET",
-        conflicts_with_all = ["grants", "config", "agent", "phase", "in_sandbox"])]
-    pub socket: Option<String>,
-    /// The phase. Default: coordination.
-    #[arg(
-        long,
-        value_name = "PHASE",
-        default_value = "coordination",
-        hide_default_value = true
-    )]
-    pub phase: PhaseArgument,
-    /// Declare that the program runs in a sandbox with these grants, which restricts its
-    /// commands. Default: no sandbox, and `Bash` is denied.
-    #[arg(long)]
-    pub in_sandbox: bool,
-}
-
-/// The agent on whose behalf a call is made, and its sandbox.
-#[derive(Args, Debug)]
-pub(crate) struct CallerArguments {
-    /// The source of the grants.
-    #[command(flatten)]
-    pub source: GrantsSource,
-    /// The agent whose grants apply. Default: the only one.
-    #[arg(long, value_name = "ID", conflicts_with = "grants")]
-    pub agent: Option<String>,
-    /// The phase. Default: coordination.
-    #[arg(
-        long,
-        value_name = "PHASE",
-        default_value = "coordination",
-        hide_default_value = true
-    )]
-    pub phase: PhaseArgument,
-    /// Sandbox level for commands: `auto`, `overlay`, `namespaces`, `landlock` or `off`.
-    /// Default: from the config, or `auto`.
-    #[arg(long, value_name = "LEVEL")]
-    pub sandbox: Option<SandboxLevelChoice>,
-}
-
-/// The source of the grants of a call.
-#[derive(Args, Debug)]
-pub(crate) struct GrantsSource {
-    /// JSON file with grants:
-    /// `{"workspace":DIR,"temp_workspaces":[DIR],"context_paths":[{"path",
-    /// "permission","protected_paths"?}],"permissions":{"deny":[RULE]}}`. Default: none.
-    #[arg(long, value_name = "FILE", conflicts_with = "config")]
-    pub grants: Option<String>,
-    /// Config whose grants apply. Default: the config that a run would use.
-    #[arg(short, long, value_name = "FILE")]
-    pub config: Option<String>,
 }
 
 #[cfg(test)]

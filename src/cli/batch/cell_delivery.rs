@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use crate::batch::task::{BatchTask, CellId, TaskProject};
 use crate::cli::args::ApplyArguments;
+use crate::cli::args::batch::BatchApplyArguments;
 use crate::cli::batch::open_begun_batch;
-use crate::cli::batch_arguments::BatchApplyArguments;
 use crate::cli::deliveries::apply::{EarlierParts, apply_delivery};
 use crate::cli::deliveries::{deliveries_directory, recover};
 use crate::cli::output::CliOutput;

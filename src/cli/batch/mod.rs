@@ -1,7 +1,7 @@
 //! Implements `massgen batch`: starts batches of tasks, shows their state and results, and delivers
 //! the work of their cells.
 
-use crate::cli::batch_arguments::BatchCommand;
+use crate::cli::args::batch::BatchCommand;
 use crate::cli::output::CliOutput;
 use crate::config::storage_path::{BATCHES, STATE_DIR};
 use crate::error::{ExitStatus, Result};

@@ -7,8 +7,8 @@ use crate::batch::comparison::{
 };
 use crate::batch::result::CellResult;
 use crate::batch::table::{TagRow, tag_rows};
+use crate::cli::args::batch::{BatchCompareArguments, BatchResultsArguments};
 use crate::cli::batch::{open_batch, open_begun_batch};
-use crate::cli::batch_arguments::{BatchCompareArguments, BatchResultsArguments};
 use crate::cli::batch_report::failure_lines;
 use crate::cli::output::CliOutput;
 use crate::error::{Error, ExitStatus, Result};

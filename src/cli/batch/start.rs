@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use crate::batch::next_step::AttemptEnd;
 use crate::batch::result::{CellOutcome, CellResult};
 use crate::batch::task::{BatchTask, TASK_FILE_BYTES_MAX, TaskProject, parse_tasks};
+use crate::cli::args::batch::{
+    BatchEngine, BatchResumeArguments, BatchRetryArguments, BatchRunArguments, RetrySelection,
+};
 use crate::cli::batch::cell_run::cell_host;
 use crate::cli::batch::cell_scope::require_own_directory;
 use crate::cli::batch::control::{BatchControl, conduct};
@@ -13,9 +16,6 @@ use crate::cli::batch::queue_control::{QueueControl, run_queue_jobs};
 use crate::cli::batch::start_settings::BatchStartSettings;
 use crate::cli::batch::task_mentions::{TaskPathSurvey, allowed_mentions};
 use crate::cli::batch::{batches_directory, open_begun_batch};
-use crate::cli::batch_arguments::{
-    BatchEngine, BatchResumeArguments, BatchRetryArguments, BatchRunArguments, RetrySelection,
-};
 use crate::cli::environment;
 use crate::cli::execution::connect_all;
 use crate::cli::model_prices::model_list;

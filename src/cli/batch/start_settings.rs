@@ -7,11 +7,11 @@ use crate::batch::kubernetes::settings::KubernetesSettings;
 use crate::batch::queue_commands::{QUEUE_COMMANDS_BYTES_MAX, QueueCommands};
 use crate::batch::task::BatchTask;
 use crate::batch::worker_script::{WorkerScript, job_variables};
+use crate::cli::args::batch::{BatchEngine, BatchStartSettingsArguments, QueueArguments};
 use crate::cli::batch::pod_environment::{
     WORKERS_MAX, host_of_pods, pod_executable, pod_variables, read_settings, require_project,
     require_storage,
 };
-use crate::cli::batch_arguments::{BatchEngine, BatchStartSettingsArguments, QueueArguments};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;

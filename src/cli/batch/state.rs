@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use crate::batch::result::CellResult;
+use crate::cli::args::batch::{BatchExportArguments, BatchNameArguments};
 use crate::cli::batch::start_settings::BatchStartSettings;
 use crate::cli::batch::{batches_directory, open_begun_batch};
-use crate::cli::batch_arguments::{BatchExportArguments, BatchNameArguments};
 use crate::cli::batch_report::{BatchReport, failure_lines};
 use crate::cli::output::CliOutput;
 use crate::cli::run::runtime;

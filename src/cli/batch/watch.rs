@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use crate::batch::result::CellResult;
+use crate::cli::args::batch::BatchWatchArguments;
 use crate::cli::batch::open_begun_batch;
 use crate::cli::batch::state::write_report;
-use crate::cli::batch_arguments::BatchWatchArguments;
 use crate::cli::batch_report::{BatchActivity, BatchReport, WatchedCells};
 use crate::cli::dashboard::DashboardFate;
 use crate::cli::dashboard::batch_dashboard::BatchDashboard;

@@ -2,8 +2,8 @@
 //! something, or it is asked to end.
 
 use crate::batch::next_step::AttemptEnd;
+use crate::cli::args::batch::BatchWorkerArguments;
 use crate::cli::batch::cell::{CellExit, CellWorker};
-use crate::cli::batch_arguments::BatchWorkerArguments;
 use crate::cli::output::CliOutput;
 use crate::cli::run::{CALLS_END_MAX, runtime};
 use crate::error::{ExitStatus, Result};

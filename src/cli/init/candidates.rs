@@ -1,7 +1,7 @@
 //! Finds what can take part in a first team: models whose key is set, local servers that respond,
 //! and installed agent programs.
 
-use crate::cli::init_arguments::InitArguments;
+use crate::cli::args::init::InitArguments;
 use crate::cli::run::call_runtime;
 use crate::cli::team::local_servers;
 use crate::config::draft::first_team::TeamCandidate;

@@ -3,6 +3,7 @@
 
 use tokio_util::sync::CancellationToken;
 
+use crate::cli::args::init::InitArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::interactive_review::TerminalLines;
 use crate::cli::environment::{self, LoadedEnvironment};
@@ -10,7 +11,6 @@ use crate::cli::init::candidates::{agents_from_flags, find_candidates, unasked_c
 use crate::cli::init::dialogue::InitDialogue;
 use crate::cli::init::directory::{default_directory, parse_directory};
 use crate::cli::init::new_config::{NewConfig, ReplaceConsent};
-use crate::cli::init_arguments::InitArguments;
 use crate::cli::output::CliOutput;
 use crate::config::draft::first_team::{FirstDirectory, FirstTeam, TeamCandidate};
 use crate::error::{ExitStatus, Result};

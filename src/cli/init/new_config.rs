@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::cli::args::init::InitArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::found_config::reject_outside_reach;
-use crate::cli::init_arguments::InitArguments;
 use crate::cli::output::CliOutput;
 use crate::config::draft::destination::ConfigDestination;
 use crate::config::draft::findings::{DraftFinding, FindingSeverity};

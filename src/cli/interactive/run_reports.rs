@@ -1,8 +1,8 @@
 //! Reports of a session about its last turn, read from the turn's records and worded like the
 //! output of the run itself.
 
+use crate::cli::args::logs::LogsCommand;
 use crate::cli::logs;
-use crate::cli::logs_arguments::LogsCommand;
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::render::event_lines::{delivery_outcome, event_line, tie_text, usage_text};
 use crate::error::Result;

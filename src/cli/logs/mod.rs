@@ -1,7 +1,7 @@
 //! The `massgen logs` commands: list, show, follow and export the records of runs, and show and follow
 //! those of pipelines. It must only read them.
 
-use crate::cli::logs_arguments::LogsCommand;
+use crate::cli::args::logs::LogsCommand;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::pipeline::run::pipelines_directory;
 use crate::config::storage_path::{LOGS, STATE_DIR};

@@ -7,8 +7,8 @@ use tokio::io::{AsyncBufReadExt, BufReader, Stdin, stdin};
 use tokio::time::timeout;
 use url::Url;
 
+use crate::cli::args::login::{LoginArguments, LogoutArguments, NamedServer};
 use crate::cli::interrupts::listen;
-use crate::cli::login_arguments::{LoginArguments, LogoutArguments, NamedServer};
 use crate::cli::mcp::oauth_callback::CallbackListener;
 use crate::cli::output::CliOutput;
 use crate::cli::run::runtime;

@@ -2,13 +2,13 @@
 //! decides by the config and the command line; a client only gives a task.
 
 use crate::cli::args::RunArguments;
+use crate::cli::args::mcp::OrchestrateArguments;
 use crate::cli::environment;
 use crate::cli::execution::connect_all;
 use crate::cli::interrupts::listen;
 use crate::cli::mcp::run_handler::RunHandler;
 use crate::cli::mcp::run_registry::{ApplyAuthority, RunRegistry, RunTemplate};
 use crate::cli::mcp::transport::McpTransport;
-use crate::cli::mcp_arguments::OrchestrateArguments;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::run::{CALLS_END_MAX, runtime, telemetry_settings};

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::task::spawn_blocking;
 use url::Url;
 
+use crate::cli::args::mcp::{InstallArguments, UninstallArguments};
 use crate::cli::call_environment::CallEnvironment;
 use crate::cli::command_line::usage_error;
 use crate::cli::environment;
 use crate::cli::interrupts::{listen, wait_or_interrupt};
-use crate::cli::mcp_arguments::{InstallArguments, UninstallArguments};
 use crate::cli::output::CliOutput;
 use crate::cli::run::call_runtime;
 use crate::cli::team::load_config_quietly;

@@ -3,11 +3,11 @@
 
 use rmcp::ServerHandler;
 
+use crate::cli::args::mcp::TransportArguments;
 use crate::cli::http::listener::ListenAddress;
 use crate::cli::http::token::BearerToken;
 use crate::cli::mcp::http;
 use crate::cli::mcp::stdio;
-use crate::cli::mcp_arguments::TransportArguments;
 use crate::cli::output::CliOutput;
 use crate::error::Result;
 use crate::host::Host;

@@ -3,9 +3,9 @@
 
 use serde_json::json;
 
+use crate::cli::args::pipeline::PipelineArguments;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::pipeline::lookup::resolve_pipeline;
-use crate::cli::pipeline_arguments::PipelineArguments;
 use crate::cli::run::runtime;
 use crate::error::Result;
 use crate::host::Host;

@@ -1,7 +1,7 @@
 //! Commands that run, resume, inspect and revert pipelines.
 
+use crate::cli::args::pipeline::PipelineCommand;
 use crate::cli::output::CliOutput;
-use crate::cli::pipeline_arguments::PipelineCommand;
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 

@@ -1,10 +1,10 @@
 //! Implements `massgen pipeline revert`, which removes the work of a role from a pipeline, and `massgen
 //! reset`, which restarts a role in it.
 
+use crate::cli::args::pipeline::RoleArguments;
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::branches::short_id;
 use crate::cli::pipeline::lookup::resolve_pipeline;
-use crate::cli::pipeline_arguments::RoleArguments;
 use crate::cli::run::runtime;
 use crate::error::Result;
 use crate::host::Host;

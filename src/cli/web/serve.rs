@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use crate::cli::args::RunArguments;
+use crate::cli::args::web::WebArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::environment;
 use crate::cli::execution::secret_values;
@@ -26,7 +27,6 @@ use crate::cli::web::page_assets::CompressedAssets;
 use crate::cli::web::router;
 use crate::cli::web::run_board::RunBoard;
 use crate::cli::web::server_state::{NamedTeam, WebServer, WebServerState};
-use crate::cli::web_arguments::WebArguments;
 use crate::config::team::WorkspaceMode;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use clap::{Args, Subcommand};
 use url::Url;
 
-use crate::cli::args::CallerArguments;
+use crate::cli::args::gate_calls::CallerArguments;
+use crate::cli::args::login::{LoginArguments, LogoutArguments};
 use crate::cli::help::{
     INSTALL_EXAMPLES, ORCHESTRATE_EXAMPLES, SERVE_EXAMPLES, UNINSTALL_EXAMPLES, WORKFLOW_EXAMPLES,
 };
-use crate::cli::login_arguments::{LoginArguments, LogoutArguments};
 
 /// Commands for MCP servers.
 #[derive(Debug, Subcommand)]

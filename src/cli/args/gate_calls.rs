@@ -1,0 +1,107 @@
+//! The command lines of calls outside of a run: `massgen tool`, `massgen sandbox`, and the hooks of
+//! other programs.
+
+use clap::{Args, Subcommand};
+
+use crate::cli::args::phase::PhaseArgument;
+use crate::cli::help::HOOK_EXAMPLES;
+use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
+
+/// Arguments of `massgen tool`.
+#[derive(Args, Debug)]
+pub(crate) struct ToolArguments {
+    /// Name of the tool.
+    pub name: String,
+    /// Arguments of the call as a JSON object, or `-` for standard input.
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    pub args: String,
+    /// Run the command in a container of this image. Default: as the config says, or in the
+    /// sandbox.
+    #[arg(long, value_name = "IMAGE", conflicts_with = "sandbox")]
+    pub docker: Option<String>,
+    /// The caller.
+    #[command(flatten)]
+    pub caller: CallerArguments,
+}
+
+/// Arguments of `massgen sandbox`.
+#[derive(Args, Debug)]
+pub(crate) struct SandboxArguments {
+    /// The caller.
+    #[command(flatten)]
+    pub caller: CallerArguments,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+/// Hooks of other programs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HookCommand {
+    /// Answer one request of Claude Code's `PreToolUse` hook from standard input.
+    #[command(after_help = HOOK_EXAMPLES)]
+    PreToolUse(HookArguments),
+}
+
+/// Arguments of a hook.
+#[derive(Args, Debug)]
+pub(crate) struct HookArguments {
+    /// The source of the grants.
+    #[command(flatten)]
+    pub source: GrantsSource,
+    /// The agent whose grants apply. Default: the only one.
+    #[arg(long, value_name = "ID", conflicts_with = "grants")]
+    pub agent: Option<String>,
+    /// Socket of the run that the program takes part in; the run decides. Default: no run.
+    #[arg(long, value_name = "SOCKET",
+        conflicts_with_all = ["grants", "config", "agent", "phase", "in_sandbox"])]
+    pub socket: Option<String>,
+    /// The phase. Default: coordination.
+    #[arg(
+        long,
+        value_name = "PHASE",
+        default_value = "coordination",
+        hide_default_value = true
+    )]
+    pub phase: PhaseArgument,
+    /// Declare that the program runs in a sandbox with these grants, which restricts its
+    /// commands. Default: no sandbox, and `Bash` is denied.
+    #[arg(long)]
+    pub in_sandbox: bool,
+}
+
+/// The agent on whose behalf a call is made, and its sandbox.
+#[derive(Args, Debug)]
+pub(crate) struct CallerArguments {
+    /// The source of the grants.
+    #[command(flatten)]
+    pub source: GrantsSource,
+    /// The agent whose grants apply. Default: the only one.
+    #[arg(long, value_name = "ID", conflicts_with = "grants")]
+    pub agent: Option<String>,
+    /// The phase. Default: coordination.
+    #[arg(
+        long,
+        value_name = "PHASE",
+        default_value = "coordination",
+        hide_default_value = true
+    )]
+    pub phase: PhaseArgument,
+    /// Sandbox level for commands: `auto`, `overlay`, `namespaces`, `landlock` or `off`.
+    /// Default: from the config, or `auto`.
+    #[arg(long, value_name = "LEVEL")]
+    pub sandbox: Option<SandboxLevelChoice>,
+}
+
+/// The source of the grants of a call.
+#[derive(Args, Debug)]
+pub(crate) struct GrantsSource {
+    /// JSON file with grants:
+    /// `{"workspace":DIR,"temp_workspaces":[DIR],"context_paths":[{"path",
+    /// "permission","protected_paths"?}],"permissions":{"deny":[RULE]}}`. Default: none.
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pub grants: Option<String>,
+    /// Config whose grants apply. Default: the config that a run would use.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<String>,
+}
