@@ -3,30 +3,34 @@
 //! directories must be mounted.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::io::{self, pipe};
+use std::sync::Mutex;
+use std::time::Instant;
 
 use bollard::errors::Error as EngineError;
-use bollard::query_parameters::RestartContainerOptionsBuilder;
 
-use crate::config::docker::{CONTAINER_HOME, DockerConfig, RootAccess};
+use crate::config::docker::{CONTAINER_HOME, DockerConfig};
 use crate::config::engine_host::SshEngineHost;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::layout::RunName;
 use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
-use crate::world::sandbox::disk_watch::DiskWatch;
+use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
+use crate::world::sandbox::docker::client::{command_error, is_missing};
 use crate::world::sandbox::docker::command::ContainerCommand;
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::credentials::{ContainerCredentials, HostUser};
 use crate::world::sandbox::docker::engine::ContainerEngine;
-use crate::world::sandbox::docker::instance::{ContainerInstance, kill};
+use crate::world::sandbox::docker::instance::REMOVED;
 use crate::world::sandbox::docker::labels::ContainerOrigin;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::packages::DependencyHashes;
-use crate::world::sandbox::docker::run::RunningCommands;
+use crate::world::sandbox::docker::process::ContainerProcess;
+use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
 use crate::world::sandbox::docker::sent_files::{SentFiles, expect_available_over_ssh};
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
 /// Environment variables of every command: no colours, no pager, no prompts. Debian's `pip` refuses
 /// to install into the system's packages unless it is told that this is intended.
@@ -44,7 +48,7 @@ const FIXED: &[(&str, &str)] = &[
     ("TERM", "dumb"),
 ];
 /// Number of attempts to remount a container for a command while others mount something else.
-const SHOWN_ANEW_MAX: usize = 4;
+const REMOUNTS_MAX: usize = 4;
 /// Directory of programs that are installed for one user, below the home directory.
 const OWN_PROGRAMS: &str = ".local/bin";
 
@@ -72,20 +76,11 @@ pub struct ContainerOwner<'a> {
 /// The container of one agent. It is removed on drop.
 #[derive(Debug)]
 pub struct AgentContainer {
-    pub(super) engine: ContainerEngine,
-    pub(super) config: DockerConfig,
-    recipe: ContainerSpec,
-    env: BTreeMap<String, String>,
+    container: ReplaceableContainer,
     notes: Vec<String>,
-    pub(super) live: Mutex<RunningCommands>,
-    pub(super) seen: Mutex<DependencyHashes>,
-    pub(super) workspace: AbsPath,
+    dependency_hashes: Mutex<DependencyHashes>,
     /// What is in it, if its engine is on another machine.
-    pub(super) sent: Mutex<SentFiles>,
-    /// Directory for temporary files with what is fetched from there.
-    pub(super) spool_place: AbsPath,
-    /// `None` once the container is closed.
-    instance: RwLock<Option<ContainerInstance>>,
+    sent: Mutex<SentFiles>,
 }
 
 impl AgentContainer {
@@ -93,66 +88,63 @@ impl AgentContainer {
     /// lists. Anything that is missing is an error here.
     pub fn open(
         engine: &ContainerEngine,
-        purpose: ContainerOwner<'_>,
+        owner: ContainerOwner<'_>,
         reachable: &ReachablePaths,
     ) -> Result<Self> {
-        let config = purpose.config;
+        let config = owner.config;
         if let Some(host) = engine.client.host() {
             expect_available_over_ssh(config, host)?;
         }
-        let credentials = ContainerCredentials::gather(&config.credentials, purpose.user)?;
+        let credentials = ContainerCredentials::gather(&config.credentials, owner.user)?;
         let image = engine.block_on(engine.client.expect_image(&config.image))?;
         let mut env: BTreeMap<String, String> = credentials.env;
         let fixed = FIXED.iter();
         env.extend(fixed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         let path = format!("{CONTAINER_HOME}/{OWN_PROGRAMS}:{}", image.path);
         env.insert("PATH".to_owned(), path);
-        env.extend(purpose.added.clone());
+        env.extend(owner.added.clone());
         let origin = ContainerOrigin {
-            run: purpose.run,
-            state: purpose.state,
+            run: owner.run,
+            state: owner.state,
         };
-        let recipe = ContainerSpec {
-            name: format!("massgen-{}-{}", purpose.agent, purpose.run),
+        let spec = ContainerSpec {
+            name: format!("massgen-{}-{}", owner.agent, owner.run),
             labels: origin.labels().into(),
             config: config.clone(),
-            limits: *purpose.limits,
+            limits: *owner.limits,
             files: credentials.files,
         };
-        let mounts = recipe.plan_mounts(&engine.client, reachable)?;
-        let instance =
-            engine.block_on(ContainerInstance::start(&engine.client, &recipe, mounts))?;
-        let mut container = Self {
-            engine: engine.clone(),
-            config: config.clone(),
-            recipe,
+        let container = ReplaceableContainer::start_new(
+            engine,
+            spec,
             env,
-            notes: credentials.missing,
-            live: Mutex::default(),
-            seen: Mutex::default(),
-            workspace: purpose.workspace.clone(),
+            owner.workspace,
+            owner.state,
+            reachable,
+        )?;
+        let mut notes = credentials.missing;
+        notes.extend(container.install_packages());
+        Ok(Self {
+            container,
+            notes,
+            dependency_hashes: Mutex::default(),
             sent: Mutex::default(),
-            spool_place: purpose.state.clone(),
-            instance: RwLock::new(Some(instance)),
-        };
-        let notes = container.install();
-        container.notes.extend(notes);
-        Ok(container)
+        })
     }
 
     /// Returns its name, as the engine lists it.
     pub fn name(&self) -> &str {
-        &self.recipe.name
+        &self.container.spec.name
     }
 
     /// Returns the image that it is created from.
     pub fn image(&self) -> &str {
-        &self.config.image
+        &self.container.spec.config.image
     }
 
     /// Returns the machine of its engine, if it is another one.
     pub fn host(&self) -> Option<&SshEngineHost> {
-        self.engine.client.host()
+        self.container.engine.client.host()
     }
 
     /// Returns which parts of the config could not be provided: packages, variables.
@@ -173,78 +165,118 @@ impl AgentContainer {
         reachable: &ReachablePaths,
         interrupt: Option<&CommandInterrupt>,
     ) -> Result<()> {
-        if self.engine.is_elsewhere() {
-            return self.send_files(reachable, interrupt);
+        if self.container.engine.is_elsewhere() {
+            return self.container.send_files(&self.sent, reachable, interrupt);
         }
-        let mounts = self.recipe.plan_mounts(&self.engine.client, reachable)?;
-        let mut instance = self
-            .instance
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        match instance.as_mut() {
-            Some(instance) if instance.mounts != mounts => {
-                let client = &self.engine.client;
-                self.engine
-                    .block_on(instance.replace(client, &self.recipe, mounts))
-            }
-            Some(_) | None => Ok(()),
-        }
+        self.container.replace_mounts(reachable)
     }
 
     /// Stops and removes it. A second call has no effect.
     pub fn close(&self) -> Result<()> {
-        let mut instance = self
-            .instance
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        match instance.take() {
-            Some(instance) => self.engine.block_on(instance.remove(&self.engine.client)),
-            None => Ok(()),
+        self.container.close()
+    }
+
+    /// Runs an agent's command in the directory `dir` and waits for its end. Blocks, and must not
+    /// be called from an event loop.
+    pub fn run(
+        &self,
+        command: &str,
+        dir: &AbsPath,
+        wait: CommandWaitLimits<'_>,
+    ) -> io::Result<CommandOutput> {
+        let watch = Instant::now();
+        let container = &self.container;
+        let guard = container.lock();
+        let failed = container.install_dependencies(&guard, &self.dependency_hashes);
+        let running_command = container.begin();
+        let call = ContainerCommand {
+            dir: Some(dir.clone()),
+            ..container.base_command()
+        };
+        let call = call.agent_command(command, &running_command.mark);
+        let finished = container.execute(&guard, call, &running_command, wait);
+        let ended = container.end_leftovers(&guard, &running_command.mark);
+        let finished = self.handle_result(guard, ended.and(finished))?;
+        let mut finished = CommandOutput {
+            elapsed: watch.elapsed(),
+            ..finished
+        };
+        if !failed.is_empty() {
+            finished.stderr.text.insert_str(0, &failed);
         }
+        Ok(finished)
     }
 
-    /// Returns a command with the environment variables and the user that all commands share.
-    pub(super) fn base_command(&self) -> ContainerCommand {
-        ContainerCommand {
-            program: Vec::new(),
-            env: self.env.clone(),
-            dir: None,
-            user: self.engine.client.container_user(),
+    /// Runs an agent's command in a directory, alongside others, until it ends or is interrupted,
+    /// and passes its output on both streams to `on_output`. It has access to `reachable` only. Blocks,
+    /// and must not be called from an event loop.
+    pub fn follow(
+        &self,
+        command: &str,
+        dir: &AbsPath,
+        reachable: &ReachablePaths,
+        interrupt: &CommandInterrupt,
+        on_output: &mut (dyn FnMut(&[u8]) + Send),
+    ) -> io::Result<ExitReason> {
+        let container = &self.container;
+        let running_command = container.begin();
+        let call = ContainerCommand {
+            dir: Some(dir.clone()),
+            ..container.base_command()
+        };
+        let call = call.agent_command(command, &running_command.mark);
+        let guard = self.lock_with_paths(reachable, interrupt);
+        let guard = guard.map_err(io::Error::other)?;
+        let disks = guard.disk_watch(container);
+        let exec = match container.start(&guard, call) {
+            Ok(exec) => exec,
+            Err(error) => return self.handle_result(guard, Err(error)),
+        };
+        // The container may be recreated from now on, which ends the command.
+        drop(guard);
+        let (written, stdout) = pipe()?;
+        let streams = [stdout.try_clone()?.into(), stdout.into()];
+        let mut running =
+            ContainerProcess::follow(container, &running_command, None, exec, streams)?;
+        let bounds = ProcessBounds {
+            interrupt: Some(interrupt),
+            disk: Some(&disks),
+            ..ProcessBounds::default()
+        };
+        let exit_reason =
+            running.run_to_end(&mut [ProcessOutput::new(written, on_output)], &bounds);
+        let process = running.process_mut();
+        let ended = exit_reason.map_err(|error| command_error(process.take_failure(error)))?;
+        if process.was_terminated() {
+            let ended = container.end_leftovers(&container.lock(), &running_command.mark);
+            ended.map_err(command_error)?;
         }
+        Ok(ended)
     }
 
-    /// Returns the limits of its commands.
-    pub(super) fn limits(&self) -> ResourceLimits {
-        self.recipe.limits
+    /// Fetches what commands have changed where they may write, and writes it here as far as the rules
+    /// allow it. Returns remarks about what was refused. Blocks until a few seconds after an interrupt:
+    /// then nothing is written here, and the next call fetches everything. On this machine, where paths
+    /// are mounted, nothing is fetched.
+    pub fn fetch_changes(
+        &self,
+        reachable: &ReachablePaths,
+        interrupt: &CommandInterrupt,
+    ) -> io::Result<Vec<String>> {
+        self.container
+            .fetch_changes(&self.sent, reachable, interrupt)
     }
 
-    /// Returns whether the agent may become root in it.
-    pub(super) fn has_root(&self) -> bool {
-        self.config.root == RootAccess::BySudo
-    }
-
-    /// Locks the container, whose id stays the same while the lock is held.
-    pub(super) fn lock(&self) -> ContainerGuard<'_> {
-        let instance = self.instance.read();
-        ContainerGuard(instance.unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Like [`AgentContainer::lock`], but mounts `reachable` first. Another thread may mount other
-    /// directories at any time before the lock is taken.
-    pub(super) fn lock_with_paths(
+    /// Mounts `reachable` and locks the container. Another thread may mount other directories at any
+    /// time before the lock is taken.
+    fn lock_with_paths(
         &self,
         reachable: &ReachablePaths,
         interrupt: &CommandInterrupt,
     ) -> Result<ContainerGuard<'_>> {
-        for _ in 0..SHOWN_ANEW_MAX {
+        for _ in 0..REMOUNTS_MAX {
             self.remount_until(reachable, Some(interrupt))?;
-            let mounts = self.recipe.plan_mounts(&self.engine.client, reachable)?;
-            let guard = self.lock();
-            if guard
-                .0
-                .as_ref()
-                .is_none_or(|instance| instance.mounts == mounts)
-            {
+            if let Some(guard) = self.container.lock_if_mounted(reachable)? {
                 return Ok(guard);
             }
         }
@@ -252,91 +284,25 @@ impl AgentContainer {
         Err(Error::new(ErrorKind::Environment, message).with_hint("wait until they end"))
     }
 
-    /// Kills everything that runs in it, including other commands: the kernel leaves no process in
-    /// a container whose first process is gone. The next command starts it again.
-    pub(super) fn end_all(
+    /// Converts the result of a call. A container that was removed from outside is replaced by another.
+    fn handle_result<T>(
         &self,
-        guard: &ContainerGuard<'_>,
-    ) -> std::result::Result<(), EngineError> {
-        self.engine.block_on(kill(&self.engine.client, guard.id()))
-    }
-
-    /// Kills everything that runs in it, including other commands, and starts it again.
-    pub(super) fn restart(
-        &self,
-        guard: &ContainerGuard<'_>,
-    ) -> std::result::Result<(), EngineError> {
-        let options = RestartContainerOptionsBuilder::default().t(0).build();
-        let api = &self.engine.client.api;
-        self.engine
-            .block_on(api.restart_container(guard.id(), Some(options)))
-    }
-
-    /// Replaces a container that was removed from outside.
-    pub(super) fn recreate(&self) -> Result<()> {
-        let mut instance = self
-            .instance
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let Some(removed) = instance.as_mut() else {
-            return Ok(());
-        };
-        let client = &self.engine.client;
-        let recreated = self.engine.block_on(removed.recreate(client, &self.recipe));
-        drop(instance);
-        self.forget_sent_files();
-        recreated
-    }
-}
-
-/// A lock on a container, which is not replaced while it is held.
-pub(super) struct ContainerGuard<'a>(RwLockReadGuard<'a, Option<ContainerInstance>>);
-
-impl ContainerGuard<'_> {
-    /// Watches the disks that commands may fill: those of the mounted directories and of the
-    /// container itself.
-    pub(super) fn disk_watch(&self, container: &AgentContainer) -> DiskWatch {
-        let mounted = self
-            .0
-            .as_ref()
-            .map(|instance| instance.mounts.writable_directories());
-        let storage = container.engine.client.manner.storage.clone();
-        let places = mounted.into_iter().flatten().chain(storage);
-        DiskWatch::new(places.collect(), &container.recipe.limits)
-    }
-
-    /// Returns whether commands may write to directories of the machine outside `workspace`.
-    pub(super) fn can_write_outside(&self, workspace: &AbsPath) -> bool {
-        let mounted = self
-            .0
-            .as_ref()
-            .map(|instance| instance.mounts.writable_directories());
-        let mut mounted = mounted.into_iter().flatten();
-        mounted.any(|path| !path.is_within(workspace))
-    }
-
-    /// Returns whether the container is not closed.
-    pub(super) fn is_open(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// Returns its id; for a closed one, a name that no container has.
-    pub(super) fn id(&self) -> &str {
-        self.0.as_ref().map_or("closed", ContainerInstance::id)
-    }
-}
-
-impl Drop for AgentContainer {
-    fn drop(&mut self) {
-        let instance = self
-            .instance
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(instance) = instance.take() {
-            let client = self.engine.client.clone();
-            // If it cannot be removed now, the next run removes it.
-            let removal = async move { instance.remove(&client).await.unwrap_or_default() };
-            self.engine.finish_detached(removal);
+        guard: ContainerGuard<'_>,
+        ended: std::result::Result<T, EngineError>,
+    ) -> io::Result<T> {
+        if ended.is_err()
+            && let Some(lost) = self.container.engine.lost_reason()
+        {
+            return Err(io::Error::other(lost));
+        }
+        match ended {
+            Err(error) if is_missing(&error) && guard.is_open() => {
+                drop(guard);
+                let recreated = self.container.recreate_unsent(&self.sent);
+                recreated.map_err(io::Error::other)?;
+                Err(io::Error::other(REMOVED))
+            }
+            ended => ended.map_err(command_error),
         }
     }
 }

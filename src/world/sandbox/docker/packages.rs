@@ -2,7 +2,7 @@
 //! workspace. A failure is reported, and the run continues without them.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -12,8 +12,8 @@ use crate::text::{join_with_commas, single_line};
 use crate::world::io::files::read_found;
 use crate::world::sandbox::docker::client::ContainerUser;
 use crate::world::sandbox::docker::command::ContainerCommand;
-use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
-use crate::world::sandbox::docker::run::RunningCommand;
+use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
+use crate::world::sandbox::docker::running_commands::RunningCommand;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{CommandWaitLimits, ExitReason};
 
@@ -45,10 +45,10 @@ const DEPENDENCIES: &[(&str, &str)] = &[
 /// Hashes of the dependency files at the last installation.
 pub(super) type DependencyHashes = BTreeMap<&'static str, [u8; 32]>;
 
-impl AgentContainer {
+impl ReplaceableContainer {
     /// Installs the packages that the config lists; returns a sentence about each kind that failed.
-    pub(super) fn install(&self) -> Vec<String> {
-        let packages = &self.config.packages;
+    pub(super) fn install_packages(&self) -> Vec<String> {
+        let packages = &self.spec.config.packages;
         let root = ContainerUser::ROOT;
         let own = self.engine.client.container_user();
         let kinds = [
@@ -80,13 +80,17 @@ impl AgentContainer {
 
     /// Installs the dependencies of the workspace if its files have changed; returns a line about
     /// each file that failed.
-    pub(super) fn install_dependencies(&self, guard: &ContainerGuard<'_>) -> String {
-        if self.config.packages.dependencies == DependencyInstall::Manual {
+    pub(super) fn install_dependencies(
+        &self,
+        guard: &ContainerGuard<'_>,
+        hashes: &Mutex<DependencyHashes>,
+    ) -> String {
+        if self.spec.config.packages.dependencies == DependencyInstall::Manual {
             return String::new();
         }
         let mut failures = String::new();
         for (name, script) in DEPENDENCIES {
-            if !self.has_changed(name) {
+            if !self.has_changed(name, hashes) {
                 continue;
             }
             let running_command = self.begin();
@@ -110,14 +114,14 @@ impl AgentContainer {
     }
 
     /// Returns whether a dependency file exists and has changed since the last time.
-    fn has_changed(&self, name: &'static str) -> bool {
+    fn has_changed(&self, name: &'static str, hashes: &Mutex<DependencyHashes>) -> bool {
         let path = self.workspace.join(name);
         let Ok(Some(bytes)) = read_found(&path, DEPENDENCIES_BYTES_MAX) else {
             return false;
         };
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.insert(name, digest) != Some(digest)
+        let mut hashes = hashes.lock().unwrap_or_else(PoisonError::into_inner);
+        hashes.insert(name, digest) != Some(digest)
     }
 
     /// Returns why an installation has failed; `None` if it has not.

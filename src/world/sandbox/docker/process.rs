@@ -13,13 +13,13 @@ use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::command_run::{CommandRun, ExecProcess};
 use crate::world::sandbox::docker::client::is_missing;
 use crate::world::sandbox::docker::command::{ContainerExec, exit_status};
-use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
-use crate::world::sandbox::docker::run::RunningCommand;
+use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
+use crate::world::sandbox::docker::running_commands::RunningCommand;
 use crate::world::sandbox::proxy::NetworkProxy;
 
 /// A command in a container.
 pub(super) struct ContainerProcess<'c> {
-    container: &'c AgentContainer,
+    container: &'c ReplaceableContainer,
     begun: &'c RunningCommand,
     /// Keeps the container from being replaced while the command runs, if the caller holds that.
     held: Option<&'c ContainerGuard<'c>>,
@@ -37,7 +37,7 @@ pub(super) struct ContainerProcess<'c> {
 impl<'c> ContainerProcess<'c> {
     /// Starts to copy the output of a command to the two `streams`, in the background.
     pub(super) fn follow(
-        container: &'c AgentContainer,
+        container: &'c ReplaceableContainer,
         running_command: &'c RunningCommand,
         guard: Option<&'c ContainerGuard<'c>>,
         exec: ContainerExec,

@@ -7,8 +7,8 @@ mod local_trees;
 mod local_view;
 mod transfer_limit;
 mod outgoing;
-mod incoming;
 mod listing;
+mod incoming;
 mod reported_files;
 mod apply;
 
@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::iter::successors;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
@@ -37,10 +37,11 @@ use crate::world::sandbox::docker::client::{ContainerUser, command_error, is_mis
 use crate::world::sandbox::docker::command::{
     ContainerCommand, ContainerExec, STATUS_TIME_MAX, exit_status,
 };
-use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::sandbox::docker::instance::REMOVED;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
-use crate::world::sandbox::docker::run::START_TIME_MAX;
+use crate::world::sandbox::docker::replaceable_container::{
+    ContainerGuard, ReplaceableContainer, START_TIME_MAX,
+};
 use crate::world::sandbox::docker::sent_files::apply::{apply_changes, missing_paths};
 use crate::world::sandbox::docker::sent_files::incoming::{
     EngineDownload, IncomingFiles, SpoolError,
@@ -143,6 +144,10 @@ impl From<Error> for TransferFault {
     }
 }
 
+fn lock_sent(sent: &Mutex<SentFiles>) -> MutexGuard<'_, SentFiles> {
+    sent.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Refuses what an engine on another machine cannot provide without weakening a rule.
 pub(super) fn expect_available_over_ssh(config: &DockerConfig, host: &SshEngineHost) -> Result<()> {
     let credentials = &config.credentials;
@@ -170,37 +175,36 @@ pub(super) fn expect_available_over_ssh(config: &DockerConfig, host: &SshEngineH
         .with_hint("remove it, or use an engine on this machine"))
 }
 
-impl AgentContainer {
-    /// Forgets what was sent, because there is another container now.
-    pub(super) fn forget_sent_files(&self) {
-        *self.lock_sent() = SentFiles::default();
-    }
-
-    fn lock_sent(&self) -> MutexGuard<'_, SentFiles> {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+impl ReplaceableContainer {
+    /// Replaces a container that was removed from outside, and forgets what was sent to it.
+    pub(super) fn recreate_unsent(&self, sent: &Mutex<SentFiles>) -> Result<()> {
+        let recreated = self.recreate();
+        *lock_sent(sent) = SentFiles::default();
+        recreated
     }
 
     /// Sends what commands may read, as far as it changed since the last time, and removes there what
     /// they may no longer read. Blocks until an interrupt.
     pub(super) fn send_files(
         &self,
+        sent: &Mutex<SentFiles>,
         reachable: &ReachablePaths,
         interrupt: Option<&CommandInterrupt>,
     ) -> Result<()> {
         self.engine.ensure_connected()?;
-        let mut sent = self.lock_sent();
+        let mut known = lock_sent(sent);
         let guard = self.lock();
         let limit = TransferLimit::new(interrupt, Duration::ZERO);
-        let Err(fault) = self.send_changes(&guard, reachable, &mut sent, &limit) else {
+        let Err(fault) = self.send_changes(&guard, reachable, &mut known, &limit) else {
             return Ok(());
         };
-        drop(sent);
+        drop(known);
         if let TransferFault::Engine(error) = &fault
             && is_missing(error)
             && guard.is_open()
         {
             drop(guard);
-            self.recreate()?;
+            self.recreate_unsent(sent)?;
             return Err(
                 Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again")
             );
@@ -341,15 +345,16 @@ impl AgentContainer {
     /// allow it. Returns remarks about what was refused. Blocks until a few seconds after an interrupt:
     /// then nothing is written here, and the next call fetches everything. On this machine, where paths
     /// are mounted, nothing is fetched.
-    pub fn fetch_changes(
+    pub(super) fn fetch_changes(
         &self,
+        sent: &Mutex<SentFiles>,
         reachable: &ReachablePaths,
         interrupt: &CommandInterrupt,
     ) -> io::Result<Vec<String>> {
         if !self.engine.is_elsewhere() {
             return Ok(Vec::new());
         }
-        let mut sent = self.lock_sent();
+        let mut sent = lock_sent(sent);
         let guard = self.lock();
         let limit = TransferLimit::new(Some(interrupt), INTERRUPTED_FETCH_TIME_MAX);
         let fetched = self.fetch(&guard, reachable, &mut sent, &limit);
@@ -527,9 +532,9 @@ impl AgentContainer {
     }
 
     fn new_incoming(&self) -> std::result::Result<IncomingFiles, TransferFault> {
-        let spool = SpoolFile::new_in(&self.spool_place);
+        let spool = SpoolFile::new_in(&self.spool_dir);
         let spool = spool.map_err(|error| Error::io("cannot create a temporary file", error))?;
-        let disk = DiskWatch::new(vec![self.spool_place.clone()], &self.limits());
+        let disk = DiskWatch::new(vec![self.spool_dir.clone()], &self.limits());
         Ok(IncomingFiles::new(spool, disk))
     }
 
@@ -542,7 +547,7 @@ impl AgentContainer {
     ) -> std::result::Result<(), TransferFault> {
         let written = roots.iter();
         let written = written.map(|root| reachable.copies.get(root).unwrap_or(root).clone());
-        let places = written.chain([self.spool_place.clone()]).collect();
+        let places = written.chain([self.spool_dir.clone()]).collect();
         let disks = DiskWatch::new(places, &self.limits());
         match disks.with_planned(needed.bytes, needed.names).check() {
             DiskStatus::Free(_) => Ok(()),

@@ -1,0 +1,59 @@
+//! Runs one command in a container to its end: one that reaches its timeout is killed inside it, with
+//! everything that it has started, while other commands continue.
+
+use std::time::Instant;
+
+use bollard::errors::Error as EngineError;
+
+use crate::world::sandbox::command_run::{OutputPipes, ProcessBounds};
+use crate::world::sandbox::docker::command::ContainerCommand;
+use crate::world::sandbox::docker::process::ContainerProcess;
+use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
+use crate::world::sandbox::docker::running_commands::RunningCommand;
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
+
+/// What an engine writes instead of a command's output if it cannot start it.
+const NEVER_RAN: &str = "OCI runtime exec failed";
+/// Exit statuses of a command that never ran.
+const NEVER_RAN_STATUS: [i32; 2] = [126, 127];
+
+impl ReplaceableContainer {
+    /// Runs a call to its end. If it does not end by itself, everything that it has started is
+    /// killed inside the container; if that does not help, the container is restarted.
+    pub(super) fn execute(
+        &self,
+        guard: &ContainerGuard<'_>,
+        call: ContainerCommand,
+        running_command: &RunningCommand,
+        wait: CommandWaitLimits<'_>,
+    ) -> Result<CommandOutput, EngineError> {
+        let started = Instant::now();
+        let exec = self.start(guard, call)?;
+        let disks = guard.disk_watch(self);
+        let (outputs, streams) = OutputPipes::open()?;
+        let mut running =
+            ContainerProcess::follow(self, running_command, Some(guard), exec, streams)?;
+        let bounds = ProcessBounds {
+            until: started.checked_add(wait.time_max),
+            interrupt: Some(wait.interrupt),
+            disk: Some(&disks),
+            network: None,
+        };
+        let finished = running.capture(outputs, &bounds, wait.output_bytes_max, started);
+        let finished = finished.map_err(|error| running.process_mut().take_failure(error))?;
+        Ok(refused_if_never_run(finished))
+    }
+}
+
+/// Reports a command that the engine could not start as refused.
+fn refused_if_never_run(mut finished: CommandOutput) -> CommandOutput {
+    let never_ran = matches!(&finished.ended, ExitReason::Exited(code) if NEVER_RAN_STATUS.contains(code))
+        && finished.stdout.text.starts_with(NEVER_RAN);
+    if never_ran {
+        finished.ended = ExitReason::Refused {
+            step: "start the command in its container".to_owned(),
+            why: finished.stdout.text.trim().to_owned(),
+        };
+    }
+    finished
+}

@@ -1,0 +1,71 @@
+//! Kills what commands leave behind in a container, without harming the commands that still run there.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use bollard::errors::Error as EngineError;
+
+use crate::world::sandbox::docker::client::ContainerUser;
+use crate::world::sandbox::docker::command::{ContainerCommand, ContainerCommandId, exit_status};
+use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
+
+/// Timeout for killing what a command left behind.
+const SWEEP_TIME_MAX: Duration = Duration::from_secs(5);
+
+impl ReplaceableContainer {
+    /// Ends what a command has left behind where it may write to more than the workspace, so that
+    /// nothing goes on there while others look at what it did. As long as another command runs there,
+    /// which somebody looks at later, only what cannot hide among its processes is ended.
+    pub(super) fn end_leftovers(
+        &self,
+        guard: &ContainerGuard<'_>,
+        ending: &ContainerCommandId,
+    ) -> Result<(), EngineError> {
+        if !guard.can_write_outside(&self.workspace) {
+            return Ok(());
+        }
+        // Prevents new commands from starting meanwhile.
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.ids_except(ending).is_empty() {
+            return self.end_all(guard);
+        }
+        drop(running);
+        self.sweep(guard, ending);
+        Ok(())
+    }
+
+    /// Kills everything in the container that belongs to no running command other than `ending`.
+    pub(super) fn sweep(&self, guard: &ContainerGuard<'_>, ending: &ContainerCommandId) {
+        // Prevents new commands from starting meanwhile: they would not be known yet.
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let spared = running.ids_except(ending);
+        let own = self.engine.client.container_user();
+        let root = self.has_root().then_some(ContainerUser::ROOT);
+        for user in [own].into_iter().chain(root) {
+            let Ok(sweep) = self.start(guard, ContainerCommand::sweep(user, &spared)) else {
+                continue;
+            };
+            // Whether it has helped shows in the command's own end.
+            self.engine.block_on(sweep.drain_output(SWEEP_TIME_MAX));
+        }
+    }
+
+    /// Kills everything in the container that runs as `user` and belongs to no running command, and
+    /// waits until that is done.
+    pub(super) fn sweep_user(
+        &self,
+        guard: &ContainerGuard<'_>,
+        user: ContainerUser,
+    ) -> Result<(), EngineError> {
+        // Prevents new commands from starting meanwhile: they would not be known yet.
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let sweep = self.start(guard, ContainerCommand::sweep(user, &running.ids()))?;
+        let id = sweep.id().to_owned();
+        let client = &self.engine.client;
+        let ended = self.engine.block_on(async {
+            sweep.drain_output(SWEEP_TIME_MAX).await;
+            exit_status(client, &id).await
+        });
+        ended.map(drop)
+    }
+}

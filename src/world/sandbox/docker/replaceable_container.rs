@@ -1,0 +1,259 @@
+//! A container that may be replaced by another with the same changes in it: its lock keeps it in place
+//! while a caller relies on it. It knows which commands run in it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use bollard::errors::Error as EngineError;
+use bollard::query_parameters::{RestartContainerOptionsBuilder, StartContainerOptions};
+use tokio::time::timeout;
+
+use crate::config::docker::RootAccess;
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::sandbox_policy::limits::ResourceLimits;
+use crate::world::sandbox::disk_watch::DiskWatch;
+use crate::world::sandbox::docker::command::{ContainerCommand, ContainerExec, is_stopped};
+use crate::world::sandbox::docker::container_spec::ContainerSpec;
+use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::instance::{ContainerInstance, kill};
+use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::docker::running_commands::{RunningCommand, RunningCommands};
+
+/// Timeout for an engine to start a command.
+pub(super) const START_TIME_MAX: Duration = Duration::from_mins(1);
+
+/// A container whose instance can be replaced. It is removed on drop.
+#[derive(Debug)]
+pub(super) struct ReplaceableContainer {
+    pub(super) engine: ContainerEngine,
+    pub(super) spec: ContainerSpec,
+    /// Environment variables of every command.
+    env: BTreeMap<String, String>,
+    /// The agent's workspace.
+    pub(super) workspace: AbsPath,
+    /// Directory for temporary files with what is fetched from another machine.
+    pub(super) spool_dir: AbsPath,
+    pub(super) running: Mutex<RunningCommands>,
+    /// `None` once the container is closed.
+    instance: RwLock<Option<ContainerInstance>>,
+}
+
+impl ReplaceableContainer {
+    /// Creates and starts a container that can access `reachable`, with these environment variables
+    /// for every command.
+    pub(super) fn start_new(
+        engine: &ContainerEngine,
+        spec: ContainerSpec,
+        env: BTreeMap<String, String>,
+        workspace: &AbsPath,
+        spool_dir: &AbsPath,
+        reachable: &ReachablePaths,
+    ) -> Result<Self> {
+        let mounts = spec.plan_mounts(&engine.client, reachable)?;
+        let instance = engine.block_on(ContainerInstance::start(&engine.client, &spec, mounts))?;
+        Ok(Self {
+            engine: engine.clone(),
+            spec,
+            env,
+            workspace: workspace.clone(),
+            spool_dir: spool_dir.clone(),
+            running: Mutex::default(),
+            instance: RwLock::new(Some(instance)),
+        })
+    }
+
+    /// Mounts other directories, or the same ones with other permissions: replaces the container if
+    /// that changes anything. Waits for running commands.
+    pub(super) fn replace_mounts(&self, reachable: &ReachablePaths) -> Result<()> {
+        let mounts = self.spec.plan_mounts(&self.engine.client, reachable)?;
+        let mut instance = self
+            .instance
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        match instance.as_mut() {
+            Some(instance) if instance.mounts != mounts => {
+                let client = &self.engine.client;
+                self.engine
+                    .block_on(instance.replace(client, &self.spec, mounts))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Locks the container if its mounts are those for `reachable`, or if it is closed; otherwise
+    /// returns `None`.
+    pub(super) fn lock_if_mounted(
+        &self,
+        reachable: &ReachablePaths,
+    ) -> Result<Option<ContainerGuard<'_>>> {
+        let mounts = self.spec.plan_mounts(&self.engine.client, reachable)?;
+        let guard = self.lock();
+        let instance = guard.0.as_ref();
+        let is_mounted = instance.is_none_or(|instance| instance.mounts == mounts);
+        Ok(is_mounted.then_some(guard))
+    }
+
+    /// Stops and removes it. A second call has no effect.
+    pub(super) fn close(&self) -> Result<()> {
+        let mut instance = self
+            .instance
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        match instance.take() {
+            Some(instance) => self.engine.block_on(instance.remove(&self.engine.client)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns a command with the environment variables and the user that all commands share.
+    pub(super) fn base_command(&self) -> ContainerCommand {
+        ContainerCommand {
+            program: Vec::new(),
+            env: self.env.clone(),
+            dir: None,
+            user: self.engine.client.container_user(),
+        }
+    }
+
+    /// Returns the limits of its commands.
+    pub(super) fn limits(&self) -> ResourceLimits {
+        self.spec.limits
+    }
+
+    /// Returns whether the agent may become root in it.
+    pub(super) fn has_root(&self) -> bool {
+        self.spec.config.root == RootAccess::BySudo
+    }
+
+    /// Locks the container, whose id stays the same while the lock is held.
+    pub(super) fn lock(&self) -> ContainerGuard<'_> {
+        let instance = self.instance.read();
+        ContainerGuard(instance.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Kills everything that runs in it, including other commands: the kernel leaves no process in
+    /// a container whose first process is gone. The next command starts it again.
+    pub(super) fn end_all(
+        &self,
+        guard: &ContainerGuard<'_>,
+    ) -> std::result::Result<(), EngineError> {
+        self.engine.block_on(kill(&self.engine.client, guard.id()))
+    }
+
+    /// Kills everything that runs in it, including other commands, and starts it again.
+    pub(super) fn restart(
+        &self,
+        guard: &ContainerGuard<'_>,
+    ) -> std::result::Result<(), EngineError> {
+        let options = RestartContainerOptionsBuilder::default().t(0).build();
+        let api = &self.engine.client.api;
+        self.engine
+            .block_on(api.restart_container(guard.id(), Some(options)))
+    }
+
+    /// Replaces a container that was removed from outside.
+    pub(super) fn recreate(&self) -> Result<()> {
+        let mut instance = self
+            .instance
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let Some(removed) = instance.as_mut() else {
+            return Ok(());
+        };
+        let client = &self.engine.client;
+        self.engine.block_on(removed.recreate(client, &self.spec))
+    }
+
+    /// Registers a command.
+    pub(super) fn begin(&self) -> RunningCommand {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.begin()
+    }
+
+    /// Starts a call. A container that was stopped from outside, or by its own memory limit, is
+    /// started again first.
+    pub(super) fn start(
+        &self,
+        guard: &ContainerGuard<'_>,
+        call: ContainerCommand,
+    ) -> std::result::Result<ContainerExec, EngineError> {
+        self.engine.block_on(self.start_async(guard, call))
+    }
+
+    /// Starts a call like [`Self::start`], without blocking.
+    pub(super) async fn start_async(
+        &self,
+        guard: &ContainerGuard<'_>,
+        call: ContainerCommand,
+    ) -> std::result::Result<ContainerExec, EngineError> {
+        let client = &self.engine.client;
+        let started = async {
+            match ContainerExec::start(client, guard.id(), call.clone()).await {
+                Err(error) if is_stopped(&error) => {
+                    let start = client
+                        .api
+                        .start_container(guard.id(), None::<StartContainerOptions>);
+                    start.await?;
+                    ContainerExec::start(client, guard.id(), call).await
+                }
+                started => started,
+            }
+        };
+        let started = timeout(START_TIME_MAX, started).await;
+        started.unwrap_or(Err(EngineError::RequestTimeoutError))
+    }
+}
+
+/// A lock on a container, which is not replaced while it is held.
+pub(super) struct ContainerGuard<'a>(RwLockReadGuard<'a, Option<ContainerInstance>>);
+
+impl ContainerGuard<'_> {
+    /// Watches the disks that commands may fill: those of the mounted directories and of the
+    /// container itself.
+    pub(super) fn disk_watch(&self, container: &ReplaceableContainer) -> DiskWatch {
+        let mounted = self
+            .0
+            .as_ref()
+            .map(|instance| instance.mounts.writable_directories());
+        let storage = container.engine.client.manner.storage.clone();
+        let places = mounted.into_iter().flatten().chain(storage);
+        DiskWatch::new(places.collect(), &container.spec.limits)
+    }
+
+    /// Returns whether commands may write to directories of the machine outside `workspace`.
+    pub(super) fn can_write_outside(&self, workspace: &AbsPath) -> bool {
+        let mounted = self
+            .0
+            .as_ref()
+            .map(|instance| instance.mounts.writable_directories());
+        let mut mounted = mounted.into_iter().flatten();
+        mounted.any(|path| !path.is_within(workspace))
+    }
+
+    /// Returns whether the container is not closed.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns its id; for a closed one, a name that no container has.
+    pub(super) fn id(&self) -> &str {
+        self.0.as_ref().map_or("closed", ContainerInstance::id)
+    }
+}
+
+impl Drop for ReplaceableContainer {
+    fn drop(&mut self) {
+        let instance = self
+            .instance
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(instance) = instance.take() {
+            let client = self.engine.client.clone();
+            // If it cannot be removed now, the next run removes it.
+            let removal = async move { instance.remove(&client).await.unwrap_or_default() };
+            self.engine.finish_detached(removal);
+        }
+    }
+}
