@@ -28,9 +28,7 @@ use crate::permissions::grant::{Grant, GrantScope, Phase};
 use crate::prompts::untrusted_text::UntrustedText;
 use crate::prompts::{self, AnswerView, TaskPrompt};
 use crate::text::single_line;
-use crate::tools::call::{
-    DeleteRecursion, ExistingTarget, FileSelection, SUBAGENTS_DIRECTORY, ToolCall, UserPath,
-};
+use crate::tools::call::{ExistingTarget, FileSelection, SUBAGENTS_DIRECTORY, ToolCall, UserPath};
 use crate::world::access::gate::Gate;
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
 use crate::world::exec::fingerprint::fingerprint;
@@ -470,13 +468,7 @@ impl FinalDelivery<'_> {
         let (Some(workspace), Some(target)) = (&self.member.workspace, target) else {
             return Ok(ToolEffects::default());
         };
-        let has_subagents = self.team.subagent_limits(self.member).is_some();
-        // Notes are for later agents, and are kept elsewhere.
-        let keeps_memory = self.team.memory().is_some();
         if self.overlay.is_none() {
-            if has_subagents {
-                self.remove_subagent_directories(workspace).await?;
-            }
             let origin = SourceDirectory {
                 path: real_path(workspace)?.to_abs(),
                 written: SourceLayout::Apart,
@@ -491,9 +483,7 @@ impl FinalDelivery<'_> {
         let gate = self
             .team
             .delivery_gate(self.member, self.overlay.as_ref())?;
-        let subagents = has_subagents.then_some(SUBAGENTS_DIRECTORY);
-        let memory = keeps_memory.then_some(MEMORY);
-        let call = copy_all_call(workspace, &target.root, subagents.into_iter().chain(memory));
+        let call = copy_all_call(workspace, &target.root, self.directories_left_out());
         let (Some(gate), Some(call)) = (gate, call) else {
             return Ok(ToolEffects::default());
         };
@@ -508,34 +498,20 @@ impl FinalDelivery<'_> {
         done.map_err(|_| Error::bug("the delivery failed unexpectedly"))
     }
 
-    /// Returns the directories of workspaces that are no part of an answer: those of subagents, and
-    /// notes for later agents.
-    fn left_out_of_answers(&self) -> Vec<RelPath> {
+    /// Returns the names of the directories of workspaces that are no part of an answer: that of
+    /// subagents, and that of notes for later agents, which are kept elsewhere.
+    fn directories_left_out(&self) -> Vec<&'static str> {
         let mut members = self.team.members.iter();
         let has_subagents = members.any(|member| self.team.subagent_limits(member).is_some());
         let subagents = has_subagents.then_some(SUBAGENTS_DIRECTORY);
         let memory = self.team.memory().map(|_| MEMORY);
-        let names = subagents.into_iter().chain(memory);
-        names.filter_map(RelPath::new).collect()
+        subagents.into_iter().chain(memory).collect()
     }
 
-    /// Removes what subagents left in the workspace: it is not part of the result.
-    async fn remove_subagent_directories(&self, workspace: &AbsPath) -> Result<()> {
-        let place = workspace.join(SUBAGENTS_DIRECTORY).to_string();
-        let (Some(gate), Ok(path)) = (
-            self.team.delivery_gate(self.member, None)?,
-            UserPath::parse(place),
-        ) else {
-            return Ok(());
-        };
-        let recursion = DeleteRecursion::Whole;
-        let work = move || {
-            let permitted = gate.check(ToolCall::DeleteFile { path, recursion });
-            // Most workspaces have no such directory.
-            let _removed = permitted.map(exec::run);
-        };
-        let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|_| Error::bug("the delivery failed unexpectedly"))
+    /// Returns them as paths below a workspace.
+    fn left_out_of_answers(&self) -> Vec<RelPath> {
+        let names = self.directories_left_out().into_iter();
+        names.filter_map(RelPath::new).collect()
     }
 
     /// Delivers the source directory that `origin` returns for each write path.

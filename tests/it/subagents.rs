@@ -137,6 +137,23 @@ fn an_agent_wins_with_the_results_of_its_subagents() {
 }
 
 #[test]
+fn without_a_sandbox_directories_of_subagents_stay_in_the_workspace() {
+    let keys = "cwd: wa\nenable_mcp_command_line: true\ncommand_line_sandbox: 'off'";
+    let rest = format!("{ENABLED}  context_paths: [{{path: out, permission: write}}]\n");
+    let config = team(&[agent("a", keys, COUNTS)], &rest);
+    let finished = Project::new()
+        .config(&config)
+        .dir("out")
+        .args(["go"])
+        .success();
+    let kept = workspace(&finished).join(".subagents/apples/apples.txt");
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "3\n");
+    finished
+        .has_file("out/basket.txt", "pears: 5\n")
+        .has_no("out/.subagents");
+}
+
+#[test]
 fn every_view_shows_subagents() {
     let project = Project::new().config(&counting_team()).dir("out");
     let finished = project
