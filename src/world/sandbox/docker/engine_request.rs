@@ -43,6 +43,11 @@ impl ReplyRefusal {
         let is_refused = self.0.load(Ordering::Acquire);
         is_refused.then_some(EngineReplyTooLargeError)
     }
+
+    /// Forgets earlier refusals, so that a later failure is not attributed to them.
+    pub(super) fn reset(&self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// Sends a request to the engine at `socket` and returns the head of its reply. An archive of files, and
@@ -266,6 +271,8 @@ mod tests {
                 Some(EngineReplyTooLargeError),
                 "{path} {status}: {error:?}"
             );
+            refusal.reset();
+            assert_eq!(refusal.reason(), None);
         }
     }
 }

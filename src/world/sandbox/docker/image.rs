@@ -36,12 +36,13 @@ impl ContainerEngine {
             .build();
         let failed = |error| {
             let what = format!("cannot build the image `{image}`");
-            // The reader of the steps keeps only a text of the error.
+            // The reader of the steps keeps only the text of an error, which does not name the size.
             with_build_hint(match self.client.refusal.reason() {
                 Some(why) => Error::new(ErrorKind::Environment, what).with_source(why),
                 None => engine_failure(&what, error),
             })
         };
+        self.client.refusal.reset();
         self.block_on(async {
             let body = Some(body_full(archive.into()));
             let mut steps = self.client.api.build_image(options, None, body);
