@@ -13,6 +13,7 @@ use crate::path::AbsPath;
 use crate::tools::served::ServerName;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, DirectoryAudience};
+use crate::world::sys::state_files::process_directory;
 
 /// How often creating a directory is retried if another run removes it before it is locked.
 const TRIES_MAX: usize = 16;
@@ -55,11 +56,10 @@ impl SandboxDirs {
         dir::create_all(parent, DirectoryAudience::User)?;
         for _ in 0..TRIES_MAX {
             let dir = dir::create_unique(parent, &format!("{stem}_"), UNIQUE_DIGITS)?;
-            let lock = match dir::try_lock(&dir) {
-                Ok(DirLockAttempt::Acquired(lock)) if lock.is_for(&dir) => Some(lock),
-                Ok(DirLockAttempt::Unsupported) => None,
-                // Another run took it for a leftover one.
-                Ok(DirLockAttempt::Acquired(_) | DirLockAttempt::Taken) | Err(_) => continue,
+            let lock = match process_directory::lock_new(&dir) {
+                DirLockAttempt::Acquired(lock) => Some(lock),
+                DirLockAttempt::Unsupported => None,
+                DirLockAttempt::Taken => continue,
             };
             clear_left_over(parent, stem, &dir)?;
             return Ok(Self {
@@ -147,13 +147,7 @@ fn clear_left_over(parent: &AbsPath, stem: &str, own: &AbsPath) -> Result<()> {
     let behind = names.partition_point(|name| parent.join(name) < *own);
     names.rotate_left(behind);
     for name in names.into_iter().take(LEFT_OVER_LOOKED_AT_MAX) {
-        let dir = parent.join(name);
-        if dir::is_owned_by_user(&dir)
-            && let Ok(DirLockAttempt::Acquired(_lock)) = dir::try_lock(&dir)
-        {
-            // If that fails, another run retries it.
-            let _cleared = clear::remove(&dir);
-        }
+        process_directory::remove_abandoned(&parent.join(name), |_| false);
     }
     Ok(())
 }

@@ -11,10 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::sys::environment::ProcessEnvironment;
 use crate::world::sys::process;
-use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::dir::{
-    DirLock, DirLockAttempt, StagingDirectory, first_names, is_owned_by_user, try_lock,
-};
+use crate::world::sys::state_files::dir::{DirLock, DirLockAttempt, StagingDirectory, first_names};
+use crate::world::sys::state_files::process_directory::{self, lock_new};
 
 /// Beginning of the names of the directories.
 const PREFIX: &str = "massgen-ssh-";
@@ -46,11 +44,10 @@ impl SocketDirectory {
         remove_abandoned(parent);
         for _ in 0..TRIES_MAX {
             let dir = StagingDirectory::with_prefix(parent, PREFIX)?;
-            let lock = match try_lock(dir.path()) {
-                Ok(DirLockAttempt::Acquired(lock)) if lock.is_for(dir.path()) => Some(lock),
-                Ok(DirLockAttempt::Unsupported) => None,
-                // Another process takes it for an abandoned one.
-                Ok(DirLockAttempt::Acquired(_) | DirLockAttempt::Taken) | Err(_) => continue,
+            let lock = match lock_new(dir.path()) {
+                DirLockAttempt::Acquired(lock) => Some(lock),
+                DirLockAttempt::Unsupported => None,
+                DirLockAttempt::Taken => continue,
             };
             return Ok(Self {
                 // Without it, a later massgen removes the directory.
@@ -82,16 +79,7 @@ fn start_remover(dir: &AbsPath, env: &ProcessEnvironment) -> io::Result<Child> {
 fn remove_abandoned(parent: &AbsPath) {
     let names = first_names(parent, NAMES_MAX).unwrap_or_default();
     for name in names.iter().filter(|name| name.starts_with(PREFIX)) {
-        let path = parent.join(name);
-        if !is_owned_by_user(&path) {
-            continue;
-        }
-        if let Ok(DirLockAttempt::Acquired(lock)) = try_lock(&path) {
-            if lock.is_for(&path) && !has_open_socket(&path) {
-                clear::remove(&path).unwrap_or_default();
-            }
-            drop(lock);
-        }
+        process_directory::remove_abandoned(&parent.join(name), has_open_socket);
     }
 }
 

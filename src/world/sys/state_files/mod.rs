@@ -12,6 +12,7 @@ pub(crate) mod archive;
 pub(crate) mod clear;
 mod content;
 pub(crate) mod dir;
+pub(crate) mod process_directory;
 pub(crate) mod disk_usage;
 pub(crate) mod file;
 pub(crate) mod create_once;
