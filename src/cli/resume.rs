@@ -295,9 +295,7 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> Result<RunArguments>
     if all.rate_limit.is_empty() {
         all.rate_limit = then.rate_limit;
     }
-    all.limits.cost = all.limits.cost.or(then.limits.cost);
-    all.limits.tokens = all.limits.tokens.or(then.limits.tokens);
-    all.limits.tool_calls = all.limits.tool_calls.or(then.limits.tool_calls);
+    all.limits = all.limits.or(then.limits);
     all.models = all.models.or(then.models);
     Ok(all)
 }

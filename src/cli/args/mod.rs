@@ -208,6 +208,18 @@ pub(crate) struct LimitArguments {
     pub iterations: Option<u32>,
 }
 
+impl LimitArguments {
+    /// Returns these limits, and those of `other` where none is given.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            cost: self.cost.or(other.cost),
+            tokens: self.tokens.or(other.tokens),
+            tool_calls: self.tool_calls.or(other.tool_calls),
+            iterations: self.iterations.or(other.iterations),
+        }
+    }
+}
+
 impl RunArguments {
     /// Returns the flags that limit the run, as words of a command line.
     pub(crate) fn limit_words(&self) -> Vec<String> {

@@ -239,10 +239,7 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> RunArguments {
     all.config = all.config.or(then.config);
     all.models = all.models.or(then.models);
     all.clarifications = all.clarifications.or(then.clarifications);
-    all.limits.cost = all.limits.cost.or(then.limits.cost);
-    all.limits.tokens = all.limits.tokens.or(then.limits.tokens);
-    all.limits.tool_calls = all.limits.tool_calls.or(then.limits.tool_calls);
-    all.limits.iterations = all.limits.iterations.or(then.limits.iterations);
+    all.limits = all.limits.or(then.limits);
     all.orchestrator_timeout = all.orchestrator_timeout.or(then.orchestrator_timeout);
     all
 }
