@@ -32,7 +32,7 @@ use crate::world::mcp::lifecycle::{HandshakeChoice, ListeningTask, listen_for_ch
 use crate::world::mcp::message_size::BoundedLines;
 use crate::world::mcp::progress::{CallInProgress, ServerProgressSender};
 use crate::world::mcp::remote::RemoteConnectError;
-use crate::world::mcp::request_headers;
+use crate::world::mcp::request_headers::CredentialSource;
 use crate::world::mcp::server_reply::{self, ServerReply};
 use crate::world::mcp::sign_in::authorized_manager;
 use crate::world::mcp::tokens::ServerTokens;
@@ -184,9 +184,8 @@ impl McpClient {
         tokens: Option<ServerTokens>,
         listener: Option<ServerListener>,
     ) -> Result<Self, McpClientError> {
-        let is_own = request_headers::has_own_credentials(remote);
-        let is_client = remote.oauth.client_credentials.is_some();
-        let tokens = tokens.filter(|_| !is_own && !is_client);
+        let source = CredentialSource::for_server(remote);
+        let tokens = tokens.filter(|_| source == CredentialSource::SignIn);
         let credentials = Credentials::of(remote, tokens.clone());
         let connected = Self::connected(remote, tokens, listener, &credentials);
         let connected = connected.await;

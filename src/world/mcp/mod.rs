@@ -49,6 +49,7 @@ use crate::world::mcp::client::{McpClient, McpClientError};
 use crate::world::mcp::lifecycle::HandshakeChoice;
 use crate::world::mcp::packages::{InstalledProgram, PackageStore};
 use crate::world::mcp::progress::ServerProgressSender;
+use crate::world::mcp::request_headers::CredentialSource;
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
@@ -541,43 +542,36 @@ impl ConnectionSlot {
 
     fn fault_reason(&self, fault: McpClientError) -> String {
         let name = self.equipped.config.name();
-        match fault {
-            McpClientError::Failed(why) => why,
-            McpClientError::Gone => "it has ended".to_owned(),
-            McpClientError::Closed(_) if self.has_own_credentials() => {
-                "it rejects the credentials in `headers`".to_owned()
-            }
-            McpClientError::Closed(None) if self.is_own_client() => {
+        let scopes = match fault {
+            McpClientError::Failed(why) => return why,
+            McpClientError::Gone => return "it has ended".to_owned(),
+            McpClientError::Closed(scopes) => scopes,
+        };
+        match (self.credential_source(), scopes) {
+            (CredentialSource::Headers, _) => "it rejects the credentials in `headers`".to_owned(),
+            (CredentialSource::Client, None) => {
                 "it rejects the token that it is sent for the client in `oauth`".to_owned()
             }
-            McpClientError::Closed(Some(scopes)) if self.is_own_client() => format!(
+            (CredentialSource::Client, Some(scopes)) => format!(
                 "it requires more scopes than the client in `oauth` has; add them to its `scopes`: \
                  {}",
                 plain_scopes(&scopes).join(", ")
             ),
-            McpClientError::Closed(None) => format!(
+            (CredentialSource::SignIn, None) => format!(
                 "it requires authentication: sign in with `massgen mcp login {name}`, or add its \
                  token to `headers`"
             ),
-            McpClientError::Closed(Some(scopes)) => format!(
+            (CredentialSource::SignIn, Some(scopes)) => format!(
                 "it requires more scopes: sign in again with `massgen mcp login {name}{}`",
                 sign_in_command(&scopes)
             ),
         }
     }
 
-    /// Returns whether massgen gets tokens for the server as a client that acts for itself.
-    fn is_own_client(&self) -> bool {
+    fn credential_source(&self) -> CredentialSource {
         match &self.equipped.config.link {
-            ServerTransport::Remote(remote) => remote.oauth.client_credentials.is_some(),
-            ServerTransport::Program(_) => false,
-        }
-    }
-
-    fn has_own_credentials(&self) -> bool {
-        match &self.equipped.config.link {
-            ServerTransport::Remote(remote) => request_headers::has_own_credentials(remote),
-            ServerTransport::Program(_) => false,
+            ServerTransport::Remote(remote) => CredentialSource::for_server(remote),
+            ServerTransport::Program(_) => CredentialSource::SignIn,
         }
     }
 }

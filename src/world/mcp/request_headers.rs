@@ -1,4 +1,4 @@
-//! The headers that the config gives for a remote server.
+//! The headers that the config gives for a remote server, and where its credentials come from.
 
 use std::str::FromStr;
 
@@ -20,8 +20,27 @@ where
     remote.headers.iter().filter_map(header).collect()
 }
 
-/// Returns whether the config itself contains credentials, so that no sign-in is needed.
-pub(super) fn has_own_credentials(remote: &RemoteServer) -> bool {
-    let mut names = remote.headers.keys();
-    names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()))
+/// Where the credentials for a remote server come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CredentialSource {
+    /// The config contains them in `headers`.
+    Headers,
+    /// massgen gets tokens as a client that acts for itself (`oauth` in the config).
+    Client,
+    /// The user signs in.
+    SignIn,
+}
+
+impl CredentialSource {
+    /// Returns the source for a server; `headers` win.
+    pub(super) fn for_server(remote: &RemoteServer) -> Self {
+        let mut names = remote.headers.keys();
+        if names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION.as_str())) {
+            Self::Headers
+        } else if remote.oauth.client_credentials.is_some() {
+            Self::Client
+        } else {
+            Self::SignIn
+        }
+    }
 }
