@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Number, Value, json};
 
-use crate::cli::args::RunArguments;
+use crate::cli::args::{LimitArguments, RunArguments};
 use crate::cli::model_prices::require_prices;
 use crate::cli::web::reply::{ApiError, ApiResult};
 use crate::config::Config;
@@ -74,11 +74,13 @@ impl RequestedLimits {
 
     /// Sets these limits as flags; others stay.
     pub(super) fn apply_to(self, flags: &mut RunArguments) {
-        let limits = &mut flags.limits;
-        limits.cost = self.cost.or(limits.cost);
-        limits.tokens = self.tokens.or(limits.tokens);
-        limits.tool_calls = self.tool_calls.or(limits.tool_calls);
-        limits.iterations = self.iterations.or(limits.iterations);
+        let requested = LimitArguments {
+            cost: self.cost,
+            tokens: self.tokens,
+            tool_calls: self.tool_calls,
+            iterations: self.iterations,
+        };
+        flags.limits = requested.or(flags.limits);
         flags.orchestrator_timeout = self.seconds.or(flags.orchestrator_timeout);
     }
 }
