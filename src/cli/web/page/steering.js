@@ -12,13 +12,16 @@ import { isPipeline } from './router.js';
 /** Time in which the second step of a stop must follow, in milliseconds. */
 const CONFIRM_MS = 5000;
 /** The line of a run before anything is done there. */
-const BLANK = { agent: '', asked: '', error: /** @type {any} */ (null), note: '', timer: 0 };
+const BLANK = { agent: '', error: /** @type {any} */ (null), note: '', timer: 0 };
 /** What was done at the line in view. */
 let steering = { ...BLANK };
 /** What was read of its run. @type {symbol | null} */
 let reading = null;
-/** The second step that is asked for. */
+/** The question whether to stop, which the second press answers. */
 const confirmation = new AnswerHold();
+
+/** The key of the question. @param {string} run @param {'finish' | 'cancel'} mode */
+const stopQuestion = (run, mode) => `${run} ${mode}`;
 
 /** Forgets what was done at the line of another run, or before this one was continued. @param {RunStream} stream */
 function beginLine(stream) {
@@ -53,17 +56,16 @@ function outcome(run, mode) {
  * @param {string} run @param {'finish' | 'cancel'} mode */
 function stop(run, mode) {
   const line = steering;
-  if (line.asked === mode && confirmation.isNew) return;
+  const question = stopQuestion(run, mode);
+  const isAsked = confirmation.key === question;
+  if (isAsked && confirmation.isNew) return;
   clearTimeout(line.timer);
-  if (line.asked === mode) {
-    line.asked = '';
+  if (isAsked) {
     confirmation.show('');
     send(runPath(run, 'stop'), { mode }, outcome(run, mode));
   } else {
-    line.asked = mode;
-    confirmation.show(`${run} ${mode}`);
+    confirmation.show(question);
     line.timer = window.setTimeout(() => {
-      line.asked = '';
       confirmation.show('');
       redraw();
     }, CONFIRM_MS);
@@ -96,7 +98,7 @@ function messageForm(stream, agent) {
 export function steeringLine(stream, agent) {
   beginLine(stream);
   const stopButton = (/** @type {'finish' | 'cancel'} */ mode, /** @type {string} */ text, /** @type {string} */ sure, look = '') => {
-    const isAsked = steering.asked === mode;
+    const isAsked = confirmation.key === stopQuestion(stream.id, mode);
     return heldButton(isAsked ? sure : text, () => stop(stream.id, mode), isAsked ? confirmation : null, { look, id: `stop-${mode}` });
   };
   const hasStages = isPipeline(stream.id);
