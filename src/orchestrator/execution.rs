@@ -184,6 +184,7 @@ impl RunExecution {
         let places = request.record_paths(&session)?;
         let team = team.with_resources(TeamResources {
             environments: Some(prepared.environments),
+            records: Some(places.log().clone()),
             server_context: Some(request.server_context(&places, &sender)),
             conflicts: Some(prepared.conflicts),
             delivery: Some(request.delivery_settings(&places, beginning.until_ns, &stop)),

@@ -166,6 +166,8 @@ pub struct AgentTeam {
 pub struct TeamResources {
     /// The environments in which agents' commands run.
     pub environments: Option<AgentEnvironments>,
+    /// The directory of the run's records.
+    pub records: Option<AbsPath>,
     /// Where servers write their output; without it, none is started.
     pub server_context: Option<ServerContext>,
     /// The policy that a final agent does not overwrite what the user changed since the run began.

@@ -199,9 +199,8 @@ impl AgentTeam {
 
     /// Returns where the media are kept that `member` has made in `phase`, if its run has records.
     pub(super) fn paid_media(&self, member: &TeamMember, phase: Phase) -> Option<PaidMedia> {
-        let servers = self.resources.server_context.as_ref()?;
-        let log = servers.logs.parent()?;
-        Some(PaidMedia::of_agent(&log, &member.id, phase))
+        let records = self.resources.records.as_ref()?;
+        Some(PaidMedia::of_agent(records, &member.id, phase))
     }
 
     /// Returns the selection of file and command tools for `member`.
