@@ -547,10 +547,10 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
     let set = key_variables()
         .filter_map(|name| variables.get_non_empty(name))
         .map(SecretString::from);
-    let guests = config.agents.iter();
-    let guests = guests.flat_map(|agent| agent.backend.with_subagent());
-    let guests = guests.filter_map(|model| model.external_agent.as_ref());
-    let of_guests = guests.flat_map(|guest| guest.secrets(&variables));
+    let external = config.agents.iter();
+    let external = external.flat_map(|agent| agent.backend.with_subagent());
+    let external = external.filter_map(|model| model.external_agent.as_ref());
+    let of_external_agents = external.flat_map(|agent| agent.secrets(&variables));
     let servers = config.agents.iter().flat_map(|agent| &agent.servers);
     let of_servers = servers.flat_map(|server| server.secrets(&variables));
     let commands = config.agents.iter();
@@ -566,7 +566,7 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
     });
     let of_commands = commands.flat_map(|commands| commands.secrets(&variables));
     let all = written.chain(set).chain(of_servers);
-    let all = all.chain(of_guests).chain(of_commands);
+    let all = all.chain(of_external_agents).chain(of_commands);
     all.chain(of_containers.flatten()).collect()
 }
 

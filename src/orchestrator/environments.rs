@@ -156,7 +156,7 @@ impl AgentEnvironments {
             checks: checked,
             programs,
             servers: served,
-            external_agents: guests,
+            external_agents: agents,
             subagent_programs,
             hooks: hooked,
         } = runners;
@@ -208,9 +208,9 @@ impl AgentEnvironments {
             let key = (runner.id.clone(), server.clone());
             shells.server_environments.insert(key, commands);
         }
-        for (guest, runner) in guests {
+        for (agent, runner) in agents {
             let room = builder.directories.external_agent_of(runner.id)?;
-            let held = builder.build_external_agent(guest, runner, &room)?;
+            let held = builder.build_external_agent(agent, runner, &room)?;
             shells.external_agents.insert(runner.id.clone(), held);
         }
         for spec in subagent_programs {
@@ -295,8 +295,8 @@ impl AgentEnvironments {
         let only = self.programs.iter();
         let only = only.filter(|(agent, _)| !self.ready.contains_key(*agent));
         let only = only.map(|(agent, programs)| (agent, programs.environment().isolation()));
-        let guests = self.external_agents.iter();
-        let guests = guests.map(|(agent, (commands, _))| (agent, commands.isolation()));
+        let external = self.external_agents.iter();
+        let external = external.map(|(agent, (commands, _))| (agent, commands.isolation()));
         let is_reported = |agent: &AgentId| {
             let is_external = self.external_agents.contains_key(agent);
             is_external || self.ready.contains_key(agent) || self.programs.contains_key(agent)
@@ -306,7 +306,7 @@ impl AgentEnvironments {
         let of_subagents =
             of_subagents.map(|((agent, _), (commands, _))| (agent, commands.isolation()));
         let mut held: Vec<(ExecutionIsolation, Vec<AgentId>)> = Vec::new();
-        let all = ready.chain(refused).chain(only).chain(guests);
+        let all = ready.chain(refused).chain(only).chain(external);
         for (agent, by) in all.chain(of_subagents) {
             match held.iter_mut().find(|(known, _)| *known == by) {
                 Some((_, agents)) if agents.contains(agent) => {}
@@ -454,12 +454,12 @@ impl EnvironmentBuilder<'_> {
     /// Returns the environment of an external agent, and its command as it is found.
     fn build_external_agent(
         &mut self,
-        guest: &ExternalAgentConfig,
+        agent: &ExternalAgentConfig,
         runner: EnvironmentSpec<'_>,
         room: &AbsPath,
     ) -> Result<(ExecEnvironment, Vec<String>)> {
         let path = self.host.env.get("PATH").map_or("", String::as_str);
-        let command = find_program(&guest.command, path, guest.package)?;
+        let command = find_program(&agent.command, path, agent.package)?;
         let commands = self.build_commands(runner, room)?;
         match external_agent_error(runner.id, &commands) {
             Some(error) => Err(error),

@@ -46,10 +46,10 @@ pub(crate) fn external_agent(
     let root = root(&project);
     let file = format!("given/{id}.json");
     let project = project.file(&file, table.to_string().replace('$', &root));
-    let (_, tongue) = PROTOCOLS.iter().find(|(name, _)| *name == kind).unwrap();
+    let (_, protocol) = PROTOCOLS.iter().find(|(name, _)| *name == kind).unwrap();
     let yaml = format!(
         "  - id: {id}\n    backend:\n      type: {kind}\n      \
-         command: [python3, $/given/stand_in.py, {tongue}, $/{file}]\n      {keys}\n"
+         command: [python3, $/given/stand_in.py, {protocol}, $/{file}]\n      {keys}\n"
     );
     let yaml = yaml.replace('$', &root);
     (project, yaml)
@@ -157,7 +157,7 @@ fn an_external_agent_reaches_what_its_agent_reaches() {
                 (json!(["write", "$/out/early.txt", "x"]), "failed"),
                 // If nothing is granted, it sees its own private tree.
                 (json!(["write", "$/outside/new.txt", "x"]), ""),
-                (json!(["env", "HOME"]), "1.guest/home"),
+                (json!(["env", "HOME"]), "1.agent/home"),
                 (json!(["env", "NOT_FOR_GUESTS"]), "none"),
             ],
         );

@@ -118,8 +118,8 @@ fn a_line_of_an_agents_program_with_many_values_ends_it() {
          sys.stdout.write('{{\"jsonrpc\": \"2.0\", \"a\": ' + value + '}}\\n')\nsys.stdout.flush()\nsys.stdin.read()\n",
         Values::Many.python()
     );
-    let project = Project::new().file("given/guest.py", script);
-    let path = project.path("given/guest.py").display().to_string();
+    let project = Project::new().file("given/agent.py", script);
+    let path = project.path("given/agent.py").display().to_string();
     let one = format!(
         "agents:\n  - id: one\n    backend: {{type: acp, cwd: w, command: [python3, '{path}']}}\n\
          orchestrator: {{context_paths: [{{path: given}}]}}\n"

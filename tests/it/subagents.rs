@@ -811,9 +811,9 @@ fn external_agents_work_as_subagents_in_directories_of_their_own() {
         ["read", format!("{root}/outside/secret.txt")],
     ]);
     let table = json!([{"when": "", "do": steps}]).to_string();
-    let program = |(kind, tongue): &(&str, &str)| {
+    let program = |(kind, protocol): &(&str, &str)| {
         format!(
-            "        - backend: {{type: {kind}, command: [python3, {root}/given/stand_in.py, {tongue}, \
+            "        - backend: {{type: {kind}, command: [python3, {root}/given/stand_in.py, {protocol}, \
              {root}/given/program.json]}}\n"
         )
     };

@@ -188,8 +188,8 @@ impl ConfigChecker<'_> {
         let uploaded_images = self.uploaded_images(&view_of_backend, &folder_guard);
         let servers = self.agent_servers(&view_of_backend, shared.servers);
         let mut tools = self.tool_filter(&view_of_backend, &servers);
-        let is_guest = is_external_agent(&view_of_backend);
-        let (commands, programs) = if is_guest {
+        let is_external = is_external_agent(&view_of_backend);
+        let (commands, programs) = if is_external {
             (None, None)
         } else {
             let commands = self.commands(&view_of_backend);
@@ -197,7 +197,7 @@ impl ConfigChecker<'_> {
         };
         let without_file_tools =
             view_of_backend.flag(&backend::EXCLUDE_FILE_OPERATION_MCPS) == Some(true);
-        if without_file_tools && !is_guest && programs.is_none() {
+        if without_file_tools && !is_external && programs.is_none() {
             // The names that MassGen gives them, so that no tool of a server is excluded.
             let names = TOOLS.iter();
             let names = names.map(|tool| format!("{SERVED_PREFIX}{FILE_SERVER}__{}", tool.name));

@@ -54,8 +54,8 @@ impl ConfigChecker<'_> {
             subagent_models: Vec::new(),
             fallback: Vec::new(),
         };
-        if let VendorConnection::ExternalAgent(tongue) = vendor.connection {
-            backend.external_agent = Some(Arc::new(self.external_agent(view, &backend, tongue)?));
+        if let VendorConnection::ExternalAgent(protocol) = vendor.connection {
+            backend.external_agent = Some(Arc::new(self.external_agent(view, &backend, protocol)?));
             return Some(backend);
         }
         self.refuse_external_agent_keys(view);

@@ -58,7 +58,7 @@ impl ConfigChecker<'_> {
         &mut self,
         view: &MappingView<'_>,
         backend: &BackendConfig,
-        tongue: AgentProtocolKind,
+        protocol: AgentProtocolKind,
     ) -> Option<ExternalAgentConfig> {
         let kind = find_kind(backend.vendor.name)?;
         let without_effect: [(&ConfigKey, &str); 4] = [
@@ -110,7 +110,7 @@ impl ConfigChecker<'_> {
         let held = self.agent_sandbox(view, backend, kind);
         Some(ExternalAgentConfig {
             vendor: kind.vendor,
-            protocol: tongue,
+            protocol,
             command,
             package: kind
                 .package

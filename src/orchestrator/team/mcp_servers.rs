@@ -172,9 +172,9 @@ pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
 /// Returns which tools of servers an agent uses. A list of an external agent's own tools says
 /// nothing about them.
 fn server_tool_filter(agent: &AgentConfig) -> ToolFilter {
-    let is_guest = agent.backend.external_agent.is_some();
+    let is_external = agent.backend.external_agent.is_some();
     let names_servers =
-        |list: &Vec<String>| !is_guest || list.iter().any(|entry| is_served_name(entry));
+        |list: &Vec<String>| !is_external || list.iter().any(|entry| is_served_name(entry));
     ToolFilter {
         allowed: agent.tools.allowed.clone().filter(names_servers),
         excluded: agent.tools.excluded.clone(),

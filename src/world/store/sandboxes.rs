@@ -103,13 +103,13 @@ impl SandboxDirs {
 
     /// Returns the private directory of one external agent's program.
     pub fn external_agent_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.make_dir(&format!("{}.guest", self.number(id)))
+        self.make_dir(&format!("{}.agent", self.number(id)))
     }
 
     /// Returns the private directory of the external agent that works as subagents of an agent; `place`
     /// is its place among the models for subagents.
     pub fn subagent_program_of(&self, id: &AgentId, place: usize) -> Result<AbsPath> {
-        self.make_dir(&format!("{}.guest{place}", self.number(id)))
+        self.make_dir(&format!("{}.agent{place}", self.number(id)))
     }
 
     /// Returns the directory of the commands of a single call's caller.

@@ -141,10 +141,10 @@ fn what_has_no_effect_or_opens_much_is_reported() {
             "warning agent.backend.command_line_network: `command_line_network` has no effect",
         ],
     );
-    let guest = "command_line_network: [example.org]\ncommand_policy: strict";
-    let guest = indent(&format!("type: codex\ncwd: w1\n{guest}"), 4);
+    let keys = "command_line_network: [example.org]\ncommand_policy: strict";
+    let backend = indent(&format!("type: codex\ncwd: w1\n{keys}"), 4);
     check(
-        &format!("agent:\n  id: a\n  backend:\n{guest}"),
+        &format!("agent:\n  id: a\n  backend:\n{backend}"),
         &[
             "`command_line_network` has no effect: it concerns massgen's commands",
             "`command_policy` has no effect: it concerns massgen's commands",
