@@ -139,16 +139,16 @@ impl EnvironmentSpecs<'_> {
 }
 
 impl AgentEnvironments {
-    /// Determines the available sandboxes for `runners`, and creates directories and containers.
+    /// Determines the available sandboxes for `specs`, and creates directories and containers.
     /// Fails if what the config names is not available. If no sandbox can enforce the policy,
     /// commands are rejected; an agent in code mode, which could do nothing then, is an error, and
     /// so is a server.
     pub fn prepare(
-        runners: EnvironmentSpecs<'_>,
+        specs: EnvironmentSpecs<'_>,
         layout: &RunLayout,
         machine: &HostEnvironment,
     ) -> Result<Self> {
-        if runners.is_empty() {
+        if specs.is_empty() {
             return Ok(Self::default());
         }
         let EnvironmentSpecs {
@@ -159,7 +159,7 @@ impl AgentEnvironments {
             external_agents: agents,
             subagent_programs,
             hooks: hooked,
-        } = runners;
+        } = specs;
         let mut builder = EnvironmentBuilder {
             directories: SandboxDirs::make(&layout.sandboxes)?,
             sandboxes: Vec::new(),
@@ -167,63 +167,63 @@ impl AgentEnvironments {
             layout,
             host: machine,
         };
-        let mut shells = Self::default();
-        for runner in commands {
-            let room = builder.directories.agent(runner.id)?;
-            let commands = builder.build_commands(runner, &room)?;
-            let id = runner.id.clone();
+        let mut environments = Self::default();
+        for spec in commands {
+            let directory = builder.directories.agent(spec.id)?;
+            let commands = builder.build_commands(spec, &directory)?;
+            let id = spec.id.clone();
             if commands.sandbox_level() == SandboxLevel::Unavailable {
-                shells.rejected.insert(id, commands.isolation());
+                environments.rejected.insert(id, commands.isolation());
             } else {
-                shells.ready.insert(id, commands);
+                environments.ready.insert(id, commands);
             }
         }
-        for runner in checked {
-            let room = builder.directories.checks_of(runner.id)?;
-            let commands = builder.build_commands(runner, &room)?;
-            if let Some(why) = check_obstacle(commands.sandbox_level(), runner.grants) {
-                shells.unsupported_checks.insert(runner.id.clone(), why);
+        for spec in checked {
+            let directory = builder.directories.checks_of(spec.id)?;
+            let commands = builder.build_commands(spec, &directory)?;
+            if let Some(why) = check_obstacle(commands.sandbox_level(), spec.grants) {
+                environments.unsupported_checks.insert(spec.id.clone(), why);
             }
             if commands.sandbox_level() != SandboxLevel::Unavailable {
-                shells
+                environments
                     .check_environments
-                    .insert(runner.id.clone(), commands);
+                    .insert(spec.id.clone(), commands);
             }
         }
         for programmer in programs {
             let id = programmer.environment.id;
-            let room = builder.directories.programs_of(id)?;
-            let held = builder.build_commands(programmer.environment, &room)?;
-            shells
+            let directory = builder.directories.programs_of(id)?;
+            let built = builder.build_commands(programmer.environment, &directory)?;
+            environments
                 .programs
-                .insert(id.clone(), prepare_programs(programmer, held)?);
+                .insert(id.clone(), prepare_programs(programmer, built)?);
         }
-        for (server, runner) in served {
-            let room = builder.directories.server_of(runner.id, server)?;
-            let commands = builder.build_commands(runner, &room)?;
+        for (server, spec) in served {
+            let directory = builder.directories.server_of(spec.id, server)?;
+            let commands = builder.build_commands(spec, &directory)?;
             if commands.sandbox_level() == SandboxLevel::Unavailable {
-                let what = format!("MCP server `{server}` of `{}`", runner.id);
+                let what = format!("MCP server `{server}` of `{}`", spec.id);
                 return Err(no_sandbox_error(&what, &commands.isolation()));
             }
-            let key = (runner.id.clone(), server.clone());
-            shells.server_environments.insert(key, commands);
+            let key = (spec.id.clone(), server.clone());
+            environments.server_environments.insert(key, commands);
         }
-        for (agent, runner) in agents {
-            let room = builder.directories.external_agent_of(runner.id)?;
-            let held = builder.build_external_agent(agent, runner, &room)?;
-            shells.external_agents.insert(runner.id.clone(), held);
+        for (agent, spec) in agents {
+            let directory = builder.directories.external_agent_of(spec.id)?;
+            let built = builder.build_external_agent(agent, spec, &directory)?;
+            environments.external_agents.insert(spec.id.clone(), built);
         }
         for spec in subagent_programs {
             let key = (spec.environment.id.clone(), spec.place);
-            let held = builder.build_subagent_program(spec)?;
-            shells.subagent_programs.insert(key, held);
+            let built = builder.build_subagent_program(spec)?;
+            environments.subagent_programs.insert(key, built);
         }
-        for runner in hooked {
-            let held = builder.build_hooks(runner)?;
-            shells.hooks.insert(runner.id.clone(), held);
+        for spec in hooked {
+            let built = builder.build_hooks(spec)?;
+            environments.hooks.insert(spec.id.clone(), built);
         }
-        shells.directories = Some(builder.directories);
-        Ok(shells)
+        environments.directories = Some(builder.directories);
+        Ok(environments)
     }
 
     /// Returns the environment of an agent's programs; `None` if it has none.
@@ -336,15 +336,15 @@ impl AgentEnvironments {
 /// Prepares the programs of an agent, after a test run of one.
 fn prepare_programs(
     programmer: CodeModeSpec<'_>,
-    held: ExecEnvironment,
+    environment: ExecEnvironment,
 ) -> Result<ProgramEnvironment> {
     let CodeModeSpec {
-        environment: runner,
+        environment: spec,
         dialect,
         tools,
     } = programmer;
-    let id = runner.id;
-    if held.sandbox_level() == SandboxLevel::Unavailable {
+    let id = spec.id;
+    if environment.sandbox_level() == SandboxLevel::Unavailable {
         let message = format!("no sandbox is available for the programs of `{id}`");
         let error = Error::new(ErrorKind::Environment, message);
         return Err(error
@@ -353,7 +353,7 @@ fn prepare_programs(
                 "remove `enable_code_based_tools`: the agent then calls its tools one by one",
             ));
     }
-    let programs = ProgramEnvironment::new(dialect, tools.clone(), held);
+    let programs = ProgramEnvironment::new(dialect, tools.clone(), environment);
     check_language(&programs).map_err(|why| {
         let title = dialect.language().title();
         let message = format!("the programs of `{id}` cannot be run in {title}: {why}");
@@ -426,25 +426,25 @@ struct EnvironmentBuilder<'b> {
 impl EnvironmentBuilder<'_> {
     fn build_commands(
         &mut self,
-        runner: EnvironmentSpec<'_>,
-        room: &AbsPath,
+        spec: EnvironmentSpec<'_>,
+        directory: &AbsPath,
     ) -> Result<ExecEnvironment> {
-        let room = AgentDirectories::prepare(room)?;
-        let backend: Arc<dyn ExecBackend> = match &runner.config.mode {
+        let directories = AgentDirectories::prepare(directory)?;
+        let backend: Arc<dyn ExecBackend> = match &spec.config.mode {
             ExecutionMode::Docker(docker) => {
                 let RunLayout { run, state, .. } = self.layout;
                 let engine = self.engines.connect(docker, self.host)?;
                 Arc::new(build_container(
-                    &engine, runner, docker, *run, state, self.host,
+                    &engine, spec, docker, *run, state, self.host,
                 )?)
             }
-            ExecutionMode::Local => Arc::new(self.build_sandbox(runner, &room)?),
+            ExecutionMode::Local => Arc::new(self.build_sandbox(spec, &directories)?),
         };
         Ok(ExecEnvironment::new(ExecEnvironmentConfig {
-            config: runner.config,
+            config: spec.config,
             backend,
             executable: &self.host.executable,
-            directories: room,
+            directories,
             env: &self.host.env,
             variables: &self.host.variables,
             home: self.host.home.as_ref(),
@@ -455,13 +455,13 @@ impl EnvironmentBuilder<'_> {
     fn build_external_agent(
         &mut self,
         agent: &ExternalAgentConfig,
-        runner: EnvironmentSpec<'_>,
-        room: &AbsPath,
+        spec: EnvironmentSpec<'_>,
+        directory: &AbsPath,
     ) -> Result<(ExecEnvironment, Vec<String>)> {
         let path = self.host.env.get("PATH").map_or("", String::as_str);
         let command = find_program(&agent.command, path, agent.package)?;
-        let commands = self.build_commands(runner, room)?;
-        match external_agent_error(runner.id, &commands) {
+        let commands = self.build_commands(spec, directory)?;
+        match external_agent_error(spec.id, &commands) {
             Some(error) => Err(error),
             None => Ok((commands, command)),
         }
@@ -471,30 +471,30 @@ impl EnvironmentBuilder<'_> {
     /// found. Without a sandbox, it could do more than its agent.
     fn build_subagent_program(
         &mut self,
-        spec: SubagentProgramSpec<'_>,
+        program: SubagentProgramSpec<'_>,
     ) -> Result<(ExecEnvironment, Vec<String>)> {
-        let runner = spec.environment;
-        let room = self
+        let spec = program.environment;
+        let directory = self
             .directories
-            .subagent_program_of(runner.id, spec.place)?;
-        let held = self.build_external_agent(spec.program, runner, &room)?;
-        if held.0.sandbox_level() == SandboxLevel::Off {
-            let (program, id) = (spec.program.vendor, runner.id);
+            .subagent_program_of(spec.id, program.place)?;
+        let built = self.build_external_agent(program.program, spec, &directory)?;
+        if built.0.sandbox_level() == SandboxLevel::Off {
+            let (program, id) = (program.program.vendor, spec.id);
             let message =
                 format!("`{program}` does not work as subagents of `{id}` without a sandbox");
             return Err(Error::new(ErrorKind::Config, message)
                 .with_hint("remove `command_line_sandbox: off` from its entry, or `--sandbox off`")
                 .with_hint("or remove the entry from `subagent_orchestrator`"));
         }
-        Ok(held)
+        Ok(built)
     }
 
     /// Returns the environment of the hooks about an agent.
-    fn build_hooks(&mut self, runner: EnvironmentSpec<'_>) -> Result<ExecEnvironment> {
-        let room = self.directories.hooks_of(runner.id)?;
-        let commands = self.build_commands(runner, &room)?;
+    fn build_hooks(&mut self, spec: EnvironmentSpec<'_>) -> Result<ExecEnvironment> {
+        let directory = self.directories.hooks_of(spec.id)?;
+        let commands = self.build_commands(spec, &directory)?;
         if commands.sandbox_level() == SandboxLevel::Unavailable {
-            let what = format!("the hooks about `{}`", runner.id);
+            let what = format!("the hooks about `{}`", spec.id);
             return Err(no_sandbox_error(&what, &commands.isolation()));
         }
         Ok(commands)
@@ -502,21 +502,21 @@ impl EnvironmentBuilder<'_> {
 
     fn build_sandbox(
         &mut self,
-        runner: EnvironmentSpec<'_>,
-        room: &AgentDirectories,
+        spec: EnvironmentSpec<'_>,
+        directories: &AgentDirectories,
     ) -> Result<Sandbox> {
-        let trees = grants::write_roots(runner.grants).into_iter();
+        let trees = grants::write_roots(spec.grants).into_iter();
         let trees = trees.filter(|grant| grant.scope == GrantScope::Tree);
         let trees: Vec<AbsPath> = trees.map(|grant| grant.root.to_abs()).collect();
-        let asked = (runner.config.sandbox, trees);
+        let asked = (spec.config.sandbox, trees);
         if let Some((_, known)) = self.sandboxes.iter().find(|(known, _)| *known == asked) {
             return Ok(known.clone());
         }
-        let record = LevelRecord::in_runtime_dir(&self.host.env, runner.grants);
+        let record = LevelRecord::in_runtime_dir(&self.host.env, spec.grants);
         let sandbox = Sandbox::open_with(SandboxSpec {
             choice: asked.0,
             executable: &self.host.executable,
-            place: &room.home(),
+            place: &directories.home(),
             trees: &asked.1,
             record: record.as_ref(),
         })?;
@@ -561,13 +561,13 @@ fn on_separate_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Resul
 /// Creates the container of one agent on `engine`, for a run with this name and state directory.
 pub fn build_container(
     engine: &ContainerEngine,
-    runner: EnvironmentSpec<'_>,
+    spec: EnvironmentSpec<'_>,
     docker: &DockerConfig,
     run: RunName,
     state: &AbsPath,
     machine: &HostEnvironment,
 ) -> Result<AgentContainer> {
-    let manager = grants::permission_manager(runner.grants, Phase::Coordination);
+    let manager = grants::permission_manager(spec.grants, Phase::Coordination);
     let (open, hidden) = reachable_paths(&manager, SandboxLevel::Namespaces);
     let reachable = ReachablePaths {
         open,
@@ -577,20 +577,20 @@ pub fn build_container(
     };
     on_separate_thread(|| {
         engine.remove_leftovers(state)?;
-        let purpose = ContainerOwner {
-            agent: runner.id,
+        let owner = ContainerOwner {
+            agent: spec.id,
             run,
             state,
             config: docker,
-            limits: &runner.config.limits,
-            workspace: runner.workspace,
-            added: &runner.config.added_env(&machine.variables),
+            limits: &spec.config.limits,
+            workspace: spec.workspace,
+            added: &spec.config.added_env(&machine.variables),
             user: HostUser {
                 home: machine.home.as_ref(),
                 env: &machine.env,
                 variables: &machine.variables,
             },
         };
-        AgentContainer::open(engine, purpose, &reachable)
+        AgentContainer::open(engine, owner, &reachable)
     })
 }
