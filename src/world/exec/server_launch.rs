@@ -63,7 +63,7 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
     let sandbox = commands.backend().local_sandbox();
     let sandbox = sandbox.map_err(|why| format!("servers {why}"))?;
     Ok(ServerLaunch {
-        confinement: policy,
+        policy,
         sandbox: sandbox_on_overlay(sandbox, gate.overlay()),
         network,
         roots,

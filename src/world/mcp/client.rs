@@ -139,7 +139,7 @@ impl McpClient {
             may_be_older: false,
         };
         let network = launch.network.clone();
-        let started = StdioProcess::start(&launch.sandbox, &launch.confinement, network, log);
+        let started = StdioProcess::start(&launch.sandbox, &launch.policy, network, log);
         let (program, pipes) = started.map_err(|error| fatal(error.to_string()))?;
         let changes = Arc::default();
         let handler = McpClientHandler::new(&launch.roots, listener);

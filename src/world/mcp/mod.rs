@@ -160,7 +160,7 @@ impl ToolListCache {
 /// One server of an agent.
 #[derive(Debug)]
 struct ServerHandle {
-    seat: Arc<ConnectionSlot>,
+    slot: Arc<ConnectionSlot>,
     /// The number of changes that the server had reported when its tools were last listed.
     seen: AtomicUsize,
 }
@@ -175,19 +175,19 @@ impl ConnectionPool {
     fn slot(&self, equipped: ServerSetup) -> Arc<ConnectionSlot> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let config = &equipped.config;
-        let same = |seat: &&Arc<ConnectionSlot>| Arc::ptr_eq(&seat.equipped.config, config);
-        if let Some(seat) = shared.iter().find(same) {
-            return Arc::clone(seat);
+        let same = |slot: &&Arc<ConnectionSlot>| Arc::ptr_eq(&slot.equipped.config, config);
+        if let Some(slot) = shared.iter().find(same) {
+            return Arc::clone(slot);
         }
         let is_shared = config.is_shared();
-        let seat = Arc::new(ConnectionSlot {
+        let slot = Arc::new(ConnectionSlot {
             equipped,
             state: tokio::sync::Mutex::default(),
         });
         if is_shared {
-            shared.push(Arc::clone(&seat));
+            shared.push(Arc::clone(&slot));
         }
-        seat
+        slot
     }
 }
 
@@ -208,7 +208,7 @@ struct ConnectionState {
 #[derive(Debug)]
 pub(in crate::world) struct ServerLaunch {
     /// Its sandbox policy.
-    pub(in crate::world) confinement: SandboxPolicy,
+    pub(in crate::world) policy: SandboxPolicy,
     /// Its sandbox.
     pub(in crate::world) sandbox: Sandbox,
     /// Its network proxy, if it has one.
@@ -248,7 +248,7 @@ impl McpServers {
         pool: &ConnectionPool,
     ) -> Self {
         let place = |equipped| ServerHandle {
-            seat: pool.slot(equipped),
+            slot: pool.slot(equipped),
             seen: AtomicUsize::new(0),
         };
         Self(Arc::new(McpServersState {
@@ -278,7 +278,7 @@ impl McpServers {
     ) -> Result<Vec<String>, String> {
         let places = self.0.places.iter();
         let unknown =
-            places.filter(|place| self.0.known.get(&place.seat.equipped.config).is_none());
+            places.filter(|place| self.0.known.get(&place.slot.equipped.config).is_none());
         let all = unknown.map(|place| self.list_first(place, launcher));
         let mut notes = try_join_all(all).await?.concat();
         notes.extend(self.rebuild_catalogue());
@@ -291,7 +291,7 @@ impl McpServers {
         place: &ServerHandle,
         launcher: ServerLauncher<'_>,
     ) -> Result<Vec<String>, String> {
-        let config = &place.seat.equipped.config;
+        let config = &place.slot.equipped.config;
         let python = match config.program_interface() {
             None | Some(ProgramInterface::Mcp) => None,
             Some(ProgramInterface::SingleTool(tool)) => {
@@ -301,7 +301,7 @@ impl McpServers {
             Some(ProgramInterface::PythonFunctions(python)) => Some(python),
         };
         let listed = async {
-            let link = place.seat.connection(launcher).await?;
+            let link = place.slot.connection(launcher).await?;
             self.ask_for_tools(place, &link, START_TIME_MAX).await?;
             Ok::<_, String>(link)
         };
@@ -337,7 +337,7 @@ impl McpServers {
         let mut notes = Vec::new();
         let mut is_new = false;
         for place in &self.0.places {
-            let link = place.seat.state.lock().await.link.clone();
+            let link = place.slot.state.lock().await.link.clone();
             let seen = place.seen.load(Ordering::Relaxed);
             if let Some(link) = link.filter(|link| link.changes() != seen && seen != UNHEARD) {
                 is_new = true;
@@ -361,10 +361,10 @@ impl McpServers {
         launcher: ServerLauncher<'_>,
         progress: Option<&ServerProgressSender>,
     ) -> Result<ServerReply, String> {
-        let seat = self.slot(&call.server);
-        let seat = seat.ok_or_else(|| format!("no server `{}`", call.server))?;
-        let config = &seat.equipped.config;
-        let link = seat.connection(launcher).await?;
+        let slot = self.slot(&call.server);
+        let slot = slot.ok_or_else(|| format!("no server `{}`", call.server))?;
+        let config = &slot.equipped.config;
+        let link = slot.connection(launcher).await?;
         let _in_progress = link.register_call(progress);
         let asked = link.ask(call.operation, &call.tool, call.arguments.clone());
         let time_max = Duration::from_secs(config.call_seconds);
@@ -373,12 +373,12 @@ impl McpServers {
             Some(Err(fault)) => fault,
             None => McpClientError::Failed(format!("no answer within {} s", config.call_seconds)),
         };
-        Err(seat.describe_fault(&link, fault))
+        Err(slot.describe_fault(&link, fault))
     }
 
     fn slot(&self, server: &ServerName) -> Option<&ConnectionSlot> {
-        let mut seats = self.0.places.iter().map(|place| place.seat.as_ref());
-        seats.find(|seat| seat.equipped.config.name() == server)
+        let mut slots = self.0.places.iter().map(|place| place.slot.as_ref());
+        slots.find(|slot| slot.equipped.config.name() == server)
     }
 
     async fn ask_for_tools(
@@ -387,16 +387,16 @@ impl McpServers {
         link: &McpClient,
         time_max: Duration,
     ) -> Result<(), String> {
-        let seat = &place.seat;
+        let slot = &place.slot;
         place.seen.store(link.changes(), Ordering::Relaxed);
         let listed = timeout(time_max, link.tools()).await;
         let seconds = time_max.as_secs();
         let late = || McpClientError::Failed(format!("no list of tools within {seconds} s"));
         let tools = listed.unwrap_or_else(|_| Err(late()));
         let tools: Arc<[ServerToolDescription]> = tools
-            .map_err(|fault| seat.describe_fault(link, fault))?
+            .map_err(|fault| slot.describe_fault(link, fault))?
             .into();
-        self.0.known.insert(&seat.equipped.config, &tools);
+        self.0.known.insert(&slot.equipped.config, &tools);
         Ok(())
     }
 
@@ -404,7 +404,7 @@ impl McpServers {
     fn rebuild_catalogue(&self) -> Vec<String> {
         let (mut catalogue, mut notes) = (ToolCatalogue::default(), Vec::new());
         for place in &self.0.places {
-            let config = &place.seat.equipped.config;
+            let config = &place.slot.equipped.config;
             let described = self.0.known.get(config).unwrap_or_default();
             let (mut tools, said) = offer_tools(&config.rules, &described);
             tools.retain(|tool| self.is_selected(tool));
