@@ -404,8 +404,8 @@ impl PipelineRun {
             return true;
         };
         let key = format!("{agents:?} {by}");
-        let confined = self.reported_sandboxes.lock();
-        confined.unwrap_or_else(PoisonError::into_inner).insert(key)
+        let reported = self.reported_sandboxes.lock();
+        reported.unwrap_or_else(PoisonError::into_inner).insert(key)
     }
 
     /// Executes a run and forwards its events. Returns the answer that counts and its agent, or why

@@ -92,12 +92,12 @@ fn all<'a>(room: &'a Room, sandboxes: &'a [Sandbox]) -> Vec<Timed<'a>> {
         let tier = sandbox.level();
         let interrupt = CommandInterrupt::new().unwrap();
         let widest = WIDTHS.iter().max().copied().unwrap_or(1);
-        let confinements: Vec<_> = (0..widest)
-            .map(|number| room.confinement(tier, number))
+        let policies: Vec<_> = (0..widest)
+            .map(|number| room.policy(tier, number))
             .collect();
         contestants.push((
             format!("tier {tier}"),
-            Box::new(move |number| run(sandbox, &confinements[number], &interrupt)),
+            Box::new(move |number| run(sandbox, &policies[number], &interrupt)),
         ));
     }
     contestants

@@ -71,7 +71,7 @@ impl Room {
     }
 
     /// What `true` is held to in a tier. Commands that run at the same time have layers of their own.
-    pub(crate) fn confinement(&self, tier: SandboxLevel, number: usize) -> SandboxPolicy {
+    pub(crate) fn policy(&self, tier: SandboxLevel, number: usize) -> SandboxPolicy {
         let layer = self.path(&format!("layer_{number}"));
         let layer = OverlayLayer {
             root: self.path("project"),
@@ -192,8 +192,8 @@ pub(crate) fn has_bwrap() -> bool {
 }
 
 /// Runs a command that is to end well.
-pub(crate) fn run(sandbox: &Sandbox, confinement: &SandboxPolicy, interrupt: &CommandInterrupt) {
-    let finished = sandbox.run(confinement, wait(interrupt)).unwrap();
+pub(crate) fn run(sandbox: &Sandbox, policy: &SandboxPolicy, interrupt: &CommandInterrupt) {
+    let finished = sandbox.run(policy, wait(interrupt)).unwrap();
     assert_eq!(finished.ended, ExitReason::Exited(0));
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn own_user() -> u32 {
 }
 
 /// Starts a helper as `user`, and sends it its policy, and standard input for the program.
-pub(crate) fn start(confinement: &SandboxPolicy, user: u32, input: Option<&OwnedFd>) -> Running {
+pub(crate) fn start(policy: &SandboxPolicy, user: u32, input: Option<&OwnedFd>) -> Running {
     let (socket, theirs) = UnixStream::pair().unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = Command::new(binary());
@@ -63,7 +63,7 @@ pub(crate) fn start(confinement: &SandboxPolicy, user: u32, input: Option<&Owned
         command.uid(user).gid(user);
     }
     let helper = command.spawn().unwrap();
-    let order = encode_frame(confinement).unwrap();
+    let order = encode_frame(policy).unwrap();
     let handles: Vec<_> = input.iter().map(|input| input.as_fd()).collect();
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut beside = SendAncillaryBuffer::new(&mut space);

@@ -28,7 +28,7 @@ use crate::patience::wait_until;
 struct Cell {
     place: TempDir,
     user: u32,
-    confinement: SandboxPolicy,
+    policy: SandboxPolicy,
     input: Option<OwnedFd>,
 }
 
@@ -111,7 +111,7 @@ impl Cell {
             upper: path("upper"),
             work: path("work"),
         };
-        let confinement = SandboxPolicy {
+        let policy = SandboxPolicy {
             level,
             open: vec![
                 opening("workspace", Permission::Write),
@@ -142,7 +142,7 @@ impl Cell {
         Self {
             place,
             user,
-            confinement,
+            policy,
             input: None,
         }
     }
@@ -152,16 +152,16 @@ impl Cell {
     }
 
     fn label(&self) -> String {
-        format!("level {}, user {}", self.confinement.level, self.user)
+        format!("level {}, user {}", self.policy.level, self.user)
     }
 
     /// Starts `script` in the shell, and waits until it runs or has been refused.
     fn start(&self, script: &str) -> Running {
-        let mut confinement = self.confinement.clone();
-        if confinement.program.is_empty() {
-            confinement.program = ["sh", "-c", script].map(str::to_owned).to_vec();
+        let mut policy = self.policy.clone();
+        if policy.program.is_empty() {
+            policy.program = ["sh", "-c", script].map(str::to_owned).to_vec();
         }
-        start(&confinement, self.user, self.input.as_ref())
+        start(&policy, self.user, self.input.as_ref())
     }
 
     fn ran(&self, script: &str) -> Ran {
@@ -246,7 +246,7 @@ fn a_directory_that_replaces_a_granted_one_is_not_opened() {
                 inode: meta.ino(),
             };
             let path = AbsPath::new(cell.path(rel)).unwrap();
-            cell.confinement.identities.insert(path, identity);
+            cell.policy.identities.insert(path, identity);
         }
         let ran = cell.ran("echo ran");
         assert_eq!(ran.stdout, "ran\n", "{}: {:?}", cell.label(), ran.reports);
@@ -318,7 +318,7 @@ fn the_deepest_opening_speaks() {
 #[test]
 fn masked_paths_stay_and_cannot_be_moved_out_of_the_way() {
     for mut cell in cells() {
-        cell.confinement.dir = AbsPath::new(cell.path("project")).unwrap();
+        cell.policy.dir = AbsPath::new(cell.path("project")).unwrap();
         let before = pictured(&cell.path("project/.git"));
         let deep = pictured(&cell.path("project/deep/.git"));
         cell.check(
@@ -340,7 +340,7 @@ fn masked_paths_stay_and_cannot_be_moved_out_of_the_way() {
 #[test]
 fn hidden_paths_show_nothing_and_take_nothing() {
     for mut cell in cells() {
-        cell.confinement.dir = AbsPath::new(cell.path("project")).unwrap();
+        cell.policy.dir = AbsPath::new(cell.path("project")).unwrap();
         cell.check(
             "cat .env; ls -A secret; cat source/main",
             "open\nproject/source/main",
@@ -368,7 +368,7 @@ fn a_layer_takes_what_the_opening_would() {
             "cd ../project && mv source moved; ls",
             "deep\nmoved\nsecret",
         );
-        let is_layered = cell.confinement.level == SandboxLevel::Overlay;
+        let is_layered = cell.policy.level == SandboxLevel::Overlay;
         assert_eq!(pictured(&project) == before, is_layered, "{}", cell.label());
         assert_eq!(
             cell.path("upper/moved").exists(),
@@ -401,10 +401,10 @@ fn a_place_that_is_not_what_was_opened_is_refused() {
         cell.check_refused("opening `notes/inner`", "symbolic links");
         fs::remove_file(cell.path("notes/inner")).unwrap();
         fs::rename(cell.path("notes/real"), cell.path("notes/inner")).unwrap();
-        cell.confinement.dir = AbsPath::new(cell.path("outside")).unwrap();
+        cell.policy.dir = AbsPath::new(cell.path("outside")).unwrap();
         cell.check_refused("going to `outside`", "No such file");
-        cell.confinement.dir = AbsPath::new(cell.path("workspace")).unwrap();
-        cell.confinement.program = vec!["no-such-program".to_owned()];
+        cell.policy.dir = AbsPath::new(cell.path("workspace")).unwrap();
+        cell.policy.program = vec!["no-such-program".to_owned()];
         cell.check_refused("starting `no-such-program`", "No such file");
     }
 }
@@ -416,7 +416,7 @@ fn tmp_stays_from_command_to_command_and_leads_nowhere_else() {
         cell.check("cat /tmp/own", "kept");
         assert!(cell.path("scratch/own").is_file());
         // Another agent has another directory, and this one is not visible by its own path.
-        let other = Cell::new(cell.confinement.level, cell.user);
+        let other = Cell::new(cell.policy.level, cell.user);
         other.check("ls /tmp/own 2>/dev/null; echo none", "none");
         cell.check("ls $AT/scratch 2>/dev/null; echo none", "none");
         cell.check_denied(
@@ -547,7 +547,7 @@ fn the_network_is_its_own() {
     );
     for mut cell in cells() {
         cell.check_denied(&to_outside, &to_itself);
-        cell.confinement.reach = NetworkAccess::Host;
+        cell.policy.reach = NetworkAccess::Host;
         cell.check(&format!("{to_outside} && echo reached"), "reached");
     }
 }
@@ -556,7 +556,7 @@ fn the_network_is_its_own() {
 fn the_proxy_is_all_that_can_be_reached() {
     let port = 3128;
     for mut cell in cells() {
-        cell.confinement.reach = NetworkAccess::Proxy { port };
+        cell.policy.reach = NetworkAccess::Proxy { port };
         let ask = format!(
             r#"use IO::Socket::INET; print IO::Socket::INET->new("127.0.0.1:{port}")->getline"#
         );
@@ -610,8 +610,8 @@ fn the_end_of_the_program_is_reported() {
 #[test]
 fn limits_hold() {
     for mut cell in cells() {
-        cell.confinement.limits.file_bytes = 4096;
-        cell.confinement.limits.cpu_seconds = Some(1);
+        cell.policy.limits.file_bytes = 4096;
+        cell.policy.limits.cpu_seconds = Some(1);
         cell.check_denied("head -c 4097 /dev/zero > a", "head -c 4096 /dev/zero > a");
         let spun = cell.ran("while :; do :; done").reports.pop().unwrap();
         assert!(
@@ -619,7 +619,7 @@ fn limits_hold() {
             "{spun:?}"
         );
         if cell.user != 0 {
-            cell.confinement.limits.processes = 8;
+            cell.policy.limits.processes = 8;
             let many = |count| format!("for i in $(seq {count}); do sleep 1 & done; wait");
             cell.check_denied(&format!("{} 2>&1 | grep -q -v fork", many(20)), &many(3));
         }

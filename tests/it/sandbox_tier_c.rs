@@ -124,7 +124,7 @@ impl Room {
         }
     }
 
-    fn confinement(&self, script: &str) -> SandboxPolicy {
+    fn policy(&self, script: &str) -> SandboxPolicy {
         let env = [
             ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
             ("HOME", self.abs("home").to_string()),
@@ -153,16 +153,16 @@ impl Room {
         }
     }
 
-    fn start(&self, confinement: &SandboxPolicy) -> Running {
-        start(confinement, self.user.unwrap_or_else(own_user), None)
+    fn start(&self, policy: &SandboxPolicy) -> Running {
+        start(policy, self.user.unwrap_or_else(own_user), None)
     }
 
-    fn run(&self, confinement: &SandboxPolicy) -> Done {
+    fn run(&self, policy: &SandboxPolicy) -> Done {
         let Ran {
             reports,
             stdout,
             stderr,
-        } = self.start(confinement).end();
+        } = self.start(policy).end();
         Done {
             reports,
             said: [stdout, stderr].concat().trim().to_owned(),
@@ -195,10 +195,10 @@ fn check(script: &str, expected: &str) {
 #[track_caller]
 fn check_with(prepare: impl Fn(&Room, &mut SandboxPolicy), script: &str, expected: &str) {
     for room in Room::each() {
-        let mut confinement = room.confinement(script);
-        prepare(&room, &mut confinement);
+        let mut policy = room.policy(script);
+        prepare(&room, &mut policy);
         let before = room.rest();
-        let done = room.run(&confinement);
+        let done = room.run(&policy);
         assert_eq!(done.said, expected, "{:?} {script}", room.user);
         assert_eq!(done.reports, exit_reports(0), "{:?} {script}", room.user);
         assert_eq!(room.rest(), before, "{:?} {script}", room.user);
@@ -368,8 +368,8 @@ fn everyday_tools_work_in_the_workspace() {
 #[test]
 fn what_is_hidden_inside_an_opening_has_a_name_and_no_content() {
     let hides = |names: &'static [&'static str]| {
-        move |room: &Room, confinement: &mut SandboxPolicy| {
-            confinement.hidden = names.iter().map(|name| room.abs(name)).collect();
+        move |room: &Room, policy: &mut SandboxPolicy| {
+            policy.hidden = names.iter().map(|name| room.abs(name)).collect();
         }
     };
     let open = [
@@ -389,10 +389,10 @@ fn what_is_hidden_inside_an_opening_has_a_name_and_no_content() {
 
 #[test]
 fn a_link_among_the_siblings_of_something_hidden_opens_nothing() {
-    let prepare = |room: &Room, confinement: &mut SandboxPolicy| {
+    let prepare = |room: &Room, policy: &mut SandboxPolicy| {
         symlink(room.path("out"), room.path("ro/link")).unwrap();
         symlink(room.path("ro/secret"), room.path("ro/sub/link")).unwrap();
-        confinement.hidden = vec![room.abs("ro/secret")];
+        policy.hidden = vec![room.abs("ro/secret")];
     };
     let closed = ["cat ../ro/link/known", "cat ../ro/sub/link/key"];
     check_each_with(prepare, "no", &closed);
@@ -401,23 +401,22 @@ fn a_link_among_the_siblings_of_something_hidden_opens_nothing() {
 
 #[test]
 fn the_deepest_grant_applies() {
-    let inside_hidden = |room: &Room, confinement: &mut SandboxPolicy| {
+    let inside_hidden = |room: &Room, policy: &mut SandboxPolicy| {
         fs::create_dir(room.path("ro/secret/open")).unwrap();
         room.give(&room.path("ro/secret/open"));
-        confinement.hidden = vec![room.abs("ro/secret")];
+        policy.hidden = vec![room.abs("ro/secret")];
         let deeper = room.open("ro/secret/open", Permission::Write);
-        confinement.open.push(deeper);
+        policy.open.push(deeper);
     };
     for room in Room::each() {
-        let mut confinement =
-            room.confinement("echo x > ../ro/secret/open/new && cat ../ro/secret/key");
-        inside_hidden(&room, &mut confinement);
-        let done = room.run(&confinement);
+        let mut policy = room.policy("echo x > ../ro/secret/open/new && cat ../ro/secret/key");
+        inside_hidden(&room, &mut policy);
+        let done = room.run(&policy);
         assert_eq!(done.reports, exit_reports(1), "{done:?}");
         assert!(room.path("ro/secret/open/new").exists());
     }
-    let one_file = |room: &Room, confinement: &mut SandboxPolicy| {
-        confinement.open = vec![
+    let one_file = |room: &Room, policy: &mut SandboxPolicy| {
+        policy.open = vec![
             room.open("ws", Permission::Write),
             room.open("ro/known", Permission::Read),
         ];
@@ -433,9 +432,9 @@ fn the_deepest_grant_applies() {
 #[track_caller]
 fn check_refused(prepare: impl Fn(&Room, &mut SandboxPolicy), expected: &str) {
     for room in Room::each() {
-        let mut confinement = room.confinement("touch ran");
-        prepare(&room, &mut confinement);
-        let done = room.run(&confinement);
+        let mut policy = room.policy("touch ran");
+        prepare(&room, &mut policy);
+        let done = room.run(&policy);
         match done.reports.as_slice() {
             [HelperReport::Refused { step, why }] => {
                 let said = format!("{step}: {why}");
@@ -451,38 +450,35 @@ fn check_refused(prepare: impl Fn(&Room, &mut SandboxPolicy), expected: &str) {
 fn what_this_tier_cannot_hold_is_refused_with_the_cause() {
     let remedy = "which contains it; levels `overlay` and `namespaces` support this";
     check_refused(
-        |room, confinement| confinement.hidden = vec![room.abs("ws/own")],
+        |room, policy| policy.hidden = vec![room.abs("ws/own")],
         remedy,
     );
     check_refused(
-        |room, confinement| confinement.masked = vec![room.abs("ws/own")],
+        |room, policy| policy.masked = vec![room.abs("ws/own")],
         remedy,
     );
     check_refused(
-        |room, confinement| {
+        |room, policy| {
             let lower = room.open("ws/own", Permission::Read);
-            confinement.open.push(lower);
+            policy.open.push(lower);
         },
         remedy,
     );
     check_refused(
-        |room, confinement| {
+        |room, policy| {
             let gone = room.open("ws", Permission::Write);
             fs::rename(room.path("ws"), room.path("moved")).unwrap();
             symlink(room.path("out"), room.path("ws")).unwrap();
-            confinement.dir = room.abs("home");
-            confinement.open = vec![gone];
+            policy.dir = room.abs("home");
+            policy.open = vec![gone];
         },
         "ws` cannot be opened",
     );
     check_refused(
-        |_, confinement| confinement.program = vec!["no-such-program".to_owned()],
+        |_, policy| policy.program = vec!["no-such-program".to_owned()],
         "starting `no-such-program`",
     );
-    check_refused(
-        |room, confinement| confinement.dir = room.abs("nowhere"),
-        "nowhere`",
-    );
+    check_refused(|room, policy| policy.dir = room.abs("nowhere"), "nowhere`");
 }
 
 /// Sockets of the user's other programs.
@@ -551,9 +547,9 @@ tried("streams", lambda: one.send(b"x"))
 fn check_reach(reach: impl Fn(&Others) -> NetworkAccess, reached: &[&str]) {
     for room in Room::each() {
         let others = Others::new(&room);
-        let mut confinement = room.confinement(&others.attempts());
-        confinement.reach = reach(&others);
-        let done = room.run(&confinement);
+        let mut policy = room.policy(&others.attempts());
+        policy.reach = reach(&others);
+        let done = room.run(&policy);
         assert_eq!(done.reports, exit_reports(0), "{done:?}");
         let lines = done
             .said
@@ -607,7 +603,7 @@ fn family(word: &str) -> String {
 fn all_that_a_command_has_started_ends_with_it() {
     for (index, room) in Room::each().into_iter().enumerate() {
         let word = format!("98{index}1.{}", std::process::id());
-        let done = room.run(&room.confinement(&format!("{}; exit 3", family(&word))));
+        let done = room.run(&room.policy(&format!("{}; exit 3", family(&word))));
         let mut expected = exit_reports(3);
         expected.insert(1, HelperReport::LeftBehind);
         assert_eq!(done.reports, expected, "{done:?}");
@@ -620,7 +616,7 @@ fn all_that_a_command_has_started_ends_when_massgen_goes() {
     for (index, room) in Room::each().into_iter().enumerate() {
         let word = format!("98{index}2.{}", std::process::id());
         let script = format!("{}; touch ready; sleep {word}", family(&word));
-        let Running { mut helper, socket } = room.start(&room.confinement(&script));
+        let Running { mut helper, socket } = room.start(&room.policy(&script));
         wait_until("the command is ready", PATIENCE, || {
             room.path("ws/ready").exists()
         });
@@ -638,7 +634,7 @@ fn all_that_a_command_has_started_ends_when_its_supervisor_is_killed() {
     for (index, room) in Room::each().into_iter().enumerate() {
         let word = format!("98{index}4.{}", std::process::id());
         let script = format!("{}; touch ready; sleep {word}", family(&word));
-        let mut started = room.start(&room.confinement(&script));
+        let mut started = room.start(&room.policy(&script));
         wait_until("the command is ready", PATIENCE, || {
             room.path("ws/ready").exists()
         });
@@ -664,11 +660,11 @@ fn processes_that_run_away_are_all_ended() {
                    time.sleep(.03)";
     for (index, room) in Room::each().into_iter().enumerate() {
         let word = format!("98{index}3.{}", std::process::id());
-        let mut confinement = room.confinement("");
-        confinement.program = ["python3", "-c", program, &word]
+        let mut policy = room.policy("");
+        policy.program = ["python3", "-c", program, &word]
             .map(str::to_owned)
             .to_vec();
-        let mut started = room.start(&confinement);
+        let mut started = room.start(&policy);
         let (report, _) = started.report().unwrap();
         assert_eq!(report, HelperReport::Started);
         wait_until("all that it starts runs", PATIENCE, || {
@@ -683,8 +679,8 @@ fn processes_that_run_away_are_all_ended() {
 #[test]
 fn limits_of_each_process_hold() {
     let limited = |limits: ResourceLimits| {
-        move |_: &Room, confinement: &mut SandboxPolicy| {
-            confinement.limits = limits;
+        move |_: &Room, policy: &mut SandboxPolicy| {
+            policy.limits = limits;
         }
     };
     let small_files = ResourceLimits {

@@ -36,11 +36,11 @@ pub struct ReachablePaths {
 
 /// Gives the same access as the sandbox of level B does to a process.
 impl From<&SandboxPolicy> for ReachablePaths {
-    fn from(confinement: &SandboxPolicy) -> Self {
+    fn from(policy: &SandboxPolicy) -> Self {
         Self {
-            open: confinement.open.clone(),
-            masked: confinement.masked.clone(),
-            hidden: confinement.hidden.clone(),
+            open: policy.open.clone(),
+            masked: policy.masked.clone(),
+            hidden: policy.hidden.clone(),
             copies: BTreeMap::new(),
         }
     }

@@ -1,4 +1,4 @@
-//! The supervisor of level `landlock`, outside the program's confinement: it starts the worker,
+//! The supervisor of level `landlock`, outside the program's sandbox: it starts the worker,
 //! answers the system calls that the kernel passes on, and kills what is left when the program ends
 //! or massgen goes. It stays outside the program's domain and filters, and has no capability. With
 //! the sandbox off, it only does the cleanup, and drops no privileges. If the supervisor itself is
