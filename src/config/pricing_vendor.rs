@@ -41,7 +41,7 @@ pub fn model_query(backend: &BackendConfig) -> ModelQuery<'_> {
 
 fn pricing_vendor(backend: &BackendConfig) -> PricingVendor {
     if backend.vendor.connection == VendorConnection::Scripted {
-        return PricingVendor::Nobody;
+        return PricingVendor::Free;
     }
     let url = backend.base_url.as_deref().or(backend.vendor.base_url);
     match url.and_then(|url| Url::parse(url).ok()) {
@@ -52,7 +52,7 @@ fn pricing_vendor(backend: &BackendConfig) -> PricingVendor {
 
 fn pricing_vendor_at(url: &Url) -> PricingVendor {
     if is_this_machine(url) {
-        return PricingVendor::Nobody;
+        return PricingVendor::Free;
     }
     let Some(Host::Domain(host)) = url.host() else {
         return PricingVendor::Other;
@@ -90,8 +90,8 @@ mod tests {
         check("https://notopenai.com/v1", PricingVendor::Other);
         check("https://openai.com.evil.example/v1", PricingVendor::Other);
         check("http://192.168.1.7:8000/v1", PricingVendor::Other);
-        check("http://localhost:11434/v1", PricingVendor::Nobody);
-        check("http://127.0.0.1:8000/v1", PricingVendor::Nobody);
-        check("http://[::1]:8000/v1", PricingVendor::Nobody);
+        check("http://localhost:11434/v1", PricingVendor::Free);
+        check("http://127.0.0.1:8000/v1", PricingVendor::Free);
+        check("http://[::1]:8000/v1", PricingVendor::Free);
     }
 }

@@ -50,7 +50,7 @@ pub enum ModelRowOrigin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PricingVendor {
     /// No seller: the model runs on this machine, or from a script.
-    Nobody,
+    Free,
     /// This vendor.
     Vendor(&'static str),
     /// A seller whose prices are not in the table.
@@ -97,7 +97,7 @@ impl ModelList {
     pub fn price(&self, asked: &ModelQuery<'_>) -> Option<ModelPrice> {
         match (self.find(asked), asked.seller) {
             (Some(row), _) => Some(row.price.clone()),
-            (None, PricingVendor::Nobody) => Some(ModelPrice::default()),
+            (None, PricingVendor::Free) => Some(ModelPrice::default()),
             (None, PricingVendor::Vendor(_) | PricingVendor::Other) => None,
         }
     }
@@ -118,7 +118,7 @@ impl KnownModel {
         match (self.origin, asked.seller) {
             (_, PricingVendor::Vendor(seller)) if seller == vendor => true,
             (ModelRowOrigin::User, _) => vendor == asked.backend,
-            (ModelRowOrigin::Table, PricingVendor::Nobody | PricingVendor::Vendor(_)) => false,
+            (ModelRowOrigin::Table, PricingVendor::Free | PricingVendor::Vendor(_)) => false,
             (ModelRowOrigin::Table, PricingVendor::Other) => !RESELLERS.contains(&vendor),
         }
     }

@@ -131,7 +131,7 @@ fn only_rows_of_the_billing_vendor_apply() {
         "meta-llama/Llama-3.3-70B-Instruct-Turbo",
         None,
     );
-    check(PricingVendor::Nobody, "gpt-5", None);
+    check(PricingVendor::Free, "gpt-5", None);
 }
 
 /// `expected` is the price of a million input tokens.
@@ -184,17 +184,17 @@ fn the_users_rows_come_first_and_what_runs_here_is_free() {
     );
     check_price(
         &[],
-        asked("ollama", PricingVendor::Nobody, "house-model"),
+        asked("ollama", PricingVendor::Free, "house-model"),
         Some("0"),
     );
     check_price(
         &rows,
-        asked("scripted", PricingVendor::Nobody, "scripted"),
+        asked("scripted", PricingVendor::Free, "scripted"),
         Some("3"),
     );
     check_price(
         &[],
-        asked("scripted", PricingVendor::Nobody, "scripted"),
+        asked("scripted", PricingVendor::Free, "scripted"),
         Some("0"),
     );
 }
