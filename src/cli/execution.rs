@@ -310,9 +310,9 @@ pub(crate) fn user_interaction(
     let channel = match &arguments.approval_socket {
         Some(socket) => ApprovalChannel::Socket(expect_socket(&base.join(socket))?),
         None if may_ask => ApprovalChannel::Terminal(reviewer.clone()),
-        None => ApprovalChannel::Nobody,
+        None => ApprovalChannel::Unavailable,
     };
-    if matches!(channel, ApprovalChannel::Nobody) && has_ask_rules(config) {
+    if matches!(channel, ApprovalChannel::Unavailable) && has_ask_rules(config) {
         output.warning(
             "no terminal to ask on: calls that match `permissions.ask` will be denied (use \
              `--approval-socket`)",

@@ -183,7 +183,8 @@ pub enum ApprovalAnswer {
     /// No.
     No,
     /// No answer: there is no user, or the user did not answer in time. It counts as no.
-    Nobody,
+    #[serde(rename = "nobody")]
+    NoAnswer,
 }
 
 impl fmt::Display for ApprovalAnswer {
@@ -193,7 +194,7 @@ impl fmt::Display for ApprovalAnswer {
             ApprovalAnswer::Session => "for this session",
             ApprovalAnswer::Always => "always",
             ApprovalAnswer::No => "no",
-            ApprovalAnswer::Nobody => "nobody answered",
+            ApprovalAnswer::NoAnswer => "no answer",
         })
     }
 }
@@ -203,7 +204,7 @@ impl ApprovalAnswer {
     pub fn is_yes(self) -> bool {
         match self {
             ApprovalAnswer::Once | ApprovalAnswer::Session | ApprovalAnswer::Always => true,
-            ApprovalAnswer::No | ApprovalAnswer::Nobody => false,
+            ApprovalAnswer::No | ApprovalAnswer::NoAnswer => false,
         }
     }
 }

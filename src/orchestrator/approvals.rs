@@ -29,12 +29,12 @@ use crate::world::store::approvals::{ApprovalFile, PersistentApproval};
 /// Channel for approval requests.
 #[derive(Clone, Debug, Default)]
 pub enum ApprovalChannel {
-    /// Nowhere: every request is denied.
+    /// There is none: every request is denied.
     #[default]
-    Nobody,
-    /// From the user at the terminal or the page.
+    Unavailable,
+    /// The user at the terminal or the page.
     Terminal(Reviewer),
-    /// From a program that listens on this socket.
+    /// A program that listens on this socket.
     Socket(AbsPath),
 }
 
@@ -105,7 +105,7 @@ impl ApprovalBroker {
             if *given_answer == ApprovalAnswer::Session {
                 config.session.lock().insert(consent.clone());
             }
-            if *given_answer != ApprovalAnswer::Nobody {
+            if *given_answer != ApprovalAnswer::NoAnswer {
                 recorded.insert((agent.clone(), call_id.clone(), consent), *given_answer);
             }
         }
@@ -123,7 +123,7 @@ impl ApprovalBroker {
     pub fn socket(&self) -> Option<&AbsPath> {
         match &self.0.config.channel {
             ApprovalChannel::Socket(socket) => Some(socket),
-            ApprovalChannel::Nobody | ApprovalChannel::Terminal(_) => None,
+            ApprovalChannel::Unavailable | ApprovalChannel::Terminal(_) => None,
         }
     }
 
@@ -131,7 +131,7 @@ impl ApprovalBroker {
     /// many seconds for its answer.
     pub fn elicitation_responder(&self, seconds: u64) -> Option<Arc<dyn ElicitationResponder>> {
         match self.0.config.channel {
-            ApprovalChannel::Nobody => None,
+            ApprovalChannel::Unavailable => None,
             ApprovalChannel::Terminal(_) | ApprovalChannel::Socket(_) => {
                 Some(Arc::new(ElicitationBroker {
                     broker: self.clone(),
@@ -172,7 +172,7 @@ impl ElicitationResponder for ElicitationBroker {
             let _turn = inner.queue.lock().await;
             let reply = async {
                 match &inner.config.channel {
-                    ApprovalChannel::Nobody => None,
+                    ApprovalChannel::Unavailable => None,
                     ApprovalChannel::Terminal(reviewer) => {
                         let asked = reviewer.ask_open_question(question, otherwise, &inner.stop);
                         asked.await
@@ -278,10 +278,10 @@ impl AgentApprover {
             Ok(spoken.unwrap_or_else(|_| {
                 let seconds = self.time_max.as_secs();
                 let reason = format!("no answer within {seconds} s");
-                ExplainedAnswer::new(ApprovalAnswer::Nobody, reason)
+                ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason)
             }))
         };
-        let withdrawn = |reason| Ok(ExplainedAnswer::new(ApprovalAnswer::Nobody, reason));
+        let withdrawn = |reason| Ok(ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason));
         let spoken = tokio::select! {
             spoken = asking => spoken,
             () = ended.cancelled() => withdrawn("the request was withdrawn"),
@@ -340,10 +340,10 @@ impl AgentApprover {
     }
 
     async fn ask_user(&self, question: &ApprovalRequest) -> ExplainedAnswer {
-        let nobody = |reason| ExplainedAnswer::new(ApprovalAnswer::Nobody, reason);
+        let no_answer = |reason| ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason);
         match &self.broker.0.config.channel {
-            ApprovalChannel::Nobody => {
-                nobody("nobody can be asked: there is no terminal and no `--approval-socket`")
+            ApprovalChannel::Unavailable => {
+                no_answer("no user can be asked: there is no terminal and no `--approval-socket`")
             }
             ApprovalChannel::Terminal(Reviewer { questions, .. }) => {
                 let (answer, answered) = oneshot::channel();
@@ -354,14 +354,14 @@ impl AgentApprover {
                     answer,
                 };
                 if questions.send(asked).await.is_err() {
-                    return nobody("nobody is there any more");
+                    return no_answer("the terminal or the page is closed");
                 }
                 match answered.await {
                     Ok(ApprovalAnswer::No) => {
                         ExplainedAnswer::new(ApprovalAnswer::No, "the user refuses it")
                     }
                     Ok(answer) => ExplainedAnswer::new(answer, ""),
-                    Err(_) => nobody("nobody answered"),
+                    Err(_) => no_answer("no answer"),
                 }
             }
             ApprovalChannel::Socket(socket) => self.query_socket(socket, question).await,
@@ -388,7 +388,7 @@ impl AgentApprover {
                 ExplainedAnswer::new(ApprovalAnswer::No, reason)
             }
             Ok(reply) => ExplainedAnswer::new(reply.answer, ""),
-            Err(why) => ExplainedAnswer::new(ApprovalAnswer::Nobody, why),
+            Err(why) => ExplainedAnswer::new(ApprovalAnswer::NoAnswer, why),
         }
     }
 
@@ -413,11 +413,11 @@ impl AgentApprover {
 
     /// Returns where an answer came from.
     fn answer_channel(&self, answer: Option<ApprovalAnswer>) -> Option<InputChannel> {
-        if matches!(answer, None | Some(ApprovalAnswer::Nobody)) {
+        if matches!(answer, None | Some(ApprovalAnswer::NoAnswer)) {
             return None;
         }
         match &self.broker.0.config.channel {
-            ApprovalChannel::Nobody => None,
+            ApprovalChannel::Unavailable => None,
             ApprovalChannel::Terminal(reviewer) => Some(reviewer.channel),
             ApprovalChannel::Socket(_) => Some(InputChannel::ApprovalSocket),
         }

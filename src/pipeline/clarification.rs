@@ -12,7 +12,7 @@ impl PipelineRun {
     fn reviewer(&self) -> Option<&Reviewer> {
         match &self.context.approvals.channel {
             ApprovalChannel::Terminal(reviewer) => Some(reviewer),
-            ApprovalChannel::Nobody | ApprovalChannel::Socket(_) => None,
+            ApprovalChannel::Unavailable | ApprovalChannel::Socket(_) => None,
         }
     }
 

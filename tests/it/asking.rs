@@ -201,7 +201,7 @@ orchestrator: {skip_coordination_rounds: true, context_paths: [{path: out, permi
 fn without_an_approver_calls_are_denied_and_the_run_continues() {
     let finished = project(WRITES_TWICE).success();
     let err = finished.stderr();
-    assert!(err.contains("nobody can be asked"), "{err}");
+    assert!(err.contains("no user can be asked"), "{err}");
     assert_eq!(read_agent_file(finished.project()), "");
     assert_eq!(field(&answers(finished.project())[0], "answer"), "nobody");
 }

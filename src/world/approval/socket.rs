@@ -59,7 +59,7 @@ pub fn expect_socket(socket: &AbsPath) -> crate::error::Result<AbsPath> {
 /// reply. The error says why there is none, as the end of a sentence.
 pub async fn request_approval(socket: &AbsPath, question: &str) -> Result<ApprovalReply, String> {
     let mut reply: ApprovalReply = exchange(socket, question).await?;
-    if reply.answer == ApprovalAnswer::Nobody {
+    if reply.answer == ApprovalAnswer::NoAnswer {
         return Err(format!("the program at `{socket}` does not answer"));
     }
     reply.reason = reply

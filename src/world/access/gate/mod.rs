@@ -481,7 +481,7 @@ impl Gate {
         let reason = question.reason.clone();
         let answer = match &self.0.policy.approver {
             Some(consult) => consult.request_approval(question, &self.1.ended),
-            None => ApprovalDecision::Denied("nobody can be asked here".to_owned()),
+            None => ApprovalDecision::Denied("no user can be asked here".to_owned()),
         };
         match answer {
             ApprovalDecision::Approved => Ok(()),
