@@ -29,7 +29,7 @@ pub fn no_such_tool(name: &str) -> String {
 }
 
 /// Answer to a call for which nothing waits any more.
-pub const NOBODY_WAITS: &str = "not carried out: the run does not wait for this any more";
+pub const RUN_NOT_WAITING: &str = "not carried out: the run does not wait for this any more";
 
 /// Answer to a call that exceeds the number of waiting calls.
 pub const TOO_MANY_CALLS: &str = "not carried out: too many calls wait: wait for one to end";

@@ -10,7 +10,7 @@ use crate::backend::external_agent::protocol::{
     AgentProtocol, AgentRequest, FileRequestError, ToolPermissionRequest, absolute_path,
     native_tool_call,
 };
-use crate::prompts::external_agents::NOBODY_WAITS;
+use crate::prompts::external_agents::RUN_NOT_WAITING;
 use crate::tools::call::{LineRange, ToolCall, UserPath};
 use crate::world::access::external_call::ExternalCaller;
 use crate::world::exec::agent_launcher::AgentLauncher;
@@ -96,7 +96,7 @@ pub(super) fn encode_rejection(
     match request {
         AgentRequest::Permission(_) => protocol.encode_permission_response(id, None),
         AgentRequest::Read(..) | AgentRequest::Write(..) => {
-            let why = FileRequestError::Failed(NOBODY_WAITS.to_owned());
+            let why = FileRequestError::Failed(RUN_NOT_WAITING.to_owned());
             protocol.encode_fs_response(id, Err(why))
         }
     }

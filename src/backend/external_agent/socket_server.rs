@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use crate::backend::NativeToolCall;
 use crate::backend::external_agent::protocol::{SERVER, is_massgen_tool, native_tool_call};
 use crate::path::AbsPath;
-use crate::prompts::external_agents::{NOBODY_WAITS, TOO_MANY_CALLS, no_such_tool};
+use crate::prompts::external_agents::{RUN_NOT_WAITING, TOO_MANY_CALLS, no_such_tool};
 use crate::text::json_size::has_too_many_values;
 use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
 use crate::tools::image::ModelImage;
@@ -278,7 +278,7 @@ impl AgentSocketHandler {
             .map_err(|_| TOO_MANY_CALLS.to_owned())?;
         answered
             .await
-            .unwrap_or_else(|_| Err(NOBODY_WAITS.to_owned()))
+            .unwrap_or_else(|_| Err(RUN_NOT_WAITING.to_owned()))
     }
 }
 
