@@ -162,7 +162,8 @@ pub enum DeliveryOutcome {
         reason: String,
     },
     /// The file was delivered and reverted because a check failed afterwards.
-    TakenBack {
+    #[serde(rename = "taken_back")]
+    Reverted {
         /// The check that failed.
         reason: String,
     },
@@ -185,7 +186,7 @@ impl DeliveryOutcome {
             | DeliveryOutcome::Denied { .. }
             | DeliveryOutcome::Conflict { .. }
             | DeliveryOutcome::Failed { .. }
-            | DeliveryOutcome::TakenBack { .. } => false,
+            | DeliveryOutcome::Reverted { .. } => false,
         }
     }
 }

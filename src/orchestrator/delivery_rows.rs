@@ -106,7 +106,7 @@ fn combine_outcomes(
         (_, ChangeKind::Failed { reason }) => Some(Failed {
             reason: reason.clone(),
         }),
-        (_, ChangeKind::Reverted { reason }) => Some(DeliveryOutcome::TakenBack {
+        (_, ChangeKind::Reverted { reason }) => Some(DeliveryOutcome::Reverted {
             reason: reason.clone(),
         }),
         (before, ChangeKind::Unlisted { .. }) => before,

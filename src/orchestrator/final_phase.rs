@@ -435,9 +435,9 @@ impl FinalDelivery<'_> {
             emit(events, RunEvent::Warning { message }).await;
             return Ok(());
         }
-        let taken_back = review::revert_delivery(held).await?;
+        let reverted = review::revert_delivery(held).await?;
         for change in &mut effects.changes {
-            if taken_back.contains(&change.path.to_abs()) {
+            if reverted.contains(&change.path.to_abs()) {
                 let reason = reason.clone();
                 change.kind = ChangeKind::Reverted { reason };
             }
@@ -593,8 +593,8 @@ fn end_after_interrupt(
     rows: &[DeliveryRow],
     deadline: &RunDeadline,
 ) -> CoordinationEnd {
-    use DeliveryOutcome::{Declined, TakenBack};
-    let is_missing = |row: &DeliveryRow| matches!(row.outcome, Declined | TakenBack { .. });
+    use DeliveryOutcome::{Declined, Reverted};
+    let is_missing = |row: &DeliveryRow| matches!(row.outcome, Declined | Reverted { .. });
     if end == CoordinationEnd::Agreed && deadline.stop.is_cancelled() && rows.iter().any(is_missing)
     {
         CoordinationEnd::Over(StopCause::Interrupted)

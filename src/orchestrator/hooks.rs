@@ -377,6 +377,6 @@ fn outcome_word(outcome: &DeliveryOutcome) -> &'static str {
         DeliveryOutcome::Denied { .. } => "denied",
         DeliveryOutcome::Conflict { .. } => "conflict",
         DeliveryOutcome::Failed { .. } => "failed",
-        DeliveryOutcome::TakenBack { .. } => "taken_back",
+        DeliveryOutcome::Reverted { .. } => "taken_back",
     }
 }

@@ -589,10 +589,8 @@ fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String
     let delivered = count(DeliveryOutcome::is_delivered).saturating_sub(modes);
     let failed = count(|outcome| matches!(outcome, DeliveryOutcome::Failed { .. }));
     let declined = count(|outcome| matches!(outcome, DeliveryOutcome::Declined));
-    let taken_back = count(|outcome| matches!(outcome, DeliveryOutcome::TakenBack { .. }));
-    let others: usize = [modes, delivered, failed, declined, taken_back]
-        .iter()
-        .sum();
+    let reverted = count(|outcome| matches!(outcome, DeliveryOutcome::Reverted { .. }));
+    let others: usize = [modes, delivered, failed, declined, reverted].iter().sum();
     let refused = rows.len().saturating_sub(others);
     let mut summary = format!("{agent} answered");
     if !rows.is_empty() {
@@ -602,7 +600,7 @@ fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String
         summary = format!("{summary}, {} changed", count_noun(modes, "directory mode"));
     }
     for (number, what) in [
-        (taken_back, "reverted"),
+        (reverted, "reverted"),
         (declined, "not accepted"),
         (refused, "refused"),
         (failed, "not written"),
@@ -613,7 +611,7 @@ fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String
     }
     let status = if failed > 0 {
         ExitStatus::Environment
-    } else if taken_back > 0 {
+    } else if reverted > 0 {
         ExitStatus::NoAnswer
     } else if refused > 0 {
         ExitStatus::Denied

@@ -92,7 +92,7 @@ fn reapply(
         return Ok(None);
     };
     let is_back = |(path, _, now): &(AbsPath, EntryAction, DeliveredState)| {
-        *now == DeliveredState::TakenBack && is_selected(path, paths)
+        *now == DeliveredState::Reverted && is_selected(path, paths)
     };
     if !delivered.names().any(|name| is_back(&name)) {
         return Ok(None);

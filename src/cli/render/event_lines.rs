@@ -318,9 +318,7 @@ pub(crate) fn delivery_outcome(outcome: &DeliveryOutcome) -> (TextStyle, &'stati
             (TextStyle::Warn, "conflict", note)
         }
         DeliveryOutcome::Failed { reason } => (TextStyle::Bad, "failed", format!(": {reason}")),
-        DeliveryOutcome::TakenBack { reason } => {
-            (TextStyle::Bad, "reverted", format!(": {reason}"))
-        }
+        DeliveryOutcome::Reverted { reason } => (TextStyle::Bad, "reverted", format!(": {reason}")),
     }
 }
 

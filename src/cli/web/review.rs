@@ -314,7 +314,7 @@ impl AppliedChanges {
             .map(|(path, _, state)| (path, state))
             .collect();
         let reverted = states.iter();
-        let reverted = reverted.filter(|(_, state)| **state == DeliveredState::TakenBack);
+        let reverted = reverted.filter(|(_, state)| **state == DeliveredState::Reverted);
         undone.extend(reverted.map(|(path, _)| display_path(path, &host.cwd)));
         for found in delivered.differences() {
             let found = found?;
@@ -347,7 +347,7 @@ fn explain_undone(file: &mut Value, undone: &BTreeSet<String>) {
 fn delivered_word(state: DeliveredState) -> &'static str {
     match state {
         DeliveredState::Applied => "applied",
-        DeliveredState::TakenBack => "reverted",
+        DeliveredState::Reverted => "reverted",
         DeliveredState::Changed => "changed since",
     }
 }
@@ -513,7 +513,7 @@ fn reapply(
     };
     let is_reverted = |path: &AbsPath| {
         let mut names = delivered.names();
-        names.any(|(known, _, now)| known == *path && now == DeliveredState::TakenBack)
+        names.any(|(known, _, now)| known == *path && now == DeliveredState::Reverted)
     };
     if !paths.iter().all(is_reverted) {
         return Ok(None);

@@ -30,7 +30,7 @@ pub enum DeliveredState {
     /// As it was delivered.
     Applied,
     /// As it was before the delivery.
-    TakenBack,
+    Reverted,
     /// Anything else: it has been changed since.
     Changed,
 }
@@ -167,7 +167,7 @@ impl AppliedDelivery {
         // Of a path that was applied in several parts, one step has both sides of the whole change.
         steps.dedup_by(|later, kept| {
             let is_same = (later.0.root, &later.0.rel) == (kept.0.root, &kept.0.rel);
-            if is_same && kept.1 == DeliveredState::TakenBack {
+            if is_same && kept.1 == DeliveredState::Reverted {
                 std::mem::swap(later, kept);
             }
             is_same
@@ -375,7 +375,7 @@ impl AppliedDelivery {
                 .is_some_and(|stand| stand.is_unchanged(&stands));
             now.push(match (agrees, is_taken) {
                 (true, true) => DeliveredState::Applied,
-                (true, false) => DeliveredState::TakenBack,
+                (true, false) => DeliveredState::Reverted,
                 (false, _) => DeliveredState::Changed,
             });
         }
@@ -417,7 +417,7 @@ impl AppliedDelivery {
                 contents::diff_side(&step.theirs, from_slot)?,
                 contents::diff_side(&step.ours, from_tree)?,
             ),
-            DeliveredState::TakenBack => (
+            DeliveredState::Reverted => (
                 contents::diff_side(&step.theirs, from_tree)?,
                 contents::diff_side(&step.ours, from_slot)?,
             ),
