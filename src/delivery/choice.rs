@@ -154,7 +154,7 @@ mod tests {
     use crate::delivery::path_state::{PathState, RegularFileState};
     use crate::delivery::plan::{ContentSource, DeliveryConflict};
 
-    fn stand(letter: char) -> PathState {
+    fn path_state(letter: char) -> PathState {
         match letter {
             '-' => PathState::Nothing,
             'd' => PathState::Directory { mode: 0o755 },
@@ -177,8 +177,8 @@ mod tests {
             DeliveryEntry {
                 root: 0,
                 rel: RelPath::new(path).unwrap(),
-                theirs: stand(kinds.next().unwrap()),
-                ours: stand(kinds.next().unwrap()),
+                theirs: path_state(kinds.next().unwrap()),
+                ours: path_state(kinds.next().unwrap()),
                 source: ContentSource::Layer,
                 conflict: kinds.next().map(|_| DeliveryConflict::Changed),
             }

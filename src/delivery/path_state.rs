@@ -123,8 +123,8 @@ mod tests {
     }
 
     #[test]
-    fn every_stand_survives_as_text() {
-        for stand in [
+    fn every_state_survives_as_text() {
+        for state in [
             PathState::Nothing,
             file(Some(9), 1, 0o600),
             file(None, 1, 0o600),
@@ -133,10 +133,10 @@ mod tests {
                 target: PathBuf::from("../a b%\n"),
             },
         ] {
-            let text = serde_json::to_string(&stand).unwrap();
+            let text = serde_json::to_string(&state).unwrap();
             assert_eq!(
                 serde_json::from_str::<PathState>(&text).unwrap(),
-                stand,
+                state,
                 "{text}"
             );
         }

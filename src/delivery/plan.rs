@@ -153,7 +153,7 @@ impl DeliveryEntry {
     /// Returns whether a file or symlink is created, removed or changed, and not only a directory.
     pub fn is_file(&self) -> bool {
         let counts =
-            |stand: &PathState| matches!(stand, PathState::File(_) | PathState::Link { .. });
+            |state: &PathState| matches!(state, PathState::File(_) | PathState::Link { .. });
         counts(&self.theirs) || counts(&self.ours)
     }
 }

@@ -147,10 +147,10 @@ pub(super) fn read_contents(
 
 /// Returns one side of a change; `read` is called for the content of a file.
 pub(super) fn diff_side(
-    stand: &PathState,
+    state: &PathState,
     read: impl FnOnce() -> Result<FileContents>,
 ) -> Result<DiffSide> {
-    Ok(match stand {
+    Ok(match state {
         PathState::Nothing => DiffSide::Nothing,
         PathState::Directory { .. } => DiffSide::Directory,
         PathState::Link { target } => DiffSide::Link(target.to_string_lossy().into_owned()),

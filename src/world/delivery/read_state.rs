@@ -19,7 +19,7 @@ pub(super) fn read_state(
         Err(FileSystemError::Missing) => return Ok((PathState::Nothing, None)),
         Err(fault) => return Err(fault),
     };
-    let stand = match meta.kind {
+    let state = match meta.kind {
         FileKind::File => file_state(&meta),
         FileKind::Directory => PathState::Directory {
             mode: mode_bits(&meta),
@@ -36,7 +36,7 @@ pub(super) fn read_state(
             return Err(FileSystemError::NotRegular(kind));
         }
     };
-    Ok((stand, Some(meta)))
+    Ok((state, Some(meta)))
 }
 
 /// Returns the state of a regular file.

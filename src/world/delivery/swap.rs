@@ -152,7 +152,7 @@ impl DeliveryTree {
 
 fn state_at(dir: &DirectoryHandle, name: &OsStr) -> Result<PathState, FileSystemError> {
     match read_state(dir, name) {
-        Ok((stand, _)) => Ok(stand),
+        Ok((state, _)) => Ok(state),
         // Whatever it is, it is not what was inspected.
         Err(FileSystemError::NotRegular(_)) => Ok(PathState::Link { target: "/".into() }),
         Err(fault) => Err(fault),

@@ -317,18 +317,18 @@ impl AppliedDelivery {
             if !adopted.insert((step.root, step.rel.clone())) {
                 continue;
             }
-            let mut stands = self.current_state(&step)?;
+            let mut current = self.current_state(&step)?;
             if self.work.has_separate_slots(step.root) {
-                stands = stands.without_inode();
+                current = current.without_inode();
             }
             self.work.amend(match way {
                 StepDirection::Back => DeliveryStep {
-                    ours: stands,
+                    ours: current,
                     hunks: None,
                     ..step
                 },
                 StepDirection::Forward => DeliveryStep {
-                    theirs: stands,
+                    theirs: current,
                     ..step
                 },
             })?;
@@ -368,11 +368,11 @@ impl AppliedDelivery {
         }
         let mut now = Vec::new();
         for (step, is_taken) in steps.iter().zip(&taken) {
-            let stands = self.current_state(step)?;
+            let current = self.current_state(step)?;
             let spot = (step.root, step.rel.clone());
             let agrees = expected
                 .get(&spot)
-                .is_some_and(|stand| stand.is_unchanged(&stands));
+                .is_some_and(|state| state.is_unchanged(&current));
             now.push(match (agrees, is_taken) {
                 (true, true) => DeliveredState::Applied,
                 (true, false) => DeliveredState::Reverted,
@@ -389,7 +389,7 @@ impl AppliedDelivery {
             return Ok(!step.theirs.is_unchanged(&self.current_state(step)?));
         }
         let in_slot = read_state(slots, OsStr::new(&step.slot()));
-        let in_slot = in_slot.map_or(PathState::Nothing, |(stand, _)| stand);
+        let in_slot = in_slot.map_or(PathState::Nothing, |(state, _)| state);
         Ok(!step.ours.is_unchanged(&in_slot))
     }
 

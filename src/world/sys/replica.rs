@@ -127,10 +127,10 @@ impl TreeReplica {
     ) -> std::result::Result<BTreeMap<RelPath, ReplicaEntry>, FileSystemError> {
         let now = read_entries(&self.dir)?;
         let began = self.lock_baseline();
-        for (rel, stood) in &now {
+        for (rel, entry) in &now {
             let before = began.get(rel);
-            if before != Some(stood) {
-                self.write_change(rel, before, stood, upper)?;
+            if before != Some(entry) {
+                self.write_change(rel, before, entry, upper)?;
             }
         }
         for rel in began.keys().filter(|rel| !now.contains_key(*rel)) {
@@ -148,11 +148,11 @@ impl TreeReplica {
         &self,
         rel: &RelPath,
         before: Option<&ReplicaEntry>,
-        stood: &ReplicaEntry,
+        entry: &ReplicaEntry,
         upper: &DirectoryHandle,
     ) -> std::result::Result<(), FileSystemError> {
         let (dir, name) = upper.make_parent_of(rel)?;
-        match stood {
+        match entry {
             ReplicaEntry::Directory(_) => {
                 match dir.make_dir(name, &self.dir.meta(rel)?) {
                     Err(FileSystemError::Exists) => {}
@@ -200,13 +200,13 @@ fn read_entries(
     let mut names = BTreeMap::new();
     for found in survey.found {
         let meta = dir.meta(&found.rel)?;
-        let stood = match meta.kind {
+        let entry = match meta.kind {
             FileKind::Directory => ReplicaEntry::Directory(meta.bits_without_setid()),
             FileKind::File => ReplicaEntry::File(meta.version),
             FileKind::Link => ReplicaEntry::Link(dir.link_target(&found.rel)?),
             FileKind::Fifo | FileKind::Socket | FileKind::Device => ReplicaEntry::Special,
         };
-        names.insert(found.rel, stood);
+        names.insert(found.rel, entry);
     }
     Ok(names)
 }
