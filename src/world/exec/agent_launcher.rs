@@ -130,11 +130,11 @@ impl AgentLauncher {
     pub fn start(
         &self,
         program: Vec<String>,
-        door: &AgentSocket,
+        socket: &AgentSocket,
     ) -> std::result::Result<AgentProcess, String> {
         let sandbox = self.commands.backend().local_sandbox();
         let sandbox = sandbox.map_err(|why| format!("external agents {why}"))?;
-        let needed = Self::required_paths(&program, door)?;
+        let needed = Self::required_paths(&program, socket)?;
         let spec = CommandSpec {
             program,
             dir: self.dir(),
@@ -162,12 +162,12 @@ impl AgentLauncher {
     /// Returns the paths that the external agent needs in addition to its grants.
     fn required_paths(
         program: &[String],
-        door: &AgentSocket,
+        socket: &AgentSocket,
     ) -> std::result::Result<Vec<(AbsPath, GrantScope)>, String> {
         let ours = Self::own_executable().map_err(|why| why.to_string())?;
         let place = program.first().and_then(AbsPath::new).map(package_root);
         let own = [
-            (door.dir().clone(), GrantScope::Tree),
+            (socket.dir().clone(), GrantScope::Tree),
             (ours, GrantScope::File),
         ];
         Ok(own.into_iter().chain(place).collect())

@@ -162,14 +162,14 @@ impl CommandCgroup {
     /// process into the group, the kernel would block the start of processes on the whole machine
     /// and wait 10 ms or more.
     pub(crate) fn join_handles(&self) -> io::Result<Vec<OwnedFd>> {
-        let doors = self.dirs.iter().map(|(version, dir)| {
-            let door = match version {
+        let handles = self.dirs.iter().map(|(version, dir)| {
+            let file = match version {
                 CgroupVersion::One => "tasks",
                 CgroupVersion::Two => "cgroup.procs",
             };
-            open_control_file(dir, door).map(OwnedFd::from)
+            open_control_file(dir, file).map(OwnedFd::from)
         });
-        doors.collect()
+        handles.collect()
     }
 
     /// Returns whether it enforces a memory limit.

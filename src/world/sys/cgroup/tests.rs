@@ -45,18 +45,18 @@ fn can_be_limited_by_hand(resource: CgroupResource) -> bool {
 fn check(limits: ResourceLimits, script: impl Fn(&str) -> String, expected: &str) -> u64 {
     let Some(cgroups) = cgroups() else { return 1 };
     let group = cgroups.create_group(&limits).unwrap();
-    let doors = group.join_handles().unwrap();
-    let child = start_shell(&script(&entering(&doors)));
+    let handles = group.join_handles().unwrap();
+    let child = start_shell(&script(&entering(&handles)));
     let output = child.wait_with_output().unwrap();
     let output_text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output_text.trim(), expected, "{output:?}");
     group.oom_kills()
 }
 
-/// Joins the group through `doors`, which this process holds open.
-fn entering(doors: &[OwnedFd]) -> String {
-    let enter = |door: &OwnedFd| format!("echo 0 > /proc/$PPID/fd/{}; ", door.as_raw_fd());
-    doors.iter().map(enter).collect()
+/// Joins the group through `handles`, which this process holds open.
+fn entering(handles: &[OwnedFd]) -> String {
+    let enter = |handle: &OwnedFd| format!("echo 0 > /proc/$PPID/fd/{}; ", handle.as_raw_fd());
+    handles.iter().map(enter).collect()
 }
 
 fn start_shell(script: &str) -> Child {
@@ -111,8 +111,8 @@ fn processes_are_limited() {
 fn a_group_goes_with_all_that_is_in_it() {
     let Some(cgroups) = cgroups() else { return };
     let group = cgroups.create_group(&ResourceLimits::default()).unwrap();
-    let doors = group.join_handles().unwrap();
-    let script = format!("{}sleep 60 & echo; sleep 60", entering(&doors));
+    let handles = group.join_handles().unwrap();
+    let script = format!("{}sleep 60 & echo; sleep 60", entering(&handles));
     let mut child = start_shell(&script);
     let mut entered = [0];
     child
@@ -121,7 +121,7 @@ fn a_group_goes_with_all_that_is_in_it() {
         .unwrap()
         .read_exact(&mut entered)
         .unwrap();
-    drop(doors);
+    drop(handles);
     let dirs = group.dirs.clone();
     assert!(dirs.iter().all(|(_, dir)| dir.as_path().is_dir()));
     drop(group);

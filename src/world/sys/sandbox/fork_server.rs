@@ -109,9 +109,10 @@ pub(crate) fn wait_for_work() -> io::Result<AssignedWork> {
             Ok(AssignedWork::Overlay)
         }
         Some(_) => {
-            let (streams, doors) = handles.split_at_checked(3).ok_or_else(handle_count_error)?;
-            for door in doors {
-                write(door, ITSELF)?;
+            let (streams, join_handles) =
+                handles.split_at_checked(3).ok_or_else(handle_count_error)?;
+            for join_handle in join_handles {
+                write(join_handle, ITSELF)?;
             }
             let streams: &[OwnedFd; 3] = streams.try_into().map_err(|_| handle_count_error())?;
             set_standard_streams(streams.each_ref().map(AsFd::as_fd))?;
