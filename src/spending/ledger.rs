@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_the_run_stops_everybody_and_is_news_once() {
+    fn a_limit_of_the_run_stops_every_agent_and_is_reported_once() {
         let none = BudgetLimits::default();
         check(none, none, [None, None]);
         check(limits(Some("0.11"), Some(101), Some(0)), none, [None, None]);

@@ -343,7 +343,7 @@ fn a_file_that_others_may_change_is_not_the_users_own() {
         let refused = with_mode(mode).failure(2);
         let told = refused.stderr();
         assert!(
-            told.contains("everybody may change `[HOME]/.massgen/.env`"),
+            told.contains("every user may change `[HOME]/.massgen/.env`"),
             "{told}"
         );
         assert!(told.contains("chmod o-w"), "{told}");

@@ -1,4 +1,4 @@
-//! The state directory of a project: found from the directories below it, not where everybody could
+//! The state directory of a project: found from the directories below it, not where every user could
 //! have created it, and elsewhere if the user wants that.
 
 #![expect(

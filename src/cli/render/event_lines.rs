@@ -325,9 +325,9 @@ pub(crate) fn delivery_outcome(outcome: &DeliveryOutcome) -> (TextStyle, &'stati
 /// Describes changed permission bits of a directory. A directory that becomes world-writable is a
 /// warning.
 fn mode_change(before: Option<&str>, after: &str) -> (TextStyle, &'static str, String) {
-    const EVERYBODY_WRITES: u32 = 0o002;
+    const WORLD_WRITABLE: u32 = 0o002;
     let opens =
-        |mode: &str| u32::from_str_radix(mode, 8).is_ok_and(|mode| mode & EVERYBODY_WRITES != 0);
+        |mode: &str| u32::from_str_radix(mode, 8).is_ok_and(|mode| mode & WORLD_WRITABLE != 0);
     let note = match before {
         Some(before) => format!(": the directory's mode {before} becomes {after}"),
         None => format!(": a new directory of mode {after}"),

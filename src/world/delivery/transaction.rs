@@ -309,7 +309,7 @@ fn report_changes(
 /// Returns the reported change of a directory: changed permission bits, or a new world-writable
 /// one.
 fn mode_change(entry: &DeliveryEntry) -> Option<ChangeKind> {
-    const EVERYBODY_WRITES: u32 = 0o002;
+    const WORLD_WRITABLE: u32 = 0o002;
     match (&entry.theirs, &entry.ours) {
         (PathState::Directory { mode: before }, PathState::Directory { mode: after }) => {
             Some(ChangeKind::Mode {
@@ -317,7 +317,7 @@ fn mode_change(entry: &DeliveryEntry) -> Option<ChangeKind> {
                 after: *after,
             })
         }
-        (_, PathState::Directory { mode }) if mode & EVERYBODY_WRITES != 0 => {
+        (_, PathState::Directory { mode }) if mode & WORLD_WRITABLE != 0 => {
             Some(ChangeKind::Mode {
                 before: None,
                 after: *mode,

@@ -89,7 +89,7 @@ pub fn read_own(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     match file::read_own_capped(path, bytes_max) {
         Ok(Ok(read)) => check_read(path, bytes_max, Ok(read)),
         Ok(Err(SecretExposure::OpenToOthers)) => {
-            Err(refused("everybody may change").with_hint(format!("chmod o-w '{path}'")))
+            Err(refused("every user may change").with_hint(format!("chmod o-w '{path}'")))
         }
         Ok(Err(SecretExposure::OfAnotherUser)) => {
             Err(refused("another user owns").with_hint("replace it by a file that you own"))

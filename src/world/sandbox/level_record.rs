@@ -1,6 +1,6 @@
 //! Record of the sandbox levels that held, in the user's runtime directory (`XDG_RUNTIME_DIR`). A
 //! level check takes as long as a command and gives each process the same result, as long as the
-//! facts are the same on which it depends. A file that another user owns, or that everybody may
+//! facts are the same on which it depends. A file that another user owns, or that every user may
 //! change, is not trusted.
 
 use std::collections::BTreeMap;

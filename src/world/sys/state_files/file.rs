@@ -21,7 +21,7 @@ use crate::world::sys::state_files::{file_error, random_digits};
 /// The mode bits by which other users may read or change a file.
 const OTHERS: u32 = 0o066;
 /// The mode bit by which all users may change a file.
-const EVERYBODY_WRITES: u32 = 0o002;
+const WORLD_WRITABLE: u32 = 0o002;
 /// The user id of root.
 const ROOT: u32 = 0;
 
@@ -88,7 +88,7 @@ pub(crate) fn read_own_capped(
     let file = open_regular(path)?;
     match find_exposure(
         &file.metadata()?,
-        EVERYBODY_WRITES,
+        WORLD_WRITABLE,
         &[geteuid().as_raw(), ROOT],
     ) {
         Some(exposure) => Ok(Err(exposure)),

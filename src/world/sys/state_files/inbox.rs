@@ -26,7 +26,7 @@ const EVENTS_BYTES: usize = 4096;
 /// Maximum number of changes that wait to be taken.
 const CHANGES_WAITING_MAX: usize = 64;
 /// The mode bit that lets every user change a directory.
-const EVERYBODY_WRITES: u32 = 0o002;
+const WORLD_WRITABLE: u32 = 0o002;
 
 /// A watched directory. It is opened for each access: the kernel reports its removal only when it is
 /// not open.
@@ -242,7 +242,7 @@ fn read_changes(inotify: &OwnedFd) -> io::Result<Option<InboxChange>> {
 }
 
 fn find_exposure(found: &Metadata) -> Option<InboxExposure> {
-    if found.permissions().mode() & EVERYBODY_WRITES != 0 {
+    if found.permissions().mode() & WORLD_WRITABLE != 0 {
         Some(InboxExposure::OpenToOthers)
     } else if found.uid() == geteuid().as_raw() {
         None
