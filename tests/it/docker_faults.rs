@@ -210,7 +210,7 @@ fn a_container_that_was_removed_from_outside_is_made_anew_and_the_agent_is_told(
         .unwrap_err();
     assert!(
         told.to_string()
-            .contains("somebody has removed the container"),
+            .contains("the container was removed from outside"),
         "{told}"
     );
     inside.check("ls -A ~; cat made", "made\n");
@@ -221,7 +221,7 @@ fn a_container_that_was_removed_from_outside_is_made_anew_and_the_agent_is_told(
         .unwrap_err();
     assert!(
         told.to_string()
-            .contains("somebody has removed the container"),
+            .contains("the container was removed from outside"),
         "{told}"
     );
     let source = scene.path("project/src/main.rs");

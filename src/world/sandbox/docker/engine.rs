@@ -85,7 +85,7 @@ impl ContainerEngine {
         ended.recv_timeout(FINISH_TIME_MAX).unwrap_or_default();
     }
 
-    /// Runs an operation in the background. It goes on if the handle is dropped.
+    /// Runs an operation in the background. It continues if the handle is dropped.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.thread.handle.spawn(work).abort_handle()
     }
@@ -104,8 +104,8 @@ impl EngineThread {
         let handle = runtime.handle().clone();
         let (until, ended) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name("docker".to_owned());
-        let goes_on = move || drop(runtime.block_on(ended));
-        thread.spawn(goes_on).map_err(failed)?;
+        let run_until_dropped = move || drop(runtime.block_on(ended));
+        thread.spawn(run_until_dropped).map_err(failed)?;
         Ok(Self {
             handle,
             _until: until,

@@ -111,7 +111,7 @@ impl<R: AsyncRead + Unpin> ExecOutput<R> {
     }
 
     /// Returns the next part; `None` if the connection has ended, also within a frame. What is not a frame
-    /// is an engine's own text in the place of output, and counts as standard output. If this is
+    /// is an engine's own text instead of output, and counts as standard output. If this is
     /// dropped before it is ready, nothing is lost.
     pub(super) async fn next_part(&mut self) -> io::Result<Option<ExecPart>> {
         loop {

@@ -18,7 +18,7 @@ use crate::world::sandbox::docker::home::populate_home;
 use crate::world::sandbox::docker::mounts::MountPlan;
 
 /// Message to an agent whose container is gone.
-pub(super) const REMOVED: &str = "somebody has removed the container, with what ran and was installed \
+pub(super) const REMOVED: &str = "the container was removed from outside, with what ran and was installed \
                                   in it; there is a new one now";
 /// Inspects a container without counting its bytes.
 const NO_SIZE: Option<InspectContainerOptions> = None;

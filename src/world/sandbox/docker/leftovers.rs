@@ -13,9 +13,9 @@ use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, Repla
 const SWEEP_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl ReplaceableContainer {
-    /// Ends what a command has left behind where it may write to more than the workspace, so that
-    /// nothing goes on there while others look at what it did. As long as another command runs there,
-    /// which somebody looks at later, only what cannot hide among its processes is ended.
+    /// Kills what a command has left behind if it may write to more than the workspace, so that nothing
+    /// changes while its effects are inspected. As long as another command runs in the container, whose
+    /// effects are inspected later, only what cannot hide among its processes is killed.
     pub(super) fn end_leftovers(
         &self,
         guard: &ContainerGuard<'_>,

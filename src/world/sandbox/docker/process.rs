@@ -105,7 +105,7 @@ impl<'c> ContainerProcess<'c> {
     /// Stores an error of the engine for [`Self::take_failure`].
     fn fail(&mut self, error: EngineError) -> io::Error {
         self.failure = Some(error);
-        io::Error::other("the engine has broken off")
+        io::Error::other("the engine ended the connection")
     }
 }
 

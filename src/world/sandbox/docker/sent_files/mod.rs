@@ -54,7 +54,7 @@ use crate::world::sandbox::docker::sent_files::transfer_limit::TransferLimit;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sys::spool::SpoolFile;
 
-/// How long fetching goes on after an interrupt: the changes of most interrupted commands are few.
+/// How long fetching continues after an interrupt: the changes of most interrupted commands are few.
 const INTERRUPTED_FETCH_TIME_MAX: Duration = Duration::from_secs(3);
 /// Timeout for removing files in a container.
 const REMOVAL_TIME_MAX: Duration = Duration::from_mins(2);
