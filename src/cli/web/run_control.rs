@@ -1,4 +1,4 @@
-//! What the person at the page decides about a run that goes on: answers to its questions, messages
+//! What the person at the page decides about a live run: answers to its questions, messages
 //! to its agents, and its end.
 
 use std::sync::Arc;
@@ -149,7 +149,7 @@ pub(super) async fn send_message(
     }
 }
 
-/// Returns a run that the page started and that goes on.
+/// Returns a live run that the page started.
 async fn live_run(server: &WebServer, id: String) -> ApiResult<Arc<PageRun>> {
     let run = find_logged(server, id).await?;
     let started = server.runs().find(run.name());

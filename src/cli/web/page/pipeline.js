@@ -25,7 +25,7 @@ function card(stage, isLive) {
 /** The limits that are typed for the pipeline in view. */
 const form = { id: '', typed: /** @type {import('./limits.js').TypedLimits} */ ({}) };
 
-/** Asks for the limits with which a pipeline goes on that met one. @param {RunStream} stream */
+/** Asks for the limits for continuing a pipeline that has reached one. @param {RunStream} stream */
 export function limitForm(stream) {
   if (form.id !== stream.id) Object.assign(form, { id: stream.id, typed: {} });
   const error = limitRefusal(stream.id);

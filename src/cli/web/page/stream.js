@@ -184,7 +184,7 @@ export class RunStream {
   }
 
   /** Reads one connection to its end; returns whether it brought anything. @param {AbortSignal} signal
-   * @param {boolean} follows whether it stays open while the run goes on */
+   * @param {boolean} follows whether it stays open until the run ends */
   async readOnce(signal, follows) {
     const more = { Accept: 'text/event-stream', ...(this.lastId && { 'Last-Event-ID': this.lastId }) };
     const address = runPath(this.id, 'stream') + query(follows ? {} : { follow: false });
