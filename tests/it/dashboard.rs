@@ -219,7 +219,7 @@ fn keys_open_views_and_lines() {
     terminal.leaves(" 2 ben", "1", " 1 ann");
     terminal.leaves("Esc overview", "q", ">1 ann");
     terminal.types("q");
-    terminal.displays("the run goes on");
+    terminal.displays("the run continues");
     terminal.types("v");
     terminal.displays("no vote yet");
     terminal.types("c");

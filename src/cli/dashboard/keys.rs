@@ -259,7 +259,7 @@ impl KeyTarget<'_> {
                 return KeyEffect::Quit;
             }
             KeyCode::Char('q') if is_overview => {
-                self.state.note = Some("the run goes on: l shows its lines, Ctrl-C stops it");
+                self.state.note = Some("the run continues: l shows its lines, Ctrl-C stops it");
             }
             KeyCode::Esc if self.state.search.is_some() => self.state.search = None,
             KeyCode::Esc | KeyCode::Char('q') => self.state.open(OpenView::Overview),
