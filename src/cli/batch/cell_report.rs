@@ -26,7 +26,7 @@ use crate::world::store::runs::{self, RunDir};
 /// The end of the run of a cell.
 #[derive(Debug)]
 pub(super) struct CellRunReport {
-    /// What decides how the cell goes on.
+    /// Decides whether the cell is finished, retried or parked.
     pub(super) end: CellRunEnd,
     /// The result in the published schema.
     pub(super) run: Value,

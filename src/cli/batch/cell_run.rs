@@ -48,7 +48,7 @@ use crate::world::store::redacted_writer::RedactedWriter;
 use crate::world::store::runs::{self, RunDir, RunStatus};
 use crate::world::store::sessions::find;
 
-/// A cell whose run begins or goes on.
+/// A cell whose run starts or is resumed.
 #[derive(Debug)]
 pub(super) struct CellRun<'a> {
     /// The process, in the user's directory.
