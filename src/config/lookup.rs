@@ -86,7 +86,7 @@ pub struct DotenvLocation {
 pub enum DotenvAuthor {
     /// The user: it is in a directory that contains only their own settings.
     User,
-    /// Whoever created the directory, such as the author of a cloned repository.
+    /// The creator of the directory, such as the author of a cloned repository.
     Stranger,
 }
 

@@ -19,7 +19,7 @@ use crate::orchestrator::recorded_messages::RecordedMessages;
 /// immediately, and no call to a tool takes that long.
 const NEXT_WAIT_MAX: Duration = Duration::from_mins(2);
 
-/// The course of a recorded coordination.
+/// The record of one coordination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedCoordination {
     /// The submissions and the user's messages, in the order in which they were taken.
@@ -109,7 +109,7 @@ pub enum RecordedEnding {
 /// The recording that a replay follows.
 #[derive(Debug)]
 pub struct ReplayInput {
-    /// The course of each attempt.
+    /// The record of each attempt's coordination.
     pub coordinations: VecDeque<RecordedCoordination>,
     /// The messages of the user, and when agents read them.
     pub messages: RecordedMessages,

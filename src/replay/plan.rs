@@ -15,7 +15,7 @@ use crate::orchestrator::replay_order::{
 /// Plan for the replay of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ReplayPlan {
-    /// The course of each attempt's coordination.
+    /// The record of each attempt's coordination.
     pub coordinations: VecDeque<RecordedCoordination>,
     /// The conversations of each agent, in order.
     pub conversations: BTreeMap<AgentId, Vec<ConversationPlan>>,

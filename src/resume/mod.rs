@@ -98,7 +98,7 @@ fn was_stopped(status: Option<&Value>) -> bool {
 pub struct ResumeState {
     /// The turn.
     pub resumed: ResumedTurn,
-    /// The course of each of its coordinations.
+    /// The record of each of its coordinations.
     pub coordinations: VecDeque<RecordedCoordination>,
     /// Its name.
     pub name: RunName,
@@ -218,7 +218,7 @@ fn decode_events(entries: Vec<LogEntry>) -> Option<Vec<(Event, LocalDateTime)>> 
     events.collect()
 }
 
-/// Returns the course of each coordination. The last one stays open if the record is merely
+/// Returns the record of each coordination. The last one stays open if the record is merely
 /// truncated.
 fn coordinations<'e>(
     events: impl Iterator<Item = &'e Event> + Clone,

@@ -24,7 +24,7 @@ const ROW_CHARS_MAX: usize = 300;
 pub(in crate::world) struct ServerReply {
     /// Whether the server reports success.
     pub(in crate::world) success: ReplyStatus,
-    /// The text, with a note in the place of each image.
+    /// The text, with a note instead of each image.
     pub(in crate::world) text: String,
     /// The images.
     pub(in crate::world) images: Vec<ModelImage>,
