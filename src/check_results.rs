@@ -42,7 +42,8 @@ pub enum CheckRequirement {
     #[default]
     Required,
     /// Voters see the result and decide.
-    Told,
+    #[serde(rename = "told")]
+    Informational,
 }
 
 /// The verdict of a check.
@@ -187,7 +188,10 @@ mod tests {
             &[(CheckRequirement::Required, CheckVerdict::Passed)],
             CheckStanding::Holds,
         );
-        check(&[(CheckRequirement::Told, failed())], CheckStanding::Holds);
+        check(
+            &[(CheckRequirement::Informational, failed())],
+            CheckStanding::Holds,
+        );
         check(
             &[(CheckRequirement::Required, failed())],
             CheckStanding::Fails,

@@ -24,7 +24,7 @@ pub(super) fn announce_checks(out: &mut String, checks: &[CheckConfig]) {
     for check in checks {
         let need = match check.requirement {
             CheckRequirement::Required => "required",
-            CheckRequirement::Told => "for your information",
+            CheckRequirement::Informational => "for your information",
         };
         let command =
             UntrustedText::from(single_line(&check.command, COMMAND_CHARS_MAX)).in_backticks();
@@ -53,7 +53,7 @@ pub(super) fn describe_check_results(
         } = finding;
         let suffix = match (need, verdict) {
             (_, CheckVerdict::Passed) | (CheckRequirement::Required, _) => "",
-            (CheckRequirement::Told, _) => " (not required)",
+            (CheckRequirement::Informational, _) => " (not required)",
         };
         let _ = writeln!(out, "- {check}: {verdict}{suffix}");
         out.push_str(&UntrustedText::from(tail.as_str()).with_line_prefix("  | "));
@@ -95,7 +95,7 @@ mod tests {
                 ),
                 finding(
                     "lint",
-                    CheckRequirement::Told,
+                    CheckRequirement::Informational,
                     CheckVerdict::Failed { how: how() },
                     "",
                 ),
@@ -133,7 +133,7 @@ mod tests {
             &mut out,
             &[
                 check("tests", CheckRequirement::Required),
-                check("lint", CheckRequirement::Told),
+                check("lint", CheckRequirement::Informational),
             ],
         );
         assert!(out.contains("- tests: `make test` (required)\n"), "{out}");

@@ -75,7 +75,7 @@ impl ConfigChecker<'_> {
             name: single_line(name, NAME_CHARS_MAX),
             command: written.to_owned(),
             requirement: match view.flag(&checks::REQUIRED) {
-                Some(false) => CheckRequirement::Told,
+                Some(false) => CheckRequirement::Informational,
                 Some(true) | None => CheckRequirement::Required,
             },
             timeout_seconds: view

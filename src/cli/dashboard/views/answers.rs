@@ -90,7 +90,7 @@ fn check_lines(answer: &BallotAnswer, width: u16) -> Vec<StyledRow> {
     for check in checks.filter(|check| check.verdict != CheckVerdict::Passed) {
         let (sign, style) = match check.need {
             CheckRequirement::Required => ("x", TextStyle::Bad),
-            CheckRequirement::Told => ("!", TextStyle::Warn),
+            CheckRequirement::Informational => ("!", TextStyle::Warn),
         };
         let text = format!("{sign} {} {}", check.check, check.verdict);
         lines.extend(wrapped_lines(&text, "", style, width));
