@@ -462,7 +462,7 @@ impl AlreadyLoggedEvents {
             } else if let Event::Tool(ToolEvent::ToolFinished { .. }) = event {
                 is_repeated
             } else {
-                is_always_told_again(event)
+                is_emitted_again(event)
             }
         };
         let again = with_conversation_keys(events).filter(is_reemitted);
@@ -505,7 +505,7 @@ fn is_reemitted_by_subagent(
 
 /// Returns whether a resumed turn emits `event` again in any conversation: model requests, tool calls
 /// and checks that have ended are not repeated.
-fn is_always_told_again(event: &Event) -> bool {
+fn is_emitted_again(event: &Event) -> bool {
     match event {
         // Messages that are recorded are not reported again.
         Event::Run(event) => !matches!(

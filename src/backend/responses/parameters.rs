@@ -149,8 +149,9 @@ fn reply_includes(model: &str, config: &Map<String, Value>) -> Vec<Value> {
 /// rejects every request for its reasoning, so a model with an unknown name is asked for it only if
 /// the config says that it reasons.
 fn is_reasoning_model(model: &str, config: &Map<String, Value>) -> bool {
-    let is_told = ["reasoning", "reasoning_effort"].map(|name| non_null(config, name).is_some());
-    is_told.contains(&true) || is_reasoning_name(model)
+    let is_configured =
+        ["reasoning", "reasoning_effort"].map(|name| non_null(config, name).is_some());
+    is_configured.contains(&true) || is_reasoning_name(model)
 }
 
 /// Returns whether the name is one of OpenAI's reasoning models: `o3`, `gpt-5-mini`,

@@ -96,8 +96,9 @@ pub(super) fn list_allowed_directories(gate: &Gate) -> Observation {
     if text.is_empty() {
         return Observation::done("you were given no directories\n".to_owned());
     }
-    let is_told = |root: &GrantedRoot| root.kind == GrantKind::Workspace && root.path == *base;
-    if !roots.iter().any(is_told) {
+    let is_base_workspace =
+        |root: &GrantedRoot| root.kind == GrantKind::Workspace && root.path == *base;
+    if !roots.iter().any(is_base_workspace) {
         let _ = writeln!(text, "relative paths begin in {base}");
     }
     if gate.commands().is_some()

@@ -304,8 +304,8 @@ pub(crate) fn is_directory(handle: impl AsFd) -> Result<IsDirectory, Errno> {
 /// Returns the ID of the mount that `handle` leads through.
 fn mount_id(handle: impl AsFd) -> Result<u64, Errno> {
     let found = statx(handle, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
-    let is_told = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
-    is_told.then_some(found.stx_mnt_id).ok_or(Errno::NOSYS)
+    let is_reported = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
+    is_reported.then_some(found.stx_mnt_id).ok_or(Errno::NOSYS)
 }
 
 /// Strips the leading slash of `path`.
