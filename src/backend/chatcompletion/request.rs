@@ -110,8 +110,8 @@ pub(super) fn encode_message(message: &ChatMessage, sent: ReasoningSent) -> Opti
             let shown = images
                 .iter()
                 .map(|image| json!({"type": "image_url", "image_url": {"url": image.data_url()}}));
-            let told = json!({"type": "text", "text": text});
-            let content: Vec<Value> = std::iter::once(told).chain(shown).collect();
+            let text_part = json!({"type": "text", "text": text});
+            let content: Vec<Value> = std::iter::once(text_part).chain(shown).collect();
             json!({"role": "user", "content": content})
         }
     })

@@ -131,7 +131,7 @@ impl ExternalAgentSession {
         last.images = shown;
         for (answer, answered) in results {
             // A receiver that stopped waiting has already told its own model so.
-            let _told = answer.send(Ok(answered));
+            let _result = answer.send(Ok(answered));
         }
         ProcessReuse::Reused
     }

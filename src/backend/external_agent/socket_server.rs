@@ -163,7 +163,7 @@ impl AgentSocketServer {
             let peers = self.handler.peers().clone();
             for peer in peers {
                 // A peer that has disconnected needs no notification.
-                let _told = peer.notify_tool_list_changed().await;
+                let _result = peer.notify_tool_list_changed().await;
             }
         }
     }
@@ -207,7 +207,7 @@ async fn serve_connection(mut stream: UnixStream, handler: AgentSocketHandler) {
                 && !has_too_many_values(text.as_bytes())
             {
                 let answer = handler.answer_hook_request(text).await;
-                let _told = stream.write_all(answer.to_string().as_bytes()).await;
+                let _result = stream.write_all(answer.to_string().as_bytes()).await;
             }
         }
         None => {}
@@ -252,7 +252,7 @@ impl AgentSocketHandler {
             Ok((decision, call)) => {
                 if call.denied.is_some() {
                     // If the queue is full, this refusal is not shown to the user.
-                    let _told = self.0.incoming.try_send(AgentSocketMessage::Refused(call));
+                    let _result = self.0.incoming.try_send(AgentSocketMessage::Refused(call));
                 }
                 decision
             }

@@ -348,7 +348,7 @@ impl<'a> AgentTurn<'a> {
             } => (name, arguments, answer),
         };
         if self.has_submitted {
-            let _told = answer.send(Err(HAS_DECIDED.to_owned()));
+            let _result = answer.send(Err(HAS_DECIDED.to_owned()));
             return;
         }
         let call = CallRequest {
@@ -360,7 +360,7 @@ impl<'a> AgentTurn<'a> {
         if is_decision(&call.name) {
             self.has_submitted = true;
             self.until = self.until.min(deadline_after(Instant::now(), WIND_UP_MAX));
-            let _told = answer.send(Ok(ToolCallAnswer::from_text(HANDED_IN.to_owned())));
+            let _result = answer.send(Ok(ToolCallAnswer::from_text(HANDED_IN.to_owned())));
             self.ready.push_back(ReplyEvent::Call(call));
             return;
         }

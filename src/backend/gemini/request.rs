@@ -92,8 +92,11 @@ fn encode_group(
         }
         [ChatMessage::User(text)] => ("user", vec![json!({"text": &**text})]),
         [ChatMessage::Images { text, images }] => {
-            let told = std::iter::once(json!({"text": text}));
-            ("user", told.chain(images.iter().map(image_part)).collect())
+            let text_part = std::iter::once(json!({"text": text}));
+            (
+                "user",
+                text_part.chain(images.iter().map(image_part)).collect(),
+            )
         }
         results => {
             let responses = results

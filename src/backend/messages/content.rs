@@ -74,13 +74,13 @@ impl ContentAssembler {
             fields: fields.clone(),
             input: String::new(),
         };
-        let told = match block.kind() {
+        let event = match block.kind() {
             "text" => self.text(index, block.text("text")),
             "thinking" => reasoning(block.text("thinking")),
             _ => None,
         };
         self.blocks.insert(index, block);
-        Ok(told)
+        Ok(event)
     }
 
     /// Adds a piece to a block; pieces of unknown kinds are skipped.

@@ -84,7 +84,7 @@ impl ReplyDecoder for MessagesDecoder<'_> {
         let event: Value = serde_json::from_str(text)
             .map_err(|error| ReplyDecodeError::Malformed(format!("{error}: {text}")))?;
         let part = |name| event.get(name).unwrap_or(&Value::Null);
-        let told = match kind(&event) {
+        let reply_event = match kind(&event) {
             "message_start" => self.count(event.pointer("/message/usage")),
             "content_block_start" => self
                 .content
@@ -99,7 +99,7 @@ impl ReplyDecoder for MessagesDecoder<'_> {
             _ if is_error(&event) => return Err(ReplyDecodeError::VendorError(text.to_owned())),
             _ => None,
         };
-        Ok(told.into_iter().collect())
+        Ok(reply_event.into_iter().collect())
     }
 
     fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {

@@ -60,9 +60,10 @@ pub(super) fn encode_message(message: &ChatMessage) -> Vec<Value> {
                 Some(echo) => echo::restore_items(echo, calls),
                 None => calls.iter().map(encode_call).collect(),
             };
-            let is_untold = !text.is_empty() && !items.iter().any(|item| kind(item) == "message");
-            let told = is_untold.then(|| json!({"role": "assistant", "content": text}));
-            told.into_iter().chain(items).collect()
+            let is_text_missing =
+                !text.is_empty() && !items.iter().any(|item| kind(item) == "message");
+            let message = is_text_missing.then(|| json!({"role": "assistant", "content": text}));
+            message.into_iter().chain(items).collect()
         }
         ChatMessage::CallResult { call_id, content } => vec![json!({
             "type": "function_call_output", "call_id": call_id, "output": content,
@@ -71,8 +72,8 @@ pub(super) fn encode_message(message: &ChatMessage) -> Vec<Value> {
             let shown = images
                 .iter()
                 .map(|image| json!({"type": "input_image", "image_url": image.data_url()}));
-            let told = json!({"type": "input_text", "text": text});
-            let content: Vec<Value> = std::iter::once(told).chain(shown).collect();
+            let text_part = json!({"type": "input_text", "text": text});
+            let content: Vec<Value> = std::iter::once(text_part).chain(shown).collect();
             vec![json!({"role": "user", "content": content})]
         }
     }
