@@ -120,7 +120,7 @@ pub fn forward_stdio(socket: &AbsPath) -> Result<()> {
 fn forward_until_eof(mut to_run: UnixStream) {
     // The peer sees end of file whether copying succeeded or failed.
     let _copied = copy(&mut io::stdin().lock(), &mut to_run);
-    let _told = to_run.shutdown(Shutdown::Write);
+    let _result = to_run.shutdown(Shutdown::Write);
 }
 
 /// Copies in chunks and forwards each as soon as it is read.

@@ -73,11 +73,11 @@ impl ServerListener {
     /// Sends a progress message. It is dropped if the event channel is full.
     pub(super) fn report_progress(&self, text: &str) {
         if let Some(events) = self.events.upgrade() {
-            let told = Event::Tool(ToolEvent::ServerProgress {
+            let progress = Event::Tool(ToolEvent::ServerProgress {
                 server: self.server.to_string(),
                 text: escape_line(&single_line(text, WORDS_CHARS_MAX)),
             });
-            drop(events.try_send(told));
+            drop(events.try_send(progress));
         }
     }
 }

@@ -113,12 +113,12 @@ impl<T> WatchedTransport<T> {
     fn inspect(&self, message: &RxJsonRpcMessage<RoleClient>) {
         match message {
             JsonRpcMessage::Request(asked) => self.owed.record_request(asked.id.clone()),
-            JsonRpcMessage::Notification(told) => {
-                let told = &told.notification;
-                if let ServerNotification::ToolListChangedNotification(_) = told {
+            JsonRpcMessage::Notification(message) => {
+                let notification = &message.notification;
+                if let ServerNotification::ToolListChangedNotification(_) = notification {
                     self.changes.fetch_add(1, Ordering::Relaxed);
                 }
-                if let ServerNotification::CancelledNotification(cancelled) = told {
+                if let ServerNotification::CancelledNotification(cancelled) = notification {
                     let id = cancelled.params.request_id.as_ref();
                     id.inspect(|id| self.owed.record_cancellation(id));
                 }

@@ -47,9 +47,9 @@ fn copy_one_way(from: &TcpStream, to: &TcpStream, last: &Mutex<Instant>) -> io::
         Err(_) => Shutdown::Both,
     };
     // Errors are ignored: an end that is gone needs no shutdown.
-    let _told = to.shutdown(how);
+    let _result = to.shutdown(how);
     if carried.is_err() {
-        let _told = from.shutdown(how);
+        let _result = from.shutdown(how);
     }
     carried
 }
