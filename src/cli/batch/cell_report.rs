@@ -26,7 +26,7 @@ use crate::world::store::runs::{self, RunDir};
 /// The end of the run of a cell.
 #[derive(Debug)]
 pub(super) struct CellRunReport {
-    /// Decides whether the cell is finished, retried or parked.
+    /// How it ended, which decides the next step of the cell.
     pub(super) end: CellRunEnd,
     /// The result in the published schema.
     pub(super) run: Value,

@@ -207,7 +207,7 @@ impl ProgressNotifier<'_> {
             let progress = ProgressNotificationParam::new(token, f64::from(self.steps));
             let progress = progress.with_message(sentence);
             // A closed client is noticed when its answer is sent.
-            let _told = self.context.peer.notify_progress(progress).await;
+            let _result = self.context.peer.notify_progress(progress).await;
         }
     }
 }

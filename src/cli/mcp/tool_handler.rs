@@ -278,7 +278,7 @@ impl ProgressReport {
         if progress.progress > self.last {
             self.last = progress.progress;
             // A closed client is noticed when its answer is sent.
-            let _told = context.peer.notify_progress(progress).await;
+            let _result = context.peer.notify_progress(progress).await;
         }
     }
 }
