@@ -151,14 +151,14 @@ pub(crate) async fn execute_and_show(
         size: terminal_size(),
     };
     let dashboard = select_display(&facts, arguments, &reader)?;
-    let seated = user_interaction(config, &request.base, person, arguments, &reader, output)?;
+    let interaction = user_interaction(config, &request.base, person, arguments, &reader, output)?;
     let request = RunRequest {
         approvals: ApprovalConfig {
-            channel: seated.approval_channel.clone(),
+            channel: interaction.approval_channel.clone(),
             session: request.approvals.session,
             persistent: request.host.home.as_ref().map(ApprovalFile::in_home),
         },
-        reviewer: seated.reviewer.clone().or(request.reviewer),
+        reviewer: interaction.reviewer.clone().or(request.reviewer),
         ..request
     };
     let agents = request.config.agents.iter().map(|agent| agent.id.clone());
@@ -175,9 +175,9 @@ pub(crate) async fn execute_and_show(
             .map(|dir| request.base.join(dir)),
         ..request
     };
-    let keyboard = seated.takes_typed_messages.then(TerminalInput::start);
+    let keyboard = interaction.takes_typed_messages.then(TerminalInput::start);
     let mut steering = SteeringInput::open(sender, request.inbox.as_ref(), keyboard.flatten())?;
-    let asked = seated.into_questions(stop.graceful.clone());
+    let asked = interaction.into_questions(stop.graceful.clone());
     let (task, redactor) = (request.task.clone(), request.redactor.clone());
     let retention = request.config.retention;
     let store = ProjectStore {

@@ -337,13 +337,13 @@ impl PipelineLaunch<'_> {
         if let OutputMode::Page(page) = &reader {
             page.show_limits(config.limits);
         }
-        let seated = user_interaction(&config, &host.cwd, person, arguments, &reader, output)?;
+        let interaction = user_interaction(&config, &host.cwd, person, arguments, &reader, output)?;
         context.approvals = ApprovalConfig {
-            channel: seated.approval_channel.clone(),
+            channel: interaction.approval_channel.clone(),
             session: consents,
             persistent: host.home.as_ref().map(ApprovalFile::in_home),
         };
-        let asked = seated.into_questions(stop.graceful.clone());
+        let asked = interaction.into_questions(stop.graceful.clone());
         let (name, dir) = (repository.dir.name(), repository.dir.dir().clone());
         let run_start = RunStart {
             session_id: name.clone(),
