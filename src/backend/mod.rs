@@ -182,7 +182,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a>;
 
     /// Returns this backend with a sandbox, if it is a program that needs one.
-    fn with_launcher(&self, _seat: &AgentLaunchSetup) -> Option<Arc<dyn Backend>> {
+    fn with_launcher(&self, _setup: &AgentLaunchSetup) -> Option<Arc<dyn Backend>> {
         None
     }
 

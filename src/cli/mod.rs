@@ -311,7 +311,7 @@ mod tests {
             let (status, lines) = report_lines(format, |report, output| {
                 let message = "careful".to_owned();
                 report.on_event(&Event::Run(RunEvent::Warning { message }), output)?;
-                panic!("no seat 7")
+                panic!("no agent 7")
             });
             assert_eq!(status, ExitStatus::Bug);
             assert_eq!(lines.len(), count);
@@ -319,7 +319,7 @@ mod tests {
             assert_eq!(last["seq"], count);
             assert_eq!(last["outcome"], "failed");
             assert_eq!(last["exit_code"], 70);
-            assert_eq!(last["summary"], "massgen crashed: no seat 7");
+            assert_eq!(last["summary"], "massgen crashed: no agent 7");
             assert_eq!(last["warnings"][0], "careful");
         }
     }

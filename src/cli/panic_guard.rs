@@ -32,16 +32,16 @@ mod tests {
             Err("typed wrongly"),
         );
         check(
-            || panic!("no seat {}", 7),
-            Err("massgen crashed: no seat 7"),
+            || panic!("no agent {}", 7),
+            Err("massgen crashed: no agent 7"),
         );
-        check(|| panic!("no seat"), Err("massgen crashed: no seat"));
+        check(|| panic!("no agent"), Err("massgen crashed: no agent"));
         check(|| std::panic::panic_any(7), Err("massgen crashed"));
     }
 
     #[test]
     fn a_panic_is_our_bug() {
-        let error = catch_panic(|| -> Result<()> { panic!("no seat") }).unwrap_err();
+        let error = catch_panic(|| -> Result<()> { panic!("no agent") }).unwrap_err();
         assert_eq!(error.kind().exit_status(), ExitStatus::Bug);
     }
 }

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_role_has_its_seat_and_those_of_its_copies() {
+    fn a_role_has_its_instances_and_no_other_role_s() {
         let role = |name: &&str| RoleName::parse(name).unwrap();
         let roles: Vec<RoleName> = ["tester", "tester-3", "tester-rust"]
             .iter()

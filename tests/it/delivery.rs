@@ -541,13 +541,13 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
     })];
     let delivery = scene.delivery();
     let plan = plan(&delivery, &offer, None).unwrap();
-    let deeds: Vec<EntryAction> = plan
+    let actions: Vec<EntryAction> = plan
         .entries
         .iter()
         .map(massgen::delivery::plan::DeliveryEntry::action)
         .collect();
     assert_eq!(
-        deeds,
+        actions,
         [
             EntryAction::Create,
             EntryAction::Create,

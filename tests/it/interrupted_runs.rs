@@ -34,7 +34,7 @@ struct Breaks;
 
 impl Backend for Breaks {
     fn ask<'a>(&'a self, _: ModelRequest<'a>) -> BoxStream<'a, Result<ReplyEvent, BackendError>> {
-        stream::once(async { panic!("no seat 7") }).boxed()
+        stream::once(async { panic!("no agent 7") }).boxed()
     }
 }
 
@@ -132,11 +132,11 @@ async fn a_panic_is_an_error_and_the_records_say_so() {
     let log_dir = run.output_paths().log_dir;
     let error = Box::pin(conducted(run, |_| ())).await;
     assert_eq!(error.kind(), ErrorKind::Bug);
-    assert_eq!(error.to_string(), "massgen crashed: no seat 7");
+    assert_eq!(error.to_string(), "massgen crashed: no agent 7");
     let (status, last) = records(&log_dir);
     assert_eq!(status["is_complete"], true);
     assert_eq!(status["finish_reason"], "bug");
-    assert_eq!(last["summary"], "massgen crashed: no seat 7");
+    assert_eq!(last["summary"], "massgen crashed: no agent 7");
 }
 
 #[tokio::test]

@@ -109,18 +109,18 @@ impl Played {
         self.ground.hub.commit(new).await.unwrap()
     }
 
-    /// Commits the work of a seat in an iteration, merged together with a line in massgen's
+    /// Commits the work of an instance in an iteration, merged together with a line in massgen's
     /// document.
-    async fn work(&self, (seat, iteration): (&str, u32), files: &[(&str, Option<&str>)]) {
+    async fn work(&self, (instance, iteration): (&str, u32), files: &[(&str, Option<&str>)]) {
         let hub = &self.ground.hub;
         let tip = self.ground.tip().await.unwrap();
         let tree = self.tree(&tip, files).await;
         // A role's own claims about the progress are not trusted.
         let forged = JournalEntry::End { iteration: 9 };
-        let message = forged.message(&format!("[{seat}] did {iteration}"), "I am done.");
+        let message = forged.message(&format!("[{instance}] did {iteration}"), "I am done.");
         let parents = std::slice::from_ref(&tip);
         let own = self.commit(&tree, parents, &message).await;
-        let branch = format!("massgen/{}/{seat}", self.ground.dir.short());
+        let branch = format!("massgen/{}/{instance}", self.ground.dir.short());
         let branch = BranchName::parse(&branch).unwrap();
         let before = hub.tip(&branch).await.unwrap();
         hub.move_branch(&branch, &own, before.as_ref())
@@ -128,10 +128,10 @@ impl Played {
             .unwrap();
 
         let known = self.text("CUMULATIVE_UNDERSTANDING.md").await;
-        let told = format!("{}\n{seat} {iteration}\n", known.unwrap_or_default());
+        let told = format!("{}\n{instance} {iteration}\n", known.unwrap_or_default());
         let documents = [("CUMULATIVE_UNDERSTANDING.md", Some(told.as_str()))];
         let tree = self.tree(&own, &documents).await;
-        let name = seat.trim_end_matches("-2");
+        let name = instance.trim_end_matches("-2");
         let entry = JournalEntry::Merge(MergeEntry {
             iteration,
             role: role(name),
@@ -140,7 +140,10 @@ impl Played {
             satisfied: false,
             work: tree.to_string(),
         });
-        let message = entry.message(&format!("[supervisor] merge {seat}: did {iteration}"), "");
+        let message = entry.message(
+            &format!("[supervisor] merge {instance}: did {iteration}"),
+            "",
+        );
         let merged = self.commit(&tree, &[tip.clone(), own], &message).await;
         hub.move_branch(&main(), &merged, Some(&tip)).await.unwrap();
     }
@@ -211,7 +214,7 @@ async fn the_log_tells_what_was_committed_and_believes_no_role() {
     // It can be inspected while it is locked.
     let finished = project.retyped(["log", "--json"]).success();
     let log = rows(&finished);
-    let merge = |seat: &str, n: u32| format!("[supervisor] merge {seat}: did {n}");
+    let merge = |instance: &str, n: u32| format!("[supervisor] merge {instance}: did {n}");
     let subjects = [
         merge("implementer", 2),
         "[implementer] did 2".to_owned(),
@@ -262,7 +265,7 @@ async fn branches_are_shown_with_where_their_files_are() {
     let finished = project.retyped(["branches", "--json"]).success();
     let branches = rows(&finished);
     let short = played.ground.dir.short();
-    let own = |seat: &str| format!("massgen/{short}/{seat}");
+    let own = |instance: &str| format!("massgen/{short}/{instance}");
     let names = [
         "main".to_owned(),
         own("implementer"),
@@ -376,13 +379,13 @@ async fn work_that_later_work_depends_on_is_not_reverted() {
     assert_eq!(played.text("shared.txt").await, None);
 }
 
-fn seats(played: &Played) -> Vec<PathBuf> {
+fn instance_places(played: &Played) -> Vec<PathBuf> {
     let (dir, record) = (&played.ground.dir, &played.ground.record);
     let mut places = Vec::new();
-    for seat in ["implementer", "implementer-2", "user"] {
-        places.push(record.workspace.join(seat).as_path().to_owned());
-        places.push(dir.index(seat).as_path().to_owned());
-        places.push(dir.sessions(seat).as_path().to_owned());
+    for instance in ["implementer", "implementer-2", "user"] {
+        places.push(record.workspace.join(instance).as_path().to_owned());
+        places.push(dir.index(instance).as_path().to_owned());
+        places.push(dir.sessions(instance).as_path().to_owned());
     }
     places
 }
@@ -393,7 +396,7 @@ async fn a_role_starts_afresh() {
     let played = two_iterations(&project).await;
     let copy = [("implementer/more.py", Some("print(4)\n"))];
     played.work(("implementer-2", 2), &copy).await;
-    let places = seats(&played);
+    let places = instance_places(&played);
     for place in &places {
         fs::create_dir_all(place.join("inner")).unwrap();
     }
@@ -408,7 +411,7 @@ async fn a_role_starts_afresh() {
     let branches = played.ground.hub.branches().await.unwrap();
     let names: Vec<String> = branches.iter().map(|(name, _)| name.to_string()).collect();
     let short = played.ground.dir.short();
-    let own = |seat: &str| format!("massgen/{short}/{seat}");
+    let own = |instance: &str| format!("massgen/{short}/{instance}");
     assert_eq!(names, ["main".to_owned(), own("planner"), own("user")]);
     assert_eq!(played.text("implementer/game.py").await, None);
     // Outside its own directory, its work stays.

@@ -329,7 +329,7 @@ fn any_history_of_commands_is_undone_byte_for_byte() {
         Just("link"),
         Just("bare")
     ];
-    let deed = prop_oneof![
+    let action = prop_oneof![
         Just("echo $RANDOM$$ > N"),
         Just("rm -rf N"),
         Just("mkdir -p N"),
@@ -341,7 +341,7 @@ fn any_history_of_commands_is_undone_byte_for_byte() {
         Just("truncate -s 0 N"),
         Just("cp -r src N"),
     ];
-    let history = prop::collection::vec((deed, name), 1..12);
+    let history = prop::collection::vec((action, name), 1..12);
     let config = Config {
         cases: HISTORIES,
         failure_persistence: None,
@@ -354,7 +354,7 @@ fn any_history_of_commands_is_undone_byte_for_byte() {
         let before = scene.state("rw");
         let lines = history
             .iter()
-            .map(|(deed, name)| format!("({}) 2>/dev/null || true", deed.replace('N', name)));
+            .map(|(action, name)| format!("({}) 2>/dev/null || true", action.replace('N', name)));
         scene.run(&lines.collect::<Vec<_>>().join("\n"));
         let seen: Vec<String> = scene.deliver();
         prop_assert!(

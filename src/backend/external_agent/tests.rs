@@ -610,7 +610,7 @@ fn a_tool_is_the_relays_by_its_whole_name() {
 }
 
 #[test]
-fn claude_code_tells_texts_deeds_and_what_each_turn_cost() {
+fn claude_code_reports_texts_calls_and_the_cost_of_each_turn() {
     let mut claude = ClaudeCodeProtocol::default();
     let block = |block: Value| json!({"type": "assistant", "message": {"content": [block]}});
     let text = block(json!({"type": "text", "text": "x"}));
@@ -620,8 +620,8 @@ fn claude_code_tells_texts_deeds_and_what_each_turn_cost() {
     );
     let below = json!({"type": "assistant", "parent_tool_use_id": "t", "message": text["message"]});
     assert_eq!(decode(&mut claude, &below), Ok(Vec::new()));
-    let deed = block(json!({"type": "tool_use", "name": "Edit", "input": {"file_path": "a"}}));
-    let events = decode(&mut claude, &deed).unwrap();
+    let call = block(json!({"type": "tool_use", "name": "Edit", "input": {"file_path": "a"}}));
+    let events = decode(&mut claude, &call).unwrap();
     assert!(
         matches!(&events[..], [AgentEvent::NativeToolCall(own)] if own.tool == "Edit" && own.detail == "a")
     );

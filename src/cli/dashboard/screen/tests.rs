@@ -9,10 +9,10 @@ use super::*;
 /// The test that panics, as the test binary names it.
 const PANICS: &str = "cli::dashboard::screen::tests::a_panic_while_the_screen_is_covered";
 /// What it panics with.
-const MESSAGE: &str = "no seat 7";
+const MESSAGE: &str = "no agent 7";
 
 #[test]
-#[should_panic(expected = "no seat 7")]
+#[should_panic(expected = "no agent 7")]
 fn a_panic_while_the_screen_is_covered() {
     let mut output = CliOutput::plain();
     let screen = TerminalScreen::enter(&mut output);
