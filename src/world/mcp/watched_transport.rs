@@ -16,22 +16,22 @@ use crate::world::mcp::credentials::Credentials;
 
 /// Limit on unread replies, beyond which a server is not read from: each reply is kept in memory
 /// until the server reads it.
-const ANSWERS_OWED_MAX: usize = 32;
+const PENDING_REPLIES_MAX: usize = 32;
 
 /// A transport that inspects messages.
 pub(super) struct WatchedTransport<T> {
     connection: T,
     changes: Arc<AtomicUsize>,
     credentials: Credentials,
-    owed: Arc<PendingReplies>,
+    pending: Arc<PendingReplies>,
 }
 
 /// Replies that a server has not received yet.
 #[derive(Default)]
 struct PendingReplies {
-    answers: Mutex<PendingReplyState>,
+    state: Mutex<PendingReplyState>,
     /// Notified when one has been sent or dropped.
-    gone: Notify,
+    changed: Notify,
 }
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ struct PendingReplyState {
 
 impl PendingReplies {
     fn lock(&self) -> MutexGuard<'_, PendingReplyState> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn record_request(&self, id: RequestId) {
@@ -54,31 +54,31 @@ impl PendingReplies {
     /// Records that a request was cancelled: no reply will follow, unless it is being sent already.
     fn record_cancellation(&self, id: &RequestId) {
         self.lock().take(id);
-        self.gone.notify_one();
+        self.changed.notify_one();
     }
 
     /// Records that a reply is being sent.
     fn record_sending(&self, id: &RequestId) {
-        let mut answers = self.lock();
-        answers.take(id);
-        answers.sent = answers.sent.saturating_add(1);
+        let mut state = self.lock();
+        state.take(id);
+        state.sent = state.sent.saturating_add(1);
     }
 
     fn record_sent(&self) {
-        let mut answers = self.lock();
-        answers.sent = answers.sent.saturating_sub(1);
-        self.gone.notify_one();
+        let mut state = self.lock();
+        state.sent = state.sent.saturating_sub(1);
+        self.changed.notify_one();
     }
 
     /// Waits until the number of pending replies is below the limit.
     async fn wait_until_few(&self) {
         loop {
-            let gone = self.gone.notified();
-            let answers = self.lock().count();
-            if answers < ANSWERS_OWED_MAX {
+            let changed = self.changed.notified();
+            let count = self.lock().count();
+            if count < PENDING_REPLIES_MAX {
                 return;
             }
-            gone.await;
+            changed.await;
         }
     }
 }
@@ -106,13 +106,13 @@ impl<T> WatchedTransport<T> {
             connection,
             changes: Arc::clone(changes),
             credentials: credentials.clone(),
-            owed: Arc::default(),
+            pending: Arc::default(),
         }
     }
 
     fn inspect(&self, message: &RxJsonRpcMessage<RoleClient>) {
         match message {
-            JsonRpcMessage::Request(asked) => self.owed.record_request(asked.id.clone()),
+            JsonRpcMessage::Request(asked) => self.pending.record_request(asked.id.clone()),
             JsonRpcMessage::Notification(message) => {
                 let notification = &message.notification;
                 if let ServerNotification::ToolListChangedNotification(_) = notification {
@@ -120,7 +120,7 @@ impl<T> WatchedTransport<T> {
                 }
                 if let ServerNotification::CancelledNotification(cancelled) = notification {
                     let id = cancelled.params.request_id.as_ref();
-                    id.inspect(|id| self.owed.record_cancellation(id));
+                    id.inspect(|id| self.pending.record_cancellation(id));
                 }
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
@@ -144,27 +144,27 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for WatchedTransport<T> {
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        let owed = answered.map(|id| {
-            self.owed.record_sending(id);
-            Arc::clone(&self.owed)
+        let pending = answered.map(|id| {
+            self.pending.record_sending(id);
+            Arc::clone(&self.pending)
         });
         let sending = self.connection.send(item);
         async move {
             let sent = sending.await;
-            owed.inspect(|owed| owed.record_sent());
+            pending.inspect(|pending| pending.record_sent());
             sent
         }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            self.owed.wait_until_few().await;
+            self.pending.wait_until_few().await;
             let message = self.connection.receive().await?;
             self.inspect(&message);
             if let Some(clean) = self.credentials.hide_in(message) {
                 return Some(clean);
             }
-            tracing::debug!("a message is none without what the server was sent");
+            tracing::debug!("dropped a message that contains nothing but credentials");
         }
     }
 
