@@ -19,9 +19,9 @@ const SIGXFSZ: i32 = 25;
 pub(crate) fn listen(hangup: HangupAction) -> Result<ShutdownSignal> {
     let mut interrupts = SignalListener::subscribe(hangup)?;
     let stop = ShutdownSignal::default();
-    let asked = stop.clone();
+    let requested = stop.clone();
     tokio::spawn(async move {
-        for stop in [asked.graceful, asked.immediate] {
+        for stop in [requested.graceful, requested.immediate] {
             interrupts.next_request().await;
             stop.cancel();
         }
@@ -35,16 +35,16 @@ pub(crate) fn listen_for_parking(hangup: HangupAction) -> Result<ShutdownSignal>
     let mut interrupts = SignalListener::subscribe(hangup)?;
     let mut preemption = subscribe_signal(SignalKind::user_defined1())?;
     let stop = ShutdownSignal::default();
-    let asked = stop.clone();
+    let requested = stop.clone();
     tokio::spawn(async move {
-        let mut endings = [asked.graceful, asked.immediate].into_iter();
+        let mut endings = [requested.graceful, requested.immediate].into_iter();
         loop {
             let request = tokio::select! {
                 request = interrupts.next_request() => request,
                 _ = preemption.recv() => SignalRequest::End,
             };
             match request {
-                SignalRequest::End => asked.park.cancel(),
+                SignalRequest::End => requested.park.cancel(),
                 SignalRequest::Interrupt => match endings.next() {
                     Some(ending) => ending.cancel(),
                     None => return,

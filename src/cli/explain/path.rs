@@ -101,7 +101,7 @@ fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecis
         })
     };
     let (read, write) = (verdict(Permission::Read), verdict(Permission::Write));
-    let held = if gates.gate(phase).is_guarded() {
+    let basis = if gates.gate(phase).is_guarded() {
         AccessBasis::ByGuard
     } else {
         AccessBasis::ByGrants
@@ -111,8 +111,8 @@ fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecis
         agent: gates.agent.as_ref().map(ToString::to_string),
         phase,
         path: followed.unwrap_or_else(|| path.as_str().to_owned()),
-        read: AccessDecision::from_verdict(read, held),
-        write: AccessDecision::from_verdict(write, held),
+        read: AccessDecision::from_verdict(read, basis),
+        write: AccessDecision::from_verdict(write, basis),
     }
 }
 
@@ -126,7 +126,7 @@ enum AccessBasis {
 }
 
 impl AccessDecision {
-    fn from_verdict(verdict: PathVerdict, held: AccessBasis) -> Self {
+    fn from_verdict(verdict: PathVerdict, basis: AccessBasis) -> Self {
         let wanted = verdict.wanted;
         let root = verdict.grant.map(|(root, kind)| (root.to_string(), kind));
         let grant = root.as_ref().map(|(root, _)| root.clone());
@@ -148,7 +148,7 @@ impl AccessDecision {
                     "deny"
                 },
                 rule: refusal.rule,
-                change: suggest_change(refusal.rule, wanted, held, &named)
+                change: suggest_change(refusal.rule, wanted, basis, &named)
                     .filter(|_| !is_skill || wanted == Permission::Read),
                 reason: match refusal.rule {
                     // The gate's own message is for the agent, and names the agent's directories.
@@ -180,11 +180,11 @@ fn granted_reason(named: &str, agreeing: &[(RealPath, GrantKind)]) -> String {
 fn suggest_change(
     rule: &str,
     wanted: Permission,
-    held: AccessBasis,
+    basis: AccessBasis,
     grant: &str,
 ) -> Option<String> {
     let is_guards = matches!(rule, OUTSIDE_GRANTS | "granted-permission");
-    if held == AccessBasis::ByGuard && is_guards {
+    if basis == AccessBasis::ByGuard && is_guards {
         let list = match wanted {
             Permission::Read => "`read` or `write`",
             Permission::Write => "`write`",
@@ -195,7 +195,7 @@ fn suggest_change(
         OUTSIDE_GRANTS => "add it to `orchestrator.context_paths`, or mention it in the prompt as \
                              `@PATH`, or `@PATH:w` for writing"
             .to_owned(),
-        "coordination-phase" if held == AccessBasis::ByGuard => {
+        "coordination-phase" if basis == AccessBasis::ByGuard => {
             "the final agent may write, if `folder_guard` lists the directory in `write`".to_owned()
         }
         "coordination-phase" => "the final agent may write, if the path was given with \

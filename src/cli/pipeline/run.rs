@@ -101,7 +101,7 @@ pub(crate) async fn begin(
             "mention it without `:w`; `massgen apply` delivers the result of the pipeline",
         ));
     }
-    let stage = PipelineLaunch {
+    let launch = PipelineLaunch {
         host: prepared.host,
         config: prepared.config,
         models: prepared.models,
@@ -111,20 +111,20 @@ pub(crate) async fn begin(
         file: prepared.file,
         arguments,
     };
-    let pipelines = pipelines_directory(&stage.host);
-    prepare_state_dir(&stage.host.state_parent.join(STATE_DIR), [&pipelines])?;
-    let mut context = stage.pipeline_context()?;
-    let workflow = stage.config.workflow.as_ref();
+    let pipelines = pipelines_directory(&launch.host);
+    prepare_state_dir(&launch.host.state_parent.join(STATE_DIR), [&pipelines])?;
+    let mut context = launch.pipeline_context()?;
+    let workflow = launch.config.workflow.as_ref();
     let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
     let (repository, notes) = PipelineRepository::create(NewPipeline {
         workflow,
         task: &prepared.prompt.original_prompt,
         question: &prepared.prompt.cleaned_prompt,
-        opened: &stage.opened,
-        base: &stage.host.cwd,
-        state_parent: &stage.host.state_parent,
+        opened: &launch.opened,
+        base: &launch.host.cwd,
+        state_parent: &launch.host.state_parent,
         pipelines: &pipelines,
-        env: &stage.host.env,
+        env: &launch.host.env,
         invocation: &context.invocation,
         redactor: &context.redactor,
     })
@@ -136,7 +136,7 @@ pub(crate) async fn begin(
             output.warning(note);
         }
     }
-    Box::pin(stage.run(context, repository, stop, output, reader)).await
+    Box::pin(launch.run(context, repository, stop, output, reader)).await
 }
 
 /// Resumes the pipeline in `dir`, and shows it.
@@ -207,7 +207,7 @@ pub(crate) async fn resume_with_team(
     }
     apply_flags(&mut team.config, arguments, output);
     output.note(&format!("resuming {}", repository.dir.name()));
-    let stage = PipelineLaunch {
+    let launch = PipelineLaunch {
         host: team.host,
         config: team.config,
         models: team.models,
@@ -217,9 +217,9 @@ pub(crate) async fn resume_with_team(
         file: team.file,
         arguments,
     };
-    let context = stage.pipeline_context()?;
+    let context = launch.pipeline_context()?;
     record_limits(&mut repository, arguments, &context.redactor)?;
-    Box::pin(stage.run(context, repository, stop, output, reader)).await
+    Box::pin(launch.run(context, repository, stop, output, reader)).await
 }
 
 /// Returns the flags with which a pipeline was started, as far as they hold when it is resumed.
