@@ -100,8 +100,8 @@ impl EventSinks {
     pub(super) async fn emit(&mut self, event: impl Into<Event>) {
         let (event, elapsed) = (event.into(), self.since_start.elapsed());
         for observer in &mut self.observers {
-            let taken = observer.on_event(&event, elapsed);
-            report(&self.display, taken.map_err(|fault| fault.to_string())).await;
+            let received = observer.on_event(&event, elapsed);
+            report(&self.display, received.map_err(|fault| fault.to_string())).await;
         }
         if self.already_logged.take_matching(&event) {
             return;
@@ -211,9 +211,9 @@ async fn finish_sink(
     ended: &Event,
     elapsed: Duration,
 ) -> std::result::Result<(), String> {
-    let taken = sink.on_event(ended, elapsed);
+    let received = sink.on_event(ended, elapsed);
     let finished = sink.finish().await;
-    taken.and(finished).map_err(|fault| fault.to_string())
+    received.and(finished).map_err(|fault| fault.to_string())
 }
 
 /// Returns the warning about records that cannot be written.

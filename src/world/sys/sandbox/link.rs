@@ -46,12 +46,12 @@ impl WorkerLink {
     pub(crate) fn send_listener(&self, listener: BorrowedFd<'_>) -> io::Result<()> {
         let handles = [listener];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-        let mut beside = SendAncillaryBuffer::new(&mut space);
-        beside.push(SendAncillaryMessage::ScmRights(&handles));
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&handles));
         sendmsg(
             &self.0,
             &[IoSlice::new(b"calls")],
-            &mut beside,
+            &mut ancillary,
             SendFlags::NOSIGNAL,
         )?;
         Ok(())
@@ -73,11 +73,11 @@ impl WorkerLink {
     pub(crate) fn receive_message(&self) -> io::Result<WorkerMessage> {
         let mut message = vec![0; MESSAGE_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut into = [IoSliceMut::new(&mut message)];
-        let received = recvmsg(&self.0, &mut into, &mut beside, RecvFlags::CMSG_CLOEXEC)?;
-        for handed in beside.drain() {
-            if let RecvAncillaryMessage::ScmRights(mut handles) = handed
+        let received = recvmsg(&self.0, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        for item in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut handles) = item
                 && let Some(listener) = handles.next()
             {
                 return Ok(WorkerMessage::Listener(listener));
