@@ -55,23 +55,23 @@ impl fmt::Debug for ConnectContext<'_> {
 /// # Errors
 /// `Config` for an unsupported type, a malformed endpoint or script; `Environment` for a missing
 /// key.
-pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Vec<AvailableModel>> {
+pub fn connect(config: &BackendConfig, context: ConnectContext<'_>) -> Result<Vec<AvailableModel>> {
     // A fallback model has the subagents of its agent.
-    let subagents = subagent_models(config, around)?;
+    let subagents = subagent_models(config, context)?;
     let model = |config: &BackendConfig| {
         Ok(AvailableModel {
             name: config.model.as_str().into(),
-            price: around.models.price(&model_query(config)),
-            context_tokens: around
+            price: context.models.price(&model_query(config)),
+            context_tokens: context
                 .models
                 .find(&model_query(config))
                 .and_then(|row| row.context_tokens),
-            backend: backend(&without_separate_tools(config), around)?,
-            vendor_tools: vendor_tool_clients(config, around)?,
-            media: MediaClient::connect(config, around)?.map(Arc::new),
+            backend: backend(&without_separate_tools(config), context)?,
+            vendor_tools: vendor_tool_clients(config, context)?,
+            media: MediaClient::connect(config, context)?.map(Arc::new),
             subagents: Arc::clone(&subagents),
             image_input: config.image_input,
-            rate_limiter: around.pace.model_limiter(config),
+            rate_limiter: context.pace.model_limiter(config),
         })
     };
     config.with_fallbacks().map(model).collect()
@@ -80,12 +80,12 @@ pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Vec
 /// Returns the models of the subagents of an agent with these models.
 fn subagent_models(
     config: &BackendConfig,
-    around: ConnectContext<'_>,
+    context: ConnectContext<'_>,
 ) -> Result<Arc<[SubagentModel]>> {
     let model = |one: &SubagentBackend| -> Result<SubagentModel> {
         Ok(SubagentModel {
             name: one.name.as_str().into(),
-            models: connect(&one.backend, around)?.into(),
+            models: connect(&one.backend, context)?.into(),
         })
     };
     config.subagent_models.iter().map(model).collect()
@@ -94,7 +94,7 @@ fn subagent_models(
 /// Returns the clients by which the vendor's tools are used that it does not combine with others.
 fn vendor_tool_clients(
     config: &BackendConfig,
-    around: ConnectContext<'_>,
+    context: ConnectContext<'_>,
 ) -> Result<BTreeMap<VendorTool, Arc<dyn Backend>>> {
     let client = |tool: VendorTool| -> Result<Option<(VendorTool, Arc<dyn Backend>)>> {
         let Some(format) = separate_format(config.vendor) else {
@@ -102,20 +102,20 @@ fn vendor_tool_clients(
         };
         let mut alone = config.clone();
         alone.parameters = Map::from_iter([(tool.key().to_owned(), Value::Bool(true))]);
-        let client = RemoteBackend::connect(&alone, format, around)?;
+        let client = RemoteBackend::connect(&alone, format, context)?;
         Ok(Some((tool, Arc::new(client))))
     };
     let tools = separate_tools(config).into_iter();
     tools.filter_map(|tool| client(tool).transpose()).collect()
 }
 
-fn backend(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Arc<dyn Backend>> {
+fn backend(config: &BackendConfig, context: ConnectContext<'_>) -> Result<Arc<dyn Backend>> {
     match config.vendor.connection {
         VendorConnection::Remote(format) => {
-            Ok(Arc::new(RemoteBackend::connect(config, format, around)?))
+            Ok(Arc::new(RemoteBackend::connect(config, format, context)?))
         }
         VendorConnection::Scripted => {
-            let replies = scripted_replies(config, around.cwd, around.read)?;
+            let replies = scripted_replies(config, context.cwd, context.read)?;
             Ok(Arc::new(ScriptedBackend::new(replies)))
         }
         VendorConnection::ExternalAgent(_) => {
@@ -213,7 +213,7 @@ mod tests {
 
     fn connected(config: &BackendConfig, env: &[(&str, &str)]) -> Result<String> {
         let value = |name: &str| env.iter().find(|(variable, _)| *variable == name);
-        let around = ConnectContext {
+        let context = ConnectContext {
             env: &|name| value(name).map(|(_, value)| (*value).to_owned()),
             http: &HttpClient::new(),
             cwd: &AbsPath::new("/home/ada").unwrap(),
@@ -221,7 +221,7 @@ mod tests {
             models: &ModelList::with_user_rows(Vec::new()),
             read: &|path| Ok(format!("replies: [{{text: from {path}}}]")),
         };
-        connect(config, around).map(|backend| format!("{backend:?}"))
+        connect(config, context).map(|backend| format!("{backend:?}"))
     }
 
     #[track_caller]

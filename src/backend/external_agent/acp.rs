@@ -331,6 +331,6 @@ pub(super) fn gemini_launch(context: &LaunchContext) -> LaunchOptions {
 }
 
 /// Returns the launch options of a program that massgen knows nothing about.
-pub(super) fn plain_launch(_around: &LaunchContext) -> LaunchOptions {
+pub(super) fn plain_launch(_context: &LaunchContext) -> LaunchOptions {
     LaunchOptions::default()
 }

@@ -72,7 +72,7 @@ impl AgentProtocol for ClaudeCodeProtocol {
         }
     }
 
-    fn encode_first_turn(&mut self, _around: &LaunchContext, text: String) -> Vec<String> {
+    fn encode_first_turn(&mut self, _context: &LaunchContext, text: String) -> Vec<String> {
         self.reported = Money::ZERO;
         self.encode_turn(text)
     }

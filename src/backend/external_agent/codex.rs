@@ -65,7 +65,7 @@ impl AgentProtocol for CodexProtocol {
         }
     }
 
-    fn encode_first_turn(&mut self, _around: &LaunchContext, text: String) -> Vec<String> {
+    fn encode_first_turn(&mut self, _context: &LaunchContext, text: String) -> Vec<String> {
         self.thread = None;
         self.reported = TokenUsage::default();
         vec![text]

@@ -13,7 +13,7 @@ use crate::path::AbsPath;
 use crate::spending::TokenUsage;
 use crate::tools::external_tools::ExternalToolAction;
 
-fn around() -> LaunchContext {
+fn launch_context() -> LaunchContext {
     let path = |text| AbsPath::new(text).unwrap();
     LaunchContext {
         dir: path("/w"),
@@ -46,7 +46,7 @@ fn sent(events: &[AgentEvent]) -> Value {
 fn begun() -> AcpProtocol {
     let mut acp = AcpProtocol::new(acp::plain_launch);
     let first: Vec<Value> = acp
-        .encode_first_turn(&around(), "the task".to_owned())
+        .encode_first_turn(&launch_context(), "the task".to_owned())
         .iter()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
@@ -588,10 +588,10 @@ fn what_is_remembered_of_calls_is_bounded() {
 
 #[test]
 fn gemini_cli_is_given_the_directories_that_it_reaches() {
-    let launch = AcpProtocol::new(acp::gemini_launch).launch(&around());
+    let launch = AcpProtocol::new(acp::gemini_launch).launch(&launch_context());
     let expected = ["--model", "m", "--include-directories", "/p"];
     assert_eq!(launch.arguments, expected);
-    let plain = AcpProtocol::new(acp::plain_launch).launch(&around());
+    let plain = AcpProtocol::new(acp::plain_launch).launch(&launch_context());
     assert_eq!(plain.arguments, Vec::<String>::new());
 }
 
@@ -714,9 +714,9 @@ fn a_program_without_an_account_is_not_asked_again() {
 fn codex_continues_its_thread() {
     let mut codex = CodexProtocol::default();
     let resumes =
-        |codex: &CodexProtocol| codex.launch(&around()).arguments.contains(&"th".to_owned());
+        |codex: &CodexProtocol| codex.launch(&launch_context()).arguments.contains(&"th".to_owned());
     assert!(!resumes(&codex));
-    let arguments = codex.launch(&around()).arguments;
+    let arguments = codex.launch(&launch_context()).arguments;
     assert!(arguments.contains(&"model_reasoning_effort=\"high\"".to_owned()));
     let started = json!({"type": "thread.started", "thread_id": "th"});
     assert_eq!(decode(&mut codex, &started), Ok(Vec::new()));
@@ -742,6 +742,6 @@ fn codex_continues_its_thread() {
     };
     // Codex counts the whole thread; a lower count belongs to a new one.
     assert_eq!([turn(10), turn(25), turn(7)], [10, 15, 7]);
-    codex.encode_first_turn(&around(), "again".to_owned());
+    codex.encode_first_turn(&launch_context(), "again".to_owned());
     assert!(!resumes(&codex));
 }

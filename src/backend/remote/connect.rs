@@ -26,13 +26,13 @@ impl RemoteBackend {
     pub fn connect(
         config: &BackendConfig,
         format: WireFormat,
-        around: ConnectContext<'_>,
+        context: ConnectContext<'_>,
     ) -> Result<Self> {
-        let base_url = endpoint::base_url(config, around)?;
-        let key = endpoint::key(config, &base_url, around)?;
+        let base_url = endpoint::base_url(config, context)?;
+        let key = endpoint::key(config, &base_url, context)?;
         let (url, wire): (_, Box<dyn WireCodec>) = match format {
             WireFormat::ChatCompletions => {
-                let url = endpoint::chat_url(&base_url, config, around)?;
+                let url = endpoint::chat_url(&base_url, config, context)?;
                 let wire = ChatCompletionsCodec::new(config, &url);
                 (url, Box::new(wire))
             }
@@ -52,7 +52,7 @@ impl RemoteBackend {
         let headers = endpoint::headers(config, key.as_ref())?;
         let local = LocalServerStart::at(config.vendor, &url);
         Ok(Self {
-            http: around.http.clone(),
+            http: context.http.clone(),
             headers,
             wire,
             prefix_cache: Mutex::default(),

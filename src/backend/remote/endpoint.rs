@@ -57,9 +57,9 @@ impl fmt::Display for KeyOrigin {
 }
 
 /// Returns the endpoint as the user configured it, before anything is appended.
-pub(crate) fn base_url(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Url> {
+pub(crate) fn base_url(config: &BackendConfig, context: ConnectContext<'_>) -> Result<Url> {
     let vendor = config.vendor;
-    let text = vendor.endpoint(config.base_url.as_deref(), around.env);
+    let text = vendor.endpoint(config.base_url.as_deref(), context.env);
     let text = text.ok_or_else(|| missing_base_url_error(vendor))?;
     match Url::parse(&text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
@@ -84,7 +84,7 @@ fn missing_base_url_error(vendor: &Vendor) -> Error {
 pub(crate) fn key(
     config: &BackendConfig,
     base_url: &Url,
-    around: ConnectContext<'_>,
+    context: ConnectContext<'_>,
 ) -> Result<Option<ApiKey>> {
     // Without `base_url`, the endpoint is the vendor's, or comes from the user's environment.
     let key_hosts = match config.base_url {
@@ -101,7 +101,7 @@ pub(crate) fn key(
         return Ok(Some(ApiKey { secret, origin }));
     }
     for variable in variables {
-        if let Some(value) = (around.env)(variable).filter(|value| !value.trim().is_empty()) {
+        if let Some(value) = (context.env)(variable).filter(|value| !value.trim().is_empty()) {
             let (secret, origin) = (value.trim().into(), KeyOrigin::Variable(variable));
             return Ok(Some(ApiKey { secret, origin }));
         }
@@ -130,7 +130,7 @@ fn missing_key_error(vendor: &Vendor, variables: &[&str]) -> Error {
 pub(crate) fn chat_url(
     base_url: &Url,
     config: &BackendConfig,
-    around: ConnectContext<'_>,
+    context: ConnectContext<'_>,
 ) -> Result<Url> {
     let path = base_url.path().trim_end_matches('/');
     // Azure's newer API ends in `/v1` and is like everyone else's.
@@ -146,7 +146,7 @@ pub(crate) fn chat_url(
 
     let mut url = append_path(base_url, way);
     if classic_azure && !url.query_pairs().any(|(name, _)| name == "api-version") {
-        let version = api_version(&config.parameters, around)?;
+        let version = api_version(&config.parameters, context)?;
         url.query_pairs_mut().append_pair("api-version", &version);
     }
     Ok(url)
@@ -162,10 +162,10 @@ pub(crate) fn responses_url(base_url: &Url) -> Url {
     }
 }
 
-fn api_version(parameters: &Map<String, Value>, around: ConnectContext<'_>) -> Result<String> {
+fn api_version(parameters: &Map<String, Value>, context: ConnectContext<'_>) -> Result<String> {
     match parameters.get(API_VERSION) {
         Some(Value::String(version)) => Ok(version.clone()),
-        None | Some(Value::Null) => Ok((around.env)("AZURE_OPENAI_API_VERSION")
+        None | Some(Value::Null) => Ok((context.env)("AZURE_OPENAI_API_VERSION")
             .unwrap_or_else(|| API_VERSION_DEFAULT.to_owned())),
         Some(other) => {
             let message = format!("`{API_VERSION}: {other}` is not a string");

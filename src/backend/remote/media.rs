@@ -85,7 +85,7 @@ impl MediaClient {
     ///
     /// # Errors
     /// `Config` if the endpoint is missing or malformed, `Environment` if the key is missing.
-    pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Option<Self>> {
+    pub fn connect(config: &BackendConfig, context: ConnectContext<'_>) -> Result<Option<Self>> {
         let media = &config.media;
         if media.image.is_none() && media.audio.is_none() {
             return Ok(None);
@@ -99,17 +99,17 @@ impl MediaClient {
             };
             MediaModel {
                 name: name.clone(),
-                price: around.models.price(&model_query(&config)),
+                price: context.models.price(&model_query(&config)),
             }
         };
-        let base_url = endpoint::base_url(config, around)?;
-        let key = endpoint::key(config, &base_url, around)?;
+        let base_url = endpoint::base_url(config, context)?;
+        let key = endpoint::key(config, &base_url, context)?;
         let mut headers = endpoint::headers(config, key.as_ref())?;
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         let place = display_url(&base_url);
         let local = LocalServerStart::at(config.vendor, &base_url);
         Ok(Some(Self {
-            http: around.http.clone(),
+            http: context.http.clone(),
             headers,
             errors: RemoteErrors::new(config.vendor.name, place, key, local),
             image: media.image.as_ref().map(model),

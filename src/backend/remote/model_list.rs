@@ -38,9 +38,9 @@ pub struct ModelListRequest {
 pub fn model_list_request(
     config: &BackendConfig,
     format: WireFormat,
-    around: ConnectContext<'_>,
+    context: ConnectContext<'_>,
 ) -> Result<ModelListRequest> {
-    let remote = RemoteBackend::connect(config, format, around)?;
+    let remote = RemoteBackend::connect(config, format, context)?;
     Ok(ModelListRequest {
         key: remote.errors.key_origin(),
         url: models_url(&remote.url),
