@@ -79,8 +79,8 @@ const PROXY: &[&str] = &[
 const NO_PROXY: &[&str] = &["NO_PROXY", "no_proxy"];
 
 /// Returns all variables of a command.
-pub fn command_environment(around: &EnvironmentInputs<'_>) -> BTreeMap<String, String> {
-    let mut env: BTreeMap<String, String> = around
+pub fn command_environment(inputs: &EnvironmentInputs<'_>) -> BTreeMap<String, String> {
+    let mut env: BTreeMap<String, String> = inputs
         .own
         .iter()
         .filter(|(name, _)| TAKEN_OVER.iter().any(|listed| matches(listed, name)))
@@ -90,23 +90,23 @@ pub fn command_environment(around: &EnvironmentInputs<'_>) -> BTreeMap<String, S
         env.insert(name.to_owned(), value);
     };
     // Without a sandbox, nothing blocks the network for commands.
-    let is_offline = around.reach == NetworkAccess::None && around.level != SandboxLevel::Off;
+    let is_offline = inputs.reach == NetworkAccess::None && inputs.level != SandboxLevel::Off;
     for (name, value) in FIXED.iter().chain(OFFLINE.iter().filter(|_| is_offline)) {
         set(name, (*value).to_owned());
     }
-    for (name, value) in &around.toolchains.variables {
+    for (name, value) in &inputs.toolchains.variables {
         set(name, value.clone());
     }
-    set("HOME", around.home.to_string());
-    set("TMPDIR", temporary_directory(around));
-    set("PATH", search_path(around));
+    set("HOME", inputs.home.to_string());
+    set("TMPDIR", temporary_directory(inputs));
+    set("PATH", search_path(inputs));
     // Keeps compiled Python files out of trees that Python only reads.
-    let compiled = around.home.join(".cache/pycache");
+    let compiled = inputs.home.join(".cache/pycache");
     set("PYTHONPYCACHEPREFIX", compiled.to_string());
-    if let Some(venv) = around.venv {
+    if let Some(venv) = inputs.venv {
         set("VIRTUAL_ENV", venv.to_string());
     }
-    if let NetworkAccess::Proxy { port } = around.reach {
+    if let NetworkAccess::Proxy { port } = inputs.reach {
         for name in PROXY {
             set(name, format!("http://127.0.0.1:{port}"));
         }
@@ -114,7 +114,7 @@ pub fn command_environment(around: &EnvironmentInputs<'_>) -> BTreeMap<String, S
             set(name, "localhost,127.0.0.1,::1".to_owned());
         }
     }
-    env.extend(around.added.clone());
+    env.extend(inputs.added.clone());
     env
 }
 
@@ -125,22 +125,22 @@ fn matches(listed: &str, name: &str) -> bool {
     }
 }
 
-fn temporary_directory(around: &EnvironmentInputs<'_>) -> String {
-    match around.level {
+fn temporary_directory(inputs: &EnvironmentInputs<'_>) -> String {
+    match inputs.level {
         SandboxLevel::Overlay | SandboxLevel::Namespaces => "/tmp".to_owned(),
         SandboxLevel::Landlock | SandboxLevel::Unavailable | SandboxLevel::Off => {
-            around.scratch.to_string()
+            inputs.scratch.to_string()
         }
     }
 }
 
 /// Returns the absolute directories of the user's `PATH`, without duplicates. Relative ones are
 /// skipped: the project would decide what they contain.
-fn search_path(around: &EnvironmentInputs<'_>) -> String {
-    let own = around.own.get("PATH").map(String::as_str);
+fn search_path(inputs: &EnvironmentInputs<'_>) -> String {
+    let own = inputs.own.get("PATH").map(String::as_str);
     let own = own.unwrap_or_default().split(':');
     let own = own.filter(|dir| dir.starts_with('/'));
-    let venv = around.venv.map(|venv| venv.join("bin").to_string());
+    let venv = inputs.venv.map(|venv| venv.join("bin").to_string());
     let mut directories: Vec<&str> = Vec::new();
     let all = venv.as_deref().into_iter().chain(own);
     for dir in all.chain(SYSTEM_PATH.iter().copied()) {
@@ -174,7 +174,7 @@ mod tests {
             AbsPath::new("/s/home").unwrap(),
             AbsPath::new("/s/tmp").unwrap(),
         );
-        let mut around = EnvironmentInputs {
+        let mut inputs = EnvironmentInputs {
             own: &own,
             toolchains: &toolchains,
             added: &added,
@@ -184,8 +184,8 @@ mod tests {
             level: SandboxLevel::Overlay,
             reach: NetworkAccess::None,
         };
-        edit(&mut around);
-        command_environment(&around)
+        edit(&mut inputs);
+        command_environment(&inputs)
     }
 
     #[track_caller]
@@ -209,7 +209,7 @@ mod tests {
             ("TERM", "xterm"),
             ("http_proxy", "http://u:secret@proxy"),
         ];
-        let env = made(&own, &[], |around| around.reach = NetworkAccess::Host);
+        let env = made(&own, &[], |inputs| inputs.reach = NetworkAccess::Host);
         let names: Vec<&str> = env.keys().map(String::as_str).collect();
         let expected = "DEBIAN_FRONTEND GIT_PAGER GIT_TERMINAL_PROMPT HOME LANG LC_TIME NO_COLOR \
             PAGER PATH PIP_DISABLE_PIP_VERSION_CHECK PYTHONPYCACHEPREFIX SHELL TERM TMPDIR TZ USER";
@@ -249,7 +249,7 @@ mod tests {
         let venv = AbsPath::new("/w/.venv").unwrap();
         let own = map(&[("PATH", "/usr/bin")]);
         let toolchains = UserToolchains::default();
-        let around = EnvironmentInputs {
+        let inputs = EnvironmentInputs {
             own: &own,
             toolchains: &toolchains,
             added: &BTreeMap::new(),
@@ -259,7 +259,7 @@ mod tests {
             level: SandboxLevel::Namespaces,
             reach: NetworkAccess::None,
         };
-        let env = command_environment(&around);
+        let env = command_environment(&inputs);
         check(&env, "VIRTUAL_ENV", Some("/w/.venv"));
         assert!(
             env["PATH"].starts_with("/w/.venv/bin:/usr/bin:"),
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn temporary_files_are_in_a_private_directory() {
-        let with = |level| made(&[], &[], |around| around.level = level);
+        let with = |level| made(&[], &[], |inputs| inputs.level = level);
         check(&with(SandboxLevel::Overlay), "TMPDIR", Some("/tmp"));
         check(&with(SandboxLevel::Namespaces), "TMPDIR", Some("/tmp"));
         check(&with(SandboxLevel::Landlock), "TMPDIR", Some("/s/tmp"));
@@ -279,14 +279,14 @@ mod tests {
 
     #[test]
     fn a_proxy_is_named_in_all_spellings() {
-        let proxied = made(&[], &[], |around| {
-            around.reach = NetworkAccess::Proxy { port: 99 }
+        let proxied = made(&[], &[], |inputs| {
+            inputs.reach = NetworkAccess::Proxy { port: 99 }
         });
         check(&proxied, "https_proxy", Some("http://127.0.0.1:99"));
         check(&proxied, "HTTPS_PROXY", Some("http://127.0.0.1:99"));
         check(&proxied, "NO_PROXY", Some("localhost,127.0.0.1,::1"));
         check(
-            &made(&[], &[], |around| around.reach = NetworkAccess::Host),
+            &made(&[], &[], |inputs| inputs.reach = NetworkAccess::Host),
             "HTTPS_PROXY",
             None,
         );
@@ -295,8 +295,8 @@ mod tests {
     #[test]
     fn package_managers_fail_at_once_where_there_is_no_network() {
         let with = |level, reach| {
-            made(&[], &[], |around| {
-                (around.level, around.reach) = (level, reach);
+            made(&[], &[], |inputs| {
+                (inputs.level, inputs.reach) = (level, reach);
             })
         };
         for level in [
