@@ -26,7 +26,7 @@ pub(crate) struct EndpointQuery {
 
 /// Returns the requests to the endpoints of a team. Leaves out models that cannot be connected: the
 /// missing key of their agent is already reported.
-pub(crate) fn endpoint_queries(config: &Config, around: ConnectContext<'_>) -> Vec<EndpointQuery> {
+pub(crate) fn endpoint_queries(config: &Config, context: ConnectContext<'_>) -> Vec<EndpointQuery> {
     let agents = config.agents.iter();
     let models = agents.flat_map(|agent| {
         let models = agent.backend.with_subagent();
@@ -40,7 +40,7 @@ pub(crate) fn endpoint_queries(config: &Config, around: ConnectContext<'_>) -> V
             agent: agent.to_owned(),
             vendor: model.vendor.name,
             model: model.model.clone(),
-            listing: model_list_request(model, format, around).ok()?,
+            listing: model_list_request(model, format, context).ok()?,
         })
     };
     models.filter_map(question).collect()

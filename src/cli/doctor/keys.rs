@@ -91,11 +91,11 @@ fn backend_credentials(
     backend: &BackendConfig,
     completed: &LoadedEnvironment,
 ) -> Result<Vec<String>> {
-    let means = |around: ConnectContext<'_>| {
-        connect(backend, around)?;
+    let means = |context: ConnectContext<'_>| {
+        connect(backend, context)?;
         let models = backend.with_subagent();
         models
-            .map(|model| model_credentials(model, completed, around))
+            .map(|model| model_credentials(model, completed, context))
             .collect()
     };
     with_connect_context(&completed.host, means)
@@ -115,10 +115,10 @@ fn external_agent_program(model: &BackendConfig, completed: &LoadedEnvironment) 
 fn model_credentials(
     model: &BackendConfig,
     completed: &LoadedEnvironment,
-    around: ConnectContext<'_>,
+    context: ConnectContext<'_>,
 ) -> Result<String> {
     let with = match model.vendor.connection {
-        VendorConnection::Remote(format) => match model_list_request(model, format, around)?.key {
+        VendorConnection::Remote(format) => match model_list_request(model, format, context)?.key {
             Some(KeyOrigin::Config) => "the API key in the config".to_owned(),
             Some(KeyOrigin::Variable(name)) => {
                 format!(

@@ -65,7 +65,7 @@ async fn inspect(
         findings.extend(unpriced);
         findings.extend(keys::team_keys(config, &completed));
         let asked =
-            with_connect_context(host, |around| endpoints::endpoint_queries(config, around));
+            with_connect_context(host, |context| endpoints::endpoint_queries(config, context));
         findings.extend(if arguments.online {
             endpoints::query_all(asked, team.needs).await
         } else {
@@ -74,12 +74,12 @@ async fn inspect(
     }
     // Only the user's own environment, not a `.env` file, decides which programs are started and
     // which daemon is asked.
-    let around = probe::ProbeContext {
+    let context = probe::ProbeContext {
         path: started.env("PATH").unwrap_or_default(),
         home: started.home.as_ref(),
         cwd: &started.cwd,
     };
-    findings.push(git::check(&probe::git::probe_git(around).await));
+    findings.push(git::check(&probe::git::probe_git(context).await));
     findings.extend(terminal::check(host, probe::terminal::terminal_size()));
     let state = host.state_parent.join(STATE_DIR);
     findings.extend(disk::check(&state, probe::disk::probe_disk(&state)));
@@ -89,14 +89,14 @@ async fn inspect(
     let trees: Vec<AbsPath> = trees.cloned().collect();
     let holds = probe::sandbox::probe_sandbox(&choices, &started.executable, &state, &trees);
     findings.extend(sandbox::check(&holds, team.config.as_ref()));
-    let path = around.path;
+    let path = context.path;
     let packages = host.home.as_ref().map(PackageStore::in_home);
     findings.extend(
         team.config
             .iter()
             .flat_map(|config| servers::inspect(config, path, packages.as_ref())),
     );
-    findings.extend(programs::inspect(started, around, team.config.as_ref(), team.needs).await);
+    findings.extend(programs::inspect(started, context, team.config.as_ref(), team.needs).await);
     findings.extend(docker::inspect(started, team.config.as_ref()).await);
     Ok(findings)
 }

@@ -19,7 +19,7 @@ use crate::world::sandbox::program_environment::ProgramEnvironment;
 /// Checks the languages that `config` uses; all languages if the user has not named a team.
 pub(crate) async fn inspect(
     host: &Host,
-    around: ProbeContext<'_>,
+    context: ProbeContext<'_>,
     config: Option<&Config>,
     needs: ModelRequirement,
 ) -> Vec<DoctorFinding> {
@@ -35,7 +35,7 @@ pub(crate) async fn inspect(
         if !is_used && needs == ModelRequirement::All {
             continue;
         }
-        let finding = match probe_toolchain(language, around).await {
+        let finding = match probe_toolchain(language, context).await {
             ToolchainProbe::Missing => {
                 let message = format!("`{}` is not in `PATH`", language.program());
                 missing_toolchain(language.into(), message)

@@ -29,14 +29,14 @@ pub enum GitProbe {
 }
 
 /// Runs git to determine its version and the repository around the current directory.
-pub async fn probe_git(around: ProbeContext<'_>) -> GitProbe {
-    let Some(program) = around.find_program("git") else {
+pub async fn probe_git(context: ProbeContext<'_>) -> GitProbe {
+    let Some(program) = context.find_program("git") else {
         return GitProbe::Missing;
     };
     let mut question = CAREFULLY.to_vec();
     question.extend(["rev-parse", "--show-toplevel"]);
-    let version = around.run_program(&program, &["--version"]);
-    let repository = around.run_program(&program, &question);
+    let version = context.run_program(&program, &["--version"]);
+    let repository = context.run_program(&program, &question);
     let (version, repository) = tokio::join!(version, repository);
     GitProbe::Found {
         program,

@@ -22,15 +22,15 @@ pub enum ToolchainProbe {
 /// Runs the program for `language` to determine its version.
 pub async fn probe_toolchain(
     language: ProgramLanguage,
-    around: ProbeContext<'_>,
+    context: ProbeContext<'_>,
 ) -> ToolchainProbe {
     let question = match language {
         ProgramLanguage::Python => "--version",
         ProgramLanguage::Go => "version",
     };
-    let Some(program) = around.find_program(language.program()) else {
+    let Some(program) = context.find_program(language.program()) else {
         return ToolchainProbe::Missing;
     };
-    let version = around.run_program(&program, &[question]).await;
+    let version = context.run_program(&program, &[question]).await;
     ToolchainProbe::Found { program, version }
 }
