@@ -713,8 +713,12 @@ fn a_program_without_an_account_is_not_asked_again() {
 #[test]
 fn codex_continues_its_thread() {
     let mut codex = CodexProtocol::default();
-    let resumes =
-        |codex: &CodexProtocol| codex.launch(&launch_context()).arguments.contains(&"th".to_owned());
+    let resumes = |codex: &CodexProtocol| {
+        codex
+            .launch(&launch_context())
+            .arguments
+            .contains(&"th".to_owned())
+    };
     assert!(!resumes(&codex));
     let arguments = codex.launch(&launch_context()).arguments;
     assert!(arguments.contains(&"model_reasoning_effort=\"high\"".to_owned()));

@@ -208,7 +208,7 @@ impl ConfigChecker<'_> {
             _ => ReadBeforeDelete::Enforced,
         };
         let record = view_of_backend.text(&backend::RECORD);
-        let record = record.and_then(|text| self.path_beside_config(&text));
+        let record = record.and_then(|text| self.config_relative_path(&text));
         let system_message = view
             .text(&agents::SYSTEM_MESSAGE)
             .or_else(|| view_of_backend.text(&agents::SYSTEM_MESSAGE));

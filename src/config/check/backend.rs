@@ -254,7 +254,7 @@ impl ConfigChecker<'_> {
             });
         let file = view
             .text(&backend::SCRIPT)
-            .and_then(|text| self.path_beside_config(&text).map(ScriptSource::File));
+            .and_then(|text| self.config_relative_path(&text).map(ScriptSource::File));
         let is_scripted = vendor.connection == VendorConnection::Scripted;
         let (replies_key, script_key): (&ConfigKey, &ConfigKey) =
             (&backend::REPLIES, &backend::SCRIPT);
@@ -300,11 +300,11 @@ impl ConfigChecker<'_> {
     }
 
     /// Resolves a file name; a relative one is resolved against the config's directory.
-    pub(super) fn path_beside_config(&mut self, text: &TextValue<'_>) -> Option<AbsPath> {
+    pub(super) fn config_relative_path(&mut self, text: &TextValue<'_>) -> Option<AbsPath> {
         let path = self.path(text)?;
         let is_relative = !text.written.starts_with(['/', '~']);
-        let beside = self.origin.directory.as_ref().filter(|_| is_relative);
-        Some(match beside {
+        let config_dir = self.origin.directory.as_ref().filter(|_| is_relative);
+        Some(match config_dir {
             Some(directory) => AbsPath::resolve(directory, text.written),
             None => path,
         })

@@ -98,7 +98,7 @@ impl ConfigChecker<'_> {
         }
         let env_file = view
             .text(&docker_credentials::ENV_FILE)
-            .and_then(|text| self.path_beside_config(&text));
+            .and_then(|text| self.config_relative_path(&text));
         let from_file = view.get(&docker_credentials::ENV_VARS_FROM_FILE);
         let from_file = from_file.filter(|_| {
             !view

@@ -61,19 +61,19 @@ impl FoundConfigWalk<'_> {
         written: &'t YamlNode,
         filled: &'t YamlNode,
         section: &'static KeySection,
-        around: MappingContext<'t>,
+        enclosing: MappingContext<'t>,
     ) {
         let id = text_of_key(filled, &agents::ID);
         let agent = match id {
             Some(id) if std::ptr::eq(section, &raw const agents::AGENT) => id,
-            Some(_) | None => around.agent,
+            Some(_) | None => enclosing.agent,
         };
         for (written, entry) in written.entries().iter().zip(filled.entries()) {
             let setting = KeySetting {
                 written: &written.value,
                 value: &entry.value,
-                beside: filled,
-                around: around.mapping,
+                mapping: filled,
+                enclosing: enclosing.mapping,
                 agent,
             };
             self.entry(setting, entry, section);
@@ -95,11 +95,11 @@ impl FoundConfigWalk<'_> {
             return;
         }
         self.check_setting(&setting, key);
-        let around = MappingContext {
+        let enclosing = MappingContext {
             agent: setting.agent,
-            mapping: Some(setting.beside),
+            mapping: Some(setting.mapping),
         };
-        self.walk_subsections(setting.written, setting.value, &key.shape, around);
+        self.walk_subsections(setting.written, setting.value, &key.shape, enclosing);
     }
 
     fn check_setting(&mut self, setting: &KeySetting<'_>, key: &ConfigKey) {
@@ -128,19 +128,20 @@ impl FoundConfigWalk<'_> {
     fn check_path(&mut self, written: &str, usage: PathPurpose, setting: &KeySetting<'_>) {
         let from_base = || resolve(written, self.context).ok();
         let is_relative = !written.starts_with(['/', '~']);
-        let beside = self.origin.directory.as_ref().filter(|_| is_relative);
-        let beside = beside.map(|directory| AbsPath::resolve(directory, written));
-        let access = match setting.text_beside(&context_paths::PERMISSION) {
+        let in_config_dir = self.origin.directory.as_ref().filter(|_| is_relative);
+        let in_config_dir = in_config_dir.map(|directory| AbsPath::resolve(directory, written));
+        let access = match setting.text_in_mapping(&context_paths::PERMISSION) {
             Some("write") => PathUseAccess::AgentWrites,
             Some(_) | None => PathUseAccess::Read,
         };
         let (path, access) = match usage {
             PathPurpose::Opened => (from_base(), access),
             PathPurpose::OpenedForWriting => (from_base(), PathUseAccess::AgentWrites),
-            PathPurpose::ReadByMassgen => (beside.or_else(from_base), PathUseAccess::Read),
-            PathPurpose::WrittenByMassgen => {
-                (beside.or_else(from_base), PathUseAccess::MassgenWrites)
-            }
+            PathPurpose::ReadByMassgen => (in_config_dir.or_else(from_base), PathUseAccess::Read),
+            PathPurpose::WrittenByMassgen => (
+                in_config_dir.or_else(from_base),
+                PathUseAccess::MassgenWrites,
+            ),
             PathPurpose::State => {
                 let place = StoragePath::parse(written);
                 let path = place.and_then(|place| place.absolute().cloned());
@@ -161,7 +162,7 @@ impl FoundConfigWalk<'_> {
         written: &'t YamlNode,
         filled: &'t YamlNode,
         shape: &'static ValueShape,
-        around: MappingContext<'t>,
+        enclosing: MappingContext<'t>,
     ) {
         match (shape, &written.value, &filled.value) {
             (
@@ -169,21 +170,21 @@ impl FoundConfigWalk<'_> {
                 YamlValue::Mapping(_),
                 _,
             ) => {
-                self.section(written, filled, section, around);
+                self.section(written, filled, section, enclosing);
             }
             (ValueShape::Named(section), YamlValue::Mapping(before), YamlValue::Mapping(after)) => {
                 for (before, after) in before.iter().zip(after) {
-                    self.section(&before.value, &after.value, section, around);
+                    self.section(&before.value, &after.value, section, enclosing);
                 }
             }
             (ValueShape::Named(section), YamlValue::List(before), YamlValue::List(after)) => {
                 for (before, after) in before.iter().zip(after) {
-                    self.section(before, after, section, around);
+                    self.section(before, after, section, enclosing);
                 }
             }
             (ValueShape::List(item), YamlValue::List(before), YamlValue::List(after)) => {
                 for (before, after) in before.iter().zip(after) {
-                    self.walk_subsections(before, after, item, around);
+                    self.walk_subsections(before, after, item, enclosing);
                 }
             }
             _ => {}

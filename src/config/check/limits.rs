@@ -12,8 +12,8 @@ use crate::spending::money::Money;
 
 impl ConfigChecker<'_> {
     /// Returns the section `limits` of the config or of an agent; without it there are no limits.
-    pub(super) fn limits(&mut self, around: &MappingView<'_>) -> BudgetLimits {
-        let Some(view) = around.section(&limits::KEY) else {
+    pub(super) fn limits(&mut self, parent: &MappingView<'_>) -> BudgetLimits {
+        let Some(view) = parent.section(&limits::KEY) else {
             return BudgetLimits::default();
         };
         BudgetLimits {
@@ -46,8 +46,8 @@ impl ConfigChecker<'_> {
 
 /// Returns the maximum number of requests in a round (`max_steps_per_round` of `limits`), if it is
 /// set.
-pub(super) fn steps_per_round(around: &MappingView<'_>) -> Option<u32> {
-    let steps = around
+pub(super) fn steps_per_round(parent: &MappingView<'_>) -> Option<u32> {
+    let steps = parent
         .section(&limits::KEY)?
         .integer(&limits::MAX_STEPS_PER_ROUND)?;
     u32::try_from(steps).ok()

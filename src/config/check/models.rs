@@ -46,8 +46,8 @@ impl ConfigChecker<'_> {
         })
     }
 
-    fn rates(&mut self, around: &MappingView<'_>) -> Option<TokenRates> {
-        let view = around.section(&models::USD_PER_MILLION_TOKENS)?;
+    fn rates(&mut self, parent: &MappingView<'_>) -> Option<TokenRates> {
+        let view = parent.section(&models::USD_PER_MILLION_TOKENS)?;
         let mut price = |key: &ServedKey<Decimal>| self.dollars(&view, key, Money::per_token);
         let (input, output) = (price(&models::INPUT), price(&models::OUTPUT));
         let (cached, cache_write) = (price(&models::CACHED_INPUT), price(&models::CACHE_WRITE));

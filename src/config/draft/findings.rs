@@ -87,10 +87,10 @@ impl FindingMap {
     }
 }
 
-/// Returns whether the value at `path` is a part of the value at `around`.
-fn is_inside(path: &str, around: &str) -> bool {
-    let rest = path.strip_prefix(around);
-    !around.is_empty() && rest.is_some_and(|rest| rest.starts_with(['.', '[']))
+/// Returns whether the value at `path` is a part of the value at `parent`.
+fn is_inside(path: &str, parent: &str) -> bool {
+    let rest = path.strip_prefix(parent);
+    !parent.is_empty() && rest.is_some_and(|rest| rest.starts_with(['.', '[']))
 }
 
 /// Returns a note about each agent whose vendor needs a key that is not set. It names the variable;

@@ -273,9 +273,9 @@ fn set(
     indexes: &[usize],
     value: DocumentNode,
 ) -> Option<()> {
-    let (name, around) = question.path.split_last()?;
+    let (name, parents) = question.path.split_last()?;
     let doc = question.key()?.doc;
-    create(document, around, indexes)?.entry(name, doc, || value)?;
+    create(document, parents, indexes)?.entry(name, doc, || value)?;
     Some(())
 }
 

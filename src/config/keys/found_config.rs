@@ -48,22 +48,22 @@ pub struct KeySetting<'a> {
     /// The value after variable expansion.
     pub value: &'a YamlNode,
     /// The mapping that contains the key, after variable expansion.
-    pub beside: &'a YamlNode,
+    pub mapping: &'a YamlNode,
     /// The mapping that encloses that one.
-    pub around: Option<&'a YamlNode>,
+    pub enclosing: Option<&'a YamlNode>,
     /// The agent whose key it is; empty outside of agents.
     pub agent: &'a str,
 }
 
 impl<'a> KeySetting<'a> {
     /// Returns the text of a key in the same mapping.
-    pub fn text_beside(&self, key: &ServedKey<Text>) -> Option<&'a str> {
-        text_of_key(self.beside, key)
+    pub fn text_in_mapping(&self, key: &ServedKey<Text>) -> Option<&'a str> {
+        text_of_key(self.mapping, key)
     }
 
     /// Returns the text of a key in the enclosing mapping.
-    pub fn text_around(&self, key: &ServedKey<Text>) -> Option<&'a str> {
-        text_of_key(self.around?, key)
+    pub fn text_in_enclosing(&self, key: &ServedKey<Text>) -> Option<&'a str> {
+        text_of_key(self.enclosing?, key)
     }
 }
 

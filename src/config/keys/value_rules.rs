@@ -69,12 +69,16 @@ pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
 
 /// Returns the vendor and the endpoint; `None` for a backend that does not use HTTP.
 fn vendor_endpoint(setting: &KeySetting<'_>) -> Option<(&'static Vendor, Url)> {
-    let own = setting.text_beside(&backend::TYPE);
-    let outer = setting.text_around(&backend::TYPE);
+    let own = setting.text_in_mapping(&backend::TYPE);
+    let outer = setting.text_in_enclosing(&backend::TYPE);
     let vendor = vendors::find_vendor(own.or(outer)?)?;
     let is_same = own.is_none() || own == outer;
-    let url = setting.text_beside(&backend::BASE_URL);
-    let url = url.or_else(|| setting.text_around(&backend::BASE_URL).filter(|_| is_same));
+    let url = setting.text_in_mapping(&backend::BASE_URL);
+    let url = url.or_else(|| {
+        setting
+            .text_in_enclosing(&backend::BASE_URL)
+            .filter(|_| is_same)
+    });
     match vendor.connection {
         VendorConnection::Remote(_) => Some((vendor, Url::parse(url.or(vendor.base_url)?).ok()?)),
         VendorConnection::Scripted
@@ -89,7 +93,7 @@ pub(super) fn vendor(setting: &KeySetting<'_>) -> Option<String> {
     let VendorConnection::ExternalAgent(_) = vendor.connection else {
         return None;
     };
-    let command = value_of_key(setting.beside, &backend::COMMAND);
+    let command = value_of_key(setting.mapping, &backend::COMMAND);
     let written = command.and_then(|command| text(items(command).first()?));
     let usual = || {
         external_agents::find_kind(vendor.name)?
@@ -207,7 +211,7 @@ pub(super) fn credentials(setting: &KeySetting<'_>) -> Option<String> {
 pub(super) fn unprotected(setting: &KeySetting<'_>) -> Option<String> {
     let names: Vec<&str> = items(setting.value).iter().filter_map(text).collect();
     let path = setting
-        .text_beside(&context_paths::PATH)
+        .text_in_mapping(&context_paths::PATH)
         .unwrap_or_default();
     (!names.is_empty()).then(|| {
         format!(
