@@ -35,7 +35,7 @@ const RETRY_WAIT_MIN: Duration = Duration::from_millis(250);
 /// the others would have to wait for it.
 const RETRY_WAIT_MAX: Duration = Duration::from_mins(1);
 /// Maximum number of compactions for one request.
-const SHORTENINGS_MAX: u32 = 4;
+const COMPACTIONS_MAX: u32 = 4;
 /// Maximum number of times that a paused reply is continued.
 const PAUSES_MAX: u32 = 32;
 /// Maximum size of one reply, in bytes: its text, its reasoning, its calls and its echo. The
@@ -72,7 +72,7 @@ impl RetryBudget {
         Self {
             waits: waits.build(),
             unreachable: UNREACHABLE_RETRIES_MAX,
-            compactions: SHORTENINGS_MAX,
+            compactions: COMPACTIONS_MAX,
         }
     }
 
@@ -176,7 +176,7 @@ impl ModelSession {
 
     /// Returns the first complete reply of the first model that gives one.
     async fn ask_with_retries(&mut self) -> Result<StreamedReply, BackendError> {
-        let mut tries = RetryBudget::new();
+        let mut budget = RetryBudget::new();
         loop {
             self.may_ask().await?;
             let slot = self.wait_for_rate_limit().await?;
@@ -184,22 +184,22 @@ impl ModelSession {
                 Ok(streamed) => return Ok(streamed),
                 Err(fault) => fault,
             };
-            if !self.recover(&fault, &mut tries).await {
+            if !self.recover(&fault, &mut budget).await {
                 self.fall_back(with_wait(fault)).await?;
-                tries = RetryBudget::new();
+                budget = RetryBudget::new();
             }
         }
     }
 
     /// Takes the measure that may make the same model answer; returns whether there was one.
-    async fn recover(&mut self, fault: &BackendError, tries: &mut RetryBudget) -> bool {
+    async fn recover(&mut self, fault: &BackendError, budget: &mut RetryBudget) -> bool {
         if fault.kind == BackendErrorKind::ContextTooLong {
-            return tries.may_compact() && self.compact_conversation().await;
+            return budget.may_compact() && self.compact_conversation().await;
         }
         if fault.kind == BackendErrorKind::InvalidRequest {
             return self.drop_images().await;
         }
-        let Some(wait) = tries.next_delay(fault.kind) else {
+        let Some(wait) = budget.next_delay(fault.kind) else {
             return false;
         };
         self.emit(ModelEvent::Retrying {
@@ -215,10 +215,10 @@ impl ModelSession {
     /// Compacts the conversation; returns whether that was possible.
     async fn compact_conversation(&mut self) -> bool {
         let share = self.crowding.recent_share;
-        let shortened = self
+        let compaction = self
             .conversation
             .rewrite(|messages| compact(messages, share));
-        let Some(how) = shortened else {
+        let Some(how) = compaction else {
             return false;
         };
         self.emit(ModelEvent::ContextCompacted {
@@ -268,12 +268,12 @@ impl ModelSession {
         }
     }
 
-    async fn emit_native_tool_call(&self, own: NativeToolCall) {
+    async fn emit_native_tool_call(&self, call: NativeToolCall) {
         let NativeToolCall {
             tool,
             detail,
             denied,
-        } = own;
+        } = call;
         self.emit(ToolEvent::NativeToolCall {
             agent: self.agent.clone(),
             tool,
@@ -311,10 +311,10 @@ impl ModelSession {
         };
         let mut request = RequestGuard::begin(self, model).await;
         let reply = self.read_reply(model, &mut request).await;
-        let counted = request.usage.total_tokens();
-        self.crowding.note(counted, model.context_tokens);
-        if let Some(slot) = slot.filter(|_| counted > 0) {
-            slot.set_token_count(counted);
+        let tokens = request.usage.total_tokens();
+        self.crowding.note(tokens, model.context_tokens);
+        if let Some(slot) = slot.filter(|_| tokens > 0) {
+            slot.set_token_count(tokens);
         }
         let (agent, messages) = (self.agent.as_str(), self.conversation.messages().len());
         let failed = reply.is_err();
@@ -477,8 +477,8 @@ mod tests {
     #[track_caller]
     fn check(fault: BackendErrorKind, expected: usize) {
         for _ in 0..200 {
-            let mut tries = RetryBudget::new();
-            let waits: Vec<Duration> = std::iter::from_fn(|| tries.next_delay(fault)).collect();
+            let mut budget = RetryBudget::new();
+            let waits: Vec<Duration> = std::iter::from_fn(|| budget.next_delay(fault)).collect();
             assert_eq!(waits.len(), expected, "{fault:?}: {waits:?}");
             assert!(
                 waits.iter().all(|wait| *wait <= RETRY_WAIT_MAX),
