@@ -13,7 +13,7 @@ const TOOLS_MAX: usize = 20;
 const OPTIONAL_MAX: usize = 24;
 /// Maximum depth of a schema, which bounds the recursion.
 const DEPTH_MAX: usize = 16;
-/// The keywords that the vendor accepts in a schema, and that mean nothing to it.
+/// The keywords that the vendor accepts in a schema; those that it does not enforce are among them.
 const KEYWORDS: &[&str] = &[
     "type",
     "properties",
