@@ -457,7 +457,7 @@ pub(crate) fn connect_all(
     let http = HttpClient::new();
     let variables = host.config_variables();
     let env = |name: &str| variables.get_non_empty(name).map(str::to_owned);
-    let around = ConnectContext {
+    let context = ConnectContext {
         env: &env,
         http: &http,
         cwd: &host.cwd,
@@ -467,7 +467,7 @@ pub(crate) fn connect_all(
     };
     let (mut connected, mut failed) = (ModelsByAgent::new(), Vec::new());
     for agent in &config.agents {
-        match connect(&agent.backend, around) {
+        match connect(&agent.backend, context) {
             Ok(models) => {
                 connected.insert(agent.id.clone(), models);
             }

@@ -58,24 +58,24 @@ impl TurnRecords {
     pub(super) async fn save(
         mut self,
         mut turn: CompletedTurn,
-        mut listeners: EventSinks,
+        mut sinks: EventSinks,
     ) -> TurnResult {
-        let log_dir = listeners.recorder().paths().log().clone();
+        let log_dir = sinks.recorder().paths().log().clone();
         let saved = self.save_answer(&mut turn, &log_dir);
-        let unwritten = self.recordings.publish(listeners.recorder());
+        let unwritten = self.recordings.publish(sinks.recorder());
         let rest = turn.pending_delivery();
         let uncleared = turn.team.clear_overlays(rest).err();
         let uncleared = uncleared.map(|error| error.to_string());
         for message in saved.notes.into_iter().chain(unwritten).chain(uncleared) {
-            listeners.emit(RunEvent::Warning { message }).await;
+            sinks.emit(RunEvent::Warning { message }).await;
         }
         let memory = self.memory.take();
         let notes = memory.and_then(|memory| Some(memory.keep_notes(turn.winner_workspace()?)));
         for event in notes.into_iter().flatten() {
-            listeners.emit(event).await;
+            sinks.emit(event).await;
         }
         let ended = run_ended_event(&turn.result, saved.workspace.as_ref());
-        listeners.finish(ended).await;
+        sinks.finish(ended).await;
         self.leave_session(turn.result.status);
         turn.result
     }
@@ -110,7 +110,7 @@ impl TurnRecords {
                 path,
                 snapshots: &snapshots,
             }),
-            around: &self.turn_context,
+            turn_context: &self.turn_context,
             log_dir,
         });
         match saved {

@@ -275,33 +275,32 @@ impl RunExecution {
     pub async fn execute(self, shown: Sender<Event>) -> Result<TurnResult> {
         let first = opening_events(&self.turn.team, self.opening_events);
         let mut events = self.events;
-        let mut listeners =
-            EventSinks::new(self.recorder, self.telemetry, shown, self.already_logged);
-        let playing = async {
+        let mut sinks = EventSinks::new(self.recorder, self.telemetry, shown, self.already_logged);
+        let turn = async {
             tokio::select! {
                 // A run that is aborted before it begins is recorded as begun.
                 biased;
-                played = run_turn(self.turn) => played,
+                ended = run_turn(self.turn) => ended,
                 () = self.park.cancelled() => Err(parked_error()),
                 () = self.abort.cancelled() => Err(interrupted_twice_error()),
             }
         };
         for event in self.recorded_events {
-            listeners.show(event).await;
+            sinks.show(event).await;
         }
         for event in first {
-            listeners.emit(event).await;
+            sinks.emit(event).await;
         }
-        let recording = listeners.forward_until_parked(&mut events, &self.park);
-        let (played, ()) = tokio::join!(playing, recording);
-        match played {
-            Ok(played) => Ok(self.records.save(played, listeners).await),
+        let recording = sinks.forward_until_parked(&mut events, &self.park);
+        let (ended, ()) = tokio::join!(turn, recording);
+        match ended {
+            Ok(ended) => Ok(self.records.save(ended, sinks).await),
             Err(error) if error.kind() == ErrorKind::Parked => {
-                listeners.park(&error).await;
+                sinks.park(&error).await;
                 Err(error)
             }
             Err(error) => {
-                listeners.abort(&error).await;
+                sinks.abort(&error).await;
                 self.records.leave_session(error.kind().exit_status());
                 Err(error)
             }
@@ -570,7 +569,7 @@ fn attempt_layout(config: &Config) -> AttemptLayout {
 /// Runs `turn`; a panic in it becomes an error. The last sender of events is dropped with the turn,
 /// and that ends the recording.
 async fn run_turn(mut turn: PreparedTurn) -> Result<CompletedTurn> {
-    let playing = async {
+    let turn = async {
         let result = run(&mut turn).await?;
         let PreparedTurn {
             team, snapshots, ..
@@ -581,8 +580,8 @@ async fn run_turn(mut turn: PreparedTurn) -> Result<CompletedTurn> {
             snapshots,
         })
     };
-    let played = AssertUnwindSafe(playing).catch_unwind().await;
-    played.unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
+    let ended = AssertUnwindSafe(turn).catch_unwind().await;
+    ended.unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
 }
 
 fn parked_error() -> Error {

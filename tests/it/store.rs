@@ -442,7 +442,7 @@ fn the_next_turn_begins_with_files_that_can_be_changed() {
     assert_eq!(kept, "one");
 }
 
-fn around() -> TurnContext {
+fn turn_context() -> TurnContext {
     TurnContext {
         cwd: AbsPath::new("/p").unwrap(),
         config: None,
@@ -452,12 +452,12 @@ fn around() -> TurnContext {
 
 fn turn<'a>(
     answer: &'a str,
-    (winner, around): (&'a AgentId, &'a TurnContext),
+    (winner, turn_context): (&'a AgentId, &'a TurnContext),
     live: Option<LiveWorkspace<'a>>,
 ) -> FinishedTurn<'a> {
     FinishedTurn {
-        around,
-        log_dir: &around.cwd,
+        turn_context,
+        log_dir: &turn_context.cwd,
         task: "write a.txt",
         winner,
         answer,
@@ -486,7 +486,7 @@ fn a_turn_is_saved_with_its_workspace_and_its_conflicts() {
     };
 
     let saved = session
-        .save_turn(&turn(&answer, (&winner, &around()), Some(live)))
+        .save_turn(&turn(&answer, (&winner, &turn_context()), Some(live)))
         .unwrap();
 
     let dir = saved.dir.as_path();
@@ -520,7 +520,7 @@ fn a_turn_that_cannot_be_saved_whole_leaves_nothing() {
         snapshots: &snapshots,
     };
     let winner = AgentId::parse("a").unwrap();
-    let saved = session.save_turn(&turn("done", (&winner, &around()), Some(live)));
+    let saved = session.save_turn(&turn("done", (&winner, &turn_context()), Some(live)));
     assert!(saved.unwrap_err().to_string().contains("missing"));
     assert_eq!(tree(session.dir().as_path()), [""; 0]);
     session.end();

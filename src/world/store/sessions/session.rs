@@ -47,7 +47,7 @@ pub struct FinishedTurn<'a> {
     /// The winner's workspace, if it has one.
     pub workspace: Option<LiveWorkspace<'a>>,
     /// The context in which it ran.
-    pub around: &'a TurnContext,
+    pub turn_context: &'a TurnContext,
     /// The directory of the run's logs.
     pub log_dir: &'a AbsPath,
 }
@@ -244,7 +244,7 @@ impl Session {
             cwd,
             config,
             opened,
-        } = turn.around;
+        } = turn.turn_context;
         let metadata = TurnMetadata {
             turn: self.turn,
             timestamp: timestamp.to_owned(),
