@@ -36,7 +36,7 @@ impl ModelSession {
         let mut content = tool_result(content);
         match self.image_input() {
             _ if images.is_empty() => {}
-            ImageInput::Taken => self.pending_images.push(ChatMessage::Images {
+            ImageInput::Accepted => self.pending_images.push(ChatMessage::Images {
                 text: images_follow(&request.name, images.len()),
                 images,
             }),
@@ -51,7 +51,7 @@ impl ModelSession {
     /// Adds the images of `files`, which the task mentions, if the model accepts images. The gate
     /// reads them. Returns why others are not shown.
     pub(crate) async fn add_task_images(&mut self, files: Vec<RealPath>) -> Vec<String> {
-        let (ImageInput::Taken, Some(gate), [_, ..]) = (self.image_input(), &self.gate, &*files)
+        let (ImageInput::Accepted, Some(gate), [_, ..]) = (self.image_input(), &self.gate, &*files)
         else {
             return Vec::new();
         };

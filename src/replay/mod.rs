@@ -238,7 +238,7 @@ fn models(
         let backend = PlaybackBackend::new(replies, conversations, own, ends.clone());
         let model = AvailableModel {
             name: Arc::from("recorded"),
-            image_input: ImageInput::Taken,
+            image_input: ImageInput::Accepted,
             backend: Arc::new(backend),
             price: None,
             context_tokens: None,

@@ -55,7 +55,7 @@ pub(crate) fn backend_config(vendor: &str) -> BackendConfig {
         script: None,
         external_agent: None,
         media: massgen::config::MediaModels::default(),
-        image_input: ImageInput::Taken,
+        image_input: ImageInput::Accepted,
         reasoning_echo: None,
         timeouts: ReplyTimeouts::default(),
         subagent_models: Vec::new(),

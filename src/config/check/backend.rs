@@ -314,7 +314,7 @@ impl ConfigChecker<'_> {
 /// Returns whether the model accepts images: as configured, otherwise as it is `known`.
 fn image_input(view: &MappingView<'_>, known: ImageInput) -> ImageInput {
     match view.flag(&backend::IMAGE_INPUT) {
-        Some(true) => ImageInput::Taken,
+        Some(true) => ImageInput::Accepted,
         Some(false) => ImageInput::Refused,
         None => known,
     }

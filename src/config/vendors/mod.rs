@@ -77,7 +77,7 @@ pub enum ReasoningEcho {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageInput {
     /// It accepts them.
-    Taken,
+    Accepted,
     /// It accepts none, or that is unknown.
     Refused,
 }
@@ -176,7 +176,7 @@ pub static VENDORS: &[Vendor] = &[
         default_model: Some("gpt-5-mini"),
         base_url: Some("https://api.openai.com/v1"),
         base_url_variable: Some("OPENAI_BASE_URL"),
-        image_input: ImageInput::Taken,
+        image_input: ImageInput::Accepted,
         ..CHAT
     },
     Vendor {
@@ -187,14 +187,14 @@ pub static VENDORS: &[Vendor] = &[
         default_model: Some("claude-sonnet-5-5"),
         base_url: Some("https://api.anthropic.com"),
         base_url_variable: Some("ANTHROPIC_BASE_URL"),
-        image_input: ImageInput::Taken,
+        image_input: ImageInput::Accepted,
         ..CHAT
     },
     Vendor {
         name: "openrouter",
         key_variables: &["OPENROUTER_API_KEY"],
         base_url: Some("https://openrouter.ai/api/v1"),
-        image_input: ImageInput::Taken,
+        image_input: ImageInput::Accepted,
         ..CHAT
     },
     Vendor {
@@ -202,7 +202,7 @@ pub static VENDORS: &[Vendor] = &[
         key_variables: &["XAI_API_KEY"],
         default_model: Some("grok-4"),
         base_url: Some("https://api.x.ai/v1"),
-        image_input: ImageInput::Taken,
+        image_input: ImageInput::Accepted,
         ..CHAT
     },
     Vendor {
@@ -278,7 +278,7 @@ pub static VENDORS: &[Vendor] = &[
         endpoint_style: EndpointStyle::Azure,
         key_variables: &["AZURE_OPENAI_API_KEY"],
         base_url_variable: Some("AZURE_OPENAI_ENDPOINT"),
-        image_input: ImageInput::Taken,
+        image_input: ImageInput::Accepted,
         ..CHAT
     },
     Vendor {
@@ -316,7 +316,7 @@ pub static VENDORS: &[Vendor] = &[
         name: "scripted",
         connection: VendorConnection::Scripted,
         default_model: Some("scripted"),
-        image_input: ImageInput::Taken,
+        image_input: ImageInput::Accepted,
         ..LOCAL
     },
     Vendor {
@@ -326,7 +326,7 @@ pub static VENDORS: &[Vendor] = &[
         key_variables: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
         default_model: Some("gemini-3.8-flash"),
         base_url: Some("https://generativelanguage.googleapis.com/v1beta"),
-        image_input: ImageInput::Taken,
+        image_input: ImageInput::Accepted,
         ..CHAT
     },
     Vendor {
@@ -334,7 +334,7 @@ pub static VENDORS: &[Vendor] = &[
         connection: VendorConnection::ExternalAgent(AgentProtocolKind::ClaudeCode),
         key_variables: &["CLAUDE_CODE_API_KEY", "ANTHROPIC_API_KEY"],
         default_model: Some("claude_code"),
-        image_input: ImageInput::Taken,
+        image_input: ImageInput::Accepted,
         ..LOCAL
     },
     Vendor {
@@ -342,7 +342,7 @@ pub static VENDORS: &[Vendor] = &[
         connection: VendorConnection::ExternalAgent(AgentProtocolKind::Codex),
         key_variables: &["OPENAI_API_KEY"],
         default_model: Some("codex"),
-        image_input: ImageInput::Taken,
+        image_input: ImageInput::Accepted,
         ..LOCAL
     },
     Vendor {
@@ -350,7 +350,7 @@ pub static VENDORS: &[Vendor] = &[
         connection: VendorConnection::ExternalAgent(AgentProtocolKind::Acp),
         key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         default_model: Some("gemini_cli"),
-        image_input: ImageInput::Taken,
+        image_input: ImageInput::Accepted,
         ..LOCAL
     },
     Vendor {
@@ -563,7 +563,7 @@ impl Vendor {
     /// `base_url` of the config: `chatcompletion` without one is OpenAI.
     pub fn image_input_at(&self, written: Option<&str>) -> ImageInput {
         match (self.name, written) {
-            ("chatcompletion", None) => ImageInput::Taken,
+            ("chatcompletion", None) => ImageInput::Accepted,
             _ => self.image_input,
         }
     }

@@ -219,7 +219,7 @@ impl AgentTeam {
             },
             commands: CommandOffering::from_environment(shell),
             images: match member.config.backend.image_input {
-                ImageInput::Taken => ImageOffering::Offered,
+                ImageInput::Accepted => ImageOffering::Offered,
                 ImageInput::Refused => ImageOffering::NotOffered,
             },
         }
