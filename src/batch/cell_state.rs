@@ -121,7 +121,7 @@ impl BatchCounts {
     }
 
     /// Returns the number of cells with a result.
-    pub fn finished(&self) -> usize {
+    pub fn finished_count(&self) -> usize {
         self.completed
             .saturating_add(self.partial)
             .saturating_add(self.failed)

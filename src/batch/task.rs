@@ -126,7 +126,7 @@ impl TaskProject {
 
     /// Returns it with an absolute path instead of one relative to `base`.
     #[must_use]
-    pub fn located(self, base: &AbsPath) -> Self {
+    pub fn with_absolute_path(self, base: &AbsPath) -> Self {
         match self {
             TaskProject::Commit { git, commit } => TaskProject::Commit {
                 git: base.join(git).to_string(),

@@ -109,7 +109,7 @@ impl BatchReport {
             format!("pauses for {seconds} s: {}", pause.reason)
         });
         let counts = survey.counts();
-        let is_finished = counts.finished() >= counts.cells;
+        let is_finished = counts.finished_count() >= counts.cells;
         let activity = if is_finished || counts.running > 0 {
             BatchActivity::Active
         } else {
@@ -129,7 +129,7 @@ impl BatchReport {
 
     /// Returns whether every cell has a result.
     pub(crate) fn is_finished(&self) -> bool {
-        self.counts.finished() == self.counts.cells
+        self.counts.finished_count() == self.counts.cells
     }
 
     /// Returns the money for scripts; `null` without a limit.

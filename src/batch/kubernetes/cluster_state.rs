@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::batch::kubernetes::pods::{PodCondition, PodObject, shown};
+use crate::batch::kubernetes::pods::{PodCondition, PodObject, cluster_message};
 
 /// Maximum number of pods of a Job that are counted.
 const PARALLELISM_MAX: usize = 10_000;
@@ -242,7 +242,7 @@ pub fn creation_fault(text: &str) -> Option<String> {
     let found = events
         .filter_map(|item| EventFields::deserialize(item).ok())
         .find(|event| event.reason == "FailedCreate")?;
-    Some(shown(&found.message))
+    Some(cluster_message(&found.message))
 }
 
 #[cfg(test)]

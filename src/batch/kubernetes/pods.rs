@@ -137,7 +137,7 @@ impl PodObject {
     fn obstacle(&self, name: &str) -> PodCondition {
         let mut states = self.status.container_statuses.iter();
         if let Some(waiting) = states.find_map(|status| status.state.waiting.as_ref()) {
-            let why = shown(&waiting.message);
+            let why = cluster_message(&waiting.message);
             let reason = waiting.reason.as_str();
             if IMAGE_FAULTS.contains(&reason) {
                 let image = self.image();
@@ -154,7 +154,7 @@ impl PodObject {
         let mut conditions = self.status.conditions.iter();
         let unscheduled =
             conditions.find(|found| found.kind == "PodScheduled" && found.status == "False");
-        PodCondition::Waiting(unscheduled.map(|found| shown(&found.message)))
+        PodCondition::Waiting(unscheduled.map(|found| cluster_message(&found.message)))
     }
 
     /// Returns how it ended.
@@ -163,7 +163,7 @@ impl PodObject {
         let mut containers = status.container_statuses.iter();
         let ended = containers.find_map(|container| container.state.terminated.as_ref());
         if !status.reason.is_empty() {
-            let why = shown(&status.message);
+            let why = cluster_message(&status.message);
             let reason = escape_line(&status.reason);
             return PodCondition::Failed(format!("pod `{name}`: {reason}: {why}"));
         }
@@ -172,7 +172,7 @@ impl PodObject {
         };
         let code = ended.exit_code.unwrap_or(-1);
         let reason = escape_line(&ended.reason);
-        let why = match shown(&ended.message) {
+        let why = match cluster_message(&ended.message) {
             why if why.is_empty() => String::new(),
             why => format!(": {why}"),
         };
@@ -191,6 +191,6 @@ impl PodObject {
 }
 
 /// Returns a message of the cluster as it is shown.
-pub(super) fn shown(message: &str) -> String {
+pub(super) fn cluster_message(message: &str) -> String {
     escape_line(&single_line(message, MESSAGE_CHARS_MAX))
 }

@@ -188,7 +188,7 @@ fn check_project(task: &mut BatchTask, host: &Host) -> Result<()> {
     let Some(project) = task.project.take() else {
         return Ok(());
     };
-    let project = project.located(&host.cwd);
+    let project = project.with_absolute_path(&host.cwd);
     let place = AbsPath::resolve(&host.cwd, project.location());
     if inspect(&place) != LookupResult::Directory {
         let kind = match project {

@@ -56,7 +56,7 @@ impl BatchStartSettings {
         batch: Option<&BatchDir>,
         host: &Host,
     ) -> Result<Self> {
-        let kept = match batch.map(Self::kept).transpose() {
+        let kept = match batch.map(Self::read_saved).transpose() {
             // The user names the engine anew.
             Err(_) if arguments.on.is_some() => None,
             kept => kept?.flatten(),
@@ -172,9 +172,9 @@ impl BatchStartSettings {
     ///
     /// # Errors
     /// They are damaged.
-    pub(super) fn kept(batch: &BatchDir) -> Result<Option<Self>> {
-        let kept = batch.settings().map(|text| serde_json::from_slice(&text));
-        kept.transpose().map_err(|error| {
+    pub(super) fn read_saved(batch: &BatchDir) -> Result<Option<Self>> {
+        let saved = batch.settings().map(|text| serde_json::from_slice(&text));
+        saved.transpose().map_err(|error| {
             let message = "the settings in `scheduler.json` of the batch cannot be read";
             Error::new(ErrorKind::Environment, message)
                 .with_source(error)

@@ -112,7 +112,7 @@ pub(super) fn cancel(
 
 /// Cancels the jobs of `batch` in its queue, if it has one.
 fn cancel_jobs(batch: &BatchDir, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
-    let Some(settings) = BatchStartSettings::kept(batch)? else {
+    let Some(settings) = BatchStartSettings::read_saved(batch)? else {
         return Ok(());
     };
     let Some(mut queue) = settings.queue(batch, host)? else {

@@ -194,7 +194,7 @@ fn bar(counts: &BatchCounts, width: u16, characters: CharacterSet) -> StyledRow 
             .checked_div(counts.cells)
             .unwrap_or(0)
     };
-    let finished = counts.finished();
+    let finished = counts.finished_count();
     let percent = share(finished, 100);
     let text = format!("  {finished} of {} cells, {percent}% ", counts.cells);
     let room = usize::from(width)

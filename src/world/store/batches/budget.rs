@@ -228,7 +228,7 @@ impl BatchDir {
     /// killed before they did so.
     pub fn settle_finished(&self) -> Result<()> {
         let mut owners = BTreeSet::new();
-        for name in dir::names_if_exists(&self.held())? {
+        for name in dir::names_if_exists(&self.held_dir())? {
             let owner = name
                 .rsplit_once('.')
                 .and_then(|(owner, _)| CellId::parse(owner));
@@ -254,7 +254,7 @@ impl BatchDir {
     fn held_tokens(&self, cell: &CellId, whole: u64) -> Result<Vec<MoneyToken>> {
         let mut tokens = Vec::new();
         for _ in 0..TAKE_TRIES_MAX {
-            let names = dir::names_if_exists(&self.held())?;
+            let names = dir::names_if_exists(&self.held_dir())?;
             let own = names.iter().filter_map(|name| {
                 let (owner, token) = name.rsplit_once('.')?;
                 MoneyToken::parse(token, whole).filter(|_| owner == cell.as_str())
@@ -314,7 +314,7 @@ impl BatchDir {
         self.money().join("free")
     }
 
-    fn held(&self) -> AbsPath {
+    fn held_dir(&self) -> AbsPath {
         self.money().join("held")
     }
 
@@ -323,7 +323,7 @@ impl BatchDir {
     }
 
     fn held_file(&self, cell: &CellId, token: &MoneyToken) -> AbsPath {
-        self.held().join(format!("{cell}.{}", token.name))
+        self.held_dir().join(format!("{cell}.{}", token.name))
     }
 }
 
