@@ -111,7 +111,7 @@ fn npm_package(words: &[&str]) -> Option<ServerPackage> {
         registry: PackageRegistry::Npm,
         packages,
         program,
-        arguments: owned(arguments),
+        arguments: to_strings(arguments),
     })
 }
 
@@ -129,7 +129,7 @@ fn python_package(words: &[&str], flag: &str) -> Option<ServerPackage> {
         registry: PackageRegistry::Python,
         packages: std::iter::once(main).chain(read.extra).collect(),
         program: Some(name.to_owned()),
-        arguments: owned(arguments),
+        arguments: to_strings(arguments),
     })
 }
 
@@ -181,7 +181,7 @@ impl<'a> PackageArguments<'a> {
     }
 }
 
-fn owned(words: &[&str]) -> Vec<String> {
+fn to_strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 

@@ -187,12 +187,12 @@ impl McpClient {
         let source = CredentialSource::for_server(remote);
         let tokens = tokens.filter(|_| source == CredentialSource::SignIn);
         let credentials = Credentials::of(remote, tokens.clone());
-        let connected = Self::connected(remote, tokens, listener, &credentials);
+        let connected = Self::connect_with_credentials(remote, tokens, listener, &credentials);
         let connected = connected.await;
         connected.map_err(|fault| fault.without(&credentials))
     }
 
-    async fn connected(
+    async fn connect_with_credentials(
         remote: &RemoteServer,
         tokens: Option<ServerTokens>,
         listener: Option<ServerListener>,

@@ -89,7 +89,7 @@ pub(super) fn secret_proof(
     secret: &str,
     metadata: &AuthorizationMetadata,
 ) -> Result<ClientProof, String> {
-    let methods = announced(metadata, "token_endpoint_auth_methods_supported");
+    let methods = announced_names(metadata, "token_endpoint_auth_methods_supported");
     // Without a list, the authorization server accepts the header (RFC 8414, section 2).
     let has = |method| methods.as_ref().is_none_or(|all| all.contains(&method));
     if has("client_secret_basic") {
@@ -117,14 +117,14 @@ pub(super) fn assertion_proof(
     claims: &Value,
     metadata: &AuthorizationMetadata,
 ) -> Result<ClientProof, String> {
-    let methods = announced(metadata, "token_endpoint_auth_methods_supported");
+    let methods = announced_names(metadata, "token_endpoint_auth_methods_supported");
     if methods
         .as_ref()
         .is_some_and(|all| !all.contains(&"private_key_jwt"))
     {
         return Err(unsupported("assertions of a `private_key`", methods));
     }
-    let algorithms = announced(metadata, "token_endpoint_auth_signing_alg_values_supported");
+    let algorithms = announced_names(metadata, "token_endpoint_auth_signing_alg_values_supported");
     let algorithm = key.algorithm();
     if algorithms
         .as_ref()
@@ -161,7 +161,7 @@ pub(super) fn parse_assertion(bytes: &[u8]) -> Option<&str> {
 }
 
 /// Returns a list of names in the metadata, if it is there.
-fn announced<'m>(metadata: &'m AuthorizationMetadata, field: &str) -> Option<Vec<&'m str>> {
+fn announced_names<'m>(metadata: &'m AuthorizationMetadata, field: &str) -> Option<Vec<&'m str>> {
     let names = metadata.additional_fields.get(field)?.as_array()?;
     Some(names.iter().filter_map(Value::as_str).collect())
 }

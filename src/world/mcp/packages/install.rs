@@ -129,7 +129,7 @@ impl PackageInstaller<'_> {
         let name = name.or_else(|| manifest.dependencies.keys().next());
         let entry = name.and_then(|name| lock.packages.get(&format!("node_modules/{name}")));
         let (Some(name), Some(entry)) = (name, entry) else {
-            return Err(failed(package, "npm reports no package"));
+            return Err(install_error(package, "npm reports no package"));
         };
         let short = name.rsplit('/').next().unwrap_or(name);
         let program = match entry.bin.keys().collect::<Vec<_>>().as_slice() {
@@ -182,7 +182,7 @@ impl PackageInstaller<'_> {
         let report: PipReport = read_json(&at.join(REPORT))?;
         let main = report.install.into_iter().find(|one| one.requested);
         let Some(main) = main else {
-            return Err(failed(package, "pip reports no package"));
+            return Err(install_error(package, "pip reports no package"));
         };
         let sha256 = main.download_info.archive_info.hashes.get("sha256");
         Ok(InstalledPackage {
@@ -214,7 +214,7 @@ impl PackageInstaller<'_> {
         let policy = compile(&manager, level, facts)
             .map_err(|why| Error::new(ErrorKind::Environment, why.to_string()))?;
         let sandbox = environment.backend().local_sandbox();
-        let sandbox = sandbox.map_err(|why| failed(package, why))?;
+        let sandbox = sandbox.map_err(|why| install_error(package, why))?;
         let wait = CommandWaitLimits {
             time_max: STEP_TIME_MAX,
             output_bytes_max: OUTPUT_BYTES_MAX,
@@ -232,7 +232,9 @@ impl PackageInstaller<'_> {
             | ExitReason::Signalled(_)
             | ExitReason::TimedOut
             | ExitReason::DiskFull(_)
-            | ExitReason::Refused { .. } => Err(failed(package, &last_words(&name, &output))),
+            | ExitReason::Refused { .. } => {
+                Err(install_error(package, &last_words(&name, &output)))
+            }
         }
     }
 }
@@ -272,7 +274,7 @@ fn last_words(program: &str, output: &CommandOutput) -> String {
     format!("`{program}`: {}: {end}", output.ended)
 }
 
-fn failed(package: &ServerPackage, why: &str) -> Error {
+fn install_error(package: &ServerPackage, why: &str) -> Error {
     let message = format!("cannot install the package `{}`: {why}", package.written());
     let hint = match package.registry {
         PackageRegistry::Npm => "it needs `npm` and `node` in `PATH`",
