@@ -129,11 +129,11 @@ impl SshTunnel {
             .await
             .ok()?
             .ok()?;
-        let said = running.said();
-        let why = if said.is_empty() {
+        let messages = running.last_messages();
+        let why = if messages.is_empty() {
             "`ssh` has ended"
         } else {
-            &said
+            &messages
         };
         Some(format!("the connection to `{}` was lost: {why}", self.host))
     }
@@ -189,7 +189,7 @@ impl SshTunnel {
             Ok(None) => {
                 let ended = async { (running.child.wait().await, reading.await) };
                 drop(timeout(MESSAGES_TIME_MAX, ended).await);
-                connection_error(&self.host, &running.said())
+                connection_error(&self.host, &running.last_messages())
             }
             Err(_) => {
                 let seconds = CONNECT_TIME_MAX.as_secs();
@@ -265,7 +265,7 @@ impl SshTunnel {
 
 impl SshProcess {
     /// Returns the end of its messages as one line.
-    fn said(&self) -> String {
+    fn last_messages(&self) -> String {
         let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         single_line(&String::from_utf8_lossy(&messages), REASON_CHARS_MAX)
     }

@@ -217,7 +217,7 @@ impl IncomingFiles {
             let mut entry = entry?;
             self.count = self.count.saturating_add(1);
             if self.count > self.entries_max {
-                return Err(refused(format!(
+                return Err(invalid_data(format!(
                     "it has more than {} entries",
                     self.entries_max
                 )));
@@ -230,11 +230,11 @@ impl IncomingFiles {
             self.add(root, kind, &mut entry, names, sent)?;
         }
         if !self.entries.contains_key(root) {
-            return Err(refused("it is not an archive of that path"));
+            return Err(invalid_data("it is not an archive of that path"));
         }
         // Reading stops at the mark; only without one the stream itself has ended.
         if archive.has_ended {
-            return Err(refused("it has no mark of its end"));
+            return Err(invalid_data("it has no mark of its end"));
         }
         Ok(())
     }
@@ -255,7 +255,7 @@ impl IncomingFiles {
         }
         let size = entry.header().entry_size()?;
         if size > EXTENSION_BYTES_MAX {
-            return Err(refused("an extension header is larger than 256 KiB"));
+            return Err(invalid_data("an extension header is larger than 256 KiB"));
         }
         self.take_bytes(size)?;
         let mut bytes = Vec::new();
@@ -272,7 +272,7 @@ impl IncomingFiles {
                 match extension.key_bytes() {
                     b"path" => next.name = Some(value()),
                     b"linkpath" => next.target = Some(value()),
-                    b"size" => return Err(refused("a file in it is too large")),
+                    b"size" => return Err(invalid_data("a file in it is too large")),
                     key if key.starts_with(b"GNU.sparse") => return Err(sparse()),
                     _ => {}
                 }
@@ -294,12 +294,12 @@ impl IncomingFiles {
             .unwrap_or_else(|| entry.path_bytes().into_owned());
         let path = returned_path(root, &name).map_err(|why| {
             let name = escape_name(&String::from_utf8_lossy(&name));
-            refused(format!("the entry `{name}`: {why}"))
+            invalid_data(format!("the entry `{name}`: {why}"))
         })?;
         let shown = || escape_name(&path.to_string());
         let has_parent = path == *root || self.is_directory(path.parent().as_ref());
         if !has_parent {
-            return Err(refused(format!("`{}` is in no directory", shown())));
+            return Err(invalid_data(format!("`{}` is in no directory", shown())));
         }
         let bits = entry.header().mode()? & BITS;
         let seconds = i128::from(entry.header().mtime()?.min(u64::from(u32::MAX)));
@@ -321,14 +321,14 @@ impl IncomingFiles {
         } else if kind == EntryType::GNUSparse {
             return Err(sparse());
         } else {
-            return Err(refused(format!("`{}` is of an unknown kind", shown())));
+            return Err(invalid_data(format!("`{}` is of an unknown kind", shown())));
         };
         let is_same_root = path != *root
             || sent
                 .get(root)
                 .is_none_or(|sent| sent.what.has_kind_of(&what));
         if !is_same_root {
-            return Err(refused(format!(
+            return Err(invalid_data(format!(
                 "`{}` was replaced by something else",
                 shown()
             )));
@@ -340,7 +340,7 @@ impl IncomingFiles {
         };
         match self.entries.insert(path.clone(), incoming) {
             None => Ok(()),
-            Some(_) => Err(refused(format!("`{}` is in it twice", shown()))),
+            Some(_) => Err(invalid_data(format!("`{}` is in it twice", shown()))),
         }
     }
 
@@ -373,7 +373,7 @@ impl IncomingFiles {
             self.keep(bytes)?;
         }
         if self.spool.size_bytes().checked_sub(offset) != Some(size_bytes) {
-            return Err(refused("it ends within a file"));
+            return Err(invalid_data("it ends within a file"));
         }
         let digest: [u8; 32] = digest.finalize().into();
         let earlier = sent.get(path).map(|sent| &sent.what);
@@ -413,11 +413,11 @@ impl IncomingFiles {
         sent: &SentEntries,
     ) -> io::Result<(RemoteEntry, IncomingContent)> {
         let path = returned_path(root, target)
-            .map_err(|why| refused(format!("the target of a hard link: {why}")))?;
+            .map_err(|why| invalid_data(format!("the target of a hard link: {why}")))?;
         let earlier = self.entries.get(&path);
         let file = earlier.filter(|entry| matches!(entry.what, RemoteEntry::File { .. }));
         let Some(IncomingEntry { what, content, .. }) = file.cloned() else {
-            return Err(refused(
+            return Err(invalid_data(
                 "the target of a hard link is no earlier file in it",
             ));
         };
@@ -433,7 +433,7 @@ impl IncomingFiles {
     fn take_bytes(&mut self, count: u64) -> io::Result<()> {
         self.bytes = self.bytes.saturating_add(count);
         if self.bytes > self.bytes_max {
-            return Err(refused(format!(
+            return Err(invalid_data(format!(
                 "it has more than {} bytes",
                 self.bytes_max
             )));
@@ -450,7 +450,7 @@ fn sent_size(sent: &SentEntries, path: &AbsPath) -> u64 {
 
 fn link(target: &[u8]) -> io::Result<RemoteEntry> {
     if target.is_empty() || target.len() > TARGET_BYTES_MAX || target.contains(&0) {
-        return Err(refused("the target of a symlink is malformed"));
+        return Err(invalid_data("the target of a symlink is malformed"));
     }
     Ok(RemoteEntry::Link {
         target: PathBuf::from(OsStr::from_bytes(target)),
@@ -469,10 +469,10 @@ fn special_kind(kind: EntryType) -> Option<&'static str> {
 }
 
 fn sparse() -> io::Error {
-    refused("a file in it is sparse")
+    invalid_data("a file in it is sparse")
 }
 
-fn refused(why: impl Into<String>) -> io::Error {
+fn invalid_data(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
 
