@@ -191,16 +191,16 @@ fn is_delivery(question: &UserQuestion) -> bool {
 
 /// Answers the delivery that waits, and waits for its outcome for a while.
 async fn answer_pending(run: &PageRun, selection: DeliverySelection) -> ApiResult {
-    let gone = || ApiError::conflict("the delivery does not wait any more");
+    let no_review_error = || ApiError::conflict("the delivery does not wait any more");
     let feed = run.feed();
     let asked = feed
         .with_questions(|questions| questions.take(|_, question| is_delivery(question)))
-        .ok_or_else(gone)?;
+        .ok_or_else(no_review_error)?;
     let UserQuestion::Apply { answer, .. } = asked else {
-        return Err(gone());
+        return Err(no_review_error());
     };
     let mut changes = feed.subscribe();
-    answer.send(selection).map_err(|_| gone())?;
+    answer.send(selection).map_err(|_| no_review_error())?;
     let rows = || feed.with_view(|view| view.delivery().rows.clone());
     let delivered = changes.wait_for(|()| rows().is_some() || run.is_ended());
     drop(timeout(OUTCOME_TIME_MAX, delivered).await);

@@ -64,9 +64,11 @@ pub(super) async fn approve(
             .take(|id, question| id == approval && matches!(question, UserQuestion::Call { .. }))
     });
     let Some(UserQuestion::Call { answer, .. }) = asked else {
-        return Err(gone(&approval));
+        return Err(no_question_error(&approval));
     };
-    answer.send(said).map_err(|_| gone(&approval))?;
+    answer
+        .send(said)
+        .map_err(|_| no_question_error(&approval))?;
     Ok(JsonReply(json!({"answered": approval})))
 }
 
@@ -93,7 +95,9 @@ pub(super) async fn answer(
             );
             id == asked && is_text
         };
-        questions.take(is_wanted).ok_or_else(|| gone(&asked))
+        questions
+            .take(is_wanted)
+            .ok_or_else(|| no_question_error(&asked))
     })?;
     let is_sent = match (question, decision) {
         (UserQuestion::Open { answer, .. }, _) => answer.send(request.answer).is_ok(),
@@ -106,7 +110,7 @@ pub(super) async fn answer(
         ) => false,
     };
     if !is_sent {
-        return Err(gone(&asked));
+        return Err(no_question_error(&asked));
     }
     Ok(JsonReply(json!({"answered": asked})))
 }
@@ -160,6 +164,6 @@ async fn live_run(server: &WebServer, id: String) -> ApiResult<Arc<PageRun>> {
     })
 }
 
-fn gone(question: &str) -> ApiError {
+fn no_question_error(question: &str) -> ApiError {
     ApiError::conflict(format!("nothing waits for an answer to `{question}`"))
 }
