@@ -17,7 +17,7 @@ pub struct FetchedText<'a> {
 
 /// Returns the page as the result of the call that reads it.
 pub fn describe_page(page: &FetchedText<'_>) -> String {
-    let mut lines = vec![format!("page: {}", quoted(page.url))];
+    let mut lines = vec![format!("page: {}", quote_url(page.url))];
     if !page.title.is_empty() {
         let title = UntrustedText::from(page.title).in_quotes();
         lines.push(format!("title: {title}"));
@@ -34,11 +34,11 @@ pub fn describe_page(page: &FetchedText<'_>) -> String {
 
 /// Answers a call for a page that redirects to one that has to be judged by itself.
 pub fn describe_redirect(target: &str) -> String {
-    let target = quoted(target);
+    let target = quote_url(target);
     format!("not read: the page redirects to {target}; call `fetch_url` with that address")
 }
 
-fn quoted(url: &str) -> String {
+fn quote_url(url: &str) -> String {
     UntrustedText::from(url).in_backticks()
 }
 
