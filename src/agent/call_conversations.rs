@@ -134,7 +134,7 @@ impl CallConversations {
         }
     }
 
-    fn recorded(&self, call_id: &str, subagent: &SubagentId) -> Option<&RecordedSubagent> {
+    fn recorded_subagent(&self, call_id: &str, subagent: &SubagentId) -> Option<&RecordedSubagent> {
         let mut recorded = self.recorded.iter();
         recorded.find(|recorded| recorded.call_id == call_id && recorded.subagent == *subagent)
     }
@@ -159,7 +159,7 @@ impl CallConversations {
         setup: ConversationSetup,
         cancelled: &CancellationToken,
     ) -> SubagentReport {
-        let recorded = self.recorded(call_id, &setup.task.id);
+        let recorded = self.recorded_subagent(call_id, &setup.task.id);
         if let Some(report) = recorded.and_then(RecordedSubagent::report) {
             return report;
         }
