@@ -34,13 +34,13 @@ const NOT_FOUND: u16 = 404;
 pub struct EngineClient {
     pub(super) api: Docker,
     pub(super) socket: AbsPath,
-    pub(super) manner: EngineProperties,
+    pub(super) properties: EngineProperties,
     /// The connection to the engine's machine, if it is another one: then nothing can be mounted.
     pub(super) tunnel: Option<Arc<SshTunnel>>,
     /// Whether a reply to a request of `api` was refused.
     pub(super) refusal: ReplyRefusal,
     /// Its name and version.
-    about: String,
+    version: String,
 }
 
 /// How an engine creates containers and isolates them from the user.
@@ -87,12 +87,12 @@ impl EngineClient {
             ))
         })?;
         Ok(Self {
-            manner: EngineProperties {
+            properties: EngineProperties {
                 // Nothing is mounted there, so its files need not belong to anyone here.
                 maps_users: false,
                 has_labels: false,
                 storage: None,
-                ..client.manner
+                ..client.properties
             },
             tunnel: Some(Arc::new(tunnel)),
             ..client
@@ -102,14 +102,13 @@ impl EngineClient {
     /// Connects to an engine on this machine, or whose socket is forwarded here.
     async fn connect_here(host: Option<&str>) -> Result<Self> {
         let found = find_engine(host).await;
-        let EngineDiscovery::At(socket, DaemonStatus::Answers(maker, about)) = &found else {
+        let EngineDiscovery::At(socket, DaemonStatus::Answers(kind, version)) = &found else {
             let error = Error::new(ErrorKind::Environment, found.describe());
             let error = found.remedy().into_iter().fold(error, Error::with_hint);
             return Err(error.with_hint(
                 "or run commands without containers: remove `command_line_execution_mode: docker`",
             ));
         };
-        let version = about.clone();
         let failed = |error| engine_failure("cannot connect to the container engine", error);
         let seconds = ANSWER_TIME_MAX.as_secs();
         let place = socket.clone();
@@ -127,25 +126,25 @@ impl EngineClient {
             .negotiate_version()
             .await
             .map_err(failed)?;
-        let about = api.info().await.map_err(failed)?;
-        let options = about.security_options.unwrap_or_default();
-        let says = |what: &str| {
+        let info = api.info().await.map_err(failed)?;
+        let options = info.security_options.unwrap_or_default();
+        let has_option = |what: &str| {
             let mut words = options.iter().flat_map(|option| option.split(','));
             words.any(|word| word == format!("name={what}"))
         };
         Ok(Self {
             api,
             socket: socket.clone(),
-            manner: EngineProperties {
-                kind: *maker,
-                is_rootless: says("rootless"),
-                maps_users: says("userns"),
-                has_labels: says("selinux"),
-                storage: about.docker_root_dir.and_then(AbsPath::new),
+            properties: EngineProperties {
+                kind: *kind,
+                is_rootless: has_option("rootless"),
+                maps_users: has_option("userns"),
+                has_labels: has_option("selinux"),
+                storage: info.docker_root_dir.and_then(AbsPath::new),
             },
             tunnel: None,
             refusal,
-            about: version,
+            version: version.clone(),
         })
     }
 
@@ -156,7 +155,7 @@ impl EngineClient {
 
     /// Returns the name and the version of the engine.
     pub fn version(&self) -> &str {
-        &self.about
+        &self.version
     }
 
     /// Checks that the image of a container exists here. Nothing is pulled: the user must request
@@ -185,7 +184,7 @@ impl EngineClient {
     /// Returns the user of commands, chosen so that files they create belong to the
     /// user outside.
     pub(super) fn container_user(&self) -> ContainerUser {
-        if self.manner.is_rootless {
+        if self.properties.is_rootless {
             ContainerUser::ROOT
         } else {
             ContainerUser {

@@ -69,10 +69,10 @@ impl ContainerCommandId {
 }
 
 impl ContainerCommand {
-    /// Turns it into an agent's command, identified by `mark`.
-    pub(super) fn agent_command(mut self, command: &str, mark: &ContainerCommandId) -> Self {
+    /// Turns it into an agent's command, identified by `id`.
+    pub(super) fn agent_command(mut self, command: &str, id: &ContainerCommandId) -> Self {
         self.program = script(COMMAND, [command.to_owned()]);
-        self.env.insert(MARK.to_owned(), mark.text());
+        self.env.insert(MARK.to_owned(), id.text());
         self
     }
 

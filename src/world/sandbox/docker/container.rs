@@ -193,9 +193,9 @@ impl AgentContainer {
             dir: Some(dir.clone()),
             ..container.base_command()
         };
-        let call = call.agent_command(command, &running_command.mark);
+        let call = call.agent_command(command, &running_command.id);
         let finished = container.execute(&guard, call, &running_command, wait);
-        let ended = container.end_leftovers(&guard, &running_command.mark);
+        let ended = container.end_leftovers(&guard, &running_command.id);
         let finished = self.handle_result(guard, ended.and(finished))?;
         let mut finished = CommandOutput {
             elapsed: watch.elapsed(),
@@ -224,7 +224,7 @@ impl AgentContainer {
             dir: Some(dir.clone()),
             ..container.base_command()
         };
-        let call = call.agent_command(command, &running_command.mark);
+        let call = call.agent_command(command, &running_command.id);
         let guard = self.lock_with_paths(reachable, interrupt);
         let guard = guard.map_err(io::Error::other)?;
         let disks = guard.disk_watch(container);
@@ -248,7 +248,7 @@ impl AgentContainer {
         let process = running.process_mut();
         let ended = exit_reason.map_err(|error| command_error(process.take_failure(error)))?;
         if process.was_terminated() {
-            let ended = container.end_leftovers(&container.lock(), &running_command.mark);
+            let ended = container.end_leftovers(&container.lock(), &running_command.id);
             ended.map_err(command_error)?;
         }
         Ok(ended)

@@ -90,7 +90,7 @@ impl ContainerSpec {
                 mounts: Some(mounts.engine_mounts()),
                 tmpfs: Some(
                     mounts
-                        .empty_mounts(client.manner.kind)
+                        .empty_mounts(client.properties.kind)
                         .into_iter()
                         .collect(),
                 ),
@@ -108,14 +108,14 @@ impl ContainerSpec {
         let dropped = match self.config.root {
             RootAccess::Never => {
                 security.push("no-new-privileges:true".to_owned());
-                if client.manner.kind == EngineKind::Docker {
+                if client.properties.kind == EngineKind::Docker {
                     security.push(format!("seccomp={}", seccomp_profile::profile_json()));
                 }
                 names(&["ALL"])
             }
             RootAccess::BySudo => names(DROPPED_FROM_ROOT),
         };
-        if client.manner.has_labels {
+        if client.properties.has_labels {
             security.push("label=disable".to_owned());
         }
         let memory = self.config.memory_bytes.or(self.limits.memory_bytes);
@@ -128,7 +128,7 @@ impl ContainerSpec {
             ulimits: Some(self.ulimits()),
             cap_drop: dropped,
             security_opt: Some(security),
-            userns_mode: client.manner.maps_users.then(|| "host".to_owned()),
+            userns_mode: client.properties.maps_users.then(|| "host".to_owned()),
             ..HostConfig::default()
         }
     }

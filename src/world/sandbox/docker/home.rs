@@ -48,10 +48,10 @@ pub(super) async fn populate_home(
     let archive = archive.map_err(|error| Error::io("cannot pack a home directory", error))?;
     let options = UploadToContainerOptionsBuilder::default().path("/").build();
     let body = body_full(archive.into());
-    let put = client
+    let uploaded = client
         .api
         .upload_to_container(container, Some(options), body);
-    put.await.map_err(failed)
+    uploaded.await.map_err(failed)
 }
 
 /// Returns the home directory and all directories below it that hold one of `files`, outer ones

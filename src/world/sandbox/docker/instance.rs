@@ -39,11 +39,11 @@ impl ContainerInstance {
     /// Creates a container and starts it.
     pub(super) async fn start(
         client: &EngineClient,
-        recipe: &ContainerSpec,
+        spec: &ContainerSpec,
         mounts: MountPlan,
     ) -> Result<Self> {
         Ok(Self {
-            id: create_and_start(client, recipe, &recipe.config.image, &mounts).await?,
+            id: create_and_start(client, spec, &spec.config.image, &mounts).await?,
             mounts,
             saved_image: None,
         })
@@ -58,12 +58,12 @@ impl ContainerInstance {
     pub(super) async fn replace(
         &mut self,
         client: &EngineClient,
-        recipe: &ContainerSpec,
+        spec: &ContainerSpec,
         mounts: MountPlan,
     ) -> Result<()> {
         if self.is_removed(client).await {
             self.mounts = mounts;
-            self.recreate(client, recipe).await?;
+            self.recreate(client, spec).await?;
             return Err(
                 Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again")
             );
@@ -71,9 +71,9 @@ impl ContainerInstance {
         kill(client, &self.id).await.map_err(replace_error)?;
         let saved_image = self.commit_image(client).await?;
         let image = saved_image.as_ref().or(self.saved_image.as_ref());
-        let image = image.unwrap_or(&recipe.config.image);
-        rename(client, &self.id, format!("{}{REPLACED}", recipe.name)).await?;
-        match create_and_start(client, recipe, image, &mounts).await {
+        let image = image.unwrap_or(&spec.config.image);
+        rename(client, &self.id, format!("{}{REPLACED}", spec.name)).await?;
+        match create_and_start(client, spec, image, &mounts).await {
             Ok(id) => {
                 remove_container(client, &self.id).await?;
                 self.id = id;
@@ -85,7 +85,7 @@ impl ContainerInstance {
                 if let Some(image) = saved_image {
                     remove_image(client, &image).await?;
                 }
-                rename(client, &self.id, recipe.name.clone()).await?;
+                rename(client, &self.id, spec.name.clone()).await?;
                 let again = client
                     .api
                     .start_container(&self.id, None::<StartContainerOptions>);
@@ -100,11 +100,11 @@ impl ContainerInstance {
     pub(super) async fn recreate(
         &mut self,
         client: &EngineClient,
-        recipe: &ContainerSpec,
+        spec: &ContainerSpec,
     ) -> Result<()> {
         if self.is_removed(client).await {
-            let image = self.saved_image.as_ref().unwrap_or(&recipe.config.image);
-            self.id = create_and_start(client, recipe, image, &self.mounts).await?;
+            let image = self.saved_image.as_ref().unwrap_or(&spec.config.image);
+            self.id = create_and_start(client, spec, image, &self.mounts).await?;
         }
         Ok(())
     }
@@ -168,16 +168,16 @@ pub(super) async fn kill(client: &EngineClient, id: &str) -> std::result::Result
 /// Creates a container from `image` and starts it; one that does not start is removed.
 async fn create_and_start(
     client: &EngineClient,
-    recipe: &ContainerSpec,
+    spec: &ContainerSpec,
     image: &str,
     mounts: &MountPlan,
 ) -> Result<String> {
-    let failed = |error| start_error(&recipe.config.image, error);
-    let (options, body) = recipe.create_request(client, image, mounts);
+    let failed = |error| start_error(&spec.config.image, error);
+    let (options, body) = spec.create_request(client, image, mounts);
     let made = client.api.create_container(Some(options), body).await;
     let id = made.map_err(failed)?.id;
     let start = async {
-        populate_home(client, &id, recipe.files.values()).await?;
+        populate_home(client, &id, spec.files.values()).await?;
         let started = client
             .api
             .start_container(&id, None::<StartContainerOptions>);

@@ -199,10 +199,10 @@ impl MountPlan {
         mounts.collect()
     }
 
-    /// Returns the empty directories with their tmpfs options for the engine `maker`. Without an
+    /// Returns the empty directories with their tmpfs options for the engine `kind`. Without an
     /// option, Podman would copy into them what they hide.
-    pub(super) fn empty_mounts(&self, maker: EngineKind) -> BTreeMap<String, String> {
-        let options = match maker {
+    pub(super) fn empty_mounts(&self, kind: EngineKind) -> BTreeMap<String, String> {
+        let options = match kind {
             EngineKind::Docker => format!("size={COVER_BYTES}"),
             EngineKind::Podman => format!("size={COVER_BYTES},notmpcopyup"),
         };

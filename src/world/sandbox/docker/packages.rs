@@ -100,7 +100,7 @@ impl ReplaceableContainer {
             };
             if let Some(why) = self.install_failure(
                 guard,
-                call.agent_command(script, &running_command.mark),
+                call.agent_command(script, &running_command.id),
                 &running_command,
             ) {
                 failures.push_str("massgen could not install what `");

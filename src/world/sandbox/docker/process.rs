@@ -20,9 +20,9 @@ use crate::world::sandbox::proxy::NetworkProxy;
 /// A command in a container.
 pub(super) struct ContainerProcess<'c> {
     container: &'c ReplaceableContainer,
-    begun: &'c RunningCommand,
-    /// Keeps the container from being replaced while the command runs, if the caller holds that.
-    held: Option<&'c ContainerGuard<'c>>,
+    running_command: &'c RunningCommand,
+    /// Keeps the container from being replaced while the command runs, if the caller holds it.
+    guard: Option<&'c ContainerGuard<'c>>,
     exec: String,
     /// Receives the result of copying the output; `has_news` becomes readable then.
     copy_results: Receiver<Result<(), EngineError>>,
@@ -55,8 +55,8 @@ impl<'c> ContainerProcess<'c> {
         });
         Ok(CommandRun::new(Self {
             container,
-            begun: running_command,
-            held: guard,
+            running_command,
+            guard,
             exec: id,
             copy_results,
             has_news,
@@ -86,12 +86,12 @@ impl<'c> ContainerProcess<'c> {
         }
         let engine = &self.container.engine;
         let status = || engine.block_on(exit_status(&engine.client, &self.exec));
-        let ended = if self.held.is_some() {
+        let ended = if self.guard.is_some() {
             status()?
         } else {
             // Nothing keeps the container, so what the command left behind is killed first.
             self.container
-                .end_leftovers(&self.container.lock(), &self.begun.mark)?;
+                .end_leftovers(&self.container.lock(), &self.running_command.id)?;
             match status() {
                 // The container was recreated or is closed.
                 Err(error) if is_missing(&error) => ExitReason::Interrupted,
@@ -146,17 +146,17 @@ impl ExecProcess for ContainerProcess<'_> {
 
     fn terminate(&mut self) {
         self.was_terminated = true;
-        match self.held {
-            Some(held) => self.container.sweep(held, &self.begun.mark),
+        match self.guard {
+            Some(guard) => self.container.sweep(guard, &self.running_command.id),
             None => self
                 .container
-                .sweep(&self.container.lock(), &self.begun.mark),
+                .sweep(&self.container.lock(), &self.running_command.id),
         }
     }
 
     /// Restarts the container, unless nothing keeps it: then other commands may run there.
     fn kill(&mut self) -> io::Result<()> {
-        match self.held.map(|held| self.container.restart(held)) {
+        match self.guard.map(|guard| self.container.restart(guard)) {
             Some(Err(error)) => Err(self.fail(error)),
             Some(Ok(())) => Ok(()),
             None => {

@@ -217,7 +217,7 @@ impl ContainerGuard<'_> {
             .0
             .as_ref()
             .map(|instance| instance.mounts.writable_directories());
-        let storage = container.engine.client.manner.storage.clone();
+        let storage = container.engine.client.properties.storage.clone();
         let places = mounted.into_iter().flatten().chain(storage);
         DiskWatch::new(places.collect(), &container.spec.limits)
     }

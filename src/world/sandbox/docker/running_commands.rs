@@ -14,7 +14,7 @@ pub(super) struct RunningCommands {
 /// A command that counts as running until this is dropped.
 #[derive(Debug)]
 pub(super) struct RunningCommand {
-    pub(super) mark: ContainerCommandId,
+    pub(super) id: ContainerCommandId,
     _alive: Arc<()>,
 }
 
@@ -24,25 +24,22 @@ impl RunningCommands {
         self.running.retain(|(_, alive)| alive.strong_count() > 0);
         self.last = self.last.saturating_add(1);
         let alive = Arc::new(());
-        let mark = ContainerCommandId::new(self.last);
-        self.running.push((mark.clone(), Arc::downgrade(&alive)));
-        RunningCommand {
-            mark,
-            _alive: alive,
-        }
+        let id = ContainerCommandId::new(self.last);
+        self.running.push((id.clone(), Arc::downgrade(&alive)));
+        RunningCommand { id, _alive: alive }
     }
 
     /// Returns the running commands.
     pub(super) fn ids(&self) -> Vec<ContainerCommandId> {
         let running = self.running.iter();
         let running = running.filter(|(_, alive)| alive.strong_count() > 0);
-        running.map(|(mark, _)| mark.clone()).collect()
+        running.map(|(id, _)| id.clone()).collect()
     }
 
     /// Returns the running commands except one.
     pub(super) fn ids_except(&self, ending: &ContainerCommandId) -> Vec<ContainerCommandId> {
         let mut others = self.ids();
-        others.retain(|mark| mark != ending);
+        others.retain(|id| id != ending);
         others
     }
 }
@@ -53,17 +50,17 @@ mod tests {
 
     #[test]
     fn commands_that_run_are_known_until_they_end() {
-        let mut live = RunningCommands::default();
-        let first = live.begin();
-        let second = live.begin();
-        assert_eq!(live.ids(), [first.mark.clone(), second.mark.clone()]);
+        let mut commands = RunningCommands::default();
+        let first = commands.begin();
+        let second = commands.begin();
+        assert_eq!(commands.ids(), [first.id.clone(), second.id.clone()]);
         assert_eq!(
-            live.ids_except(&first.mark),
-            std::slice::from_ref(&second.mark)
+            commands.ids_except(&first.id),
+            std::slice::from_ref(&second.id)
         );
         drop(second);
-        assert_eq!(live.ids_except(&first.mark), []);
+        assert_eq!(commands.ids_except(&first.id), []);
         drop(first);
-        assert_eq!(live.ids(), []);
+        assert_eq!(commands.ids(), []);
     }
 }
