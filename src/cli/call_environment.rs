@@ -111,8 +111,8 @@ impl CallEnvironment {
     ) -> Result<Self> {
         let temporary = host.env("TMPDIR").unwrap_or(TEMPORARY);
         let temporary = AbsPath::resolve(&host.cwd, temporary);
-        let rooms = SandboxDirs::make_for_call(&temporary)?;
-        let directories = AgentDirectories::prepare(&rooms.caller()?)?;
+        let call_directories = SandboxDirs::make_for_call(&temporary)?;
+        let directories = AgentDirectories::prepare(&call_directories.caller()?)?;
         let machine = host_environment(host);
         let backend = backend(&machine, &directories, &temporary)?;
         let commands = ExecEnvironment::new(ExecEnvironmentConfig {
@@ -126,7 +126,7 @@ impl CallEnvironment {
         });
         Ok(Self {
             commands,
-            _directories: rooms,
+            _directories: call_directories,
         })
     }
 }
