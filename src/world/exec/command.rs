@@ -62,11 +62,11 @@ pub(super) fn run_to_completion(
 ) -> Result<(CommandOutput, CommandChanges), ToolError> {
     let commands = commands(gate)?;
     let (facts, network) = command_context(gate, commands, invocation)?;
-    let never = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
+    let no_interrupt = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
     let wait = CommandWaitLimits {
         time_max: commands.time_max(timeout_seconds),
         output_bytes_max: commands.output_bytes_max(),
-        interrupt: interrupt.unwrap_or(&never),
+        interrupt: interrupt.unwrap_or(&no_interrupt),
         network: network.as_deref(),
     };
     let (finished, mut aftermath) = run_and_sync(gate, commands, facts, |gate, policy| {

@@ -84,12 +84,12 @@ pub(super) fn execute_code(
     let tools = callable(gate, programs);
     let roots = roots(gate, programs);
     write_program(programs, program, &tools, &roots).map_err(|error| run_error(&error))?;
-    let never = CommandInterrupt::new().map_err(|error| run_error(&error))?;
+    let no_interrupt = CommandInterrupt::new().map_err(|error| run_error(&error))?;
     let environment = programs.environment();
     let wait = CommandWaitLimits {
         time_max: environment.time_max(timeout_seconds),
         output_bytes_max: environment.output_bytes_max(),
-        interrupt: interrupt.unwrap_or(&never),
+        interrupt: interrupt.unwrap_or(&no_interrupt),
         network: None,
     };
     let ended = CancellationToken::new();
@@ -106,11 +106,11 @@ pub fn check_language(programs: &ProgramEnvironment) -> Result<(), String> {
     let program = programs.dialect().probe_program();
     let written = write_program(programs, program, &[], &PackageRoots::default());
     written.map_err(|error| error.to_string())?;
-    let never = CommandInterrupt::new().map_err(|error| error.to_string())?;
+    let no_interrupt = CommandInterrupt::new().map_err(|error| error.to_string())?;
     let wait = CommandWaitLimits {
         time_max: TRIAL_TIME_MAX,
         output_bytes_max: TRIAL_OUTPUT_BYTES_MAX,
-        interrupt: &never,
+        interrupt: &no_interrupt,
         network: None,
     };
     let (_ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;

@@ -50,11 +50,11 @@ pub(super) fn run(
     let sandbox = commands.backend().local_sandbox();
     let sandbox = sandbox.map_err(|why| ToolError::failed(format!("tools {why}")))?;
     let sandbox = sandbox_on_overlay(sandbox, gate.overlay());
-    let never = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
+    let no_interrupt = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
     let wait = CommandWaitLimits {
         time_max: Duration::from_secs(config.call_seconds),
         output_bytes_max: OUTPUT_BYTES_MAX,
-        interrupt: interrupt.unwrap_or(&never),
+        interrupt: interrupt.unwrap_or(&no_interrupt),
         network: network.as_deref(),
     };
     let request = Value::Object(call.arguments.clone()).to_string();

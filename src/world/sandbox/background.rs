@@ -229,13 +229,13 @@ pub(in crate::world) fn follow_in_sandbox(
     };
     let mut running = sandbox.start(policy, streams, network.as_deref())?;
     let disk = DiskWatch::for_policy(policy);
-    let follow: OutputFollower = Box::new(move |interrupt, taken| {
+    let follow: OutputFollower = Box::new(move |interrupt, on_output| {
         let bounds = ProcessBounds {
             interrupt: Some(interrupt),
             disk: Some(&disk),
             ..ProcessBounds::default()
         };
-        let exit_reason = running.run_to_end(&mut [ProcessOutput::new(read, taken)], &bounds);
+        let exit_reason = running.run_to_end(&mut [ProcessOutput::new(read, on_output)], &bounds);
         // The proxy must serve until the command has ended.
         drop(network);
         Ok((exit_reason?, running.notes()))

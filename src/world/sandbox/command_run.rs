@@ -101,8 +101,8 @@ pub(in crate::world) struct ProcessBounds<'a> {
 pub(in crate::world) struct ProcessOutput<'a> {
     /// `None` once all of it has been read.
     pipe: Option<PipeReader>,
-    room: Vec<u8>,
-    taken: &'a mut dyn FnMut(&[u8]),
+    buffer: Vec<u8>,
+    on_output: &'a mut dyn FnMut(&[u8]),
 }
 
 impl<'a> ProcessOutput<'a> {
@@ -110,8 +110,8 @@ impl<'a> ProcessOutput<'a> {
     pub(in crate::world) fn new(pipe: PipeReader, on_output: &'a mut dyn FnMut(&[u8])) -> Self {
         Self {
             pipe: Some(pipe),
-            room: vec![0; READ_BYTES],
-            taken: on_output,
+            buffer: vec![0; READ_BYTES],
+            on_output,
         }
     }
 
@@ -120,9 +120,9 @@ impl<'a> ProcessOutput<'a> {
         let Some(pipe) = &mut self.pipe else {
             return Ok(());
         };
-        match pipe.read(&mut self.room)? {
+        match pipe.read(&mut self.buffer)? {
             0 => self.pipe = None,
-            length => (self.taken)(self.room.get(..length).unwrap_or_default()),
+            length => (self.on_output)(self.buffer.get(..length).unwrap_or_default()),
         }
         Ok(())
     }

@@ -171,18 +171,18 @@ fn in_thread(work: impl FnOnce() -> Result<(), Errno> + Send + 'static) -> io::R
 }
 
 fn copy(from: &OwnedFd, to: &OwnedFd, over: Option<&CommandInterrupt>) -> Result<(), Errno> {
-    let mut room = vec![0; COPIED_BYTES];
+    let mut buffer = vec![0; COPIED_BYTES];
     loop {
         if wait(from.as_fd(), PollFlags::IN, over)? == StdioWakeup::Ended {
             return Ok(());
         }
-        let length = match read(from, &mut *room) {
+        let length = match read(from, &mut *buffer) {
             Ok(0) => return Ok(()),
             Ok(length) => length,
             Err(Errno::INTR | Errno::AGAIN) => continue,
             Err(error) => return Err(error),
         };
-        let mut rest = room.get(..length).unwrap_or_default();
+        let mut rest = buffer.get(..length).unwrap_or_default();
         while !rest.is_empty() {
             match write(to, rest) {
                 Ok(written) => rest = rest.get(written..).unwrap_or_default(),

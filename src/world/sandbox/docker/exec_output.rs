@@ -156,8 +156,8 @@ impl<R: AsyncRead + Unpin> ExecOutput<R> {
         self.received.copy_within(self.begin..self.end, 0);
         self.end = self.end.saturating_sub(self.begin);
         self.begin = 0;
-        let room = self.received.get_mut(self.end..).unwrap_or_default();
-        let count = self.reader.read(room).await?;
+        let buffer = self.received.get_mut(self.end..).unwrap_or_default();
+        let count = self.reader.read(buffer).await?;
         self.end = self.end.saturating_add(count);
         Ok(count > 0)
     }

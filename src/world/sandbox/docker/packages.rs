@@ -131,14 +131,14 @@ impl ReplaceableContainer {
         call: ContainerCommand,
         running_command: &RunningCommand,
     ) -> Option<String> {
-        let never = match CommandInterrupt::new() {
-            Ok(never) => never,
+        let no_interrupt = match CommandInterrupt::new() {
+            Ok(no_interrupt) => no_interrupt,
             Err(error) => return Some(error.to_string()),
         };
         let wait = CommandWaitLimits {
             time_max: INSTALL_TIME_MAX,
             output_bytes_max: OUTPUT_BYTES_MAX,
-            interrupt: &never,
+            interrupt: &no_interrupt,
             network: None,
         };
         let finished = match self.execute(guard, call, running_command, wait) {

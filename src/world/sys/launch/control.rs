@@ -22,7 +22,7 @@ use crate::sandbox_policy::helper_protocol::{
 use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 
 /// The size of the receive buffer, in bytes; reports are short.
-const ROOM_BYTES: usize = 4096;
+const BUFFER_BYTES: usize = 4096;
 /// The longest report that is accepted, in bytes.
 const REPORT_BYTES_MAX: usize = 64 * 1024;
 
@@ -139,18 +139,18 @@ impl HelperSocket {
     }
 
     fn receive(&mut self) -> rustix::io::Result<usize> {
-        let mut room = [0; ROOM_BYTES];
+        let mut buffer = [0; BUFFER_BYTES];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let mut parts = [IoSliceMut::new(&mut room)];
+        let mut parts = [IoSliceMut::new(&mut buffer)];
         let received = recvmsg(&self.socket, &mut parts, &mut beside, flags)?.bytes;
         for message in beside.drain() {
             if let RecvAncillaryMessage::ScmRights(handles) = message {
                 self.handles.extend(handles);
             }
         }
-        let bytes = room.get(..received).unwrap_or_default();
+        let bytes = buffer.get(..received).unwrap_or_default();
         self.received.extend_from_slice(bytes);
         Ok(received)
     }

@@ -216,8 +216,8 @@ fn forward_changes(
 
 /// Reads all pending events; `None` if there are none.
 fn read_changes(inotify: &OwnedFd) -> io::Result<Option<InboxChange>> {
-    let mut room = [MaybeUninit::uninit(); EVENTS_BYTES];
-    let mut events = Reader::new(inotify, &mut room);
+    let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
+    let mut events = Reader::new(inotify, &mut buffer);
     let removal =
         ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
     let mut added = BTreeSet::new();

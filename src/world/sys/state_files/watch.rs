@@ -62,8 +62,8 @@ impl FileWatch {
 
 /// Forwards what the kernel reports until the watch is removed.
 fn forward_writes(inotify: &OwnedFd, wakeups: &Sender<FileWakeup>) {
-    let mut room = [MaybeUninit::uninit(); EVENTS_BYTES];
-    let mut events = Reader::new(inotify, &mut room);
+    let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
+    let mut events = Reader::new(inotify, &mut buffer);
     while let Ok(event) = events.next() {
         let is_removed = event.events().contains(ReadFlags::IGNORED);
         if is_removed || wakeups.send(FileWakeup::Written).is_err() {

@@ -289,9 +289,9 @@ impl ChangeApplier<'_> {
             while copied < *size_bytes {
                 let left = usize::try_from(size_bytes.saturating_sub(copied));
                 let count = left.unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
-                let room = chunk.get_mut(..count).unwrap_or_default();
-                spool.read_at(room, offset.saturating_add(copied))?;
-                staged.write(room)?;
+                let buffer = chunk.get_mut(..count).unwrap_or_default();
+                spool.read_at(buffer, offset.saturating_add(copied))?;
+                staged.write(buffer)?;
                 copied = copied.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
             }
         }
