@@ -169,7 +169,7 @@ impl DeliveryReview {
         // Directories are created and removed together with the selected files in them.
         for (entry, take) in plan.entries.iter().zip(&mut selection.takes) {
             if entry.ours.is_absent() && !entry.is_file() {
-                *take = DeliveryChoice::Taken;
+                *take = DeliveryChoice::Apply;
             }
         }
         for file in &self.files {
@@ -177,9 +177,9 @@ impl DeliveryReview {
             let is_part = !is_whole && file.selected.iter().any(is_selected);
             if let Some(take) = selection.takes.get_mut(file.entry) {
                 *take = if is_whole {
-                    DeliveryChoice::Taken
+                    DeliveryChoice::Apply
                 } else {
-                    DeliveryChoice::Left
+                    DeliveryChoice::Leave
                 };
             }
             if is_part {

@@ -303,7 +303,7 @@ pub(crate) fn apply_delivery(
         output.note("nothing was applied");
         return Ok(ExitStatus::Interrupted);
     };
-    if !choice.takes.contains(&DeliveryChoice::Taken)
+    if !choice.takes.contains(&DeliveryChoice::Apply)
         && choice.parts.is_empty()
         && !planned.items().is_empty()
     {

@@ -200,7 +200,7 @@ fn ask_for_selection(
     // Directories are created and removed together with the selected files in them.
     for (entry, take) in plan.entries.iter().zip(&mut choice.takes) {
         if entry.ours.is_absent() && !entry.is_file() {
-            *take = DeliveryChoice::Taken;
+            *take = DeliveryChoice::Apply;
         }
     }
     let mut rest = None;
@@ -226,7 +226,7 @@ fn ask_for_selection(
             }
             FileReviewAnswer::SelectedHunks(taken) => {
                 choice.parts.insert(index, taken);
-                DeliveryChoice::Left
+                DeliveryChoice::Leave
             }
         };
         if let Some(place) = choice.takes.get_mut(index) {
@@ -251,10 +251,10 @@ fn ask_about_file(
     loop {
         output.ask(&format!("apply `{name}`? [y,n,a,d,q{by_hunks},?]"));
         match next()?.as_str() {
-            "y" => return Some(FileReviewAnswer::ThisFile(DeliveryChoice::Taken)),
-            "n" => return Some(FileReviewAnswer::ThisFile(DeliveryChoice::Left)),
-            "a" => return Some(FileReviewAnswer::AllRemaining(DeliveryChoice::Taken)),
-            "d" | "q" => return Some(FileReviewAnswer::AllRemaining(DeliveryChoice::Left)),
+            "y" => return Some(FileReviewAnswer::ThisFile(DeliveryChoice::Apply)),
+            "n" => return Some(FileReviewAnswer::ThisFile(DeliveryChoice::Leave)),
+            "a" => return Some(FileReviewAnswer::AllRemaining(DeliveryChoice::Apply)),
+            "d" | "q" => return Some(FileReviewAnswer::AllRemaining(DeliveryChoice::Leave)),
             "s" if parts.len() > 1 => return ask_by_hunk(&parts, name, output, next),
             _ => {
                 output.note("y apply this file, n skip it, a apply it and all that follow");

@@ -135,12 +135,12 @@ impl CaseRunner {
 
     async fn run_in(&self, runner: &ScriptRunner, case: &SelftestCase) -> Result<CaseVerdict> {
         let unchanged = case.unchanged.join(" ");
-        let laid = format!(
+        let setup_script = format!(
             "exec > .said 2>&1\n{FUNCTIONS}\nset -e\n{LAY}\n{}\nstate {unchanged} > .before",
             case.setup
         );
         if runner
-            .run(&laid, &["lay"], &BTreeMap::new(), SCRIPT_TIME_MAX)
+            .run(&setup_script, &["lay"], &BTreeMap::new(), SCRIPT_TIME_MAX)
             .await?
             != ScriptOutcome::Succeeded
         {

@@ -53,7 +53,7 @@ pub(super) fn select(
     // Directories are created and removed together with the selected files in them.
     for (entry, choice) in plan.entries.iter().zip(&mut selection.takes) {
         if entry.ours.is_absent() && !entry.is_file() {
-            *choice = DeliveryChoice::Taken;
+            *choice = DeliveryChoice::Apply;
         }
     }
     let items = plan.items();
@@ -71,14 +71,14 @@ pub(super) fn select(
         if !chosen.insert(index) {
             return Err(ApiError::invalid(format!("`{}` is named twice", file.path)));
         }
-        let mut choice = DeliveryChoice::Left;
+        let mut choice = DeliveryChoice::Leave;
         if file.take {
             match &file.hunks {
-                None => choice = DeliveryChoice::Taken,
+                None => choice = DeliveryChoice::Apply,
                 Some(hunks) => {
                     let taken = taken_hunks(delivery, plan, entry, file, hunks)?;
                     if !taken.contains(&false) {
-                        choice = DeliveryChoice::Taken;
+                        choice = DeliveryChoice::Apply;
                     } else if taken.contains(&true) {
                         selection.parts.insert(index, taken);
                     }
