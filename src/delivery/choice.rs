@@ -10,9 +10,9 @@ use crate::path::RelPath;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryChoice {
     /// It is applied.
-    Taken,
+    Apply,
     /// It stays as it is in the user's tree.
-    Left,
+    Leave,
 }
 
 /// A path below one of the roots.
@@ -25,7 +25,7 @@ struct RootedPath {
 impl DeliveryPlan {
     /// Returns the selection of everything that does not conflict with the user's changes.
     pub fn everything(&self) -> Vec<DeliveryChoice> {
-        resolve_choices(self, &vec![DeliveryChoice::Taken; self.entries.len()])
+        resolve_choices(self, &vec![DeliveryChoice::Apply; self.entries.len()])
     }
 
     /// Returns the indices of the entries that a user is asked about: not the directories that are
@@ -51,14 +51,14 @@ impl DeliveryPlan {
 /// Resolves `wanted`, one choice for each entry: nothing that conflicts is applied, no directory is
 /// removed while something in it stays, and nothing is created in a directory that is not.
 pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<DeliveryChoice> {
-    let wanted = |index: usize| wanted.get(index).copied().unwrap_or(DeliveryChoice::Left);
+    let wanted = |index: usize| wanted.get(index).copied().unwrap_or(DeliveryChoice::Leave);
     let mut takes: Vec<DeliveryChoice> = plan
         .entries
         .iter()
         .enumerate()
         .map(|(index, entry)| {
             if entry.conflict.is_some() {
-                DeliveryChoice::Left
+                DeliveryChoice::Leave
             } else {
                 wanted(index)
             }
@@ -66,30 +66,30 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
         .collect();
     // What a file replaces is removed if the file is applied.
     let replaced = replaced_directories(plan);
-    let taken_over: BTreeSet<RootedPath> = with_choice(plan, &takes, DeliveryChoice::Taken)
+    let taken_over: BTreeSet<RootedPath> = with_choice(plan, &takes, DeliveryChoice::Apply)
         .map(rooted_path)
-        .filter(|spot| replaced.contains(spot))
+        .filter(|path| replaced.contains(path))
         .collect();
     for (entry, take) in plan.entries.iter().zip(&mut takes) {
         if entry.conflict.is_none() && ancestors(entry).any(|above| replaced.contains(&above)) {
-            let goes = ancestors(entry).any(|above| taken_over.contains(&above));
-            *take = if goes {
-                DeliveryChoice::Taken
+            let is_replaced = ancestors(entry).any(|above| taken_over.contains(&above));
+            *take = if is_replaced {
+                DeliveryChoice::Apply
             } else {
-                DeliveryChoice::Left
+                DeliveryChoice::Leave
             };
         }
     }
     // A directory stays if anything in it stays.
     let mut staying = BTreeSet::new();
-    for entry in with_choice(plan, &takes, DeliveryChoice::Left) {
+    for entry in with_choice(plan, &takes, DeliveryChoice::Leave) {
         if !entry.theirs.is_absent() {
             staying.extend(ancestors(entry));
         }
     }
     // A directory is created with its content.
     let mut needed = BTreeSet::new();
-    for entry in with_choice(plan, &takes, DeliveryChoice::Taken) {
+    for entry in with_choice(plan, &takes, DeliveryChoice::Apply) {
         if !entry.ours.is_absent() {
             needed.extend(ancestors(entry));
         }
@@ -97,18 +97,18 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
     let mut missing: BTreeSet<RootedPath> = BTreeSet::new();
     for (entry, take) in plan.entries.iter().zip(&mut takes) {
         let here = rooted_path(entry);
-        let goes = entry.theirs.is_directory() && !entry.ours.is_directory();
-        let comes = entry.ours.is_directory() && !entry.theirs.is_directory();
-        if goes && staying.contains(&here) {
-            *take = DeliveryChoice::Left;
+        let is_removed = entry.theirs.is_directory() && !entry.ours.is_directory();
+        let is_created = entry.ours.is_directory() && !entry.theirs.is_directory();
+        if is_removed && staying.contains(&here) {
+            *take = DeliveryChoice::Leave;
         }
-        if comes && needed.contains(&here) && entry.conflict.is_none() {
-            *take = DeliveryChoice::Taken;
+        if is_created && needed.contains(&here) && entry.conflict.is_none() {
+            *take = DeliveryChoice::Apply;
         }
         if !entry.ours.is_absent() && ancestors(entry).any(|above| missing.contains(&above)) {
-            *take = DeliveryChoice::Left;
+            *take = DeliveryChoice::Leave;
         }
-        if comes && *take == DeliveryChoice::Left {
+        if is_created && *take == DeliveryChoice::Leave {
             missing.insert(here);
         }
     }
@@ -194,9 +194,9 @@ mod tests {
     fn check(lines: &[&str], wanted: &str, expected: &str) {
         let take = |sign| {
             if sign == '+' {
-                DeliveryChoice::Taken
+                DeliveryChoice::Apply
             } else {
-                DeliveryChoice::Left
+                DeliveryChoice::Leave
             }
         };
         let wanted: Vec<DeliveryChoice> = wanted.chars().map(take).collect();
@@ -204,7 +204,7 @@ mod tests {
         let got: String = got
             .iter()
             .map(|take| {
-                if *take == DeliveryChoice::Taken {
+                if *take == DeliveryChoice::Apply {
                     '+'
                 } else {
                     '.'

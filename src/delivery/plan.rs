@@ -181,9 +181,12 @@ impl DeliveryPlan {
     /// Returns the order in which entries are applied: removals, the deepest first, then creations
     /// and changes, parents first. The reverse order reverts them.
     pub fn order(&self) -> Vec<usize> {
-        let goes = |index: &usize| self.entries.get(*index).is_some_and(|e| e.ours.is_absent());
+        let is_removed =
+            |index: &usize| self.entries.get(*index).is_some_and(|e| e.ours.is_absent());
         let all = || 0..self.entries.len();
-        let going = all().rev().filter(goes);
-        going.chain(all().filter(|index| !goes(index))).collect()
+        let going = all().rev().filter(is_removed);
+        going
+            .chain(all().filter(|index| !is_removed(index)))
+            .collect()
     }
 }

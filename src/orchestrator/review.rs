@@ -141,7 +141,7 @@ impl DeliverySelection {
     /// Selects nothing.
     pub fn take_none(plan: &DeliveryPlan) -> Self {
         Self {
-            takes: vec![DeliveryChoice::Left; plan.entries.len()],
+            takes: vec![DeliveryChoice::Leave; plan.entries.len()],
             parts: BTreeMap::new(),
         }
     }

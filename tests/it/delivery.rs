@@ -475,7 +475,7 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     );
     let delivery = scene.delivery();
     let mut plan = plan(&delivery, &scene.offer(), None).unwrap();
-    let mut takes = vec![DeliveryChoice::Left; plan.entries.len()];
+    let mut takes = vec![DeliveryChoice::Leave; plan.entries.len()];
     let place = |plan: &DeliveryPlan, rel: &str| {
         let rel = RelPath::new(rel).unwrap();
         plan.entries
@@ -483,7 +483,7 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
             .position(|entry| entry.rel == rel)
             .unwrap()
     };
-    takes[place(&plan, "d/1")] = DeliveryChoice::Taken;
+    takes[place(&plan, "d/1")] = DeliveryChoice::Apply;
     let parts = BTreeMap::from([(place(&plan, "long"), vec![false, true])]);
     let takes = select_hunks(&delivery, &mut plan, takes, &parts).unwrap();
     let changes = scene.lines(&apply(&delivery, &plan, &takes, None).unwrap());

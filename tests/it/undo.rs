@@ -601,7 +601,7 @@ fn the_rest_of_a_file_that_was_changed_since_is_not_offered() {
     delivery.write_source(&offer).unwrap();
     let mut planned = plan(&delivery, &offer, None).unwrap();
     let parts = BTreeMap::from([(0, vec![false, true])]);
-    let takes = vec![DeliveryChoice::Left];
+    let takes = vec![DeliveryChoice::Leave];
     let takes = select_hunks(&delivery, &mut planned, takes, &parts).unwrap();
     apply(&delivery, &planned, &takes, None).unwrap();
     drop(delivery);

@@ -52,7 +52,7 @@ pub fn apply(
 ) -> Result<Vec<FileChange>> {
     let takes = resolve_choices(plan, takes);
     let mut outcomes: Vec<Option<SwapOutcome>> = vec![None; plan.entries.len()];
-    if takes.contains(&DeliveryChoice::Taken) {
+    if takes.contains(&DeliveryChoice::Apply) {
         let mut applying = ApplyTransaction {
             delivery,
             plan,
@@ -119,7 +119,7 @@ impl ApplyTransaction<'_> {
             let Some(entry) = self.plan.entries.get(index) else {
                 continue;
             };
-            if takes.get(index) != Some(&DeliveryChoice::Taken) {
+            if takes.get(index) != Some(&DeliveryChoice::Apply) {
                 continue;
             }
             let upper = uppers.get(entry.root).and_then(Option::as_ref);
@@ -374,7 +374,7 @@ pub fn select_hunks(
         };
         let Some(hunks) = HunkCount::of(taken) else {
             if let Some(take) = takes.get_mut(*index) {
-                *take = DeliveryChoice::Taken;
+                *take = DeliveryChoice::Apply;
             }
             continue;
         };
@@ -399,9 +399,9 @@ pub fn select_hunks(
         }
         if let Some(take) = takes.get_mut(*index) {
             *take = if made.is_some() {
-                DeliveryChoice::Taken
+                DeliveryChoice::Apply
             } else {
-                DeliveryChoice::Left
+                DeliveryChoice::Leave
             };
         }
     }

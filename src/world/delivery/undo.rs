@@ -218,9 +218,9 @@ impl AppliedDelivery {
             .iter()
             .map(|wanted| {
                 if *wanted {
-                    DeliveryChoice::Taken
+                    DeliveryChoice::Apply
                 } else {
-                    DeliveryChoice::Left
+                    DeliveryChoice::Leave
                 }
             })
             .collect();
@@ -228,7 +228,7 @@ impl AppliedDelivery {
         let numbers: Vec<u32> = order
             .iter()
             .zip(&takes)
-            .filter(|(_, take)| **take == DeliveryChoice::Taken)
+            .filter(|(_, take)| **take == DeliveryChoice::Apply)
             .filter_map(|(index, _)| self.work.steps.get(*index).map(|step| step.number))
             .collect();
         let mut skipped = SkippedSteps::new();
@@ -244,23 +244,23 @@ impl AppliedDelivery {
             let number = self.work.steps.get(*index).map(|step| step.number);
             let swapped = number.and_then(|number| skipped.get(&number).copied());
             let outcome = match (take, swapped) {
-                (DeliveryChoice::Taken, None | Some(SwapOutcome::Done))
+                (DeliveryChoice::Apply, None | Some(SwapOutcome::Done))
                     if entry.ours.is_absent() =>
                 {
                     UndoOutcome::Removed
                 }
-                (DeliveryChoice::Taken, None | Some(SwapOutcome::Done)) => UndoOutcome::Restored,
-                (DeliveryChoice::Taken, Some(SwapOutcome::Foreign)) => {
+                (DeliveryChoice::Apply, None | Some(SwapOutcome::Done)) => UndoOutcome::Restored,
+                (DeliveryChoice::Apply, Some(SwapOutcome::Foreign)) => {
                     UndoOutcome::Left("it was changed since")
                 }
-                (DeliveryChoice::Taken, Some(SwapOutcome::NotEmpty)) => {
+                (DeliveryChoice::Apply, Some(SwapOutcome::NotEmpty)) => {
                     UndoOutcome::Left("it holds other files")
                 }
-                (DeliveryChoice::Left, _) if !wanted => continue,
-                (DeliveryChoice::Left, _) if entry.conflict.is_some() => {
+                (DeliveryChoice::Leave, _) if !wanted => continue,
+                (DeliveryChoice::Leave, _) if entry.conflict.is_some() => {
                     UndoOutcome::Left("it was changed since")
                 }
-                (DeliveryChoice::Left, _) => UndoOutcome::Left("it contains files that are kept"),
+                (DeliveryChoice::Leave, _) => UndoOutcome::Left("it contains files that are kept"),
             };
             if entry.is_listed() || matches!(outcome, UndoOutcome::Left(_)) {
                 let path = plan.path(entry);
@@ -358,20 +358,22 @@ impl AppliedDelivery {
         let mut expected = BTreeMap::new();
         for step in &steps {
             let is_taken = self.is_taken(step, &slots)?;
-            let spot = (step.root, step.rel.clone());
+            let location = (step.root, step.rel.clone());
             if is_taken {
-                expected.insert(spot, step.ours.clone());
+                expected.insert(location, step.ours.clone());
             } else {
-                expected.entry(spot).or_insert_with(|| step.theirs.clone());
+                expected
+                    .entry(location)
+                    .or_insert_with(|| step.theirs.clone());
             }
             taken.push(is_taken);
         }
         let mut now = Vec::new();
         for (step, is_taken) in steps.iter().zip(&taken) {
             let current = self.current_state(step)?;
-            let spot = (step.root, step.rel.clone());
+            let location = (step.root, step.rel.clone());
             let agrees = expected
-                .get(&spot)
+                .get(&location)
                 .is_some_and(|state| state.is_unchanged(&current));
             now.push(match (agrees, is_taken) {
                 (true, true) => DeliveredState::Applied,
