@@ -146,7 +146,7 @@ test_binaries() {
   echo "$found"
 }
 
-# tests: runs the tests. For root, the self-test checks level A here, and levels B and C as a user without rights.
+# tests: runs the tests. For root, the self-test checks level overlay here, and levels namespaces and landlock as a user without rights.
 tests() {
   local binaries binary status=0 skipped=()
   if [ "${MASSGEN_TEST_LONG:-0}" != 1 ]; then

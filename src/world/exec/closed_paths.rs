@@ -33,7 +33,7 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
     let mut closed = ClosedPaths::default();
     let rules = gate.path_rules();
     let hides = |rule: &PathRule| rule.blocks(Permission::Read);
-    // At sandbox level C nothing inside a writable directory can be kept read-only.
+    // At sandbox level `landlock` nothing inside a writable directory can be kept read-only.
     let masks = |rule: &PathRule| level != SandboxLevel::Landlock && rule.blocks(Permission::Write);
     let (hides, masks) = (rules.iter().any(hides), rules.iter().any(masks));
     let mut names = 0_usize;

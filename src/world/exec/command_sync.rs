@@ -5,9 +5,10 @@
 //!
 //! What differs between the sandbox levels has to stay, because not all have overlays:
 //!
-//! - Level A mounts an overlay, and level B too where the kernel allows it. Otherwise level B, and
-//!   containers always, get a copy of each tree, whose changes are written down as an overlay's.
-//! - Level C has no mount namespace, so commands only read the trees there; nothing is applied.
+//! - `overlay` mounts an overlay, and so does `namespaces` where the kernel allows it. Otherwise
+//!   `namespaces`, and containers always, get a copy of each tree, whose changes are recorded in the
+//!   format of an overlay's layer.
+//! - `landlock` has no mount namespace, so commands only read the trees there; nothing is applied.
 //! - Without a sandbox (`off`) a command writes to the trees itself, and its changes are detected by
 //!   [`TreeInventory`], which serves nothing else.
 
@@ -67,7 +68,7 @@ pub(super) enum OverlayRetention {
 }
 
 /// Returns whether changes of commands in the user's trees must be applied or detected. That is not
-/// so at sandbox level C and when the whole agent works on an overlay.
+/// so at sandbox level `landlock` and when the whole agent works on an overlay.
 pub(super) fn writes_user_trees(gate: &Gate, commands: &ExecEnvironment) -> bool {
     let is_staged = gate.overlay().is_some();
     commands.sandbox_level() != SandboxLevel::Landlock && !is_staged && !user_trees(gate).is_empty()

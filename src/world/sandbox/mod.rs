@@ -78,7 +78,7 @@ pub struct SandboxSpec<'a> {
     pub executable: &'a AbsPath,
     /// Directory that will hold the upper layers of overlays.
     pub place: &'a AbsPath,
-    /// The user's trees: level A is used only if overlays can be mounted over all of them.
+    /// The user's trees: level `overlay` is used only if overlays can be mounted over all of them.
     pub trees: &'a [AbsPath],
     /// Levels that held before; without it every level is checked.
     pub record: Option<&'a LevelRecord>,

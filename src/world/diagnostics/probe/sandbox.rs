@@ -58,7 +58,7 @@ pub struct SandboxCapabilities {
     pub cgroups: CgroupAccess,
     /// The limits that they really enforce.
     pub together: SharedLimits,
-    /// The second barrier of levels A and B, and the first of level C.
+    /// The second barrier of levels `overlay` and `namespaces`, and the first of `landlock`.
     pub landlock: LandlockSupport,
 }
 

@@ -34,7 +34,7 @@ pub struct ReachablePaths {
     pub copies: BTreeMap<AbsPath, AbsPath>,
 }
 
-/// Gives the same access as the sandbox of level B does to a process.
+/// Gives the same access as the sandbox of level `namespaces` does to a process.
 impl From<&SandboxPolicy> for ReachablePaths {
     fn from(policy: &SandboxPolicy) -> Self {
         Self {

@@ -22,7 +22,7 @@ impl ExecBackend for AgentContainer {
         }
     }
 
-    /// A container opens the same paths as a sandbox of level B.
+    /// A container opens the same paths as a sandbox of level `namespaces`.
     fn sandbox_level(&self) -> SandboxLevel {
         SandboxLevel::Namespaces
     }
