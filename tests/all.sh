@@ -152,7 +152,7 @@ tests() {
   if [ "${MASSGEN_TEST_LONG:-0}" != 1 ]; then
     skipped=(--skip external_agent_packages::)
     if [ "$(id -u)" = 0 ]; then
-      skipped+=(--skip selftest::tier_b --skip selftest::tier_c)
+      skipped+=(--skip selftest::level_namespaces --skip selftest::level_landlock)
     fi
   fi
   binaries=$(test_binaries) || return 1
@@ -173,9 +173,9 @@ unprivileged() {
   local chosen=(
     world:: sandbox_policy:: chaos:: code_attacks::the_gate_and_the_sandbox_alone_hold_every_python
     command_runs:: delivery:: disk:: doctor:: exec:: gate:: git:: hooks:: hostile:: locks::
-    pipeline_rights:: races:: resource_limits:: sandbox:: sandbox_helper:: sandbox_tier_c:: sandboxes::
+    pipeline_rights:: races:: resource_limits:: sandbox:: sandbox_helper:: sandbox_landlock:: sandboxes::
     selftest:: single_calls:: final_overlay:: store:: undo::
-    --skip selftest::tier_a --skip selftest::every_attack --skip undo::what_an_error
+    --skip selftest::level_overlay --skip selftest::every_attack --skip undo::what_an_error
     --skip undo::a_process_that_is_killed --skip chaos::kills --skip chaos::contained::a_flood_of_output
   )
   if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then

@@ -1,4 +1,4 @@
-//! Measures commands: `true` in the sandbox of each tier beside a plain process and `bwrap`, with a
+//! Measures commands: `true` in the sandbox of each level beside a plain process and `bwrap`, with a
 //! small and a big parent, one at a time and several at once; whole calls of `execute_command` in
 //! level `overlay`, with the commit; and in a container beside `docker exec`. What is compared is
 //! timed in turns, so that other work of the machine slows all of it alike. Prints tables; asserts
@@ -72,7 +72,7 @@ pub(crate) fn measure() {
     let room = Room::new();
     let sandboxes: Vec<Sandbox> = ENFORCING
         .iter()
-        .filter_map(|tier| room.sandbox(*tier))
+        .filter_map(|level| room.sandbox(*level))
         .collect();
     let contestants = all(&room, &sandboxes);
     one_at_a_time(&contestants);
@@ -89,14 +89,14 @@ fn all<'a>(room: &'a Room, sandboxes: &'a [Sandbox]) -> Vec<Timed<'a>> {
         contestants.push(("bwrap".to_owned(), Box::new(|_| room.bwrap())));
     }
     for sandbox in sandboxes {
-        let tier = sandbox.level();
+        let level = sandbox.level();
         let interrupt = CommandInterrupt::new().unwrap();
         let widest = WIDTHS.iter().max().copied().unwrap_or(1);
         let policies: Vec<_> = (0..widest)
-            .map(|number| room.policy(tier, number))
+            .map(|number| room.policy(level, number))
             .collect();
         contestants.push((
-            format!("tier {tier}"),
+            format!("level {level}"),
             Box::new(move |number| run(sandbox, &policies[number], &interrupt)),
         ));
     }

@@ -1,5 +1,5 @@
 //! The directories of an agent, as grants of a run open them, and `true` in them: in the sandbox of
-//! a tier, by `bwrap`, and as it is.
+//! a level, by `bwrap`, and as it is.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,19 +59,19 @@ impl Room {
         PathPermissionManager::new(grants, Phase::Final)
     }
 
-    /// The sandbox of a tier, if this machine has it.
-    pub(crate) fn sandbox(&self, tier: SandboxLevel) -> Option<Sandbox> {
+    /// The sandbox of a level, if this machine has it.
+    pub(crate) fn sandbox(&self, level: SandboxLevel) -> Option<Sandbox> {
         let executable = AbsPath::new(env!("CARGO_BIN_EXE_massgen")).unwrap();
         Sandbox::open(
-            SandboxLevelChoice::Only(tier),
+            SandboxLevelChoice::Only(level),
             &executable,
             &self.path("state"),
         )
         .ok()
     }
 
-    /// What `true` is held to in a tier. Commands that run at the same time have layers of their own.
-    pub(crate) fn policy(&self, tier: SandboxLevel, number: usize) -> SandboxPolicy {
+    /// What `true` is held to in a level. Commands that run at the same time have layers of their own.
+    pub(crate) fn policy(&self, level: SandboxLevel, number: usize) -> SandboxPolicy {
         let layer = self.path(&format!("layer_{number}"));
         let layer = OverlayLayer {
             root: self.path("project"),
@@ -102,7 +102,7 @@ impl Room {
                 .into(),
             program: vec![TRUE.to_owned()],
         };
-        compile(&self.manager(), tier, facts).unwrap()
+        compile(&self.manager(), level, facts).unwrap()
     }
 
     fn identity(&self, name: &str) -> (AbsPath, FileIdentity) {

@@ -88,13 +88,13 @@ fn each_language_is_tried_before_it_is_used() {
 }
 
 #[test]
-fn programs_run_in_every_tier() {
-    for tier in [
+fn programs_run_at_every_level() {
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ] {
-        let Some(sandbox) = sandbox_of(SandboxLevelChoice::Only(tier)) else {
+        let Some(sandbox) = sandbox_of(SandboxLevelChoice::Only(level)) else {
             continue;
         };
         for (dialect, program) in [
@@ -114,10 +114,10 @@ fn programs_run_in_every_tier() {
             assert_eq!(
                 told(&ran, "stdout"),
                 "said\n",
-                "tier {tier}: {}",
+                "level {level}: {}",
                 ran.content
             );
-            assert!(scene.path("ws/b.txt").exists(), "tier {tier}");
+            assert!(scene.path("ws/b.txt").exists(), "level {level}");
         }
     }
 }

@@ -32,11 +32,11 @@ fn project(rules: &[&str]) -> Project {
 
 /// Returns what `script` prints in the project's directory, and the content of `src/docs/b.txt`
 /// afterwards.
-fn run(rules: &[&str], tier: SandboxLevel, phase: &str, script: &str) -> (String, String) {
+fn run(rules: &[&str], level: SandboxLevel, phase: &str, script: &str) -> (String, String) {
     let project = project(rules);
     let script = script.replace("SRC", &project.path("src").display().to_string());
-    let tier = tier.to_string();
-    let words = ["sandbox", "--grants", "grants.json", "--sandbox", &tier];
+    let level = level.to_string();
+    let words = ["sandbox", "--grants", "grants.json", "--sandbox", &level];
     let words = [
         words.as_slice(),
         &["--phase", phase, "--", "sh", "-c", &script],
@@ -72,19 +72,19 @@ fn a_root_that_rules_close_is_closed_to_commands() {
         assert!(is_read(&[], path) && !is_read(&rules, path), "{path}");
     }
     assert!(!is_read(&[], "src/.MASSGEN/old"));
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ]
     .into_iter()
-    .filter(|tier| has(*tier))
+    .filter(|level| has(*level))
     {
         for phase in ["coordination", "final"] {
-            let open = run(&[], tier, phase, READ_ALL).0;
-            assert_eq!(open, "plain\nCANARY-KEY\nCANARY-PEM\n", "{tier} {phase}");
-            let held = run(&rules, tier, phase, READ_ALL).0;
-            assert_eq!(held, "plain\n", "{tier} {phase}");
+            let open = run(&[], level, phase, READ_ALL).0;
+            assert_eq!(open, "plain\nCANARY-KEY\nCANARY-PEM\n", "{level} {phase}");
+            let held = run(&rules, level, phase, READ_ALL).0;
+            assert_eq!(held, "plain\n", "{level} {phase}");
         }
     }
 }
@@ -92,17 +92,17 @@ fn a_root_that_rules_close_is_closed_to_commands() {
 #[test]
 fn a_root_that_rules_keep_from_changes_is_only_read_by_commands() {
     let script = "echo more >> SRC/docs/b.txt; cat SRC/docs/b.txt";
-    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
+    for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
         .into_iter()
-        .filter(|tier| has(*tier))
+        .filter(|level| has(*level))
     {
-        let (_, changed) = run(&[], tier, "final", script);
-        assert_eq!(changed, "docs\nmore\n", "{tier}");
-        let (seen, kept) = run(&["write_file(docs)"], tier, "final", script);
+        let (_, changed) = run(&[], level, "final", script);
+        assert_eq!(changed, "docs\nmore\n", "{level}");
+        let (seen, kept) = run(&["write_file(docs)"], level, "final", script);
         assert_eq!(
             (seen.as_str(), kept.as_str()),
             ("docs\n", "docs\n"),
-            "{tier}"
+            "{level}"
         );
     }
 }

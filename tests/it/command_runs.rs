@@ -168,7 +168,7 @@ fn a_background_command_has_the_same_rights_and_reported_changes() {
 }
 
 #[test]
-fn in_tier_c_no_command_writes_to_the_users_paths() {
+fn at_level_landlock_no_command_writes_to_the_users_paths() {
     let replies = r#"
 - calls:
     - name: start_background_command
@@ -243,7 +243,7 @@ fn a_directory_that_replaces_a_granted_one_is_closed_to_commands() {
 }
 
 #[test]
-fn where_a_file_system_is_mounted_in_a_write_path_tier_a_cannot_be_had() {
+fn where_a_file_system_is_mounted_in_a_write_path_level_overlay_is_unavailable() {
     if !has(SandboxLevel::Overlay) || fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
     }
@@ -341,7 +341,7 @@ fn a_command_is_shown_before_it_has_ended() {
 }
 
 #[test]
-fn where_a_write_path_holds_what_belongs_to_others_tier_a_cannot_be_had() {
+fn where_a_write_path_holds_what_belongs_to_others_level_overlay_is_unavailable() {
     if !has(SandboxLevel::Overlay) || fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
     }

@@ -151,14 +151,14 @@ struct Scene {
     /// The directories that contain them.
     directories: Vec<PathBuf>,
     manager: PathPermissionManager,
-    tier: SandboxLevel,
+    level: SandboxLevel,
     /// Description of the case for people.
     told: String,
     _disk: TempDir,
 }
 
 impl Scene {
-    fn make(seed: u64, tiers: &[SandboxLevel]) -> Self {
+    fn make(seed: u64, levels: &[SandboxLevel]) -> Self {
         let mut chance = Chance(seed);
         let disk = tempfile::tempdir().unwrap();
         let root = disk.path().canonicalize().unwrap();
@@ -232,14 +232,14 @@ impl Scene {
         let base = AbsPath::new(at("WS")).unwrap();
         let grants = apply_path_rules(grants, &CallRules::new(rules), &base).unwrap();
         let phase = [Phase::Coordination, Phase::Final][chance.below(2)];
-        let tier = tiers[chance.below(tiers.len())];
-        write!(told, "; {phase}; tier {tier}").unwrap();
+        let level = levels[chance.below(levels.len())];
+        write!(told, "; {phase}; level {level}").unwrap();
         Self {
             workspace,
             files,
             directories,
             manager: PathPermissionManager::new(grants, phase),
-            tier,
+            level,
             told,
             root,
             _disk: disk,
@@ -265,7 +265,7 @@ impl Scene {
         let begins = grants().any(|grant| grant.scope == GrantScope::Tree && is_open(grant));
         let own = self.workspace.as_path();
         let is_narrowed =
-            self.tier == SandboxLevel::Landlock && self.may(own, Permission::Write) && {
+            self.level == SandboxLevel::Landlock && self.may(own, Permission::Write) && {
                 let is_inside = |path: &std::path::Path| path.starts_with(own) && path != own;
                 let files = self.files.iter().map(|(path, _)| path);
                 let mut names = files.chain(&self.directories);
@@ -286,7 +286,7 @@ impl Scene {
         let Some(grant) = self.speaking(path) else {
             return false;
         };
-        match (grant.kind, self.tier) {
+        match (grant.kind, self.level) {
             // Rules about names in the workspace are not enforced at level `landlock`.
             (GrantKind::Workspace, SandboxLevel::Landlock) => {
                 self.may(self.workspace.as_path(), Permission::Write)
@@ -475,10 +475,10 @@ fn sandboxes() -> Vec<(SandboxLevel, Sandbox)> {
     let place = tempfile::tempdir().unwrap();
     let place = AbsPath::new(place.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
-    let open = |tier| match Sandbox::open(SandboxLevelChoice::Only(tier), &executable, &place) {
-        Ok(sandbox) => Some((tier, sandbox)),
+    let open = |level| match Sandbox::open(SandboxLevelChoice::Only(level), &executable, &place) {
+        Ok(sandbox) => Some((level, sandbox)),
         Err(error) => {
-            println!("tier {tier} is not compared: {error}");
+            println!("level {level} is not compared: {error}");
             None
         }
     };
@@ -495,9 +495,9 @@ fn sandboxes() -> Vec<(SandboxLevel, Sandbox)> {
 #[test]
 fn explain_the_file_tools_and_commands_say_the_same_of_every_path() {
     let sandboxes = sandboxes();
-    let tiers: Vec<SandboxLevel> = sandboxes.iter().map(|(tier, _)| *tier).collect();
-    if tiers.is_empty() {
-        println!("nothing is compared: no tier holds here");
+    let levels: Vec<SandboxLevel> = sandboxes.iter().map(|(level, _)| *level).collect();
+    if levels.is_empty() {
+        println!("nothing is compared: no level holds here");
         return;
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -514,10 +514,10 @@ fn explain_the_file_tools_and_commands_say_the_same_of_every_path() {
                 return;
             }
             let seed = first.wrapping_add(index);
-            let scene = Scene::make(seed, &tiers);
+            let scene = Scene::make(seed, &levels);
             let sandbox = sandboxes
                 .iter()
-                .find(|(tier, _)| *tier == scene.tier)
+                .find(|(level, _)| *level == scene.level)
                 .unwrap();
             let compared = compared(&scene, &sandbox.1);
             answers.fetch_add(compared.answers, Ordering::Relaxed);

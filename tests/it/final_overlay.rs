@@ -30,12 +30,12 @@ const WRITE_HERE: &str = "orchestrator:
 /// Runs a program without the ability to create namespaces.
 const NO_NAMESPACES: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
 
-/// Returns whether this machine supports this tier.
-fn has(tier: SandboxLevel) -> bool {
+/// Returns whether this machine supports this level.
+fn has(level: SandboxLevel) -> bool {
     let place = tempfile::tempdir().unwrap();
     let place = AbsPath::new(place.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
-    let sandbox = Sandbox::open(SandboxLevelChoice::Only(tier), &executable, &place);
+    let sandbox = Sandbox::open(SandboxLevelChoice::Only(level), &executable, &place);
     sandbox
         .map_err(|error| println!("skipped: {error}"))
         .is_ok()
@@ -169,11 +169,11 @@ fn delivered_in_turns(finished: &Finished) {
 
 #[test]
 fn tools_and_commands_see_each_others_files() {
-    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
-        if !has(tier) {
+    for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
+        if !has(level) {
             continue;
         }
-        let finished = project(&tier.to_string(), IN_TURNS).success();
+        let finished = project(&level.to_string(), IN_TURNS).success();
         delivered_in_turns(&finished);
         assert!(
             !finished.stderr().contains("a copy of"),
@@ -270,12 +270,12 @@ fn the_users_tree_stays_as_it_is_while_the_final_agent_works() {
         ("namespaces", false),
         ("namespaces", true),
     ] {
-        let tier = if choice == "overlay" {
+        let level = if choice == "overlay" {
             SandboxLevel::Overlay
         } else {
             SandboxLevel::Namespaces
         };
-        if !has(tier) || (is_copied && !is_root()) {
+        if !has(level) || (is_copied && !is_root()) {
             continue;
         }
         let project = project(choice, CHANGES_AND_WAITS);
@@ -320,12 +320,12 @@ fn a_run_that_is_killed_leaves_the_users_tree_as_it_was_and_nothing_mounted() {
         ("namespaces", true),
         ("landlock", false),
     ] {
-        let tier = match choice {
+        let level = match choice {
             "overlay" => SandboxLevel::Overlay,
             "namespaces" => SandboxLevel::Namespaces,
             _ => SandboxLevel::Landlock,
         };
-        if !has(tier) || (is_copied && !is_root()) {
+        if !has(level) || (is_copied && !is_root()) {
             continue;
         }
         let project = project(choice, CHANGES_AND_WAITS);
@@ -369,11 +369,11 @@ fn what_lies_inside_a_write_path_and_is_not_part_of_it_is_seen_as_it_is() {
   text: "all as it should be"
 - text: "not so"
 "#;
-    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
-        if !has(tier) {
+    for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
+        if !has(level) {
             continue;
         }
-        let project = project_with(&tier.to_string(), rest, replies);
+        let project = project_with(&level.to_string(), rest, replies);
         let finished = project.file("src/inner/docs/a.txt", "docs\n").run();
         let told = finished.stderr().to_owned();
         assert!(finished.stdout().contains("all as it should be"), "{told}");
@@ -428,15 +428,15 @@ fn protected_names_stay_on_the_stage() {
       arguments: {command: "cat '{{cwd}}/src/node_modules/.bin/a'"}
 - text: "done"
 "#;
-    for (tier, is_copied) in [
+    for (level, is_copied) in [
         (SandboxLevel::Overlay, false),
         (SandboxLevel::Namespaces, false),
         (SandboxLevel::Namespaces, true),
     ] {
-        if !has(tier) || (is_copied && !is_root()) {
+        if !has(level) || (is_copied && !is_root()) {
             continue;
         }
-        let project = project(&tier.to_string(), replies).file(".git/config", "mine\n");
+        let project = project(&level.to_string(), replies).file(".git/config", "mine\n");
         if is_copied {
             give_to_others(&project);
         }
@@ -480,14 +480,14 @@ fn links_that_were_made_on_the_stage_are_followed_there() {
 
 #[test]
 fn what_the_user_changes_meanwhile_is_not_replaced() {
-    for (tier, is_copied) in [
+    for (level, is_copied) in [
         (SandboxLevel::Overlay, false),
         (SandboxLevel::Namespaces, true),
     ] {
-        if !has(tier) || (is_copied && !is_root()) {
+        if !has(level) || (is_copied && !is_root()) {
             continue;
         }
-        let project = project(&tier.to_string(), CHANGES_AND_WAITS);
+        let project = project(&level.to_string(), CHANGES_AND_WAITS);
         if is_copied {
             give_to_others(&project);
         }
@@ -558,11 +558,11 @@ fn writing_a_file_clears_setuid_and_setgid() {
       arguments: {command: "cp /usr/bin/id '{{cwd}}/src/old.txt'"}
 - text: "done"
 "#;
-    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
-        if !has(tier) {
+    for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
+        if !has(level) {
             continue;
         }
-        let project = project(&tier.to_string(), replies);
+        let project = project(&level.to_string(), replies);
         let path = project.path("src/old.txt");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
         let finished = project.run();

@@ -42,8 +42,8 @@ fn can_mount() -> bool {
 
 /// Returns the output of massgen with these arguments, in a project with the disk, which replaces
 /// `DISK`; `paths` is the value of `context_paths`.
-fn run(tier: &str, paths: &str, arguments: &[&str]) -> String {
-    let keys = format!("cwd: ws\nenable_mcp_command_line: true\ncommand_line_sandbox: '{tier}'");
+fn run(level: &str, paths: &str, arguments: &[&str]) -> String {
+    let keys = format!("cwd: ws\nenable_mcp_command_line: true\ncommand_line_sandbox: '{level}'");
     let orchestrator = format!("orchestrator:\n  context_paths: {paths}\n");
     let team = team(&[agent("one", &keys, "- text: done")], &orchestrator);
     let project = Project::new().file("team.yaml", team).dir("disk").dir("ws");
@@ -137,7 +137,7 @@ fn commands_are_refused_where_the_disk_folds_names_and_the_kernel_does_not() {
     if !can_mount() {
         return;
     }
-    let command = |tier: SandboxLevel, paths: &str, line: &str| {
+    let command = |level: SandboxLevel, paths: &str, line: &str| {
         let arguments = format!(r#"{{"command":"{line}"}}"#);
         let words = [
             "tool",
@@ -147,29 +147,29 @@ fn commands_are_refused_where_the_disk_folds_names_and_the_kernel_does_not() {
             "--args",
             &arguments,
         ];
-        run(&tier.to_string(), paths, &words)
+        run(&level.to_string(), paths, &words)
     };
     let by_rule = "[{path: disk, permission: read, hidden_paths: [app/server.pem]}]";
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ]
     .into_iter()
-    .filter(|tier| has(*tier))
+    .filter(|level| has(*level))
     {
         let secret = "cat DISK/SECRETS/key DISK/Secrets/KEY";
-        let open = command(tier, OPEN, secret);
-        assert!(open.contains("CANARY-SECRET"), "tier {tier}: {open}");
+        let open = command(level, OPEN, secret);
+        assert!(open.contains("CANARY-SECRET"), "level {level}: {open}");
         let pem = "cat DISK/app/SERVER.pem DISK/readme.txt";
         for (paths, line) in [(HIDDEN, secret), (by_rule, pem)] {
-            let seen = command(tier, paths, line);
-            assert!(!seen.contains("CANARY"), "tier {tier}: {seen}");
+            let seen = command(level, paths, line);
+            assert!(!seen.contains("CANARY"), "level {level}: {seen}");
             let is_refused = seen.contains("which the kernel does not");
             assert_eq!(
                 is_refused,
-                tier != SandboxLevel::Landlock,
-                "tier {tier}: {seen}"
+                level != SandboxLevel::Landlock,
+                "level {level}: {seen}"
             );
         }
     }

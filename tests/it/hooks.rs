@@ -277,11 +277,11 @@ fn a_matcher_says_which_tools_a_hook_is_about() {
     }
 }
 
-/// Runs commands and hooks of the project in this tier.
-fn held_in(project: Project, tier: SandboxLevel) -> Project {
+/// Runs commands and hooks of the project in this level.
+fn held_in(project: Project, level: SandboxLevel) -> Project {
     let config = fs::read_to_string(project.path("team.yaml")).unwrap();
     let key = "enable_mcp_command_line: true";
-    let held = config.replace(key, &format!("{key}, command_line_sandbox: {tier}"));
+    let held = config.replace(key, &format!("{key}, command_line_sandbox: {level}"));
     assert_ne!(held, config);
     project.file("team.yaml", held)
 }
@@ -298,22 +298,22 @@ exit 0";
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     let hooks = "{PreToolUse: [{hooks: ['bash hooks/check.sh']}]}";
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ] {
-        if !has(tier) {
-            println!("skipped: this machine has no tier {tier}");
+        if !has(level) {
+            println!("skipped: this machine has no level {level}");
             continue;
         }
-        let made = held_in(project(hooks, ""), tier).home_file(".ssh/id", "CANARY");
+        let made = held_in(project(hooks, ""), level).home_file(".ssh/id", "CANARY");
         let home = made.home("");
         let home = home.to_str().unwrap().trim_end_matches('/').to_owned();
         let script = script.replace("HOMEDIR", &home).replace("PORT", &port);
         let done = call(made.file("hooks/check.sh", &script), "write_file", &write());
         let (out, err) = (done.stdout(), done.stderr());
-        assert_eq!(done.code(), Some(0), "{tier}: {out} {err}");
+        assert_eq!(done.code(), Some(0), "{level}: {out} {err}");
         done.has_file("src/a.txt", "plain\n").has_no("made.txt");
     }
     // Control: with network access, the same connection succeeds.

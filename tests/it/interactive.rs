@@ -511,16 +511,16 @@ fn an_interrupted_first_run_is_resumed_at_the_prompt() {
 }
 
 #[test]
-fn the_tier_in_force_is_shown() {
+fn the_level_in_force_is_shown() {
     let keys = "cwd: w\nenable_mcp_command_line: true\ncommand_line_sandbox: landlock";
     let config = team(&[agent("a", keys, ANSWERS)], "");
     let named = Project::new().file("team.yaml", config);
     let named = named.args(["--config", "team.yaml"]);
     let mut terminal = closed_session(typed(named));
     terminal.types("/status\r");
-    let tier = "  sandbox  level `landlock`: ";
+    let level = "  sandbox  level `landlock`: ";
     terminal.wait(
-        || terminal.written().matches(tier).count() == 2,
+        || terminal.written().matches(level).count() == 2,
         || terminal.written(),
     );
 }

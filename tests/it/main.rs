@@ -147,7 +147,7 @@ mod runs;
 mod sandbox_helper;
 mod sandbox;
 mod sandboxes;
-mod sandbox_tier_c;
+mod sandbox_landlock;
 mod scripted_team;
 mod selftest;
 mod sessions;

@@ -386,16 +386,16 @@ fn children(parent: u32) -> Vec<String> {
 
 #[test]
 fn processes_that_have_built_sandboxes_are_waited_for() {
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ] {
-        if sandbox_of(SandboxLevelChoice::Only(tier)).is_none() {
+        if sandbox_of(SandboxLevelChoice::Only(level)).is_none() {
             continue;
         }
-        let tier = tier.to_string();
-        let words = ["--grants", "grants.json", "--sandbox", &tier];
+        let level = level.to_string();
+        let words = ["--grants", "grants.json", "--sandbox", &level];
         let mut served = Served::start(guarded(), &words);
         for command in ["true", "sleep 30 & true", "kill -9 $$"] {
             for _ in 0..3 {
@@ -674,8 +674,8 @@ fn writable() -> Project {
 
 #[test]
 fn what_commands_change_is_in_the_users_tree_after_each_call() {
-    for tier in ["overlay", "namespaces"] {
-        let choice = SandboxLevelChoice::Only(if tier == "overlay" {
+    for level in ["overlay", "namespaces"] {
+        let choice = SandboxLevelChoice::Only(if level == "overlay" {
             SandboxLevel::Overlay
         } else {
             SandboxLevel::Namespaces
@@ -687,7 +687,7 @@ fn what_commands_change_is_in_the_users_tree_after_each_call() {
             "--grants",
             "grants.json",
             "--sandbox",
-            tier,
+            level,
             "--phase",
             "final",
         ];
@@ -705,7 +705,7 @@ fn what_commands_change_is_in_the_users_tree_after_each_call() {
         );
         assert!(said.contains("node_modules"), "{said}");
         let now = std::fs::read_to_string(path(&served, "a.txt")).unwrap();
-        assert_eq!(now, "one\ntwo\n", "tier {tier}");
+        assert_eq!(now, "one\ntwo\n", "level {level}");
         assert!(!path(&served, "node_modules").exists());
         // The next command sees what stayed private, what file tools wrote, and what the user
         // saved.
@@ -718,10 +718,10 @@ fn what_commands_change_is_in_the_users_tree_after_each_call() {
         );
         assert!(
             said.contains(r"m\nsaved\nby a tool\n"),
-            "tier {tier}: {said}"
+            "level {level}: {said}"
         );
         let now = std::fs::read_to_string(path(&served, "a.txt")).unwrap();
-        assert_eq!(now, "saved\nthree\n", "tier {tier}");
+        assert_eq!(now, "saved\nthree\n", "level {level}");
         // The changes of a background command are transferred when it has ended, and do not delay
         // those of others.
         let line = "cd ../src; echo b > late; mkdir -p d/.git; touch ../ws/begun; sleep 600";
@@ -730,7 +730,7 @@ fn what_commands_change_is_in_the_users_tree_after_each_call() {
         wait_until("it runs", PATIENCE, || begun.exists());
         run(&mut served, "echo four >> a.txt");
         let now = std::fs::read_to_string(path(&served, "a.txt")).unwrap();
-        assert_eq!(now, "saved\nthree\nfour\n", "tier {tier}");
+        assert_eq!(now, "saved\nthree\nfour\n", "level {level}");
         assert!(!path(&served, "late").exists() && !path(&served, "d").exists());
         served.call_successfully("stop_background_command", &json!({"command_id": 1}));
         let late = path(&served, "late");
@@ -767,8 +767,8 @@ for line in sys.stdin:
         result = {"content": [{"type": "text", "text": ", ".join(said)}]}
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 "#;
-    for tier in ["overlay", "namespaces"] {
-        let choice = SandboxLevelChoice::Only(if tier == "overlay" {
+    for level in ["overlay", "namespaces"] {
+        let choice = SandboxLevelChoice::Only(if level == "overlay" {
             SandboxLevel::Overlay
         } else {
             SandboxLevel::Namespaces
@@ -786,7 +786,7 @@ for line in sys.stdin:
                     "replies": [],
                     "cwd": "ws",
                     "enable_mcp_command_line": true,
-                    "command_line_sandbox": tier,
+                    "command_line_sandbox": level,
                     "mcp_servers": [{
                         "name": "planter",
                         "permission": "write",
@@ -810,7 +810,7 @@ for line in sys.stdin:
         let said = session.call_successfully(plant, &json!({}));
         assert!(
             said.contains("own") && !said.contains("planted"),
-            "tier {tier}: {said}"
+            "level {level}: {said}"
         );
         let (code, told, project) = session.end();
         assert_eq!(code, Some(0), "{told}");

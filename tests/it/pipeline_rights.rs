@@ -56,8 +56,8 @@ fn tried(roles: &[Tried<'_>]) -> Finished {
     tried_in("auto", roles)
 }
 
-/// Like [`tried`], with commands in a sandbox of this tier.
-fn tried_in(tier: &str, roles: &[Tried<'_>]) -> Finished {
+/// Like [`tried`], with commands in a sandbox of this level.
+fn tried_in(level: &str, roles: &[Tried<'_>]) -> Finished {
     let agents: Vec<String> = roles
         .iter()
         .map(|(role, calls)| {
@@ -70,7 +70,7 @@ fn tried_in(tier: &str, roles: &[Tried<'_>]) -> Finished {
     let keys = format!("stages: [{}]\nuntil: none\nproject: none", names.join(", "));
     let config = pipeline(&keys, &agents, "");
     let project = Project::new().config(&config);
-    let finished = project.args(["--sandbox", tier, "go"]).success();
+    let finished = project.args(["--sandbox", level, "go"]).success();
     let runs = runs(&finished);
     assert_eq!(runs.len(), roles.len());
     for ((role, expected), events) in roles.iter().zip(runs) {
@@ -100,17 +100,17 @@ fn commands_have_the_rights_of_their_role_at_each_level() {
         ("cat ../../../../config.yaml", false),
     ]
     .map(|(line, allowed)| (bash(line), BASH, allowed));
-    for tier in ["overlay", "namespaces", "landlock"] {
-        let finished = tried_in(tier, &[("tester", &calls)]);
+    for level in ["overlay", "namespaces", "landlock"] {
+        let finished = tried_in(level, &[("tester", &calls)]);
         let hub = place(finished.project()).join("hub.git");
-        assert!(!hub.join("description").exists(), "{tier}");
+        assert!(!hub.join("description").exists(), "{level}");
         let files = git(
             finished.project(),
             &["ls-tree", "-r", "--name-only", "main"],
         );
         assert_eq!(
             files, "CUMULATIVE_UNDERSTANDING.md\nTASK.md\ntester/a\n",
-            "{tier}"
+            "{level}"
         );
     }
 }

@@ -98,7 +98,7 @@ pub(crate) enum Given {
     Everything,
 }
 
-/// Returns the sandbox of this tier, if the machine supports it.
+/// Returns the sandbox of this level, if the machine supports it.
 pub(crate) fn sandbox_of(choice: SandboxLevelChoice) -> Option<Sandbox> {
     let place = tempfile::tempdir().unwrap();
     let place = AbsPath::new(place.path()).unwrap();

@@ -144,14 +144,14 @@ impl Drop for Attack {
 }
 
 /// Returns `massgen sandbox` in the project; the words of a command follow.
-fn sandboxed(project: &Project, user: Option<u32>, tier: SandboxLevel) -> Command {
+fn sandboxed(project: &Project, user: Option<u32>, level: SandboxLevel) -> Command {
     let mut command = as_user(user, binary().to_str().unwrap());
     command
         .current_dir(project.path("ws"))
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
         .env("HOME", project.home(""))
-        .args(["sandbox", "--sandbox", &tier.to_string(), "--grants"])
+        .args(["sandbox", "--sandbox", &level.to_string(), "--grants"])
         .arg(project.path("g.json"))
         .arg("--");
     command
@@ -183,28 +183,28 @@ fn outside(user: Option<u32>, script: &str) -> String {
 
 #[test]
 fn descriptors_in_flight_leave_enough_for_others() {
-    for (tier, number) in [
+    for (level, number) in [
         (SandboxLevel::Overlay, 61_341),
         (SandboxLevel::Namespaces, 61_342),
         (SandboxLevel::Landlock, 61_343),
     ] {
         let user = user_of_its_own(number);
-        if !has(tier) || (user.is_none() && geteuid().is_root()) {
+        if !has(level) || (user.is_none() && geteuid().is_root()) {
             continue;
         }
         let project = project(user, FLIGHT);
-        let mut attack = sandboxed(&project, user, tier);
+        let mut attack = sandboxed(&project, user, level);
         attack.args([PYTHON, "attack.py"]);
         let attack = Attack::start(attack);
         let count = attack.count();
-        assert!((512..1024).contains(&count), "tier {tier}: {count}");
-        assert_eq!(outside(user, PASS), "passed", "tier {tier}");
-        let other = run_and_read(sandboxed(&project, user, tier), &["echo", "starts"]);
-        assert_eq!(other, "starts", "tier {tier}");
+        assert!((512..1024).contains(&count), "level {level}: {count}");
+        assert_eq!(outside(user, PASS), "passed", "level {level}");
+        let other = run_and_read(sandboxed(&project, user, level), &["echo", "starts"]);
+        assert_eq!(other, "starts", "level {level}");
         drop(attack);
         // Without the attack, commands can pass descriptors to each other.
-        let passed = run_and_read(sandboxed(&project, user, tier), &[PYTHON, "-c", PASS]);
-        assert_eq!(passed, "passed", "tier {tier}");
+        let passed = run_and_read(sandboxed(&project, user, level), &[PYTHON, "-c", PASS]);
+        assert_eq!(passed, "passed", "level {level}");
     }
 }
 
@@ -226,13 +226,13 @@ fn massgen_passes_descriptors_where_other_programs_cannot() {
     let Some(user) = user_of_its_own(61_345) else {
         return;
     };
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ]
     .into_iter()
-    .filter(|tier| has(*tier))
+    .filter(|level| has(*level))
     {
         let project = project(Some(user), FLIGHT);
         // Twice as many as other programs may have open.
@@ -245,8 +245,8 @@ fn massgen_passes_descriptors_where_other_programs_cannot() {
         let attack = Attack::start(attack);
         assert!(attack.count() > 1024, "{}", attack.told);
         assert_ne!(outside(Some(user), PASS), "passed");
-        let started = run_and_read(sandboxed(&project, Some(user), tier), &["echo", "starts"]);
-        assert_eq!(started, "starts", "tier {tier}");
+        let started = run_and_read(sandboxed(&project, Some(user), level), &["echo", "starts"]);
+        assert_eq!(started, "starts", "level {level}");
     }
 }
 
@@ -256,15 +256,15 @@ fn watches_over_files_leave_enough_for_others() {
     for number in 0..FILES {
         fs::write(project.path(format!("ws/many/{number}")), "").unwrap();
     }
-    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
+    for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
         .into_iter()
-        .filter(|tier| has(*tier))
+        .filter(|level| has(*level))
     {
-        let mut attack = sandboxed(&project, None, tier);
+        let mut attack = sandboxed(&project, None, level);
         attack.args([PYTHON, "attack.py"]);
         let attack = Attack::start(attack);
         let count = attack.count();
-        assert!((1..=WATCHES_MAX).contains(&count), "tier {tier}: {count}");
+        assert!((1..=WATCHES_MAX).contains(&count), "level {level}: {count}");
     }
     let mut control = Command::new(PYTHON);
     control.arg("attack.py").current_dir(project.path("ws"));
@@ -284,16 +284,16 @@ fn hard_limit(limits: &str, name: &str) -> u64 {
 fn every_count_of_a_user_has_a_limit_in_a_sandbox() {
     let project = project(None, "");
     let own = fs::read_to_string("/proc/self/limits").unwrap();
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ]
     .into_iter()
-    .filter(|tier| has(*tier))
+    .filter(|level| has(*level))
     {
         let limits = run_and_read(
-            sandboxed(&project, None, tier),
+            sandboxed(&project, None, level),
             &["cat", "/proc/self/limits"],
         );
         for (name, most) in [
@@ -304,7 +304,7 @@ fn every_count_of_a_user_has_a_limit_in_a_sandbox() {
             ("Max core file size", 1),
         ] {
             let expected = hard_limit(&own, name).min(most);
-            assert_eq!(hard_limit(&limits, name), expected, "tier {tier}: {name}");
+            assert_eq!(hard_limit(&limits, name), expected, "level {level}: {name}");
         }
     }
 }
@@ -335,16 +335,16 @@ print("made" if done == 0 else os.strerror(ctypes.get_errno()))
 #[test]
 fn no_command_takes_requests_that_the_whole_machine_shares() {
     let project = project(None, REQUESTS);
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ]
     .into_iter()
-    .filter(|tier| has(*tier))
+    .filter(|level| has(*level))
     {
-        let told = run_and_read(sandboxed(&project, None, tier), &[PYTHON, "attack.py"]);
-        assert_eq!(told, "Function not implemented", "tier {tier}");
+        let told = run_and_read(sandboxed(&project, None, level), &[PYTHON, "attack.py"]);
+        assert_eq!(told, "Function not implemented", "level {level}");
     }
     assert_eq!(outside(None, REQUESTS), "made");
 }
@@ -364,13 +364,13 @@ print(len(kept))
 #[test]
 fn a_command_has_pseudo_terminals_of_its_own_and_not_too_many() {
     let project = project(None, TERMINALS);
-    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
+    for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
         .into_iter()
-        .filter(|tier| has(*tier))
+        .filter(|level| has(*level))
     {
-        let told = run_and_read(sandboxed(&project, None, tier), &[PYTHON, "attack.py"]);
+        let told = run_and_read(sandboxed(&project, None, level), &[PYTHON, "attack.py"]);
         let count: usize = told.parse().unwrap();
-        assert!((1..=64).contains(&count), "tier {tier}: {told}");
+        assert!((1..=64).contains(&count), "level {level}: {told}");
     }
     assert_eq!(outside(None, TERMINALS), "100");
 }
@@ -398,20 +398,26 @@ fn kernel_details_that_programs_do_not_need_are_hidden() {
         let count = |path| format!("head -c 100 {path} 2>/dev/null | wc -c; ");
         paths.map(count).collect::<String>()
     };
-    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
+    for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
         .into_iter()
-        .filter(|tier| has(*tier))
+        .filter(|level| has(*level))
     {
         let read = |names| {
             run_and_read(
-                sandboxed(&project, None, tier),
+                sandboxed(&project, None, level),
                 &["sh", "-c", &lengths(names)],
             )
         };
         let told = read(&closed);
-        assert!(told.lines().all(|line| line == "0"), "tier {tier}: {told}");
+        assert!(
+            told.lines().all(|line| line == "0"),
+            "level {level}: {told}"
+        );
         let told = read(&needed);
-        assert!(told.lines().all(|line| line != "0"), "tier {tier}: {told}");
+        assert!(
+            told.lines().all(|line| line != "0"),
+            "level {level}: {told}"
+        );
     }
     if geteuid().is_root() {
         assert_ne!(fs::read_to_string("/proc/slabinfo").unwrap(), "");
@@ -441,13 +447,13 @@ fn a_command_leaves_room_for_files_on_its_disk() {
     let few = MANY_FILES.replace("while True", "while number < 1000");
     // Only its end by massgen keeps it from the end of its sleep.
     let many = MANY_FILES.replace("sleep(2)", "sleep(60)");
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ]
     .into_iter()
-    .filter(|tier| has(*tier))
+    .filter(|level| has(*level))
     {
         let project = project(None, "")
             .file("few.py", &few)
@@ -465,20 +471,20 @@ fn a_command_leaves_room_for_files_on_its_disk() {
             command.args([
                 "sandbox",
                 "--sandbox",
-                &tier.to_string(),
+                &level.to_string(),
                 "--grants",
                 "g.json",
             ]);
             run_and_read(command, &["--", "sh", "-c", "/usr/bin/python3 attack.py"])
         };
         let told = run("few.py");
-        assert!(told.contains("survived"), "tier {tier}: {told}");
+        assert!(told.contains("survived"), "level {level}: {told}");
         let told = run("many.py");
         assert!(
             told.contains("room for only a few more files"),
-            "tier {tier}: {told}"
+            "level {level}: {told}"
         );
-        assert!(told.contains("there is room"), "tier {tier}: {told}");
-        assert!(!told.contains("survived"), "tier {tier}: {told}");
+        assert!(told.contains("there is room"), "level {level}: {told}");
+        assert!(!told.contains("survived"), "level {level}: {told}");
     }
 }

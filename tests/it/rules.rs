@@ -226,8 +226,8 @@ fn rules_about_commands_apply_to_commands() {
     assert_eq!(other.code(), Some(0), "{}", other.stdout());
 }
 
-/// Runs a shell script in the project, whose agent has these `permissions`, in a tier.
-fn shell(tier: SandboxLevel, permissions: &str, script: &str) -> Finished {
+/// Runs a shell script in the project, whose agent has these `permissions`, in a level.
+fn shell(level: SandboxLevel, permissions: &str, script: &str) -> Finished {
     let project = project(permissions).file(".massgen/workspaces/ann_00000000/own.lock", "own\n");
     let arguments = json!({"command": script});
     let words = [
@@ -242,7 +242,7 @@ fn shell(tier: SandboxLevel, permissions: &str, script: &str) -> Finished {
         .args(words)
         .args([
             "--sandbox",
-            &tier.to_string(),
+            &level.to_string(),
             "--args",
             &arguments.to_string(),
         ])
@@ -252,35 +252,39 @@ fn shell(tier: SandboxLevel, permissions: &str, script: &str) -> Finished {
 #[test]
 fn rules_about_paths_apply_to_commands() {
     let closed = "{deny: ['read_file(secrets/**)', 'read_file(*.pem)', 'write_file(*.lock)']}";
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ] {
-        if !has(tier) {
-            println!("skipped: this machine has no tier {tier}");
+        if !has(level) {
+            println!("skipped: this machine has no level {level}");
             continue;
         }
         let read = "cd ../../../src; cat secrets/key; cat a.txt; ls secrets";
-        let held = shell(tier, closed, read);
-        assert!(held.stdout().contains("plain"), "{tier}: {}", held.stdout());
+        let held = shell(level, closed, read);
         assert!(
-            !held.stdout().contains("CANARY"),
-            "{tier}: {}",
+            held.stdout().contains("plain"),
+            "{level}: {}",
             held.stdout()
         );
-        let free = shell(tier, "{}", read);
+        assert!(
+            !held.stdout().contains("CANARY"),
+            "{level}: {}",
+            held.stdout()
+        );
+        let free = shell(level, "{}", read);
         assert!(
             free.stdout().contains("CANARY"),
-            "{tier}: {}",
+            "{level}: {}",
             free.stdout()
         );
         let script = "echo x >> own.lock; echo x > new.txt; cat new.txt";
-        let own = shell(tier, closed, script);
+        let own = shell(level, closed, script);
         let _own = own
             .has_file(
                 ".massgen/workspaces/ann_00000000/own.lock",
-                if tier == SandboxLevel::Landlock {
+                if level == SandboxLevel::Landlock {
                     "own\nx\n"
                 } else {
                     "own\n"
@@ -288,19 +292,19 @@ fn rules_about_paths_apply_to_commands() {
             )
             .has_file(".massgen/workspaces/ann_00000000/new.txt", "x\n");
     }
-    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
-        if !has(tier) {
-            println!("skipped: this machine has no tier {tier}");
+    for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
+        if !has(level) {
+            println!("skipped: this machine has no level {level}");
             continue;
         }
         let script =
             "cd ../../../src; echo x > x.lock; rm -f deep/y.lock; echo x > n.lock; echo x > a.txt";
-        let _held = shell(tier, closed, script)
+        let _held = shell(level, closed, script)
             .has_file("src/x.lock", "locked\n")
             .has_file("src/deep/y.lock", "locked\n")
             .has_no("src/n.lock")
             .has_file("src/a.txt", "x\n");
-        let _free = shell(tier, "{}", script)
+        let _free = shell(level, "{}", script)
             .has_file("src/x.lock", "x\n")
             .has_no("src/deep/y.lock")
             .has_file("src/n.lock", "x\n");
@@ -310,13 +314,13 @@ fn rules_about_paths_apply_to_commands() {
 #[test]
 fn globs_close_what_they_find_to_commands() {
     let closed = "{deny: ['read_file(*.pem)']}";
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ] {
-        if !has(tier) {
-            println!("skipped: this machine has no tier {tier}");
+        if !has(level) {
+            println!("skipped: this machine has no level {level}");
             continue;
         }
         let read = |permissions: &str| {
@@ -329,17 +333,21 @@ fn globs_close_what_they_find_to_commands() {
                 "team.yaml",
                 "--sandbox",
             ];
-            let project = project.args(words).args([tier.to_string()]);
+            let project = project.args(words).args([level.to_string()]);
             project.args(["--args", &arguments.to_string()]).run()
         };
         let held = read(closed);
-        assert!(held.stdout().contains("plain"), "{tier}: {}", held.stdout());
         assert!(
-            !held.stdout().contains("CANARY"),
-            "{tier}: {}",
+            held.stdout().contains("plain"),
+            "{level}: {}",
             held.stdout()
         );
-        assert!(read("{}").stdout().contains("CANARY"), "{tier}");
+        assert!(
+            !held.stdout().contains("CANARY"),
+            "{level}: {}",
+            held.stdout()
+        );
+        assert!(read("{}").stdout().contains("CANARY"), "{level}");
     }
 }
 

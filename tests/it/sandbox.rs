@@ -49,19 +49,19 @@ struct Room {
 }
 
 impl Room {
-    fn new(tier: SandboxLevel) -> Option<Self> {
-        Self::by(&binary(), tier)
+    fn new(level: SandboxLevel) -> Option<Self> {
+        Self::by(&binary(), level)
     }
 
     /// `executable` is massgen.
-    fn by(executable: &Path, tier: SandboxLevel) -> Option<Self> {
+    fn by(executable: &Path, level: SandboxLevel) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         for name in ["ws", "project", "upper", "work", "home", "tmp", "state"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
         let state = abs(&dir.path().join("state"));
         let executable = abs(executable);
-        let sandbox = Sandbox::open(SandboxLevelChoice::Only(tier), &executable, &state);
+        let sandbox = Sandbox::open(SandboxLevelChoice::Only(level), &executable, &state);
         match sandbox {
             Ok(sandbox) => Some(Self { dir, sandbox }),
             Err(error) => {
@@ -151,22 +151,22 @@ fn abs(path: &Path) -> AbsPath {
 }
 
 /// Runs the test at every level that the machine supports, and without a sandbox.
-fn in_each_tier(test: impl Fn(&Room)) {
-    in_each_tier_by(&binary(), test);
+fn at_each_level(test: impl Fn(&Room)) {
+    at_each_level_by(&binary(), test);
 }
 
-fn in_each_tier_by(executable: &Path, test: impl Fn(&Room)) {
+fn at_each_level_by(executable: &Path, test: impl Fn(&Room)) {
     let mut tried = Vec::new();
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
         SandboxLevel::Off,
     ] {
-        if let Some(room) = Room::by(executable, tier) {
-            println!("tier {tier}");
+        if let Some(room) = Room::by(executable, level) {
+            println!("level {level}");
             test(&room);
-            tried.push(tier);
+            tried.push(level);
         }
     }
     assert!(tried.contains(&SandboxLevel::Off), "{tried:?}");
@@ -193,7 +193,7 @@ fn processes_with(word: &str) -> Vec<String> {
 
 #[test]
 fn a_command_has_its_output_its_status_and_its_environment() {
-    in_each_tier(|room| {
+    at_each_level(|room| {
         let finished = room.run("echo out; echo err >&2; exit 3");
         assert_eq!(finished.ended, ExitReason::Exited(3), "{finished:?}");
         assert_eq!(finished.stdout.text, "out\n");
@@ -220,7 +220,7 @@ fn a_command_has_its_output_its_status_and_its_environment() {
 
 #[test]
 fn what_takes_too_long_is_killed_and_what_it_wrote_is_kept() {
-    in_each_tier(|room| {
+    at_each_level(|room| {
         for stubborn in ["", "trap '' TERM INT HUP QUIT; "] {
             let time = unique_sleep();
             let command =
@@ -238,7 +238,7 @@ fn what_takes_too_long_is_killed_and_what_it_wrote_is_kept() {
 
 #[test]
 fn nothing_outlives_a_command_that_has_ended() {
-    in_each_tier(|room| {
+    at_each_level(|room| {
         let time = unique_sleep();
         let command = format!(
             "sleep {time} & setsid sleep {time} & nohup setsid sh -c 'sleep {time}; :' & \
@@ -259,7 +259,7 @@ fn nothing_outlives_a_command_that_has_ended() {
 
 #[test]
 fn the_limit_that_ended_a_command_is_reported() {
-    in_each_tier(|room| {
+    at_each_level(|room| {
         let interrupt = CommandInterrupt::new().unwrap();
         let ran = |command: &str, edit: fn(&mut ResourceLimits)| {
             let wait = CommandWaitLimits {
@@ -293,7 +293,7 @@ fn the_limit_that_ended_a_command_is_reported() {
 
 #[test]
 fn a_command_is_interrupted_from_another_thread() {
-    in_each_tier(|room| {
+    at_each_level(|room| {
         let time = unique_sleep();
         let interrupt = CommandInterrupt::new().unwrap();
         let raised = interrupt.clone();
@@ -328,7 +328,7 @@ fn a_command_is_interrupted_from_another_thread() {
 
 #[test]
 fn a_flood_of_output_is_read_and_not_kept() {
-    in_each_tier(|room| {
+    at_each_level(|room| {
         let finished = room.run("echo first; head -c 64M /dev/zero | tr '\\0' x; echo last");
         assert_eq!(finished.ended, ExitReason::Exited(0));
         let text = &finished.stdout.text;
@@ -342,7 +342,7 @@ fn a_flood_of_output_is_read_and_not_kept() {
 
 #[test]
 fn a_command_that_leaves_too_little_room_is_ended() {
-    in_each_tier(|room| {
+    at_each_level(|room| {
         let interrupt = CommandInterrupt::new().unwrap();
         let wait = CommandWaitLimits {
             time_max: LONG,
@@ -366,12 +366,12 @@ fn a_command_that_leaves_too_little_room_is_ended() {
 
 #[test]
 fn a_sandbox_that_cannot_be_built_runs_nothing_and_says_why() {
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ] {
-        let Some(room) = Room::new(tier) else {
+        let Some(room) = Room::new(level) else {
             continue;
         };
         let mut confined = room.confined("echo > ran", |_| ());
@@ -425,7 +425,7 @@ fn killing_the_fork_server_ends_no_command() {
     // Its processes are distinguished from those of other tests by their program.
     let program = dir.path().canonicalize().unwrap().join("massgen");
     copy_program(&binary(), &program);
-    in_each_tier_by(&program, |room| {
+    at_each_level_by(&program, |room| {
         let run = || {
             let finished = room.run("echo done");
             assert_eq!(finished.stdout.text, "done\n", "{:?}", finished.ended);
@@ -454,7 +454,7 @@ fn killing_the_fork_server_ends_no_command() {
 }
 
 #[test]
-fn what_was_compiled_for_another_tier_is_not_run() {
+fn what_was_compiled_for_another_level_is_not_run() {
     let room = Room::new(SandboxLevel::Off).unwrap();
     let mut confined = room.confined("true", |_| ());
     confined.level = SandboxLevel::Landlock;
@@ -476,7 +476,7 @@ fn what_was_compiled_for_another_tier_is_not_run() {
 
 #[test]
 fn many_commands_run_at_once() {
-    in_each_tier(|room| {
+    at_each_level(|room| {
         let run = |number: i32| {
             let command = format!("echo {number} > {number}; cat {number}");
             let interrupt = CommandInterrupt::new().unwrap();
@@ -511,7 +511,7 @@ fn start(
 
 #[test]
 fn a_background_command_is_read_watched_and_stopped() {
-    in_each_tier(|room| {
+    at_each_level(|room| {
         let time = unique_sleep();
         let background = BackgroundCommands::default();
         let command = format!("echo one; echo two >&2; setsid sleep {time}");
@@ -545,7 +545,7 @@ fn a_background_command_is_read_watched_and_stopped() {
 
 #[test]
 fn background_commands_are_few_and_end_together() {
-    in_each_tier(|room| {
+    at_each_level(|room| {
         let time = unique_sleep();
         let background = BackgroundCommands::default();
         let sleep = format!("trap '' TERM; sleep {time}");
@@ -650,37 +650,40 @@ fn one_command_writes_in_order_where_both_streams_are_one() {
     assert_eq!(written, "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n");
 }
 
-/// Returns the tiers that this machine supports.
-fn tiers() -> impl Iterator<Item = &'static str> {
+/// Returns the levels that this machine supports.
+fn levels() -> impl Iterator<Item = &'static str> {
     let all = ["overlay", "namespaces", "landlock", "off"].into_iter();
-    all.filter(|tier| Room::new(tier_named(tier)).is_some())
+    all.filter(|level| Room::new(level_named(level)).is_some())
 }
 
-/// Returns a project that runs this script in a tier.
-fn in_tier(tier: &str, script: &str) -> Project {
-    let options = ["sandbox", "--grants", "grants.json", "--sandbox", tier];
+/// Returns a project that runs this script in a level.
+fn at_level(level: &str, script: &str) -> Project {
+    let options = ["sandbox", "--grants", "grants.json", "--sandbox", level];
     granted().args(options).args(["--", "sh", "-c", script])
 }
 
 #[test]
 fn one_command_has_a_terminal_where_the_user_has_one() {
-    for tier in tiers() {
+    for level in levels() {
         let script = "[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && stty size && echo own > /dev/tty";
-        let finished = in_tier(tier, script).on_terminal();
+        let finished = at_level(level, script).on_terminal();
         let shown = finished.stdout();
-        assert!(shown.ends_with("24 80\r\nown\r\n"), "tier {tier}: {shown}");
-        assert_eq!(finished.code(), Some(0), "tier {tier}");
-        let none = in_tier(tier, "[ -t 0 ] || [ -t 1 ] || [ -t 2 ] || : < /dev/tty");
-        assert_ne!(none.run().code(), Some(0), "tier {tier}");
+        assert!(
+            shown.ends_with("24 80\r\nown\r\n"),
+            "level {level}: {shown}"
+        );
+        assert_eq!(finished.code(), Some(0), "level {level}");
+        let none = at_level(level, "[ -t 0 ] || [ -t 1 ] || [ -t 2 ] || : < /dev/tty");
+        assert_ne!(none.run().code(), Some(0), "level {level}");
     }
 }
 
 #[test]
 fn keys_that_end_a_program_mean_the_command() {
-    for tier in tiers() {
+    for level in levels() {
         let pty = native_pty_system().openpty(PtySize::default()).unwrap();
         let script = "trap 'echo caught; exit 7' INT; echo ready; while :; do sleep .05; done";
-        let project = in_tier(tier, script);
+        let project = at_level(level, script);
         let mut child = pty.slave.spawn_command(project.typed()).unwrap();
         drop(pty.slave);
         let mut shown = BufReader::new(pty.master.try_clone_reader().unwrap()).lines();
@@ -691,9 +694,9 @@ fn keys_that_end_a_program_mean_the_command() {
             .write_all(b"\x03")
             .unwrap();
         let mut shown = shown.map_while(Result::ok);
-        assert!(shown.any(|line| line.ends_with("caught")), "tier {tier}");
+        assert!(shown.any(|line| line.ends_with("caught")), "level {level}");
         let _rest = shown.count();
-        assert_eq!(child.wait().unwrap().exit_code(), 7, "tier {tier}");
+        assert_eq!(child.wait().unwrap().exit_code(), 7, "level {level}");
     }
 }
 
@@ -709,9 +712,9 @@ const TEAM: &str = "agents:
 
 #[test]
 fn single_commands_run_as_an_agent_of_a_config_would_run_them() {
-    for tier in tiers() {
+    for level in levels() {
         let with = |words: &[&str]| {
-            let options = ["--config", "team.yaml", "--sandbox", tier];
+            let options = ["--config", "team.yaml", "--sandbox", level];
             let project = Project::new().file("team.yaml", TEAM);
             let (name, words) = words.split_first().unwrap();
             project.args([name]).args(options).args(words).success()
@@ -770,8 +773,8 @@ fn check_gone(project: &Project, time: &str) {
 
 #[test]
 fn whatever_ends_massgen_ends_its_commands() {
-    for tier in ["overlay", "namespaces", "landlock", "off"] {
-        if Room::new(tier_named(tier)).is_none() {
+    for level in ["overlay", "namespaces", "landlock", "off"] {
+        if Room::new(level_named(level)).is_none() {
             continue;
         }
         for signal in [Signal::KILL, Signal::TERM, Signal::INT] {
@@ -784,7 +787,7 @@ fn whatever_ends_massgen_ends_its_commands() {
                 "--grants",
                 "grants.json",
                 "--sandbox",
-                tier,
+                level,
                 "--",
             ];
             let project = project.env("TMPDIR", &tmp).args(options);
@@ -797,17 +800,17 @@ fn whatever_ends_massgen_ends_its_commands() {
             if signal == Signal::KILL {
                 wait_until("its end", LONG, || processes_with(&time).is_empty());
             } else {
-                assert_eq!(status.code(), Some(130), "tier {tier}");
+                assert_eq!(status.code(), Some(130), "level {level}");
                 check_gone(&project, &time);
             }
         }
     }
 }
 
-fn tier_named(name: &str) -> SandboxLevel {
+fn level_named(name: &str) -> SandboxLevel {
     match name.parse().unwrap() {
-        SandboxLevelChoice::Only(tier) => tier,
-        SandboxLevelChoice::Auto => panic!("{name} is no tier"),
+        SandboxLevelChoice::Only(level) => level,
+        SandboxLevelChoice::Auto => panic!("{name} is no level"),
     }
 }
 

@@ -32,7 +32,7 @@ struct Cell {
     input: Option<OwnedFd>,
 }
 
-/// Returns every kind of cell that this machine supports: both tiers, and both users if the tests
+/// Returns every kind of cell that this machine supports: both levels, and both users if the tests
 /// run as root.
 fn cells() -> Vec<Cell> {
     let here = tempfile::tempdir().unwrap();

@@ -95,17 +95,17 @@ pub(crate) fn check_report(output: &Output, place: &Path, tried_min: usize) {
 }
 
 #[test]
-fn tier_a_holds_attacks_and_lets_work_through() {
+fn level_overlay_holds_attacks_and_lets_work_through() {
     check(SandboxLevel::Overlay, ALL, CASES_MIN / 2);
 }
 
 #[test]
-fn tier_b_holds_attacks_and_lets_work_through() {
+fn level_namespaces_holds_attacks_and_lets_work_through() {
     check_weaker(SandboxLevel::Namespaces);
 }
 
 #[test]
-fn tier_c_holds_attacks_and_lets_work_through() {
+fn level_landlock_holds_attacks_and_lets_work_through() {
     check_weaker(SandboxLevel::Landlock);
 }
 

@@ -45,14 +45,14 @@ impl Hold {
 
     /// Returns whether this machine and user support it.
     fn can_be_had(self) -> bool {
-        let tier = match self {
+        let level = match self {
             Self::OverlayInA => SandboxLevel::Overlay,
             Self::OverlayInB | Self::CopyInB => SandboxLevel::Namespaces,
             Self::Off => return true,
         };
         // Only root can create a tree over which no overlay can be mounted.
         let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
-        let has = sandbox_of(SandboxLevelChoice::Only(tier)).is_some()
+        let has = sandbox_of(SandboxLevelChoice::Only(level)).is_some()
             && (self != Self::CopyInB || is_root);
         if !has {
             println!("skipped: {self:?}");
@@ -330,7 +330,7 @@ fn ordinary_changes_are_applied_and_the_rest_is_reported() {
 }
 
 #[test]
-fn in_tier_c_commands_of_a_single_call_change_nothing_of_the_users() {
+fn at_level_landlock_commands_of_a_single_call_change_nothing_of_the_users() {
     if sandbox_of(SandboxLevelChoice::Only(SandboxLevel::Landlock)).is_none() {
         println!("skipped: level `landlock`");
         return;

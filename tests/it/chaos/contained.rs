@@ -12,8 +12,8 @@ use rustix::process::geteuid;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::chaos::levels;
 use crate::chaos::scene::{Scene, reply};
-use crate::chaos::tiers;
 use crate::chaos::traces::{check_nothing_left, processes};
 use crate::patience::wait_until;
 
@@ -89,7 +89,7 @@ fn check_prepared(
     prepared: impl Fn(&Scene, &[&str]) -> Command,
 ) -> Peak {
     let mut peak = Peak::default();
-    for level in tiers() {
+    for level in levels() {
         let scene = Scene::new(level);
         let answer = ("new_answer", json!({"content": "held"}));
         let replies = vec![

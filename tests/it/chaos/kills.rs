@@ -12,9 +12,9 @@ use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::json;
 
+use crate::chaos::levels;
 use crate::chaos::random::Random;
 use crate::chaos::scene::Scene;
-use crate::chaos::tiers;
 use crate::chaos::traces::{Process, await_end_of_all, check_nothing_left, processes};
 use crate::repetition::repetitions;
 
@@ -66,7 +66,7 @@ fn kills() -> usize {
 }
 
 /// Returns all jobs. A run takes longer than a single command, and gets fewer kills.
-fn jobs(tiers: &[SandboxLevel]) -> Vec<Job> {
+fn jobs(levels: &[SandboxLevel]) -> Vec<Job> {
     let manners = [(Manner::InRun, 1), (Manner::Alone, 3)];
     let victims = [
         Victim::Massgen,
@@ -74,11 +74,11 @@ fn jobs(tiers: &[SandboxLevel]) -> Vec<Job> {
         Victim::Outer,
         Victim::Inner,
     ];
-    let parts = tiers.len() * victims.len() * (1 + 3);
+    let parts = levels.len() * victims.len() * (1 + 3);
     let part = kills().div_ceil(parts);
     let mut jobs = Vec::new();
     for (manner, share) in manners {
-        for level in tiers {
+        for level in levels {
             let job = |victim| Job {
                 level: *level,
                 manner,
@@ -338,9 +338,9 @@ fn carry_out(job: Job, seed: u64) -> usize {
 
 #[test]
 fn whatever_is_killed_whenever_nothing_is_left() {
-    let tiers = tiers();
-    println!("first random number: {SEED}; tiers: {tiers:?}");
-    let jobs = jobs(&tiers);
+    let levels = levels();
+    println!("first random number: {SEED}; levels: {levels:?}");
+    let jobs = jobs(&levels);
     let next = AtomicU32::new(0);
     let killed = Mutex::new(0);
     thread::scope(|scope| {
@@ -359,5 +359,5 @@ fn whatever_is_killed_whenever_nothing_is_left() {
     });
     let killed = killed.into_inner().unwrap();
     println!("{killed} commands were killed");
-    assert!(tiers.is_empty() || killed >= kills(), "{killed}");
+    assert!(levels.is_empty() || killed >= kills(), "{killed}");
 }

@@ -16,8 +16,8 @@ use massgen::world::sandbox::Sandbox;
 
 use crate::project::binary;
 
-/// Returns the tiers that this machine supports, as detected by massgen itself.
-fn tiers() -> Vec<SandboxLevel> {
+/// Returns the levels that this machine supports, as detected by massgen itself.
+fn levels() -> Vec<SandboxLevel> {
     let place = tempfile::tempdir().unwrap();
     let abs = |path: &Path| AbsPath::new(path).unwrap();
     let (executable, place) = (abs(&binary()), abs(place.path()));

@@ -37,7 +37,10 @@ impl Room {
 
     fn new(user: Option<u32>) -> Self {
         let room = Self {
-            dir: tempfile::Builder::new().prefix("tierc").tempdir().unwrap(),
+            dir: tempfile::Builder::new()
+                .prefix("landlock")
+                .tempdir()
+                .unwrap(),
             user,
         };
         for name in [
@@ -447,7 +450,7 @@ fn check_refused(prepare: impl Fn(&Room, &mut SandboxPolicy), expected: &str) {
 }
 
 #[test]
-fn what_this_tier_cannot_hold_is_refused_with_the_cause() {
+fn what_this_level_cannot_hold_is_refused_with_the_cause() {
     let remedy = "which contains it; levels `overlay` and `namespaces` support this";
     check_refused(
         |room, policy| policy.hidden = vec![room.abs("ws/own")],
@@ -708,7 +711,7 @@ fn limits_of_each_process_hold() {
 
 /// What this level does not promise, as documented in `docs/sandbox.md`.
 #[test]
-fn what_stays_open_in_this_tier() {
+fn what_stays_open_at_this_level() {
     check_each(
         "yes",
         &[
