@@ -76,8 +76,8 @@ pub(super) enum StageOutcome {
     Stopped(PipelineStop),
 }
 
-fn complete_outcome(whole: StageResult) -> StageOutcome {
-    StageOutcome::Completed(Box::new(whole))
+fn complete_outcome(result: StageResult) -> StageOutcome {
+    StageOutcome::Completed(Box::new(result))
 }
 
 /// Result of a completed stage run.
@@ -111,7 +111,7 @@ impl StageTask {
     pub(super) fn attempt(&self) -> u32 {
         match self {
             StageTask::Initial { .. } => 0,
-            StageTask::Repair { attempt: tried, .. } => *tried,
+            StageTask::Repair { attempt, .. } => *attempt,
         }
     }
 }
@@ -120,28 +120,28 @@ impl PipelineRun {
     /// Runs a stage run whose branch starts at `tip` of the shared branch.
     pub(super) async fn run_stage_instance(
         &self,
-        part: &StageRun<'_>,
+        stage_run: &StageRun<'_>,
         tip: &ObjectId,
     ) -> Result<StageOutcome> {
-        let checkouts = self.checkouts(part);
-        let request = match self.previous_attempt(part)? {
+        let checkouts = self.checkouts(stage_run);
+        let request = match self.previous_attempt(stage_run)? {
             PreviousAttempt::Ended { agent, answer } => {
-                let result = self.stage_result(part, &checkouts, agent, Arc::from(answer));
+                let result = self.stage_result(stage_run, &checkouts, agent, Arc::from(answer));
                 return result.map(complete_outcome);
             }
             PreviousAttempt::Interrupted(unfinished, sessions) => {
-                let config = self.stage_config(part, &checkouts)?;
-                self.resumed_run(part, config, &unfinished, &sessions)?
+                let config = self.stage_config(stage_run, &checkouts)?;
+                self.resumed_run(stage_run, config, &unfinished, &sessions)?
             }
             PreviousAttempt::Nothing => {
-                self.prepare_checkouts(part, &checkouts, tip).await?;
-                let config = self.stage_config(part, &checkouts)?;
-                self.run_request(part, config)?
+                self.prepare_checkouts(stage_run, &checkouts, tip).await?;
+                let config = self.stage_config(stage_run, &checkouts)?;
+                self.run_request(stage_run, config)?
             }
         };
-        match Box::pin(self.execute(part, request)).await? {
+        match Box::pin(self.execute(stage_run, request)).await? {
             Ok((agent, answer)) => {
-                let result = self.stage_result(part, &checkouts, agent, answer);
+                let result = self.stage_result(stage_run, &checkouts, agent, answer);
                 result.map(complete_outcome)
             }
             Err(stop) => Ok(StageOutcome::Stopped(stop)),
@@ -151,12 +151,12 @@ impl PipelineRun {
     /// Returns the result, with the files of the agent whose answer counts, and their author.
     fn stage_result(
         &self,
-        part: &StageRun<'_>,
+        stage_run: &StageRun<'_>,
         checkouts: &[Checkout],
         agent: AgentId,
         answer: Arc<str>,
     ) -> Result<StageResult> {
-        let (stage, instance) = (part.stage, &part.instance);
+        let (stage, instance) = (stage_run.stage, &stage_run.instance);
         let mut found = None;
         for (id, checkout) in stage.agents.iter().zip(checkouts) {
             if instance_agent_id(id, instance)? == agent {
@@ -167,55 +167,55 @@ impl PipelineRun {
             found.ok_or_else(|| Error::bug(format!("`{agent}` has no instance")))?;
         Ok(StageResult {
             checkout: checkout.clone(),
-            author: self.author(part, id),
+            author: self.author(stage_run, id),
             agent,
             answer,
         })
     }
 
-    fn author(&self, part: &StageRun<'_>, agent: &AgentId) -> CommitAuthor {
+    fn author(&self, stage_run: &StageRun<'_>, agent: &AgentId) -> CommitAuthor {
         let agents = self.config.agents.iter();
         let known = agents.into_iter().find(|known| known.id == *agent);
         let model = known.map_or("", |known| known.backend.model.as_str());
-        let role = &part.stage.role.name;
+        let role = &stage_run.stage.role.name;
         CommitAuthor::new(
             &format!("{role} ({model})"),
             &format!("{role}@massgen.invalid"),
         )
     }
 
-    fn checkouts(&self, part: &StageRun<'_>) -> Vec<Checkout> {
-        let agents = part.stage.agents.len();
+    fn checkouts(&self, stage_run: &StageRun<'_>) -> Vec<Checkout> {
+        let agents = stage_run.stage.agents.len();
         let checkout = |number| {
             self.repository
-                .checkout(&part.instance.checkout_name(number, agents))
+                .checkout(&stage_run.instance.checkout_name(number, agents))
         };
         (0..agents).map(checkout).collect()
     }
 
     /// Returns the directory for the sessions of a stage run.
-    fn sessions(&self, instance: &RoleInstance, tried: u32) -> AbsPath {
-        let name = match tried {
+    fn sessions(&self, instance: &RoleInstance, attempt: u32) -> AbsPath {
+        let name = match attempt {
             0 => instance.iteration.to_string(),
-            tried => format!("{}.{tried}", instance.iteration),
+            attempt => format!("{}.{attempt}", instance.iteration),
         };
         self.repository.dir.sessions(&instance.name).join(name)
     }
 
     /// Returns the number of the newest repair attempt of an instance; 0 if there is none.
     pub(super) fn attempts_so_far(&self, instance: &RoleInstance) -> Result<u32> {
-        let mut tried = 0;
+        let mut newest = 0;
         for next in 1..u32::MAX {
             if sessions::list(&self.sessions(instance, next))?.is_empty() {
                 break;
             }
-            tried = next;
+            newest = next;
         }
-        Ok(tried)
+        Ok(newest)
     }
 
-    fn previous_attempt(&self, part: &StageRun<'_>) -> Result<PreviousAttempt> {
-        let place = self.sessions(&part.instance, part.task.attempt());
+    fn previous_attempt(&self, stage_run: &StageRun<'_>) -> Result<PreviousAttempt> {
+        let place = self.sessions(&stage_run.instance, stage_run.task.attempt());
         for session in sessions::list(&place)? {
             let logs =
                 RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0)).logs;
@@ -267,14 +267,14 @@ impl PipelineRun {
     /// Prepares the checkouts of an instance.
     async fn prepare_checkouts(
         &self,
-        part: &StageRun<'_>,
+        stage_run: &StageRun<'_>,
         checkouts: &[Checkout],
         tip: &ObjectId,
     ) -> Result<()> {
-        let (hub, instance) = (&self.repository.hub, &part.instance);
+        let (hub, instance) = (&self.repository.hub, &stage_run.instance);
         let branch = self.repository.branch(&instance.name)?;
         let at = hub.tip(&branch).await?;
-        let (shown, head) = match (&part.task, at) {
+        let (shown, head) = match (&stage_run.task, at) {
             (StageTask::Repair { tree, .. }, Some(at)) => (tree, at),
             (StageTask::Repair { .. } | StageTask::Initial { .. }, at) => {
                 hub.move_branch(&branch, tip, at.as_ref()).await?;
@@ -283,10 +283,10 @@ impl PipelineRun {
         };
         for (number, checkout) in checkouts.iter().enumerate() {
             checkout.show(shown).await?;
-            if part.stage.role.has_right(RoleRight::Bash) {
-                let agent = part.stage.agents.get(number);
+            if stage_run.stage.role.has_right(RoleRight::Bash) {
+                let agent = stage_run.stage.agents.get(number);
                 let agent = agent.ok_or_else(|| Error::bug("an instance without an agent"))?;
-                let author = self.author(part, agent);
+                let author = self.author(stage_run, agent);
                 let spec = PrivateRepositorySpec {
                     branch: &branch,
                     tip: &head,
@@ -299,12 +299,12 @@ impl PipelineRun {
         Ok(())
     }
 
-    fn stage_config(&self, part: &StageRun<'_>, checkouts: &[Checkout]) -> Result<Config> {
-        let reach = WriteScope::for_role(&part.stage.role, &self.repository.record.directory);
+    fn stage_config(&self, stage_run: &StageRun<'_>, checkouts: &[Checkout]) -> Result<Config> {
+        let reach = WriteScope::for_role(&stage_run.stage.role, &self.repository.record.directory);
         for checkout in checkouts {
             let mut both = reach.write.iter().chain(&reach.read);
             both.try_for_each(|dir| checkout.make_directory(dir))?;
-            if part.stage.role.has_right(RoleRight::Bash) {
+            if stage_run.stage.role.has_right(RoleRight::Bash) {
                 checkout.refuse_symlinks(&RelPath::new(PRIVATE).unwrap_or_default())?;
             }
         }
@@ -317,18 +317,23 @@ impl PipelineRun {
             directory: &self.repository.record.directory,
             checkouts: &dirs,
             objects: &objects,
-            sessions: self.sessions(&part.instance, part.task.attempt()),
+            sessions: self.sessions(&stage_run.instance, stage_run.task.attempt()),
             usage: &books,
         };
-        instance_config(&self.config, part.stage, &part.instance, &directories)
+        instance_config(
+            &self.config,
+            stage_run.stage,
+            &stage_run.instance,
+            &directories,
+        )
     }
 
-    fn models(&self, part: &StageRun<'_>) -> Result<ModelsByAgent> {
+    fn models(&self, stage_run: &StageRun<'_>) -> Result<ModelsByAgent> {
         let mut models = ModelsByAgent::new();
-        for id in &part.stage.agents {
+        for id in &stage_run.stage.agents {
             let own = self.context.models.get(id);
             let own = own.ok_or_else(|| Error::bug(format!("agent `{id}` has no model")))?;
-            models.insert(instance_agent_id(id, &part.instance)?, own.clone());
+            models.insert(instance_agent_id(id, &stage_run.instance)?, own.clone());
         }
         Ok(models)
     }
@@ -343,18 +348,18 @@ impl PipelineRun {
     }
 
     /// Returns the request for a new run.
-    fn run_request(&self, part: &StageRun<'_>, config: Config) -> Result<RunRequest> {
+    fn run_request(&self, stage_run: &StageRun<'_>, config: Config) -> Result<RunRequest> {
         let run = RunName::new(Uuid::new_v4().as_fields().0);
         let context = &self.context;
         Ok(RunRequest {
             layout: RunLayout::plan(&config, &self.context.state_parent, run),
             config,
             base: self.context.base.clone(),
-            task: self.heading(&part.instance),
-            question: Arc::from(part.task.question()),
+            task: self.heading(&stage_run.instance),
+            question: Arc::from(stage_run.task.question()),
             opened: self.context.opened.clone(),
             session: None,
-            models: self.models(part)?,
+            models: self.models(stage_run)?,
             messages: UserMessageReceiver::default(),
             inbox: None,
             redactor: context.redactor.clone(),
@@ -373,7 +378,7 @@ impl PipelineRun {
     /// Returns the request for resuming an interrupted run.
     fn resumed_run(
         &self,
-        part: &StageRun<'_>,
+        stage_run: &StageRun<'_>,
         config: Config,
         unfinished: &InterruptedRun,
         sessions: &AbsPath,
@@ -382,7 +387,7 @@ impl PipelineRun {
         let place = find(&unfinished.started.session_id, sessions)?;
         let session = Session::resume_turn(place, unfinished.turn, self.context.redactor.clone())?;
         let question = reading.question();
-        let request = self.run_request(part, config)?;
+        let request = self.run_request(stage_run, config)?;
         Ok(RunRequest {
             layout: RunLayout::plan(&request.config, &self.context.state_parent, reading.name),
             session: Some(session),
@@ -412,10 +417,10 @@ impl PipelineRun {
     /// the pipeline ends there.
     async fn execute(
         &self,
-        part: &StageRun<'_>,
+        stage_run: &StageRun<'_>,
         request: RunRequest,
     ) -> Result<std::result::Result<(AgentId, Arc<str>), PipelineStop>> {
-        let (role, share) = (&part.instance.name, request.config.limits);
+        let (role, share) = (&stage_run.instance.name, request.config.limits);
         let run = RunExecution::prepare(request, self.stop.clone())?;
         let log_dir = run.output_paths().log_dir;
         self.repository.dir.record_run(&log_dir)?;
@@ -450,7 +455,7 @@ impl PipelineRun {
             (status, _) => status,
         };
         let is_limited = status == ExitStatus::Limit;
-        let limit = self.reached_limit(part.stage).filter(|_| is_limited);
+        let limit = self.reached_limit(stage_run.stage).filter(|_| is_limited);
         let why = match &limit {
             Some(limit) => format!("{role}: {}", limit.reason()),
             None if status == ExitStatus::Interrupted => format!("interrupted while {role} worked"),
