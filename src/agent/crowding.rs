@@ -34,9 +34,9 @@ impl ContextCrowding {
         }
     }
 
-    /// Notes that a request used this many tokens of a context of this size, as far as that is
+    /// Records that a request used this many tokens of a context of this size, as far as that is
     /// known.
-    pub(super) fn note(&self, used: u64, context: Option<u64>) {
+    pub(super) fn record_usage(&self, used: u64, context: Option<u64>) {
         let share = context.and_then(|context| share(used, context));
         let is_crowded = match (share, self.threshold) {
             (Some(share), Some(threshold)) => used > 0 && share >= threshold,
@@ -75,7 +75,7 @@ mod tests {
                 threshold,
                 ..ContextCrowding::default()
             };
-            crowding.note(used, context);
+            crowding.record_usage(used, context);
             assert_eq!(crowding.take(), expected, "{threshold:?} {used}");
             assert!(!crowding.take());
         }

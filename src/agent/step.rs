@@ -312,7 +312,7 @@ impl ModelSession {
         let mut request = RequestGuard::begin(self, model).await;
         let reply = self.read_reply(model, &mut request).await;
         let tokens = request.usage.total_tokens();
-        self.crowding.note(tokens, model.context_tokens);
+        self.crowding.record_usage(tokens, model.context_tokens);
         if let Some(slot) = slot.filter(|_| tokens > 0) {
             slot.set_token_count(tokens);
         }
