@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_written_follows_the_phase_and_the_tier() {
+    fn what_may_be_written_follows_the_phase_and_the_level() {
         let grants = || vec![workspace(), project(Permission::Write)];
         let closed = [
             "read /p Tree",
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn massgens_own_directories_are_writable_in_every_tier() {
+    fn massgens_own_directories_are_writable_at_every_level() {
         let grants = || {
             vec![
                 workspace(),

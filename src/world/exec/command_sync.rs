@@ -70,8 +70,10 @@ pub(super) enum OverlayRetention {
 /// Returns whether changes of commands in the user's trees must be applied or detected. That is not
 /// so at sandbox level `landlock` and when the whole agent works on an overlay.
 pub(super) fn writes_user_trees(gate: &Gate, commands: &ExecEnvironment) -> bool {
-    let is_staged = gate.overlay().is_some();
-    commands.sandbox_level() != SandboxLevel::Landlock && !is_staged && !user_trees(gate).is_empty()
+    let has_overlay = gate.overlay().is_some();
+    commands.sandbox_level() != SandboxLevel::Landlock
+        && !has_overlay
+        && !user_trees(gate).is_empty()
 }
 
 impl PostCommandSync {
@@ -199,8 +201,8 @@ impl OverlayCommand {
         let layers = overlay.layers();
         // Dropped first, so that no process sees the layers of overlays while they are applied.
         drop((overlay_gate, overlay));
-        let mut aftermath = CommandChanges::default();
-        let mut broken = None;
+        let mut all_changes = CommandChanges::default();
+        let mut failure = None;
         for (layer, kind) in &layers {
             // Private changes on a copy are dropped each time, so they are reported each time.
             let mut reported_now = BTreeSet::new();
@@ -209,30 +211,30 @@ impl OverlayCommand {
                 OverlayMethod::Copy => &mut reported_now,
             };
             match commit(gate, layer, reported) {
-                Ok(carried) => aftermath.add(carried),
+                Ok(applied) => all_changes.add(applied),
                 Err(mut stop) => {
-                    aftermath.changes.append(&mut stop.changes);
-                    broken.get_or_insert(stop);
+                    all_changes.changes.append(&mut stop.changes);
+                    failure.get_or_insert(stop);
                 }
             }
         }
         if is_shared {
-            aftermath.notes.push(SHARED_OVERLAY.to_owned());
+            all_changes.notes.push(SHARED_OVERLAY.to_owned());
         }
         if (retention, audience) == (OverlayRetention::UntilCommandEnds, OverlayAudience::Sandbox) {
             // A failed removal is left to the cleanup of the agent's directories.
             let _removed = clear::remove(&place);
         }
-        match broken {
-            None => Ok(aftermath),
-            Some(stop) => Err(stop.with_changes(aftermath.changes)),
+        match failure {
+            None => Ok(all_changes),
+            Some(stop) => Err(stop.with_changes(all_changes.changes)),
         }
     }
 }
 
 fn sync_error(why: &Error) -> ToolError {
     ToolError::failed(format!(
-        "what the command changed in your paths was not carried there: {why}"
+        "what the command changed in your paths was not applied there: {why}"
     ))
 }
 
@@ -245,7 +247,7 @@ fn overlay_grants(gate: &Gate) -> Vec<Grant> {
         .collect();
     let trees = gate.manager().grants().iter();
     let trees = trees.filter(|grant| grant.scope == GrantScope::Tree);
-    let taken = trees.map(|grant| {
+    let grants = trees.map(|grant| {
         let (kind, permission) = if written.contains(&grant.root) {
             (GrantKind::Context, Permission::Write)
         } else {
@@ -257,5 +259,5 @@ fn overlay_grants(gate: &Gate) -> Vec<Grant> {
             ..grant.clone()
         }
     });
-    taken.collect()
+    grants.collect()
 }

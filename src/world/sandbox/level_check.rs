@@ -110,21 +110,21 @@ pub(super) fn find_deviation(sandbox: &Sandbox, place: &AbsPath) -> Result<Optio
     if let Some(parent) = place.parent() {
         dir::create_all(&parent, DirectoryAudience::Umask)?;
     }
-    let made = dir::create(place)?;
+    let creation = dir::create(place)?;
     let fault = run_check(sandbox, place);
-    if made == DirectoryCreation::Created {
+    if creation == DirectoryCreation::Created {
         dir::remove_empty(place);
     }
     fault
 }
 
 fn run_check(sandbox: &Sandbox, place: &AbsPath) -> Result<Option<String>> {
-    let stage = StagingDirectory::new(&dir::resolve(place)?.to_abs())?;
-    let room = LevelCheckDirectories::prepare(stage.path())?;
-    let outcome = room.run(sandbox);
-    let after = room.find_leak(sandbox.level());
+    let staging = StagingDirectory::new(&dir::resolve(place)?.to_abs())?;
+    let directories = LevelCheckDirectories::prepare(staging.path())?;
+    let outcome = directories.run(sandbox);
+    let after = directories.find_leak(sandbox.level());
     // The kernel leaves it without permissions, so that only root could remove it with the tree.
-    dir::remove_empty(&room.layer.work.join("work"));
+    dir::remove_empty(&directories.layer.work.join("work"));
     Ok(outcome?.or(after))
 }
 
