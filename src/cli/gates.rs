@@ -289,7 +289,7 @@ pub(crate) fn serve_gate_tools(
     arguments: &ServeArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let way = McpTransport::from_arguments(&arguments.way, host)?;
+    let transport = McpTransport::from_arguments(&arguments.transport, host)?;
     let caller = &arguments.caller;
     let needs = GateUse::Session(
         caller.sandbox.map(CommandIsolation::Sandbox),
@@ -299,7 +299,7 @@ pub(crate) fn serve_gate_tools(
     let agent = gates.take_agent(caller.agent.as_deref())?;
     let gate = agent.gate(caller.phase.into()).clone();
     let offers = gates.offers(&agent, &gate, output);
-    serve_tools(way, gate, offers, host, output)
+    serve_tools(transport, gate, offers, host, output)
 }
 
 /// Returns the external program that asks, and the team, which owns the environment of its hooks.

@@ -81,7 +81,7 @@ pub(crate) struct ServeArguments {
     pub caller: CallerArguments,
     /// The transport.
     #[command(flatten)]
-    pub way: TransportArguments,
+    pub transport: TransportArguments,
 }
 
 /// Arguments of `massgen mcp orchestrate`.
@@ -107,7 +107,7 @@ pub(crate) struct OrchestrateArguments {
     pub models: Option<String>,
     /// The transport.
     #[command(flatten)]
-    pub way: TransportArguments,
+    pub transport: TransportArguments,
 }
 
 /// The transport of a server.

@@ -147,11 +147,11 @@ async fn read_line(lines: &mut BufReader<Stdin>) -> Option<String> {
 
 /// Finds the remote server that is meant.
 fn find_server(
-    asked: &NamedServer,
+    server: &NamedServer,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<RemoteServer> {
-    let file = match &asked.config {
+    let file = match &server.config {
         Some(argument) => TeamFile::find(argument, host)?,
         None => TeamFile::find_default(host, output)?.ok_or_else(|| {
             let message = "no config found that names a server";
@@ -164,12 +164,12 @@ fn find_server(
         ServerTransport::Remote(remote) => Some((server.name().as_str(), remote)),
         ServerTransport::Program(_) => None,
     });
-    let (meant, others): (Vec<_>, Vec<_>) = remote.partition(|(name, _)| *name == asked.name);
+    let (meant, others): (Vec<_>, Vec<_>) = remote.partition(|(name, _)| *name == server.name);
     let Some((_, first)) = meant.first() else {
         let mut names: Vec<&str> = others.into_iter().map(|(name, _)| name).collect();
         names.sort_unstable();
         names.dedup();
-        let message = format!("no remote server `{}`", asked.name);
+        let message = format!("no remote server `{}`", server.name);
         let hint = match names.as_slice() {
             [] => "only remote servers need a sign-in".to_owned(),
             names => format!("`{}` names: {}", file.name(), names.join(", ")),
@@ -177,7 +177,10 @@ fn find_server(
         return Err(Error::new(ErrorKind::Config, message).with_hint(hint));
     };
     if meant.iter().any(|(_, remote)| remote.url != first.url) {
-        let message = format!("agents use the name `{}` for different servers", asked.name);
+        let message = format!(
+            "agents use the name `{}` for different servers",
+            server.name
+        );
         return Err(Error::new(ErrorKind::Config, message).with_hint("give each a unique name"));
     }
     Ok((*first).clone())

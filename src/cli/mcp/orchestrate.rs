@@ -24,7 +24,7 @@ pub(crate) fn serve_runs(
     arguments: &OrchestrateArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let way = McpTransport::from_arguments(&arguments.way, host)?;
+    let transport = McpTransport::from_arguments(&arguments.transport, host)?;
     let template = run_template(host, arguments, output)?;
     let agents = count_noun(template.team.config.agents.len(), "agent");
     let runtime = runtime()?;
@@ -33,7 +33,7 @@ pub(crate) fn serve_runs(
         let runs = RunRegistry::new(template, arguments.parallel, stop.clone());
         let conductor = RunHandler::new(runs.clone());
         let what = format!("runs of {agents}");
-        let served = way.serve(&conductor, &what, &stop, output).await;
+        let served = transport.serve(&conductor, &what, &stop, output).await;
         stop.graceful.cancel();
         tokio::select! {
             () = runs.end() => {}

@@ -15,7 +15,7 @@ use crate::world::access::gate::Gate;
 
 /// Serves the tools in `offers` and those of the servers of `gate`, which decides about all calls.
 pub(crate) fn serve_tools(
-    way: McpTransport,
+    transport: McpTransport,
     gate: Gate,
     offers: Vec<ToolOffer>,
     host: &Host,
@@ -26,7 +26,7 @@ pub(crate) fn serve_tools(
     let served = runtime.block_on(async {
         let stop = listen(host.hangup)?;
         let count = count_noun(tools.count(), "tool");
-        let served = way.serve(&tools, &count, &stop, output).await;
+        let served = transport.serve(&tools, &count, &stop, output).await;
         stop.graceful.cancel();
         wait_for_calls(&tools, &stop, output).await;
         // Dropping this ends the programs of MCP servers while the runtime can still wait for them.

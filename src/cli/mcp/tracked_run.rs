@@ -42,7 +42,7 @@ pub(crate) struct TrackedRun {
     state: Mutex<TrackedRunState>,
     updates: broadcast::Sender<Arc<str>>,
     since_start: Stopwatch,
-    begun: CancellationToken,
+    started: CancellationToken,
     ended: CancellationToken,
     stop: ShutdownSignal,
 }
@@ -84,7 +84,7 @@ impl TrackedRun {
             state: Mutex::default(),
             updates: broadcast::Sender::new(NEWS_WAITING_MAX),
             since_start: Stopwatch::start(),
-            begun: CancellationToken::new(),
+            started: CancellationToken::new(),
             ended: CancellationToken::new(),
             stop,
         }
@@ -108,7 +108,7 @@ impl TrackedRun {
         state.result_builder = ResultBuilder::new(run_start);
         state.redactor = redactor;
         drop(state);
-        self.begun.cancel();
+        self.started.cancel();
     }
 
     /// Adds the next event.
@@ -145,7 +145,7 @@ impl TrackedRun {
     /// has none.
     pub(crate) async fn wait_for_name(&self) -> std::result::Result<String, Option<ErrorReport>> {
         tokio::select! {
-            () = self.begun.cancelled() => {}
+            () = self.started.cancelled() => {}
             () = self.ended.cancelled() => {}
         }
         let state = self.lock();

@@ -77,7 +77,7 @@ impl AgentTeam {
         let environments = self.resources.environments.as_ref();
         let asker = self.resources.approvals.as_ref();
         let seconds = member.config.permissions.approval_timeout_seconds();
-        let equipped = |serving: &MemberServer| {
+        let setup = |serving: &MemberServer| {
             let name = serving.config.name();
             ServerSetup {
                 config: Arc::clone(&serving.config),
@@ -106,9 +106,9 @@ impl AgentTeam {
                 SideEffectPolicy::Open
             }
         };
-        let equipped = member.servers.iter().map(equipped).collect();
+        let setups = member.servers.iter().map(setup).collect();
         Some(McpServers::new(
-            equipped,
+            setups,
             &server_tool_filter(&member.config),
             outside,
             &self.tool_lists,

@@ -267,18 +267,18 @@ impl McpClient {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Waits for `asked` up to a timeout, which starts again if a person answered a form meanwhile;
+    /// Waits for `reply` up to a timeout, which starts again if a person answered a form meanwhile;
     /// `None` on timeout.
     pub(super) async fn with_timeout<T>(
         &self,
         time_max: Duration,
-        asked: impl Future<Output = T>,
+        reply: impl Future<Output = T>,
     ) -> Option<T> {
-        let mut asked = pin!(asked);
+        let mut reply = pin!(reply);
         let host = self.service.service();
         let mut forms = host.forms();
         loop {
-            if let Ok(answered) = timeout(time_max, &mut asked).await {
+            if let Ok(answered) = timeout(time_max, &mut reply).await {
                 return Some(answered);
             }
             host.wait_until_idle().await;
@@ -404,8 +404,8 @@ async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ServerToolDescription
     let mut described = Vec::new();
     let (mut cursor, mut bytes) = (None, 0_usize);
     for _ in 0..PAGES_MAX {
-        let asked = PaginatedRequestParams::default().with_cursor(cursor);
-        let (tools, next) = page(peer, asked).await?;
+        let parameters = PaginatedRequestParams::default().with_cursor(cursor);
+        let (tools, next) = page(peer, parameters).await?;
         let read = tools.iter().map(|tool| {
             let texts = tool.name.len().saturating_add(tool.description.len());
             texts.saturating_add(tool.schema.to_string().len())
@@ -430,9 +430,9 @@ async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ServerToolDescription
 /// tool does not make the others unavailable.
 async fn page(
     peer: &Peer<RoleClient>,
-    asked: PaginatedRequestParams,
+    parameters: PaginatedRequestParams,
 ) -> Result<(Vec<ServerToolDescription>, Option<Cursor>), McpClientError> {
-    let request = ListToolsRequest::with_param(asked);
+    let request = ListToolsRequest::with_param(parameters);
     let answer = peer.send_request(ClientRequest::ListToolsRequest(request));
     let answer = answer.await?;
     if let ServerResult::ListToolsResult(page) = answer {

@@ -86,7 +86,7 @@ pub struct McpServers(Arc<McpServersState>);
 
 #[derive(Debug)]
 struct McpServersState {
-    places: Vec<ServerHandle>,
+    handles: Vec<ServerHandle>,
     filter: ToolFilter,
     outside: SideEffectPolicy,
     known: ToolListCache,
@@ -172,16 +172,16 @@ pub struct ConnectionPool(Arc<Mutex<Vec<Arc<ConnectionSlot>>>>);
 
 impl ConnectionPool {
     /// Returns the slot of a server, which is a common one if the server is shared.
-    fn slot(&self, equipped: ServerSetup) -> Arc<ConnectionSlot> {
+    fn slot(&self, setup: ServerSetup) -> Arc<ConnectionSlot> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let config = &equipped.config;
-        let same = |slot: &&Arc<ConnectionSlot>| Arc::ptr_eq(&slot.equipped.config, config);
+        let config = &setup.config;
+        let same = |slot: &&Arc<ConnectionSlot>| Arc::ptr_eq(&slot.setup.config, config);
         if let Some(slot) = shared.iter().find(same) {
             return Arc::clone(slot);
         }
         let is_shared = config.is_shared();
         let slot = Arc::new(ConnectionSlot {
-            equipped,
+            setup,
             state: tokio::sync::Mutex::default(),
         });
         if is_shared {
@@ -194,7 +194,7 @@ impl ConnectionPool {
 /// A connection to one server, of one agent or shared.
 #[derive(Debug)]
 struct ConnectionSlot {
-    equipped: ServerSetup,
+    setup: ServerSetup,
     state: tokio::sync::Mutex<ConnectionState>,
 }
 
@@ -241,18 +241,18 @@ pub(in crate::world) type ServerLauncher<'a> =
 impl McpServers {
     /// Creates the servers without starting any.
     pub fn new(
-        equipped: Vec<ServerSetup>,
+        setups: Vec<ServerSetup>,
         filter: &ToolFilter,
         outside: SideEffectPolicy,
         known: &ToolListCache,
         pool: &ConnectionPool,
     ) -> Self {
-        let place = |equipped| ServerHandle {
-            slot: pool.slot(equipped),
+        let handle = |setup| ServerHandle {
+            slot: pool.slot(setup),
             seen: AtomicUsize::new(0),
         };
         Self(Arc::new(McpServersState {
-            places: equipped.into_iter().map(place).collect(),
+            handles: setups.into_iter().map(handle).collect(),
             filter: filter.clone(),
             outside,
             known: known.clone(),
@@ -276,10 +276,10 @@ impl McpServers {
         &self,
         launcher: ServerLauncher<'_>,
     ) -> Result<Vec<String>, String> {
-        let places = self.0.places.iter();
+        let handles = self.0.handles.iter();
         let unknown =
-            places.filter(|place| self.0.known.get(&place.slot.equipped.config).is_none());
-        let all = unknown.map(|place| self.list_first(place, launcher));
+            handles.filter(|handle| self.0.known.get(&handle.slot.setup.config).is_none());
+        let all = unknown.map(|handle| self.list_first(handle, launcher));
         let mut notes = try_join_all(all).await?.concat();
         notes.extend(self.rebuild_catalogue());
         Ok(notes)
@@ -288,10 +288,10 @@ impl McpServers {
     /// Lists the tools of a server for the first time in a run, and returns its notes for the user.
     async fn list_first(
         &self,
-        place: &ServerHandle,
+        handle: &ServerHandle,
         launcher: ServerLauncher<'_>,
     ) -> Result<Vec<String>, String> {
-        let config = &place.slot.equipped.config;
+        let config = &handle.slot.setup.config;
         let python = match config.program_interface() {
             None | Some(ProgramInterface::Mcp) => None,
             Some(ProgramInterface::SingleTool(tool)) => {
@@ -301,8 +301,8 @@ impl McpServers {
             Some(ProgramInterface::PythonFunctions(python)) => Some(python),
         };
         let listed = async {
-            let link = place.slot.connection(launcher).await?;
-            self.ask_for_tools(place, &link, START_TIME_MAX).await?;
+            let link = handle.slot.connection(launcher).await?;
+            self.ask_for_tools(handle, &link, START_TIME_MAX).await?;
             Ok::<_, String>(link)
         };
         match (listed.await, python) {
@@ -322,28 +322,28 @@ impl McpServers {
         &self,
         server: &ServerName,
     ) -> Option<(&ServerConfig, &ExecEnvironment)> {
-        let equipped = &self.slot(server)?.equipped;
-        let interface = equipped.config.program_interface()?;
+        let setup = &self.slot(server)?.setup;
+        let interface = setup.config.program_interface()?;
         let is_one = matches!(interface, ProgramInterface::SingleTool(_));
-        equipped
+        setup
             .commands
             .as_ref()
             .filter(|_| is_one)
-            .map(|commands| (equipped.config.as_ref(), commands))
+            .map(|commands| (setup.config.as_ref(), commands))
     }
 
     /// Lists the tools of those servers again that have reported changes. `None` if none has.
     pub(in crate::world) async fn refresh_tools(&self) -> Option<Vec<String>> {
         let mut notes = Vec::new();
         let mut is_new = false;
-        for place in &self.0.places {
-            let link = place.slot.state.lock().await.link.clone();
-            let seen = place.seen.load(Ordering::Relaxed);
+        for handle in &self.0.handles {
+            let link = handle.slot.state.lock().await.link.clone();
+            let seen = handle.seen.load(Ordering::Relaxed);
             if let Some(link) = link.filter(|link| link.changes() != seen && seen != UNHEARD) {
                 is_new = true;
-                let listed = self.ask_for_tools(place, &link, LIST_TIME_MAX).await;
+                let listed = self.ask_for_tools(handle, &link, LIST_TIME_MAX).await;
                 notes.extend(listed.err().map(|why| {
-                    place.seen.store(UNHEARD, Ordering::Relaxed);
+                    handle.seen.store(UNHEARD, Ordering::Relaxed);
                     format!("{why}; its list of tools is unchanged")
                 }));
             }
@@ -363,7 +363,7 @@ impl McpServers {
     ) -> Result<ServerReply, String> {
         let slot = self.slot(&call.server);
         let slot = slot.ok_or_else(|| format!("no server `{}`", call.server))?;
-        let config = &slot.equipped.config;
+        let config = &slot.setup.config;
         let link = slot.connection(launcher).await?;
         let _in_progress = link.register_call(progress);
         let asked = link.ask(call.operation, &call.tool, call.arguments.clone());
@@ -377,18 +377,18 @@ impl McpServers {
     }
 
     fn slot(&self, server: &ServerName) -> Option<&ConnectionSlot> {
-        let mut slots = self.0.places.iter().map(|place| place.slot.as_ref());
-        slots.find(|slot| slot.equipped.config.name() == server)
+        let mut slots = self.0.handles.iter().map(|handle| handle.slot.as_ref());
+        slots.find(|slot| slot.setup.config.name() == server)
     }
 
     async fn ask_for_tools(
         &self,
-        place: &ServerHandle,
+        handle: &ServerHandle,
         link: &McpClient,
         time_max: Duration,
     ) -> Result<(), String> {
-        let slot = &place.slot;
-        place.seen.store(link.changes(), Ordering::Relaxed);
+        let slot = &handle.slot;
+        handle.seen.store(link.changes(), Ordering::Relaxed);
         let listed = timeout(time_max, link.tools()).await;
         let seconds = time_max.as_secs();
         let late = || McpClientError::Failed(format!("no list of tools within {seconds} s"));
@@ -396,15 +396,15 @@ impl McpServers {
         let tools: Arc<[ServerToolDescription]> = tools
             .map_err(|fault| slot.describe_fault(link, fault))?
             .into();
-        self.0.known.insert(&slot.equipped.config, &tools);
+        self.0.known.insert(&slot.setup.config, &tools);
         Ok(())
     }
 
     /// Rebuilds the catalogue from the known tools, and returns notes on those that are left out.
     fn rebuild_catalogue(&self) -> Vec<String> {
         let (mut catalogue, mut notes) = (ToolCatalogue::default(), Vec::new());
-        for place in &self.0.places {
-            let config = &place.slot.equipped.config;
+        for handle in &self.0.handles {
+            let config = &handle.slot.setup.config;
             let described = self.0.known.get(config).unwrap_or_default();
             let (mut tools, said) = offer_tools(&config.rules, &described);
             tools.retain(|tool| self.is_selected(tool));
@@ -440,7 +440,7 @@ impl ConnectionSlot {
         if let Some(link) = state.link.as_ref().filter(|link| link.is_open()) {
             return Ok(Arc::clone(link));
         }
-        let name = self.equipped.config.name();
+        let name = self.setup.config.name();
         let before = state.link.take().map(|link| link.exit_report());
         if state.starts >= STARTS_MAX {
             let words = before.unwrap_or_default();
@@ -454,7 +454,7 @@ impl ConnectionSlot {
         let opened = if let Ok(opened) = timeout(START_TOLD_AFTER, &mut opening).await {
             opened
         } else {
-            let listener = self.equipped.listener.as_ref();
+            let listener = self.setup.listener.as_ref();
             listener.inspect(|listener| listener.report_progress("is being started"));
             opening.await
         };
@@ -473,7 +473,7 @@ impl ConnectionSlot {
             tokens,
             packages,
             listener,
-        } = &self.equipped;
+        } = &self.setup;
         let listener = listener.clone();
         let failed = |why: String| match config.custom_tools().as_slice() {
             [] => format!("the server `{}` cannot be used: {why}", config.name()),
@@ -527,7 +527,7 @@ impl ConnectionSlot {
 
     /// Describes a failed call to a model.
     fn describe_fault(&self, link: &McpClient, fault: McpClientError) -> String {
-        let name = self.equipped.config.name();
+        let name = self.setup.config.name();
         match fault {
             McpClientError::Gone => format!(
                 "the server `{name}` has ended, and what became of the call is not known{}",
@@ -541,7 +541,7 @@ impl ConnectionSlot {
     }
 
     fn fault_reason(&self, fault: McpClientError) -> String {
-        let name = self.equipped.config.name();
+        let name = self.setup.config.name();
         let scopes = match fault {
             McpClientError::Failed(why) => return why,
             McpClientError::Gone => return "it has ended".to_owned(),
@@ -569,7 +569,7 @@ impl ConnectionSlot {
     }
 
     fn credential_source(&self) -> CredentialSource {
-        match &self.equipped.config.link {
+        match &self.setup.config.link {
             ServerTransport::Remote(remote) => CredentialSource::for_server(remote),
             ServerTransport::Program(_) => CredentialSource::SignIn,
         }
