@@ -32,7 +32,7 @@ const CALLS_MAX: usize = 2000;
 /// The most bytes that a program may send and receive in total.
 const CALLS_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// The most calls that are reported to a model.
-const CALLS_TOLD_MAX: usize = 100;
+const CALLS_SHOWN_MAX: usize = 100;
 /// The most calls that are reported to people.
 const CALLS_SUMMED_UP_MAX: usize = 6;
 /// The most of a path that is reported with a call, in characters.
@@ -49,7 +49,7 @@ pub(super) struct ToolCallServer {
     runtime: Option<Handle>,
     /// Calls that only read run in parallel; any other call runs alone.
     turn: RwLock<()>,
-    made: Mutex<CallSummary>,
+    summary: Mutex<CallSummary>,
 }
 
 /// The results of all calls.
@@ -127,44 +127,51 @@ impl ToolCallServer {
             tools,
             runtime: Handle::try_current().ok(),
             turn: RwLock::default(),
-            made: Mutex::default(),
+            summary: Mutex::default(),
         }
     }
 
     /// Returns the results of all calls.
     pub(super) fn into_summary(self) -> CallSummary {
-        self.made
+        self.summary
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers calls until there are no more. Calls in progress end when `over` is raised.
-    pub(super) fn serve(&self, line: &UnixStream, over: &CommandInterrupt) {
-        let sending = Mutex::new(());
-        let (given, taken) = sync_channel::<CallFrame>(PARALLEL_CALLS_MAX);
-        let taken = Mutex::new(taken);
+    /// Answers calls until there are no more. Calls in progress end when `interrupt` is raised.
+    pub(super) fn serve(&self, stream: &UnixStream, interrupt: &CommandInterrupt) {
+        let write_lock = Mutex::new(());
+        let (call_sender, call_receiver) = sync_channel::<CallFrame>(PARALLEL_CALLS_MAX);
+        let call_receiver = Mutex::new(call_receiver);
         thread::scope(|scope| {
-            let (taken, sending) = (&taken, &sending);
+            let (call_receiver, write_lock) = (&call_receiver, &write_lock);
             let mut workers = 0_usize;
             for _ in 0..PARALLEL_CALLS_MAX {
-                let work = move || self.run_worker(taken, line, sending, over);
+                let work = move || self.run_worker(call_receiver, stream, write_lock, interrupt);
                 let worker = thread::Builder::new().name("call".to_owned());
                 workers += usize::from(worker.spawn_scoped(scope, work).is_ok());
             }
             if workers == 0 {
                 self.stop_because("massgen could start no thread for calls");
             } else {
-                self.receive(line, &given, sending);
+                self.receive(stream, &call_sender, write_lock);
             }
             // The workers exit when the channel is closed and empty.
-            drop(given);
+            drop(call_sender);
             // A program that still waits for an answer sees the end of the stream.
-            line.shutdown(std::net::Shutdown::Both).unwrap_or_default();
+            stream
+                .shutdown(std::net::Shutdown::Both)
+                .unwrap_or_default();
         });
     }
 
-    fn receive(&self, line: &UnixStream, given: &SyncSender<CallFrame>, sending: &Mutex<()>) {
-        let mut reader = BufReader::new(line);
+    fn receive(
+        &self,
+        stream: &UnixStream,
+        call_sender: &SyncSender<CallFrame>,
+        write_lock: &Mutex<()>,
+    ) {
+        let mut reader = BufReader::new(stream);
         let bytes_max = u64::try_from(FRAME_BYTES_MAX).unwrap_or(u64::MAX);
         loop {
             let mut frame = Vec::new();
@@ -182,15 +189,15 @@ impl ToolCallServer {
             if self.count_and_check(frame.len()) {
                 let content =
                     "this program has made all the calls that it may; use another program";
-                let answered = CallReply {
+                let reply = CallReply {
                     id: call.id,
                     outcome: "failed",
                     content: content.to_owned(),
                 };
-                if self.answer(line, sending, &answered).is_err() {
+                if self.answer(stream, write_lock, &reply).is_err() {
                     return;
                 }
-            } else if given.send(call).is_err() {
+            } else if call_sender.send(call).is_err() {
                 return;
             }
         }
@@ -198,25 +205,28 @@ impl ToolCallServer {
 
     fn run_worker(
         &self,
-        taken: &Mutex<Receiver<CallFrame>>,
-        line: &UnixStream,
-        sending: &Mutex<()>,
-        over: &CommandInterrupt,
+        call_receiver: &Mutex<Receiver<CallFrame>>,
+        stream: &UnixStream,
+        write_lock: &Mutex<()>,
+        interrupt: &CommandInterrupt,
     ) {
         let _inside = self.runtime.as_ref().map(Handle::enter);
         loop {
-            let next = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let next = call_receiver
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .recv();
             let Ok(call) = next else { return };
             // Remaining calls are still received, so that the sender never blocks forever.
-            if !over.is_raised() {
-                let answered = self.carry_out(call, over);
-                self.answer(line, sending, &answered).unwrap_or_default();
+            if !interrupt.is_raised() {
+                let reply = self.carry_out(call, interrupt);
+                self.answer(stream, write_lock, &reply).unwrap_or_default();
             }
         }
     }
 
     /// Carries out one call: parses it, checks it at the gate and runs it.
-    fn carry_out(&self, frame: CallFrame, over: &CommandInterrupt) -> CallReply {
+    fn carry_out(&self, frame: CallFrame, interrupt: &CommandInterrupt) -> CallReply {
         let CallFrame {
             id,
             tool,
@@ -230,12 +240,13 @@ impl ToolCallServer {
             Err(error) => (CallOutcome::new("failed", error.to_string()), tool),
             Ok(call) => {
                 let description = describe_call(&call);
-                (self.through_gate(call, over), description)
+                (self.through_gate(call, interrupt), description)
             }
         };
-        let mut made = self.lock();
-        if made.calls.len() < CALLS_TOLD_MAX {
-            made.calls
+        let mut summary = self.lock();
+        if summary.calls.len() < CALLS_SHOWN_MAX {
+            summary
+                .calls
                 .push((single_line(&description, PATH_CHARS_MAX), outcome.summary));
         }
         CallReply {
@@ -245,7 +256,7 @@ impl ToolCallServer {
         }
     }
 
-    fn through_gate(&self, call: ToolCall, over: &CommandInterrupt) -> CallOutcome {
+    fn through_gate(&self, call: ToolCall, interrupt: &CommandInterrupt) -> CallOutcome {
         let (_together, _alone);
         if call.only_reads() {
             _together = self.turn.read().unwrap_or_else(PoisonError::into_inner);
@@ -259,7 +270,7 @@ impl ToolCallServer {
                 CallOutcome::new("denied", content)
             }
             Ok(permitted) => {
-                let mut observation = run_until(permitted, Some(over));
+                let mut observation = run_until(permitted, Some(interrupt));
                 if !observation.images.is_empty() {
                     let images = images_not_shown(observation.images.len());
                     observation.content.push_str(&images);
@@ -290,39 +301,39 @@ impl ToolCallServer {
 
     /// Counts a call and returns whether it exceeds the limits.
     fn count_and_check(&self, bytes: usize) -> bool {
-        let mut made = self.lock();
-        made.bytes = made.bytes.saturating_add(bytes);
-        if made.count >= CALLS_MAX || made.bytes > CALLS_BYTES_MAX {
+        let mut summary = self.lock();
+        summary.bytes = summary.bytes.saturating_add(bytes);
+        if summary.count >= CALLS_MAX || summary.bytes > CALLS_BYTES_MAX {
             let note = format!("it may make {CALLS_MAX} calls, and tried to make more");
-            if !made.notes.contains(&note) {
-                made.notes.push(note);
+            if !summary.notes.contains(&note) {
+                summary.notes.push(note);
             }
             return true;
         }
-        made.count = made.count.saturating_add(1);
+        summary.count = summary.count.saturating_add(1);
         false
     }
 
     fn answer(
         &self,
-        line: &UnixStream,
-        sending: &Mutex<()>,
-        answered: &CallReply,
+        stream: &UnixStream,
+        write_lock: &Mutex<()>,
+        reply: &CallReply,
     ) -> std::io::Result<()> {
         let frame = AnswerFrame {
-            id: answered.id,
-            outcome: answered.outcome,
-            content: &answered.content,
+            id: reply.id,
+            outcome: reply.outcome,
+            content: &reply.content,
         };
         let mut frame = serde_json::to_vec(&frame)?;
         frame.push(b'\n');
         {
-            let mut made = self.lock();
-            made.bytes = made.bytes.saturating_add(frame.len());
+            let mut summary = self.lock();
+            summary.bytes = summary.bytes.saturating_add(frame.len());
         }
-        let _alone = sending.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut line = line;
-        line.write_all(&frame)
+        let _alone = write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stream = stream;
+        stream.write_all(&frame)
     }
 
     fn stop_because(&self, why: &str) {
@@ -330,7 +341,7 @@ impl ToolCallServer {
     }
 
     fn lock(&self) -> MutexGuard<'_, CallSummary> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+        self.summary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
