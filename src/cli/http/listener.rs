@@ -90,10 +90,10 @@ impl HttpListener {
 
     /// Answers requests by `routes` until `stop` is cancelled.
     pub(crate) async fn serve(self, routes: Router, stop: &CancellationToken) {
-        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut open = JoinSet::new();
-        while let Some(stream) = accept_connection(&self.listener, &room, stop).await {
-            let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
+        while let Some(stream) = accept_connection(&self.listener, &connections, stop).await {
+            let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
                 continue;
             };
             let (routes, stop) = (routes.clone(), stop.clone());
@@ -112,12 +112,12 @@ impl HttpListener {
 /// Waits for capacity and returns the next connection; `None` when `stop` is cancelled.
 async fn accept_connection(
     listener: &TcpListener,
-    room: &Semaphore,
+    connections: &Semaphore,
     stop: &CancellationToken,
 ) -> Option<TcpStream> {
     let accept = async {
         loop {
-            drop(room.acquire().await.ok()?);
+            drop(connections.acquire().await.ok()?);
             match listener.accept().await {
                 Ok((stream, _)) => return Some(stream),
                 Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,

@@ -28,7 +28,7 @@ use crate::world::store::stream_redactor::AgentStreamRedactor;
 pub(crate) struct PageRun {
     feed: Arc<RunFeed>,
     state: Mutex<PageRunState>,
-    begun: CancellationToken,
+    started: CancellationToken,
     ended: CancellationToken,
     stop: ShutdownSignal,
 }
@@ -48,7 +48,7 @@ impl PageRun {
         Self {
             feed: RunFeed::new(),
             state: Mutex::default(),
-            begun: CancellationToken::new(),
+            started: CancellationToken::new(),
             ended: CancellationToken::new(),
             stop,
         }
@@ -96,7 +96,7 @@ impl PageRun {
         state.session = Some(begun.session_id);
         state.streams = AgentStreamRedactor::new(redactor);
         drop(state);
-        self.begun.cancel();
+        self.started.cancel();
         Ok(())
     }
 
@@ -144,7 +144,7 @@ impl PageRun {
     /// It ended without records.
     pub(super) async fn wait_for_name(&self) -> Result<String> {
         tokio::select! {
-            () = self.begun.cancelled() => {}
+            () = self.started.cancelled() => {}
             () = self.ended.cancelled() => {}
         }
         let mut state = self.lock();

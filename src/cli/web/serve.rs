@@ -39,28 +39,28 @@ const UNNAMED_TEAM: &str = "default";
 /// Serves the page until the user ends it.
 pub(crate) fn serve_page(
     host: &Host,
-    asked: &WebArguments,
+    arguments: &WebArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let address = ListenAddress::new(asked.address(), asked.allowed_host.clone())?;
-    let tokens = accepted_tokens(asked, &address, host)?;
+    let address = ListenAddress::new(arguments.address(), arguments.allowed_host.clone())?;
+    let tokens = accepted_tokens(arguments, &address, host)?;
     if !address.is_loopback() {
         output
             .warning("other machines can reach the page: use it only in a network that you trust");
     }
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(host, asked, address, tokens, output));
+    let served = runtime.block_on(serve(host, arguments, address, tokens, output));
     runtime.shutdown_timeout(CALLS_END_MAX);
     served.map(|()| ExitStatus::Delivered)
 }
 
 /// Returns the tokens that are accepted from the start.
 fn accepted_tokens(
-    asked: &WebArguments,
+    arguments: &WebArguments,
     address: &ListenAddress,
     host: &Host,
 ) -> Result<BearerTokens> {
-    match &asked.token_file {
+    match &arguments.token_file {
         Some(file) => BearerToken::read_file(file, host).map(BearerTokens::from),
         None if address.is_loopback() => Ok(BearerTokens::default()),
         None => Err(
@@ -73,7 +73,7 @@ fn accepted_tokens(
 
 async fn serve(
     host: &Host,
-    asked: &WebArguments,
+    arguments: &WebArguments,
     address: ListenAddress,
     tokens: BearerTokens,
     output: &mut CliOutput<'_>,
@@ -85,8 +85,8 @@ async fn serve(
         output.warning(warning);
     }
     let host = completed.host;
-    let teams = load_teams(asked, &host, output).await?;
-    let models = model_list(&host, asked.models.as_deref(), output)?;
+    let teams = load_teams(arguments, &host, output).await?;
+    let models = model_list(&host, arguments.models.as_deref(), output)?;
     let secrets = teams
         .iter()
         .flat_map(|named| secret_values(&named.team.config, &host));
@@ -98,12 +98,12 @@ async fn serve(
         models,
         telemetry,
         redactor,
-        is_read_only: asked.read_only,
+        is_read_only: arguments.read_only,
         guard: OriginGuard::new(own_port, listener.names()),
         tokens,
         codes: LinkCodes::default(),
         lookups: FileLookups::new(&host.cwd),
-        runs: RunBoard::new(asked.parallel, stop.clone()),
+        runs: RunBoard::new(arguments.parallel, stop.clone()),
         batch_reading: tokio::sync::Mutex::default(),
         compressed_assets: CompressedAssets::default(),
         host: host.clone(),
@@ -113,7 +113,7 @@ async fn serve(
     if host.stdin == StreamTarget::Terminal {
         output.note("press Enter for another link, Ctrl-C to stop the server");
     }
-    let _browser = if asked.no_browser {
+    let _browser = if arguments.no_browser {
         None
     } else {
         WebBrowser::open_page(&link, &host.env)
@@ -136,12 +136,12 @@ async fn serve(
 
 /// Returns the teams that the command line names, or the one that a run would use.
 async fn load_teams(
-    asked: &WebArguments,
+    arguments: &WebArguments,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<Vec<NamedTeam>> {
     let mut teams: Vec<NamedTeam> = Vec::new();
-    for argument in &asked.config {
+    for argument in &arguments.config {
         let file = find_named_config(argument, host, output)?;
         if teams.iter().any(|known| known.name == file.name()) {
             return Err(usage_error(format!("`{argument}` is named twice")));
@@ -155,7 +155,7 @@ async fn load_teams(
             },
         });
     }
-    if teams.is_empty() && !asked.read_only {
+    if teams.is_empty() && !arguments.read_only {
         let arguments = RunArguments::default();
         let team = choose_team(host, &arguments, None, WorkspaceMode::Given, output).await?;
         let name = team.file.as_ref().map_or(UNNAMED_TEAM, TeamFile::name);
