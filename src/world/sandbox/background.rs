@@ -74,7 +74,7 @@ pub(in crate::world) type OutputFollower = Box<
 #[derive(Debug)]
 struct BackgroundEntry {
     command: String,
-    begun: Instant,
+    started: Instant,
     interrupt: CommandInterrupt,
     shared: Arc<Mutex<BackgroundProgress>>,
     thread: Option<JoinHandle<()>>,
@@ -136,7 +136,7 @@ impl BackgroundCommands {
         let watch = BackgroundWorker {
             interrupt: interrupt.clone(),
             shared: Arc::clone(&shared),
-            begun: started,
+            started,
         };
         let thread = thread::Builder::new().name("background".to_owned());
         let thread = thread.spawn(move || watch.follow(follow, afterwards))?;
@@ -146,7 +146,7 @@ impl BackgroundCommands {
             .map_or(1, |last| last.0.saturating_add(1));
         let entry = BackgroundEntry {
             command: command.to_owned(),
-            begun: started,
+            started,
             interrupt,
             shared,
             thread: Some(thread),
@@ -269,7 +269,7 @@ impl BackgroundEntry {
             command: self.command.clone(),
             elapsed: end
                 .as_ref()
-                .map_or_else(|| self.begun.elapsed(), |end| end.elapsed),
+                .map_or_else(|| self.started.elapsed(), |end| end.elapsed),
             output_bytes: shared.output.total_bytes(),
             notes: end.as_ref().map_or_else(Vec::new, |end| end.notes.clone()),
             ended: end.map(|end| end.ended),
@@ -290,7 +290,7 @@ impl BackgroundEntry {
 struct BackgroundWorker {
     interrupt: CommandInterrupt,
     shared: Arc<Mutex<BackgroundProgress>>,
-    begun: Instant,
+    started: Instant,
 }
 
 impl BackgroundWorker {
@@ -303,7 +303,7 @@ impl BackgroundWorker {
             Ok(ended) => ended,
             Err(error) => (ExitReason::Interrupted, vec![error.to_string()]),
         };
-        let elapsed = self.begun.elapsed();
+        let elapsed = self.started.elapsed();
         notes.extend(afterwards());
         lock().end = Some(BackgroundExit {
             ended,

@@ -27,13 +27,13 @@ pub struct StdioProxy {
     /// Closed when the last thread that copies output ends.
     copies: Receiver<Infallible>,
     /// Stops the thread that copies input.
-    over: CommandInterrupt,
+    interrupt: CommandInterrupt,
 }
 
 /// State that the copying threads share.
 struct StdioCopier {
     going: Sender<Infallible>,
-    over: CommandInterrupt,
+    interrupt: CommandInterrupt,
 }
 
 /// Error for a user's stream that is a directory, which a command cannot have.
@@ -55,11 +55,11 @@ impl StdioProxy {
         for stream in [stdin.as_ref(), Some(&stdout), Some(&stderr)] {
             stream.map_or(Ok(()), reject_directory)?;
         }
-        let over = CommandInterrupt::new()?;
+        let interrupt = CommandInterrupt::new()?;
         let (going, copies) = channel(1);
         let copying = StdioCopier {
             going,
-            over: over.clone(),
+            interrupt: interrupt.clone(),
         };
         // A user who types into a pipeline needs the mode of their own terminal unchanged.
         let typed = stdin.as_ref().is_some_and(isatty) && isatty(&stdout);
@@ -89,7 +89,7 @@ impl StdioProxy {
         let passage = Self {
             terminal: terminal.map(|(terminal, _)| terminal),
             copies,
-            over,
+            interrupt,
         };
         Ok((
             passage,
@@ -112,14 +112,14 @@ impl StdioProxy {
     /// Waits until everything that the command wrote has reached the user. The command must have
     /// ended.
     pub async fn wait_for_output(&mut self) {
-        self.over.raise();
+        self.interrupt.raise();
         while self.copies.recv().await.is_some() {}
     }
 }
 
 impl Drop for StdioProxy {
     fn drop(&mut self) {
-        self.over.raise();
+        self.interrupt.raise();
     }
 }
 
@@ -159,8 +159,8 @@ impl StdioCopier {
 
     /// Copies the user's input until its end, or until it is stopped.
     fn copy_input(&self, from: OwnedFd, to: OwnedFd) -> io::Result<()> {
-        let over = self.over.clone();
-        in_thread(move || copy(&from, &to, Some(&over)))
+        let interrupt = self.interrupt.clone();
+        in_thread(move || copy(&from, &to, Some(&interrupt)))
     }
 }
 
@@ -170,10 +170,10 @@ fn in_thread(work: impl FnOnce() -> Result<(), Errno> + Send + 'static) -> io::R
     thread.spawn(move || work().unwrap_or_default()).map(drop)
 }
 
-fn copy(from: &OwnedFd, to: &OwnedFd, over: Option<&CommandInterrupt>) -> Result<(), Errno> {
+fn copy(from: &OwnedFd, to: &OwnedFd, interrupt: Option<&CommandInterrupt>) -> Result<(), Errno> {
     let mut buffer = vec![0; COPIED_BYTES];
     loop {
-        if wait(from.as_fd(), PollFlags::IN, over)? == StdioWakeup::Ended {
+        if wait(from.as_fd(), PollFlags::IN, interrupt)? == StdioWakeup::Ended {
             return Ok(());
         }
         let length = match read(from, &mut *buffer) {
@@ -209,16 +209,20 @@ enum StdioWakeup {
 fn wait(
     handle: BorrowedFd<'_>,
     until: PollFlags,
-    over: Option<&CommandInterrupt>,
+    interrupt: Option<&CommandInterrupt>,
 ) -> Result<StdioWakeup, Errno> {
     let mut asked = vec![PollFd::from_borrowed_fd(handle, until)];
-    asked.extend(over.map(|over| PollFd::from_borrowed_fd(over.as_fd(), PollFlags::IN)));
+    asked.extend(
+        interrupt.map(|interrupt| PollFd::from_borrowed_fd(interrupt.as_fd(), PollFlags::IN)),
+    );
     while let Err(error) = poll(&mut asked, None) {
         if error != Errno::INTR {
             return Err(error);
         }
     }
-    let is_over = asked.get(1).is_some_and(|over| !over.revents().is_empty());
+    let is_over = asked
+        .get(1)
+        .is_some_and(|interrupt| !interrupt.revents().is_empty());
     Ok(if is_over {
         StdioWakeup::Ended
     } else {
