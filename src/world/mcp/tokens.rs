@@ -88,8 +88,8 @@ impl TokenFile {
         ServerTokens {
             file: self.clone(),
             server: url.to_string(),
-            begun: None,
-            seen: SentSecrets::default(),
+            registration: None,
+            sent_secrets: SentSecrets::default(),
         }
     }
 
@@ -137,9 +137,9 @@ pub(super) struct ServerTokens {
     file: TokenFile,
     server: String,
     /// The registration of a sign-in that has just begun.
-    begun: Option<Arc<PendingRegistration>>,
+    registration: Option<Arc<PendingRegistration>>,
     /// All secrets that were read or written so far, to be redacted from the server's messages.
-    seen: SentSecrets,
+    sent_secrets: SentSecrets,
 }
 
 /// Registration data that is stored along with the tokens.
@@ -162,10 +162,10 @@ impl fmt::Debug for ServerTokens {
 }
 
 impl ServerTokens {
-    /// Returns a handle for a sign-in that begins; `begun` is stored along with its tokens.
-    pub(super) fn with_registration(self, begun: PendingRegistration) -> Self {
+    /// Returns a handle for a sign-in that begins; `registration` is stored along with its tokens.
+    pub(super) fn with_registration(self, registration: PendingRegistration) -> Self {
         Self {
-            begun: Some(Arc::new(begun)),
+            registration: Some(Arc::new(registration)),
             ..self
         }
     }
@@ -199,7 +199,7 @@ impl ServerTokens {
 
     /// Returns a redactor for all secrets that were sent to the server or its authorization server.
     pub(super) fn redactor(&self) -> Redactor {
-        self.seen.redactor()
+        self.sent_secrets.redactor()
     }
 
     fn entry(&self) -> Result<Option<TokenFileEntry>> {
@@ -217,7 +217,7 @@ impl ServerTokens {
             .iter()
             .filter_map(|name| response.get(name)?.as_str());
         for secret in tokens.chain(kept.client_secret.as_deref()) {
-            self.seen.insert(secret);
+            self.sent_secrets.insert(secret);
         }
     }
 
@@ -225,13 +225,13 @@ impl ServerTokens {
         let mut all = self.file.read()?;
         let before = all.remove(&self.server);
         if let Some(given) = given {
-            let kept = match (&self.begun, before) {
-                (Some(begun), _) => {
-                    let secret = begun.client_secret.as_ref();
+            let kept = match (&self.registration, before) {
+                (Some(registration), _) => {
+                    let secret = registration.client_secret.as_ref();
                     TokenFileEntry {
                         client_secret: secret.map(|secret| secret.expose_secret().to_owned()),
-                        challenge: begun.challenge.clone(),
-                        token_endpoint: begun.token_endpoint.clone(),
+                        challenge: registration.challenge.clone(),
+                        token_endpoint: registration.token_endpoint.clone(),
                         given,
                     }
                 }
