@@ -78,13 +78,13 @@ impl StageMerger<'_> {
             0 => self.commit_work(&first, 0).await?,
             _ => self.newest_commit().await?,
         };
-        let mut whole = first;
+        let mut stage_result = first;
         loop {
-            let refusal = match self.try_to_merge(&commit, tried, &whole).await? {
+            let refusal = match self.try_to_merge(&commit, tried, &stage_result).await? {
                 MergeAttempt::Merged => {
                     // The user may run git there, so nothing in its repository may come from an
                     // agent.
-                    whole.checkout.remove_private()?;
+                    stage_result.checkout.remove_private()?;
                     return Ok(None);
                 }
                 MergeAttempt::Stopped(stop) => return Ok(Some(stop)),
@@ -105,9 +105,9 @@ impl StageMerger<'_> {
             self.emit_rejection(&refusal.reason, tried, bound).await;
             match Box::pin(self.run_repair(refusal.tree, task, tried)).await? {
                 StageOutcome::Stopped(stop) => return Ok(Some(stop)),
-                StageOutcome::Completed(mended) => whole = *mended,
+                StageOutcome::Completed(mended) => stage_result = *mended,
             }
-            commit = self.commit_work(&whole, tried).await?;
+            commit = self.commit_work(&stage_result, tried).await?;
         }
     }
 
@@ -132,7 +132,7 @@ impl StageMerger<'_> {
         &self,
         commit: &ObjectId,
         tried: u32,
-        whole: &StageResult,
+        stage_result: &StageResult,
     ) -> Result<MergeAttempt> {
         let repository = &self.pipeline.repository;
         if let Some(faults) = self.excluded_files(commit).await? {
@@ -159,25 +159,25 @@ impl StageMerger<'_> {
                 return Ok(MergeAttempt::Rejected(conflict_rejection(&marked, tree)));
             }
         }
-        if let Some(refusal) = self.failed_check_rejection(&tree, whole).await? {
+        if let Some(refusal) = self.failed_check_rejection(&tree, stage_result).await? {
             return Ok(MergeAttempt::Rejected(refusal));
         }
-        let (tree, work) = self.with_documents(&tree, &main, whole).await?;
+        let (tree, work) = self.with_documents(&tree, &main, stage_result).await?;
         let instance = &self.stage_run.instance;
         let entry = JournalEntry::Merge(MergeEntry {
             iteration: instance.iteration,
             role: self.stage_run.stage.role.name.clone(),
             copy: instance.copy,
             copies: instance.copies,
-            satisfied: RoleVerdict::parse(&whole.answer) == RoleVerdict::Satisfied,
+            satisfied: RoleVerdict::parse(&stage_result.answer) == RoleVerdict::Satisfied,
             work: work.to_string(),
         });
-        let subject = self.commit_subject(whole);
+        let subject = self.commit_subject(stage_result);
         let subject = subject
             .split_once("] ")
             .map_or("work", |(_, subject)| subject);
         let subject = format!("[supervisor] merge {}: {subject}", instance.name);
-        let message = entry.message(&subject, &truncate(&whole.answer, ANSWER_CHARS_MAX));
+        let message = entry.message(&subject, &truncate(&stage_result.answer, ANSWER_CHARS_MAX));
         let others = std::slice::from_ref(commit);
         let merged = repository.commit(&main, others, &tree, &message).await?;
         let step = PipelineEvent::Merged {
@@ -243,13 +243,13 @@ impl StageMerger<'_> {
         &self,
         tree: &ObjectId,
         main: &ObjectId,
-        whole: &StageResult,
+        stage_result: &StageResult,
     ) -> Result<(ObjectId, ObjectId)> {
         let repository = &self.pipeline.repository;
         let (role, instance) = (&self.stage_run.stage.role, &self.stage_run.instance);
         let mut files = Vec::new();
         if role.name.as_str() == UNDERSTAND {
-            let text = self.pipeline.clarify_task(&whole.answer).await;
+            let text = self.pipeline.clarify_task(&stage_result.answer).await;
             files.push((repository.shared_file(SHARED), Some(text.into_bytes())));
         }
         let path = repository.shared_file(CUMULATIVE);
@@ -260,7 +260,8 @@ impl StageMerger<'_> {
             .await?;
         let known = known.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let known = known.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
-        let review = self_review(&whole.answer).unwrap_or("It says nothing of its own work.");
+        let review =
+            self_review(&stage_result.answer).unwrap_or("It says nothing of its own work.");
         let (name, iteration) = (&instance.name, instance.iteration);
         let text = format!("{known}\n## {name}, iteration {iteration}\n\n{review}\n");
         files.push((path, Some(text.into_bytes())));
@@ -280,7 +281,7 @@ impl StageMerger<'_> {
     async fn failed_check_rejection(
         &self,
         tree: &ObjectId,
-        whole: &StageResult,
+        stage_result: &StageResult,
     ) -> Result<Option<MergeRejection>> {
         let pipeline = self.pipeline;
         if pipeline.config.checks.list.is_empty() {
@@ -289,14 +290,19 @@ impl StageMerger<'_> {
         let checkout = pipeline.repository.checks_checkout();
         checkout.show(tree).await?;
         // The environment of the checks must exist as long as they run.
-        let (examiner, _shells) = pipeline.check_runner(&whole.agent, checkout.dir())?;
+        let (examiner, _shells) = pipeline.check_runner(&stage_result.agent, checkout.dir())?;
         let patience = RunDeadline {
             deadline: check_deadline(),
             stop: pipeline.stop.graceful.clone(),
         };
         let here = CheckTarget::Delivery;
         let evidence = examiner
-            .run_checks(&whole.agent, here, &patience, pipeline.events.display())
+            .run_checks(
+                &stage_result.agent,
+                here,
+                &patience,
+                pipeline.events.display(),
+            )
             .await;
         let has_failed = |finding: &&CheckResult| {
             finding.need == CheckRequirement::Required && finding.verdict != CheckVerdict::Passed
