@@ -26,7 +26,7 @@ pub(crate) fn lookup<'a>(base: &'a AbsPath, host: &'a Host) -> MentionLookup<'a>
     MentionLookup {
         base,
         home: host.home.as_ref(),
-        look: &inspect,
+        inspect: &inspect,
     }
 }
 

@@ -62,7 +62,7 @@ pub struct MentionLookup<'a> {
     /// The directory that `~/` means.
     pub home: Option<&'a AbsPath>,
     /// Looks up a path on disk.
-    pub look: &'a dyn Fn(&AbsPath) -> LookupResult,
+    pub inspect: &'a dyn Fn(&AbsPath) -> LookupResult,
 }
 
 impl std::fmt::Debug for MentionLookup<'_> {
@@ -308,7 +308,7 @@ impl<'a> MentionParser<'a> {
         };
         Mention {
             permission: candidate.permission,
-            found: (self.lookup.look)(&path),
+            found: (self.lookup.inspect)(&path),
             reach: self.reach(&path),
             path,
         }

@@ -174,7 +174,7 @@ mod tests {
                 let lookup = MentionLookup {
                     base: &base,
                     home: None,
-                    look: &look,
+                    inspect: &look,
                 };
                 let parsed =
                     parse_mentions(&TaskText::from_typed(format!("see {text} now")), lookup);

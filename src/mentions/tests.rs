@@ -64,7 +64,7 @@ pub(super) fn lookup() -> MentionLookup<'static> {
     MentionLookup {
         base,
         home: Some(home),
-        look: &disk,
+        inspect: &disk,
     }
 }
 
@@ -373,7 +373,7 @@ fn broad_mentions_are_recognized() {
     let lookup = MentionLookup {
         base: &home,
         home: Some(&home),
-        look: &|_| LookupResult::Directory,
+        inspect: &|_| LookupResult::Directory,
     };
     let got = parse_mentions(&TaskText::from_typed("@."), lookup);
     assert_eq!(got.mentions[0].reach, MentionReach::Broad);
@@ -411,7 +411,7 @@ fn check_linear(piece: &str, found: LookupResult) {
         let lookup = MentionLookup {
             base: &abs("/p"),
             home: None,
-            look: &look,
+            inspect: &look,
         };
         let got = parse_mentions(&TaskText::from_typed(prompt.clone()), lookup);
         assert_eq!(got.original_prompt, prompt);
@@ -445,7 +445,7 @@ fn hostile_prompts_are_read_in_linear_time() {
         let lookup = MentionLookup {
             base: &abs("/p"),
             home: None,
-            look: &|_| LookupResult::Missing,
+            inspect: &|_| LookupResult::Missing,
         };
         let got = parse_mentions(&TaskText::from_typed(prompt.clone()), lookup);
         assert_eq!(got.cleaned_prompt, prompt.replace("\\@", "@"));
@@ -484,7 +484,7 @@ proptest! {
                 let lookup = MentionLookup {
                     base: &abs("/p"),
                     home: Some(&abs("/p/h")),
-                    look: &|_| found,
+                    inspect: &|_| found,
                 };
                 let got = parse_mentions(&TaskText::from_typed(prompt.clone()), lookup);
                 if matches!(found, LookupResult::Missing | LookupResult::Unreadable) {
@@ -548,7 +548,7 @@ fn what_piped_text_names_is_looked_up_a_bounded_number_of_times() {
     let lookup = MentionLookup {
         base: &abs("/p"),
         home: None,
-        look: &look,
+        inspect: &look,
     };
     let task = TaskText {
         typed: String::new(),
