@@ -28,19 +28,19 @@ pub(crate) fn check(state: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorFindi
     };
     let works = |(_, fault): &&(FileSystemFeature, Option<String>)| fault.is_none();
     let names: Vec<&str> = disk
-        .tried
+        .feature_tests
         .iter()
         .filter(works)
         .map(|(what, _)| feature_name(*what))
         .collect();
-    let kind = disk.room.map_or("unknown", |room| room.kind);
+    let kind = disk.free_space.map_or("unknown", |room| room.kind);
     let message = format!("`{state}` ({kind}): {} tested, all OK", names.join(", "));
     let mut findings = vec![DoctorArea::Disk.finding(FindingLevel::Ok, "state directory", message)];
-    let failed = disk.tried.iter();
+    let failed = disk.feature_tests.iter();
     findings.extend(
         failed.filter_map(|(ability, fault)| Some(feature_failure(*ability, fault.as_ref()?))),
     );
-    findings.extend(disk.room.iter().flat_map(check_space));
+    findings.extend(disk.free_space.iter().flat_map(check_space));
     findings
 }
 

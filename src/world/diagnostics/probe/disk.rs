@@ -57,9 +57,9 @@ const TRIALS: &[(FileSystemFeature, FeatureTest)] = &[
 #[derive(Clone, Debug)]
 pub struct DiskProbe {
     /// Tested features, each with the system's error message if it does not work.
-    pub tried: Vec<(FileSystemFeature, Option<String>)>,
+    pub feature_tests: Vec<(FileSystemFeature, Option<String>)>,
     /// Free space, if the system reports it.
-    pub room: Option<FreeSpace>,
+    pub free_space: Option<FreeSpace>,
 }
 
 /// Free space of a file system.
@@ -120,12 +120,12 @@ fn probe_inside(dir: &AbsPath) -> Result<DiskProbe> {
     let stage = StagingDirectory::new(dir)?;
     let place = stage.path().as_path();
     let fault = |trial: FeatureTest| trial(place).err().map(|error| error.to_string());
-    let tried = TRIALS
+    let feature_tests = TRIALS
         .iter()
         .map(|(ability, trial)| (*ability, fault(*trial)));
     Ok(DiskProbe {
-        tried: tried.collect(),
-        room: free_space(dir).ok(),
+        feature_tests: feature_tests.collect(),
+        free_space: free_space(dir).ok(),
     })
 }
 
