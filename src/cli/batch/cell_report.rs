@@ -98,13 +98,13 @@ struct RunRecords {
     /// The results of the checks after the last delivery, by name.
     delivery_checks: BTreeMap<String, CheckResult>,
     last: Option<LocalDateTime>,
-    worked: Duration,
+    run_time: Duration,
 }
 
 impl RunRecords {
     fn add(&mut self, entry: &LogEntry, starts: &[LocalDateTime]) {
         if let Some(at) = entry.at() {
-            self.worked = self.worked.saturating_add(self.worked_until(&at, starts));
+            self.run_time = self.run_time.saturating_add(self.worked_until(&at, starts));
             self.last = Some(at);
         }
         let Some(event) = entry.event() else {
@@ -174,7 +174,7 @@ impl RunRecords {
             status,
             error,
             warnings: &warnings,
-            elapsed: self.worked,
+            elapsed: self.run_time,
         });
         let has_answer = result.answer.is_some();
         let won = result.winner.as_ref().and_then(|winner| {

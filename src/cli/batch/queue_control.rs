@@ -125,10 +125,10 @@ impl QueueControl {
         let JobListing {
             jobs,
             wait,
-            news,
+            messages,
             fault,
         } = listing;
-        for line in &news {
+        for line in &messages {
             output.note(line);
         }
         if let Some(fault) = fault {

@@ -199,13 +199,13 @@ impl JobQueue for KubernetesQueue {
                 .with_hint("change the file of `--kubernetes`, and name it again")
         });
         let ends = state.ends.into_iter();
-        let news = ends.filter(|(name, _)| self.reported.insert(name.clone()));
-        let news = news.map(|(_, how)| how).collect();
+        let messages = ends.filter(|(name, _)| self.reported.insert(name.clone()));
+        let messages = messages.map(|(_, how)| how).collect();
         let creation_fault = self.creation_fault.clone();
         Ok(JobListing {
             jobs: self.remaining(state.workers),
             wait: state.wait.or(creation_fault),
-            news,
+            messages,
             fault,
         })
     }

@@ -62,7 +62,7 @@ pub struct JobListing {
     /// What they wait for, if the queue says so.
     pub wait: Option<String>,
     /// What the user should know and has not been told yet: how jobs ended that the queue ended.
-    pub news: Vec<String>,
+    pub messages: Vec<String>,
     /// Why no job can ever work.
     pub fault: Option<Error>,
 }
