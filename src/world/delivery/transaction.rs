@@ -181,7 +181,7 @@ impl ApplyTransaction<'_> {
             }
             PathState::File(file) => {
                 let (content, meta) = self.content(entry, upper)?;
-                let looks = FileAttributes {
+                let attributes = FileAttributes {
                     mode: Mode::from_raw_mode(file.mode),
                     modified_ns: match entry.source {
                         ContentSource::Layer => Some(meta.version.modified_ns),
@@ -190,7 +190,7 @@ impl ApplyTransaction<'_> {
                     owner: self.owner(entry),
                 };
                 let size_bytes = meta.version.size_bytes;
-                slot::create_from_content(slots, &name, &content, size_bytes, &looks)
+                slot::create_from_content(slots, &name, &content, size_bytes, &attributes)
                     .map(|filled| file_state(&filled))
             }
         }
@@ -347,13 +347,19 @@ fn keep_ours(
         let (content, meta) = DirectoryHandle::open_own(&upper)?.open_file(&entry.rel)?;
         let (dir, name): (DirectoryHandle, &OsStr) =
             DirectoryHandle::open(kept_in)?.make_parent_of(&below)?;
-        let looks = FileAttributes {
+        let attributes = FileAttributes {
             mode: Mode::from_raw_mode(file.mode),
             modified_ns: Some(meta.version.modified_ns),
             owner: None,
         };
         let waiting = temporary_name();
-        slot::create_from_content(&dir, &waiting, &content, meta.version.size_bytes, &looks)?;
+        slot::create_from_content(
+            &dir,
+            &waiting,
+            &content,
+            meta.version.size_bytes,
+            &attributes,
+        )?;
         dir.rename_over(&waiting, &dir, name)
     };
     copied().map_err(|fault| delivery_error("keep our version of", path, fault))?;
@@ -414,12 +420,12 @@ pub(super) fn write_made(delivery: &OpenDelivery, number: u32, bytes: &[u8]) -> 
     own_dir::create_all(&made, own_dir::DirectoryAudience::User)?;
     let name = number.to_string();
     clear::remove(&made.join(&name))?;
-    let looks = FileAttributes {
+    let attributes = FileAttributes {
         mode: Mode::RUSR | Mode::WUSR,
         modified_ns: None,
         owner: None,
     };
-    let filled = slot::create_from_bytes(&open_root(&made)?, OsStr::new(&name), bytes, &looks);
+    let filled = slot::create_from_bytes(&open_root(&made)?, OsStr::new(&name), bytes, &attributes);
     filled
         .map(drop)
         .map_err(|fault| delivery_error("write", &made.join(&name), fault))

@@ -49,11 +49,11 @@ pub(crate) fn create_from_content(
     name: &OsStr,
     content: &FileContent,
     size_bytes: u64,
-    looks: &FileAttributes,
+    attributes: &FileAttributes,
 ) -> Result<FileMetadata, FileSystemError> {
     let file = create_file(dir, name)?;
     copy(content, &file, size_bytes)?;
-    apply_attributes(&file, looks)
+    apply_attributes(&file, attributes)
 }
 
 /// Creates the file `name` with the content `bytes`.
@@ -61,11 +61,11 @@ pub(crate) fn create_from_bytes(
     dir: &DirectoryHandle,
     name: &OsStr,
     bytes: &[u8],
-    looks: &FileAttributes,
+    attributes: &FileAttributes,
 ) -> Result<FileMetadata, FileSystemError> {
     let mut file = create_file(dir, name)?;
     file.write_all(bytes)?;
-    apply_attributes(&file, looks)
+    apply_attributes(&file, attributes)
 }
 
 /// Copies the file, symlink or directory `name` of `from` into `to` under the same name, with all
@@ -83,8 +83,8 @@ pub(crate) fn duplicate(
         FileKind::File => {
             let (content, meta) = from.open_file(&rel)?;
             let size_bytes = meta.version.size_bytes;
-            let looks = FileAttributes::from_metadata(&meta);
-            create_from_content(to, name, &content, size_bytes, &looks).map(drop)
+            let attributes = FileAttributes::from_metadata(&meta);
+            create_from_content(to, name, &content, size_bytes, &attributes).map(drop)
         }
         FileKind::Link => {
             to.symlink(name, &from.link_target(&rel)?)?;
@@ -168,15 +168,18 @@ fn create_file(dir: &DirectoryHandle, name: &OsStr) -> Result<File, FileSystemEr
     )?))
 }
 
-fn apply_attributes(file: &File, looks: &FileAttributes) -> Result<FileMetadata, FileSystemError> {
-    if let Some((owner, group)) = looks.owner {
+fn apply_attributes(
+    file: &File,
+    attributes: &FileAttributes,
+) -> Result<FileMetadata, FileSystemError> {
+    if let Some((owner, group)) = attributes.owner {
         match fchown(file, Some(owner), Some(group)) {
             Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
             Err(errno) => return Err(errno.into()),
         }
     }
-    fchmod(file, looks.mode)?;
-    if let Some(modified_ns) = looks.modified_ns {
+    fchmod(file, attributes.mode)?;
+    if let Some(modified_ns) = attributes.modified_ns {
         futimens(file, &modified_at(modified_ns)?)?;
     }
     FileMetadata::from_handle(file)

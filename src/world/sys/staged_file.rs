@@ -133,14 +133,14 @@ impl<'d> StagedFile<'d> {
     pub(crate) fn place_at(
         mut self,
         name: &OsStr,
-        over: ReplacePolicy<'_>,
+        policy: ReplacePolicy<'_>,
         durability: PlacementDurability,
     ) -> Result<FileMetadata, FileSystemError> {
         if durability == PlacementDurability::Synced {
             fsync(&self.file)?;
         }
         let dir = self.dir;
-        match (over, &self.temporary) {
+        match (policy, &self.temporary) {
             (ReplacePolicy::Nothing, None) => dir.link_unnamed_file(&self.file, name)?,
             (ReplacePolicy::Nothing, Some(temporary)) => dir.rename_new(temporary, dir, name)?,
             (ReplacePolicy::Only(expected), _) => {
