@@ -142,7 +142,7 @@ impl NetworkProxyInner {
         let Some((head, rest)) = request::read_head(client, ASKING_TIME_MAX)? else {
             return refuse(client, "431 Request Header Fields Too Large", "too long");
         };
-        let ProxyRequest { host, port, way } = match request::parse_head(&head) {
+        let ProxyRequest { host, port, mode } = match request::parse_head(&head) {
             Ok(asked) => asked,
             Err(why) => {
                 self.count_refused(OTHERS);
@@ -175,7 +175,7 @@ impl NetworkProxyInner {
             return Ok(());
         }
         let (mut to_client, mut to_server) = (client, &server);
-        match way {
+        match mode {
             ForwardingMode::Tunnel => {
                 to_client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
             }

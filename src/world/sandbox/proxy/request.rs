@@ -43,7 +43,7 @@ pub(super) struct ProxyRequest {
     /// The port on the host.
     pub(super) port: u16,
     /// How it is forwarded.
-    pub(super) way: ForwardingMode,
+    pub(super) mode: ForwardingMode,
 }
 
 /// How a request is forwarded.
@@ -106,8 +106,8 @@ pub(super) fn parse_head(head: &[u8]) -> Result<ProxyRequest, &'static str> {
     if method == "CONNECT" {
         let (host, port) = target.rsplit_once(':').ok_or("expected HOST:PORT")?;
         let (host, port) = (parse_host(host)?, parse_port(port)?);
-        let way = ForwardingMode::Tunnel;
-        return Ok(ProxyRequest { host, port, way });
+        let mode = ForwardingMode::Tunnel;
+        return Ok(ProxyRequest { host, port, mode });
     }
     let (scheme, rest) = target
         .split_once("://")
@@ -140,8 +140,8 @@ pub(super) fn parse_head(head: &[u8]) -> Result<ProxyRequest, &'static str> {
         }
     }
     head.extend_from_slice(b"Connection: close\r\n\r\n");
-    let way = ForwardingMode::Forward(head);
-    Ok(ProxyRequest { host, port, way })
+    let mode = ForwardingMode::Forward(head);
+    Ok(ProxyRequest { host, port, mode })
 }
 
 fn describe_syntax_error(error: httparse::Error) -> &'static str {
@@ -176,7 +176,7 @@ mod tests {
     fn check_asked(head: &str, expected: Result<(&str, u16, Option<&str>), &str>) {
         let asked = parse_head(head.as_bytes());
         let seen = asked.as_ref().map(|asked| {
-            let forwarded = match &asked.way {
+            let forwarded = match &asked.mode {
                 ForwardingMode::Tunnel => None,
                 ForwardingMode::Forward(head) => Some(std::str::from_utf8(head).unwrap()),
             };
