@@ -159,7 +159,7 @@ pub struct CoordinatorHandle {
     /// When the agent sees which answers, during replay.
     pub visibility: Option<VisibilityCursor>,
     /// Cancelled when the coordination is over, whatever the agent does.
-    pub over: CancellationToken,
+    pub ended: CancellationToken,
 }
 
 /// Limits of an agent's rounds.
@@ -186,7 +186,7 @@ enum RoundClock {
 
 /// Runs the agent until the coordination is over or the agent drops out.
 pub async fn coordinate(session: ModelSession, coordinator: CoordinatorHandle) {
-    let (limit, over) = (coordinator.limits.first, coordinator.over.clone());
+    let (limit, over) = (coordinator.limits.first, coordinator.ended.clone());
     let mut round_loop = RoundLoop {
         seen: 0,
         steps: 0,

@@ -164,7 +164,7 @@ pub async fn run(
             answers: watched.clone(),
             limits: limits.rounds,
             visibility: intake.visibility_cursor(number),
-            over: over.clone(),
+            ended: over.clone(),
         };
         task_of.insert(
             tasks

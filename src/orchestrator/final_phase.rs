@@ -94,12 +94,12 @@ pub struct FinalPhaseInput<'a> {
 /// Returns the result when the final phase never started. Emits `CutShort`.
 async fn unstarted_result(
     stored: Arc<str>,
-    over: StopCause,
+    stop_cause: StopCause,
     events: &Sender<Event>,
 ) -> FinalPhaseResult {
-    let status = over.exit_status();
+    let status = stop_cause.exit_status();
     emit(events, RunEvent::CoordinationStopped { status }).await;
-    FinalPhaseResult::from_stored_answer(stored, CoordinationEnd::Over(over))
+    FinalPhaseResult::from_stored_answer(stored, CoordinationEnd::Over(stop_cause))
 }
 
 /// Begins the conversation of the final agent with `message`.
@@ -147,7 +147,7 @@ pub async fn present_and_deliver(
     let mut session = tokio::select! {
         biased;
         begun = begun => begun?,
-        over = deadline.wait() => return Ok(unstarted_result(stored, over, &events).await),
+        stop_cause = deadline.wait() => return Ok(unstarted_result(stored, stop_cause, &events).await),
     };
     let presented = present(&mut session, deadline).await;
     let text = presented.text.trim();
@@ -280,13 +280,13 @@ async fn report_interruption(
     text: &str,
 ) -> CoordinationEnd {
     match why {
-        PresentationStop::Stopped(over) => {
+        PresentationStop::Stopped(stop_cause) => {
             session
                 .emit(RunEvent::CoordinationStopped {
-                    status: over.exit_status(),
+                    status: stop_cause.exit_status(),
                 })
                 .await;
-            CoordinationEnd::Over(over)
+            CoordinationEnd::Over(stop_cause)
         }
         PresentationStop::Failed(fault) => {
             let instead = if text.is_empty() {

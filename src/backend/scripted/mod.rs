@@ -25,8 +25,8 @@ const QUOTE_CHARS_MAX: usize = 200;
 #[derive(Debug)]
 pub(crate) struct ScriptedBackend {
     replies: Vec<ScriptedReply>,
-    /// Which replies have been given, by position.
-    given: Mutex<Vec<bool>>,
+    /// Which replies have been used, by position.
+    used: Mutex<Vec<bool>>,
 }
 
 /// One event of a reply and how long to wait before it.
@@ -39,10 +39,10 @@ struct TimedEvent {
 impl ScriptedBackend {
     /// Creates the backend for a script that has been checked.
     pub(crate) fn new(list: ScriptedReplies) -> Self {
-        let given = Mutex::new(vec![false; list.replies.len()]);
+        let used = Mutex::new(vec![false; list.replies.len()]);
         Self {
             replies: list.replies,
-            given,
+            used,
         }
     }
 
@@ -60,24 +60,24 @@ impl ScriptedBackend {
 
     /// Returns the first unused reply whose condition holds, and marks it as used.
     fn take_reply(&self, request: &ModelRequest<'_>) -> Option<&ScriptedReply> {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        let (reply, given) = self
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let (reply, used) = self
             .replies
             .iter()
-            .zip(given.iter_mut())
-            .find(|(reply, given)| !**given && reply.when.matches(request))?;
-        *given = !reply.repeat;
+            .zip(used.iter_mut())
+            .find(|(reply, used)| !**used && reply.when.matches(request))?;
+        *used = !reply.repeat;
         Some(reply)
     }
 
     fn exhausted_error(&self, request: &ModelRequest<'_>) -> BackendError {
-        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting: Vec<String> = self
             .replies
             .iter()
-            .zip(given.iter())
+            .zip(used.iter())
             .enumerate()
-            .filter(|(_, (_, given))| !**given)
+            .filter(|(_, (_, used))| !**used)
             .map(|(position, (reply, _))| format!("`replies[{position}]` waits for {}", reply.when))
             .collect();
         let left = if waiting.is_empty() {
