@@ -52,13 +52,13 @@ pub(crate) fn choices(
     browser: &FileFinder,
     commands: &[SlashCommand],
     count_max: usize,
-    patience: Duration,
+    time_max: Duration,
 ) -> Option<CompletionChoices> {
     if let Some(found) = command_choices(line, cursor, commands, count_max) {
         return Some(found);
     }
     let typing = mention_at(line, cursor)?;
-    let rows = browser.query(typing.name, count_max, patience);
+    let rows = browser.query(typing.name, count_max, time_max);
     let list: Vec<CompletionChoice> = rows
         .rows
         .into_iter()

@@ -27,12 +27,12 @@ const LISTED_MAX: usize = 100;
 /// Terminal lines that are reserved for the edited line and what is below the choices.
 const LINES_LEFT: usize = 4;
 /// Timeout of a key press for the first choices: less than a frame of the screen.
-const FIRST_PATIENCE: Duration = Duration::from_millis(14);
+const FIRST_TIME_MAX: Duration = Duration::from_millis(14);
 /// Timeout of Tab for a list.
-const LIST_PATIENCE: Duration = Duration::from_millis(500);
+const LIST_TIME_MAX: Duration = Duration::from_millis(500);
 /// Number of background searches for all choices, and the timeout of each.
 const LATER_TRIES: usize = 20;
-const LATER_PATIENCE: Duration = Duration::from_secs(1);
+const LATER_TIME_MAX: Duration = Duration::from_secs(1);
 /// Hint after the first Ctrl-C.
 const AGAIN: &str = "  press Ctrl-C again to exit";
 /// Makes the editor redraw its lines in place.
@@ -100,7 +100,7 @@ impl LineEditorHelper {
         line: &str,
         cursor: usize,
         count_max: usize,
-        patience: Duration,
+        time_max: Duration,
     ) -> Option<CompletionChoices> {
         match self.purpose {
             LinePurpose::Prompt => choices(
@@ -109,7 +109,7 @@ impl LineEditorHelper {
                 &self.browser,
                 self.commands,
                 count_max,
-                patience,
+                time_max,
             ),
             LinePurpose::Question => None,
         }
@@ -139,7 +139,7 @@ impl LineEditorHelper {
                     &browser,
                     commands,
                     SHOWN_MAX.min(lines),
-                    LATER_PATIENCE,
+                    LATER_TIME_MAX,
                 );
                 let Some(all) = all.filter(|all| all.extent == SearchExtent::Whole) else {
                     continue;
@@ -179,7 +179,7 @@ impl Hinter for LineEditorHelper {
         state.was_interrupted = false;
         let rows = terminal::terminal_size().map_or(0, |size| usize::from(size.rows));
         let room = rows.saturating_sub(LINES_LEFT).clamp(1, SHOWN_MAX);
-        let found = self.choices(line, cursor, room, FIRST_PATIENCE);
+        let found = self.choices(line, cursor, room, FIRST_TIME_MAX);
         let (choices, chosen) = state.open(line, cursor, found)?;
         let drawn = draw(choices, chosen, terminal::terminal_columns());
         if choices.extent == SearchExtent::Whole {
@@ -217,7 +217,7 @@ impl Completer for LineEditorHelper {
             let taken = self.shared.lock().accept_choice(line, cursor);
             return Ok(taken.map_or(none, |(start, text)| (start, vec![text])));
         }
-        let found = self.choices(line, cursor, LISTED_MAX, LIST_PATIENCE);
+        let found = self.choices(line, cursor, LISTED_MAX, LIST_TIME_MAX);
         Ok(found.map_or(none, |found| {
             let permission = found.permission;
             let texts = found

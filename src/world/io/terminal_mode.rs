@@ -138,12 +138,12 @@ fn set_modes(modes: &Termios) {
     tcsetattr(stdin(), OptionalActions::Now, modes).unwrap_or_default();
 }
 
-/// Returns whether standard input is readable now or becomes so within `patience`.
-pub fn has_input(patience: Duration) -> bool {
+/// Returns whether standard input is readable now or becomes so within `time_max`.
+pub fn has_input(time_max: Duration) -> bool {
     let input = stdin();
     let mut waiting = [PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN)];
-    let patience = Timespec::try_from(patience).unwrap_or_default();
-    poll(&mut waiting, Some(&patience)).is_ok_and(|count| count > 0)
+    let time_max = Timespec::try_from(time_max).unwrap_or_default();
+    poll(&mut waiting, Some(&time_max)).is_ok_and(|count| count > 0)
 }
 
 /// Stops this process and its group, as Ctrl-Z does, until the shell continues them.

@@ -94,14 +94,14 @@ impl FileIndex {
         self.shared.lock().complete_entries().is_some()
     }
 
-    /// Returns all available entries, waiting at most `patience` until the tree is complete.
-    pub(super) fn entries_within(&self, patience: Duration) -> Vec<Arc<[IndexEntry]>> {
+    /// Returns all available entries, waiting at most `time_max` until the tree is complete.
+    pub(super) fn entries_within(&self, time_max: Duration) -> Vec<Arc<[IndexEntry]>> {
         let known = self.shared.lock();
         let is_part = |known: &mut IndexedEntries| known.complete_entries().is_none();
         let waited = self
             .shared
             .grown
-            .wait_timeout_while(known, patience, is_part);
+            .wait_timeout_while(known, time_max, is_part);
         let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
         known
             .complete_entries()

@@ -60,12 +60,12 @@ struct ScoredEntry {
 }
 
 /// Returns the best `count_max` matches for `scope` in as many batches as can be searched within
-/// `patience`.
+/// `time_max`.
 pub(super) fn rank(
     batches: &[Arc<[IndexEntry]>],
     scope: MatchQuery<'_>,
     count_max: usize,
-    patience: Duration,
+    time_max: Duration,
 ) -> (MatchResults, SearchExtent) {
     let pattern = Pattern::new(
         scope.pattern,
@@ -78,7 +78,7 @@ pub(super) fn rank(
     let look = || {
         let mut fits = Vec::new();
         let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
-        while since.elapsed() <= patience {
+        while since.elapsed() <= time_max {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(batch) = batches.get(index) else {
                 break;

@@ -91,9 +91,9 @@ impl FileFinder {
         }
     }
 
-    /// Returns at most `rows_max` suggestions for `typed`. Takes about as long as `patience`, and
+    /// Returns at most `rows_max` suggestions for `typed`. Takes about as long as `time_max`, and
     /// returns what was found within that time.
-    pub fn query(&self, typed: &str, rows_max: usize, patience: Duration) -> FileSuggestions {
+    pub fn query(&self, typed: &str, rows_max: usize, time_max: Duration) -> FileSuggestions {
         let asked = TypedPath::parse(typed);
         let found = match asked.place {
             TypedRoot::Home if self.home.is_none() => return FileSuggestions::default(),
@@ -106,7 +106,7 @@ impl FileFinder {
                     self.children(&asked, IgnoredEntries::Listed)
                 }
             }
-            TypedRoot::Base => return self.search(&asked, typed, rows_max, patience),
+            TypedRoot::Base => return self.search(&asked, typed, rows_max, time_max),
         };
         let index = self.lock().clone();
         let rows = self.suggestions(found.best, asked, rows_max, index.as_deref());
@@ -124,13 +124,13 @@ impl FileFinder {
         asked: &TypedPath<'_>,
         typed: &str,
         rows_max: usize,
-        patience: Duration,
+        time_max: Duration,
     ) -> FileSuggestions {
         let since = Stopwatch::start();
         let Some(index) = self.current_index() else {
             return FileSuggestions::default();
         };
-        let half = patience.checked_div(2).unwrap_or_default();
+        let half = time_max.checked_div(2).unwrap_or_default();
         let batches = index.entries_within(half);
         let named = MatchQuery {
             below: asked.directory,
@@ -142,7 +142,7 @@ impl FileFinder {
         };
         let is_whole = index.is_complete();
         for scope in [named, whole] {
-            let time_left = patience.saturating_sub(since.elapsed());
+            let time_left = time_max.saturating_sub(since.elapsed());
             let (found, extent) = rank(&batches, scope, RANKED_MAX, time_left);
             if found.matched > 0 {
                 let all = TypedPath {
