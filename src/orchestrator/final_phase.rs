@@ -410,21 +410,21 @@ impl FinalDelivery<'_> {
         deadline: &RunDeadline,
         events: &Sender<Event>,
     ) -> Result<()> {
-        let Some(examiner) = self.team.check_runner() else {
+        let Some(check_runner) = self.team.check_runner() else {
             return Ok(());
         };
         // The overlay's changes are in the user's trees now.
         self.overlay = None;
         let agent = &self.member.id;
-        let evidence = examiner.run_checks(agent, CheckTarget::Delivery, deadline, events);
-        let evidence = evidence.await;
-        let Some(red) = evidence.failed_requirements() else {
+        let results = check_runner.run_checks(agent, CheckTarget::Delivery, deadline, events);
+        let results = results.await;
+        let Some(failure) = results.failed_requirements() else {
             return Ok(());
         };
-        let reason = if deadline.stop.is_cancelled() && !evidence.has_failed() {
+        let reason = if deadline.stop.is_cancelled() && !results.has_failed() {
             "interrupted before all checks had finished".to_owned()
         } else {
-            red
+            failure
         };
         let (Some((how, _)), Some(held)) = (self.team.delivery_settings(), self.open_delivery)
         else {

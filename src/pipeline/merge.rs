@@ -290,24 +290,25 @@ impl StageMerger<'_> {
         let checkout = pipeline.repository.checks_checkout();
         checkout.show(tree).await?;
         // The environment of the checks must exist as long as they run.
-        let (examiner, _shells) = pipeline.check_runner(&stage_result.agent, checkout.dir())?;
-        let patience = RunDeadline {
+        let (check_runner, _environments) =
+            pipeline.check_runner(&stage_result.agent, checkout.dir())?;
+        let deadline = RunDeadline {
             deadline: check_deadline(),
             stop: pipeline.stop.graceful.clone(),
         };
         let here = CheckTarget::Delivery;
-        let evidence = examiner
+        let results = check_runner
             .run_checks(
                 &stage_result.agent,
                 here,
-                &patience,
+                &deadline,
                 pipeline.events.display(),
             )
             .await;
         let has_failed = |finding: &&CheckResult| {
             finding.need == CheckRequirement::Required && finding.verdict != CheckVerdict::Passed
         };
-        let failed: Vec<&CheckResult> = evidence.checks.iter().filter(has_failed).collect();
+        let failed: Vec<&CheckResult> = results.checks.iter().filter(has_failed).collect();
         if failed.is_empty() {
             return Ok(None);
         }
