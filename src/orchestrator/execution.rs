@@ -229,7 +229,6 @@ impl RunExecution {
             additions: BTreeMap::new(),
             recorded_conclusion: beginning.recorded_conclusion,
         };
-        let interrupted = beginning.interrupted_requests.into_iter();
         Ok(Self {
             turn,
             recorder,
@@ -245,7 +244,7 @@ impl RunExecution {
             events,
             recorded_events: beginning.events,
             already_logged: beginning.already_logged,
-            opening_events: interrupted.chain(prepared.events).collect(),
+            opening_events: [beginning.interrupted_requests, prepared.events].concat(),
             abort: stop.immediate,
             park: stop.park,
             inbox: request.inbox,
