@@ -95,13 +95,13 @@ impl DeliveredFiles {
         if !is_settled || !is_own {
             return;
         }
-        let begun = state.steps.iter().take(state.begun);
+        let begun = state.steps.iter().take(state.session_steps);
         for step in begun.filter(|step| is_file_step(step)) {
             let Some(root) = state.roots.get(step.root) else {
                 continue;
             };
             let path = root.path.join(step.rel.as_path());
-            if is_taken(step, &slots) {
+            if is_applied(step, &slots) {
                 self.reverted.remove(&path);
                 self.applied.insert(path, step.hunks.is_some());
             } else if !self.applied.contains_key(&path) {
@@ -117,8 +117,8 @@ fn is_file_step(step: &DeliveryStep) -> bool {
     is_file(&step.theirs) || is_file(&step.ours)
 }
 
-/// Returns whether a step is taken: then its slot does not hold the delivered version any more.
-fn is_taken(step: &DeliveryStep, slots: &DirectoryHandle) -> bool {
+/// Returns whether a step is applied: then its slot does not hold the delivered version any more.
+fn is_applied(step: &DeliveryStep, slots: &DirectoryHandle) -> bool {
     let in_slot = read_state(slots, OsStr::new(&step.slot()));
     let in_slot = in_slot.map_or(PathState::Nothing, |(state, _)| state);
     !step.ours.is_unchanged(&in_slot)

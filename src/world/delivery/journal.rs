@@ -43,26 +43,32 @@ pub(super) enum JournalRecord {
     Step(DeliveryStep),
     /// A hidden directory for slots is about to be created next to the user's files, for one
     /// session.
-    Room {
+    #[serde(rename = "room")]
+    SlotDirectory {
         /// The number of the root that contains it.
         root: usize,
         /// Its name.
         name: String,
     },
     /// Everything is prepared: from now on the user's tree is changed.
-    Begun {
+    #[serde(rename = "begun")]
+    SessionBegun {
         /// The direction of the session.
-        way: StepDirection,
-        /// The numbers of the steps that are taken; all if absent.
+        #[serde(rename = "way")]
+        direction: StepDirection,
+        /// The numbers of the steps that are applied; all if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         only: Option<Vec<u32>>,
     },
     /// Something failed: the session is being rolled back.
-    Turned,
+    #[serde(rename = "turned")]
+    RollbackBegun,
     /// The session has ended, and no file of the user's is in an intermediate state.
-    Ended,
+    #[serde(rename = "ended")]
+    SessionEnded,
     /// The hidden directories of the session have been removed: nothing is left to do.
-    Cleared,
+    #[serde(rename = "cleared")]
+    SlotDirectoriesRemoved,
 }
 
 /// A directory that contains changed paths.
@@ -126,8 +132,8 @@ pub(super) struct DeliveryStep {
 
 impl DeliveryStep {
     /// Returns the states of the path before and after a step in this direction.
-    pub(super) fn before_and_after(&self, way: StepDirection) -> (&PathState, &PathState) {
-        match way {
+    pub(super) fn before_and_after(&self, direction: StepDirection) -> (&PathState, &PathState) {
+        match direction {
             StepDirection::Forward => (&self.theirs, &self.ours),
             StepDirection::Back => (&self.ours, &self.theirs),
         }
@@ -220,11 +226,11 @@ pub(super) struct JournalState {
     /// The steps, by number.
     pub(super) steps: Vec<DeliveryStep>,
     /// How many of them belong to a session that has begun.
-    pub(super) begun: usize,
+    pub(super) session_steps: usize,
     /// The offset of the line that begins the last session, in bytes.
     pub(super) session_start: u64,
     /// The hidden directories of the last session, each with the number of its root.
-    pub(super) rooms: Vec<(usize, String)>,
+    pub(super) slot_directories: Vec<(usize, String)>,
     /// How far the delivery has got.
     pub(super) state: DeliveryProgress,
     /// The length of the complete lines, in bytes.
@@ -239,11 +245,11 @@ pub(super) enum DeliveryProgress {
     /// A session is open.
     Open {
         /// Its direction.
-        way: StepDirection,
-        /// The numbers of the steps that are taken; `None` means all.
+        direction: StepDirection,
+        /// The numbers of the steps that are applied; `None` means all.
         only: Option<Vec<u32>>,
         /// Whether it was being rolled back.
-        turned: bool,
+        is_rolling_back: bool,
     },
     /// No session is open.
     Closed,
@@ -253,7 +259,10 @@ pub(super) enum DeliveryProgress {
 pub(super) fn is_cleared(path: &AbsPath) -> bool {
     let end = file::read_end(path, END_BYTES_MAX).unwrap_or_default();
     let line = end.split_inclusive(|byte| *byte == b'\n').next_back();
-    matches!(line.and_then(parse_record), Some(JournalRecord::Cleared))
+    matches!(
+        line.and_then(parse_record),
+        Some(JournalRecord::SlotDirectoriesRemoved)
+    )
 }
 
 /// Reads the journal at `path`; `None` if it does not exist or not even its first line is complete.
@@ -288,15 +297,15 @@ pub(super) fn read(path: &AbsPath) -> Result<Option<JournalState>> {
                     seal,
                     roots,
                     steps: Vec::new(),
-                    begun: 0,
+                    session_steps: 0,
                     session_start: 0,
-                    rooms: Vec::new(),
+                    slot_directories: Vec::new(),
                     state: DeliveryProgress::Prepared,
                     len,
                 });
             }
             (Some(state), record) => {
-                if let JournalRecord::Begun { .. } = record {
+                if let JournalRecord::SessionBegun { .. } = record {
                     state.session_start = state.len;
                 }
                 state.apply(record);
@@ -318,22 +327,25 @@ impl JournalState {
                     None => self.steps.push(step),
                 }
             }
-            JournalRecord::Room { root, name } => self.rooms.push((root, name)),
-            JournalRecord::Begun { way, only } => {
-                self.begun = self.steps.len();
+            JournalRecord::SlotDirectory { root, name } => self.slot_directories.push((root, name)),
+            JournalRecord::SessionBegun { direction, only } => {
+                self.session_steps = self.steps.len();
                 self.state = DeliveryProgress::Open {
-                    way,
+                    direction,
                     only,
-                    turned: false,
+                    is_rolling_back: false,
                 };
             }
-            JournalRecord::Turned => {
-                if let DeliveryProgress::Open { turned, .. } = &mut self.state {
-                    *turned = true;
+            JournalRecord::RollbackBegun => {
+                if let DeliveryProgress::Open {
+                    is_rolling_back, ..
+                } = &mut self.state
+                {
+                    *is_rolling_back = true;
                 }
             }
-            JournalRecord::Ended => self.state = DeliveryProgress::Closed,
-            JournalRecord::Cleared => self.rooms.clear(),
+            JournalRecord::SessionEnded => self.state = DeliveryProgress::Closed,
+            JournalRecord::SlotDirectoriesRemoved => self.slot_directories.clear(),
         }
     }
 }

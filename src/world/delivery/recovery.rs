@@ -47,20 +47,24 @@ pub(super) fn recover_delivery(delivery: &OpenDelivery) -> Result<Option<String>
         return clear::remove(&delivery.place.journal()).map(|()| None);
     };
     let (state, start) = (journal.state.clone(), journal.session_start);
-    let mut work = DeliverySession::from_journal(delivery.place.clone(), journal)?;
+    let mut session = DeliverySession::from_journal(delivery.place.clone(), journal)?;
     match state {
         DeliveryProgress::Closed => {
-            work.clear_slot_dirs()?;
+            session.clear_slot_dirs()?;
             Ok(None)
         }
         DeliveryProgress::Prepared => {
-            work.discard_from(0)?;
+            session.discard_from(0)?;
             Ok(Some("nothing had been changed yet".to_owned()))
         }
-        DeliveryProgress::Open { way, only, turned } => {
-            let session = JournalSession { way, start };
-            work.resume(session, only.as_ref(), turned)?;
-            let note = if turned {
+        DeliveryProgress::Open {
+            direction,
+            only,
+            is_rolling_back,
+        } => {
+            let journal_session = JournalSession { direction, start };
+            session.resume(journal_session, only.as_ref(), is_rolling_back)?;
+            let note = if is_rolling_back {
                 "it was rolled back"
             } else {
                 "it was completed"

@@ -1,4 +1,4 @@
-//! A session of steps: a transaction in which all of them are taken or none. The journal records
+//! A session of steps: a transaction in which all of them are applied or none. The journal records
 //! that it is open, and a process that finds it open later resumes it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,14 +18,14 @@ use crate::world::sys::slot;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 
-/// The steps that were not taken, by number, and why.
+/// The steps that were not applied, by number, and why.
 pub(super) type SkippedSteps = BTreeMap<u32, SwapOutcome>;
 
 /// A session that is open in the journal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JournalSession {
     /// Its direction.
-    pub(super) way: StepDirection,
+    pub(super) direction: StepDirection,
     /// The offset of its line in the journal, in bytes.
     pub(super) start: u64,
 }
@@ -64,8 +64,8 @@ pub(super) struct DeliverySession {
     roots: Vec<JournalRoot>,
     /// All steps, by number.
     pub(super) steps: Vec<DeliveryStep>,
-    sites: Vec<Option<DeliveryTree>>,
-    rooms: Vec<(usize, String)>,
+    trees: Vec<Option<DeliveryTree>>,
+    slot_directories: Vec<(usize, String)>,
 }
 
 /// Returns why a session failed, and the result of its rollback.
@@ -98,20 +98,20 @@ impl DeliverySession {
         };
         let roots = roots.iter().map(journal_root).collect::<Result<Vec<_>>>()?;
         let journal = Journal::create(place.journal(), place.seal()?, roots.clone())?;
-        let mut work = Self::new(place, journal, roots, Vec::new());
-        work.open_slot_dirs()?;
-        Ok(work)
+        let mut session = Self::new(place, journal, roots, Vec::new());
+        session.open_slot_dirs()?;
+        Ok(session)
     }
 
     /// Resumes a delivery from its journal. Steps that belong to no session are discarded.
     pub(super) fn from_journal(place: DeliveryDir, state: JournalState) -> Result<Self> {
         let journal = Journal::reopen(place.journal(), &state)?;
-        let mut work = Self::new(place, journal, state.roots, state.steps);
-        work.rooms = state.rooms;
-        if state.begun > 0 {
-            work.discard_from(state.begun)?;
+        let mut session = Self::new(place, journal, state.roots, state.steps);
+        session.slot_directories = state.slot_directories;
+        if state.session_steps > 0 {
+            session.discard_from(state.session_steps)?;
         }
-        Ok(work)
+        Ok(session)
     }
 
     fn new(
@@ -120,14 +120,14 @@ impl DeliverySession {
         roots: Vec<JournalRoot>,
         steps: Vec<DeliveryStep>,
     ) -> Self {
-        let sites = roots.iter().map(|_| None).collect();
+        let trees = roots.iter().map(|_| None).collect();
         Self {
             place,
             journal,
             roots,
             steps,
-            sites,
-            rooms: Vec::new(),
+            trees,
+            slot_directories: Vec::new(),
         }
     }
 
@@ -167,40 +167,46 @@ impl DeliverySession {
     }
 
     /// Returns the tree with this number, with its slots.
-    pub(super) fn site(&mut self, root: usize) -> Result<&mut DeliveryTree> {
+    pub(super) fn delivery_tree(&mut self, root: usize) -> Result<&mut DeliveryTree> {
         let known = self.roots.get(root).cloned();
         let known = known.ok_or_else(|| Error::bug(format!("a step names no root: {root}")))?;
-        if self.sites.get(root).is_none_or(Option::is_none) {
+        if self.trees.get(root).is_none_or(Option::is_none) {
             let tree = open_root(&known.path)?;
-            let hidden = self.rooms.iter().rev().find(|(of, _)| *of == root);
+            let hidden = self
+                .slot_directories
+                .iter()
+                .rev()
+                .find(|(of, _)| *of == root);
             let slots = match (known.slots, hidden) {
                 (SlotLocation::Root, Some((_, name))) => known.path.join(name),
                 (SlotLocation::Root | SlotLocation::Delivery, _) => self.place.slots(),
             };
             let slots = open_root(&slots)?;
-            if let Some(site) = self.sites.get_mut(root) {
-                *site = Some(DeliveryTree::new(known.path, tree, slots));
+            if let Some(delivery_tree) = self.trees.get_mut(root) {
+                *delivery_tree = Some(DeliveryTree::new(known.path, tree, slots));
             }
         }
-        let site = self.sites.get_mut(root).and_then(Option::as_mut);
-        site.ok_or_else(|| Error::bug(format!("a step names no root: {root}")))
+        let delivery_tree = self.trees.get_mut(root).and_then(Option::as_mut);
+        delivery_tree.ok_or_else(|| Error::bug(format!("a step names no root: {root}")))
     }
 
-    /// Takes the steps with these numbers in this direction, or none of them. Steps whose paths
+    /// Applies the steps with these numbers in this direction, or none of them. Steps whose paths
     /// hold someone else's changes are skipped and returned.
-    pub(super) fn session(
+    pub(super) fn run_session(
         &mut self,
-        way: StepDirection,
+        direction: StepDirection,
         only: Option<Vec<u32>>,
     ) -> Result<SkippedSteps> {
         self.sync_slots()?;
         let which = self.selected_steps(only.as_ref());
         self.journal.sync()?;
         let session = JournalSession {
-            way,
+            direction,
             start: self.journal.len(),
         };
-        let begun = self.journal.add(&JournalRecord::Begun { way, only });
+        let begun = self
+            .journal
+            .add(&JournalRecord::SessionBegun { direction, only });
         match begun.and_then(|()| self.journal.sync()) {
             Ok(()) => self.run_steps(session, &which),
             Err(error) => {
@@ -218,11 +224,11 @@ impl DeliverySession {
         &mut self,
         session: JournalSession,
         only: Option<&Vec<u32>>,
-        turned: bool,
+        is_rolling_back: bool,
     ) -> Result<()> {
         let which = self.selected_steps(only);
-        if turned {
-            self.take_all(session.way.reversed(), &which)?;
+        if is_rolling_back {
+            self.apply_steps(session.direction.reversed(), &which)?;
             self.settle(&which)?;
             self.end()?;
             return self.clear_slot_dirs();
@@ -237,19 +243,21 @@ impl DeliverySession {
         }
     }
 
-    /// Takes the steps and ends the session. If one fails, the earlier ones are rolled back.
+    /// Applies the steps and ends the session. If one fails, the earlier ones are rolled back.
     fn run_steps(
         &mut self,
         session: JournalSession,
         which: &BTreeSet<u32>,
     ) -> Result<SkippedSteps> {
         let open = self.journal.len();
-        let taken = self.take_all(session.way, which).and_then(|skipped| {
-            self.settle(which)?;
-            self.end()?;
-            Ok(skipped)
-        });
-        let result = match &taken {
+        let applied = self
+            .apply_steps(session.direction, which)
+            .and_then(|skipped| {
+                self.settle(which)?;
+                self.end()?;
+                Ok(skipped)
+            });
+        let result = match &applied {
             Ok(_) => RollbackResult::Done,
             // The session is open again, even if a part of its end was written.
             Err(_) => match self.journal.truncate(open) {
@@ -261,7 +269,7 @@ impl DeliverySession {
             // The next start removes what cannot be removed now.
             drop(self.clear_slot_dirs());
         }
-        taken.map_err(|error| rollback_error(&error, result))
+        applied.map_err(|error| rollback_error(&error, result))
     }
 
     /// Rolls back the steps of a session. If the journal cannot be written, as on a full disk, it is
@@ -269,24 +277,28 @@ impl DeliverySession {
     fn roll_back(&mut self, session: JournalSession, which: &BTreeSet<u32>) -> RollbackResult {
         let noted = self
             .journal
-            .add(&JournalRecord::Turned)
+            .add(&JournalRecord::RollbackBegun)
             .and_then(|()| self.journal.sync());
-        let taken_back = self
-            .take_all(session.way.reversed(), which)
+        let rolled_back = self
+            .apply_steps(session.direction.reversed(), which)
             .and_then(|_| self.settle(which))
             .and_then(|()| self.end().or_else(|_| self.journal.truncate(session.start)));
-        match (taken_back, noted) {
+        match (rolled_back, noted) {
             (Ok(()), _) => RollbackResult::Done,
             (Err(_), Ok(())) => RollbackResult::NextStartRollsBack,
             (Err(_), Err(_)) => RollbackResult::NextStartCompletes,
         }
     }
 
-    fn take_all(&mut self, way: StepDirection, which: &BTreeSet<u32>) -> Result<SkippedSteps> {
+    fn apply_steps(
+        &mut self,
+        direction: StepDirection,
+        which: &BTreeSet<u32>,
+    ) -> Result<SkippedSteps> {
         let mut skipped = SkippedSteps::new();
         let count = self.steps.len();
         for place in 0..count {
-            let index = match way {
+            let index = match direction {
                 StepDirection::Forward => place,
                 StepDirection::Back => count.saturating_sub(place).saturating_sub(1),
             };
@@ -296,9 +308,9 @@ impl DeliverySession {
             if !which.contains(&step.number) {
                 continue;
             }
-            let site = self.site(step.root)?;
-            let swapped = site.swap(&step, way);
-            let path = site.path.join(step.rel.as_path());
+            let delivery_tree = self.delivery_tree(step.root)?;
+            let swapped = delivery_tree.swap(&step, direction);
+            let path = delivery_tree.path.join(step.rel.as_path());
             match swapped.map_err(|fault| delivery_error("deliver", &path, fault))? {
                 SwapOutcome::Done => {}
                 other @ (SwapOutcome::Foreign | SwapOutcome::NotEmpty) => {
@@ -314,9 +326,10 @@ impl DeliverySession {
         self.close_slot_dirs(which)?;
         for root in 0..self.roots.len() {
             if self.steps.iter().any(|step| step.root == root) {
-                let site = self.site(root)?;
-                let synced = site.root.sync_file_system();
-                synced.map_err(|fault| delivery_error("write", &site.path.clone(), fault))?;
+                let delivery_tree = self.delivery_tree(root)?;
+                let synced = delivery_tree.root.sync_file_system();
+                synced
+                    .map_err(|fault| delivery_error("write", &delivery_tree.path.clone(), fault))?;
             }
         }
         Ok(())
@@ -324,9 +337,9 @@ impl DeliverySession {
 
     /// Records the end of a session whose files are on disk.
     fn end(&mut self) -> Result<()> {
-        self.journal.add(&JournalRecord::Ended)?;
-        if self.rooms.is_empty() {
-            self.journal.add(&JournalRecord::Cleared)?;
+        self.journal.add(&JournalRecord::SessionEnded)?;
+        if self.slot_directories.is_empty() {
+            self.journal.add(&JournalRecord::SlotDirectoriesRemoved)?;
         }
         self.journal.sync()
     }
@@ -337,9 +350,10 @@ impl DeliverySession {
         slots.sync_file_system().map_err(failed)?;
         for root in 0..self.roots.len() {
             if self.has_separate_slots(root) {
-                let site = self.site(root)?;
-                let synced = site.slots.sync_file_system();
-                synced.map_err(|fault| delivery_error("write", &site.path.clone(), fault))?;
+                let delivery_tree = self.delivery_tree(root)?;
+                let synced = delivery_tree.slots.sync_file_system();
+                synced
+                    .map_err(|fault| delivery_error("write", &delivery_tree.path.clone(), fault))?;
             }
         }
         Ok(())
@@ -355,7 +369,7 @@ impl DeliverySession {
                 continue;
             }
             let name = temporary_name().to_string_lossy().into_owned();
-            self.journal.add(&JournalRecord::Room {
+            self.journal.add(&JournalRecord::SlotDirectory {
                 root,
                 name: name.clone(),
             })?;
@@ -363,10 +377,12 @@ impl DeliverySession {
             let path = self.roots.get(root).map(|root| root.path.join(&name));
             let path = path.ok_or_else(|| Error::bug("a root has no place"))?;
             dir::create(&path)?;
-            self.rooms.push((root, name));
+            self.slot_directories.push((root, name));
         }
         // The slots have moved.
-        self.sites.iter_mut().for_each(|site| *site = None);
+        self.trees
+            .iter_mut()
+            .for_each(|delivery_tree| *delivery_tree = None);
         Ok(())
     }
 
@@ -374,11 +390,13 @@ impl DeliverySession {
     pub(super) fn fill_slot_dirs(&mut self, which: &[u32]) -> Result<()> {
         let slots = open_root(&self.place.slots())?;
         for step in self.separate_steps(&which.iter().copied().collect()) {
-            let site = self.site(step.root)?;
-            let copied = slot::duplicate(&slots, &site.slots, OsStr::new(&step.slot()));
+            let delivery_tree = self.delivery_tree(step.root)?;
+            let copied = slot::duplicate(&slots, &delivery_tree.slots, OsStr::new(&step.slot()));
             match copied {
                 Ok(()) | Err(FileSystemError::Missing) => {}
-                Err(fault) => return Err(delivery_error("write", &site.path.clone(), fault)),
+                Err(fault) => {
+                    return Err(delivery_error("write", &delivery_tree.path.clone(), fault));
+                }
             }
         }
         Ok(())
@@ -395,7 +413,7 @@ impl DeliverySession {
         for step in &steps {
             let name = step.slot();
             clear::remove(&path.join(&name))?;
-            let slots = &self.site(step.root)?.slots;
+            let slots = &self.delivery_tree(step.root)?.slots;
             match slot::duplicate(slots, &kept_slots, OsStr::new(&name)) {
                 Ok(()) | Err(FileSystemError::Missing) => {}
                 Err(fault) => return Err(delivery_error("write", &path, fault)),
@@ -415,21 +433,23 @@ impl DeliverySession {
 
     /// Removes the hidden directories of a session that has ended.
     pub(super) fn clear_slot_dirs(&mut self) -> Result<()> {
-        if self.rooms.is_empty() {
+        if self.slot_directories.is_empty() {
             return Ok(());
         }
         self.remove_slot_dirs()?;
-        self.journal.add(&JournalRecord::Cleared)?;
+        self.journal.add(&JournalRecord::SlotDirectoriesRemoved)?;
         self.journal.sync()
     }
 
     fn remove_slot_dirs(&mut self) -> Result<()> {
-        for (root, name) in std::mem::take(&mut self.rooms) {
+        for (root, name) in std::mem::take(&mut self.slot_directories) {
             if let Some(root) = self.roots.get(root) {
                 clear::remove(&root.path.join(name))?;
             }
         }
-        self.sites.iter_mut().for_each(|site| *site = None);
+        self.trees
+            .iter_mut()
+            .for_each(|delivery_tree| *delivery_tree = None);
         Ok(())
     }
 

@@ -1,5 +1,5 @@
 //! One step at one path: swaps what exists there with its slot, if both are still what was
-//! inspected. A step that was interrupted at any point can be taken again.
+//! inspected. A step that was interrupted at any point can be applied again.
 
 use std::ffi::{OsStr, OsString};
 
@@ -26,7 +26,7 @@ pub(super) struct DeliveryTree {
     pub(super) path: AbsPath,
     /// The tree.
     pub(super) root: DirectoryHandle,
-    /// The directory of the slots while steps are taken.
+    /// The directory of the slots while steps are applied.
     pub(super) slots: DirectoryHandle,
     /// The parent directory of the last step's path.
     parent: Option<(RelPath, DirectoryHandle)>,
@@ -35,11 +35,11 @@ pub(super) struct DeliveryTree {
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SwapOutcome {
-    /// It was taken.
+    /// It was applied.
     Done,
-    /// It was not taken, because the existing file is not the one that was inspected.
+    /// It was not applied, because the existing file is not the one that was inspected.
     Foreign,
-    /// It was not taken, because the directory contains names that are not part of the delivery.
+    /// It was not applied, because the directory contains names that are not part of the delivery.
     NotEmpty,
 }
 
@@ -91,13 +91,13 @@ impl DeliveryTree {
         }
     }
 
-    /// Takes `step` in this direction, unless it has been taken already.
+    /// Applies `step` in this direction, unless it has been applied already.
     pub(super) fn swap(
         &mut self,
         step: &DeliveryStep,
-        way: StepDirection,
+        direction: StepDirection,
     ) -> Result<SwapOutcome, FileSystemError> {
-        let (from, to) = step.before_and_after(way);
+        let (from, to) = step.before_and_after(direction);
         let slot = OsString::from(step.slot());
         let slots = self.slots.try_clone()?;
         let (parent, name) = match self.parent_of(&step.rel) {

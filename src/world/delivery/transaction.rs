@@ -56,21 +56,21 @@ pub fn apply(
         let mut applying = ApplyTransaction {
             delivery,
             plan,
-            work: open_session(delivery, plan)?,
+            session: open_session(delivery, plan)?,
         };
-        let first = applying.work.steps.len();
+        let first = applying.session.steps.len();
         let prepared = applying.prepare(&takes);
         let indices = match prepared {
             Ok(indices) => indices,
             Err(error) => {
-                applying.work.discard_from(first)?;
+                applying.session.discard_from(first)?;
                 return Err(error);
             }
         };
         let numbers = numbers(first, indices.len());
         let skipped = applying
-            .work
-            .session(StepDirection::Forward, Some(numbers.clone()))?;
+            .session
+            .run_session(StepDirection::Forward, Some(numbers.clone()))?;
         for (index, number) in indices.into_iter().zip(numbers) {
             if let Some(outcome) = outcomes.get_mut(index) {
                 *outcome = Some(skipped.get(&number).copied().unwrap_or(SwapOutcome::Done));
@@ -92,9 +92,9 @@ fn open_session(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<Delivery
     match delivery.read_journal()? {
         None => DeliverySession::begin(delivery.place.clone(), &plan.roots),
         Some(journal) => {
-            let mut work = DeliverySession::from_journal(delivery.place.clone(), journal)?;
-            work.open_slot_dirs()?;
-            Ok(work)
+            let mut session = DeliverySession::from_journal(delivery.place.clone(), journal)?;
+            session.open_slot_dirs()?;
+            Ok(session)
         }
     }
 }
@@ -102,7 +102,7 @@ fn open_session(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<Delivery
 struct ApplyTransaction<'a> {
     delivery: &'a OpenDelivery,
     plan: &'a DeliveryPlan,
-    work: DeliverySession,
+    session: DeliverySession,
 }
 
 impl ApplyTransaction<'_> {
@@ -135,7 +135,7 @@ impl ApplyTransaction<'_> {
         entry: &DeliveryEntry,
         upper: Option<&DirectoryHandle>,
     ) -> std::result::Result<Result<()>, FileSystemError> {
-        let Ok(number) = u32::try_from(self.work.steps.len()) else {
+        let Ok(number) = u32::try_from(self.session.steps.len()) else {
             return Err(FileSystemError::Limit("it has too many steps"));
         };
         let mut step = DeliveryStep {
@@ -146,18 +146,18 @@ impl ApplyTransaction<'_> {
             ours: entry.ours.clone(),
             hunks: agent_hunks(entry),
         };
-        let slots = match self.work.site(entry.root) {
-            Ok(site) => site.slots.try_clone()?,
+        let slots = match self.session.delivery_tree(entry.root) {
+            Ok(tree) => tree.slots.try_clone()?,
             Err(error) => return Ok(Err(error)),
         };
         if !(entry.theirs.is_directory() && entry.ours.is_directory()) {
             step.ours = self.fill(&slots, &step, entry, upper)?;
         }
-        if self.work.has_separate_slots(entry.root) {
+        if self.session.has_separate_slots(entry.root) {
             step.theirs = step.theirs.without_inode();
             step.ours = step.ours.without_inode();
         }
-        Ok(self.work.add(step))
+        Ok(self.session.add(step))
     }
 
     /// Fills the slot with the new content of the path.

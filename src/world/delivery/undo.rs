@@ -77,11 +77,11 @@ pub enum UndoOutcome {
 #[derive(Debug)]
 pub struct AppliedDelivery {
     delivery: Arc<OpenDelivery>,
-    work: DeliverySession,
+    session: DeliverySession,
     /// The state of each step's path.
     now: Vec<DeliveredState>,
     /// Whether each step is currently applied.
-    taken: Vec<bool>,
+    applied: Vec<bool>,
 }
 
 impl AppliedDelivery {
@@ -93,12 +93,12 @@ impl AppliedDelivery {
         let Some(journal) = delivery.read_journal()? else {
             return Ok(None);
         };
-        let work = DeliverySession::from_journal(delivery.place.clone(), journal)?;
+        let session = DeliverySession::from_journal(delivery.place.clone(), journal)?;
         let mut delivered = Self {
             delivery,
-            work,
+            session,
             now: Vec::new(),
-            taken: Vec::new(),
+            applied: Vec::new(),
         };
         delivered.inspect()?;
         Ok(Some(delivered))
@@ -111,16 +111,16 @@ impl AppliedDelivery {
 
     /// Returns the trees that contain its paths.
     pub fn roots(&self) -> Vec<AbsPath> {
-        self.work.root_paths()
+        self.session.root_paths()
     }
 
     /// Returns every file, symlink and directory with a changed mode, with what was done there and
     /// its current state.
     pub fn names(&self) -> impl Iterator<Item = (AbsPath, EntryAction, DeliveredState)> {
-        let pairs = self.work.steps.iter().zip(&self.now);
+        let pairs = self.session.steps.iter().zip(&self.now);
         pairs.filter_map(|(step, now)| {
             let entry = entry(step, StepDirection::Forward);
-            let path = self.work.path(step);
+            let path = self.session.path(step);
             entry.is_listed().then(|| (path, entry.action(), *now))
         })
     }
@@ -132,8 +132,10 @@ impl AppliedDelivery {
 
     /// Returns whether some path was not reverted, even if it has been changed since.
     pub fn is_in_effect(&self) -> bool {
-        let mut steps = self.work.steps.iter().zip(&self.taken);
-        steps.any(|(step, is_taken)| *is_taken && entry(step, StepDirection::Forward).is_listed())
+        let mut steps = self.session.steps.iter().zip(&self.applied);
+        steps.any(|(step, is_applied)| {
+            *is_applied && entry(step, StepDirection::Forward).is_listed()
+        })
     }
 
     /// Returns the files of which some hunks were delivered, if they are still as they were
@@ -141,7 +143,7 @@ impl AppliedDelivery {
     pub fn partial_files(&self) -> PartialFiles {
         let mut partial = BTreeSet::new();
         // The last applied step of a path says what is there.
-        for (index, step) in self.work.steps.iter().enumerate() {
+        for (index, step) in self.session.steps.iter().enumerate() {
             let place = (step.root, step.rel.clone());
             let is_applied = self.now.get(index) == Some(&DeliveredState::Applied);
             if is_applied && step.hunks.is_some() {
@@ -156,7 +158,7 @@ impl AppliedDelivery {
     /// Returns both sides of every change, sorted by path.
     pub fn differences(&mut self) -> impl Iterator<Item = Result<DeliveryDifference>> + '_ {
         let steps: Vec<(DeliveryStep, DeliveredState)> = self
-            .work
+            .session
             .steps
             .iter()
             .cloned()
@@ -187,61 +189,59 @@ impl AppliedDelivery {
         paths: &[AbsPath],
         since: ChangedFilePolicy,
     ) -> Result<Vec<UndoRow>> {
-        let way = match direction {
+        let step_direction = match direction {
             UndoDirection::Back => StepDirection::Back,
             UndoDirection::Again => StepDirection::Forward,
         };
-        let mut order: Vec<usize> = (0..self.work.steps.len()).collect();
-        order.sort_by_key(|index| self.work.steps.get(*index).map(|s| (s.root, s.rel.clone())));
-        order.retain(|index| self.taken.get(*index) == Some(&(way == StepDirection::Back)));
+        let mut order: Vec<usize> = (0..self.session.steps.len()).collect();
+        order.sort_by_key(|index| {
+            self.session
+                .steps
+                .get(*index)
+                .map(|s| (s.root, s.rel.clone()))
+        });
+        order.retain(|index| {
+            self.applied.get(*index) == Some(&(step_direction == StepDirection::Back))
+        });
         if since == ChangedFilePolicy::Replaced {
             self.refuse_special(&order, paths)?;
-            self.adopt(&order, paths, way)?;
+            self.adopt(&order, paths, step_direction)?;
         }
         let mut plan = DeliveryPlan {
-            roots: self.work.root_paths(),
+            roots: self.session.root_paths(),
             ..DeliveryPlan::default()
         };
         let mut wanted = Vec::new();
         for index in &order {
-            let Some(step) = self.work.steps.get(*index) else {
+            let Some(step) = self.session.steps.get(*index) else {
                 continue;
             };
-            let mut entry = entry(step, way);
+            let mut entry = entry(step, step_direction);
             if self.now.get(*index) == Some(&DeliveredState::Changed) {
                 entry.conflict = Some(DeliveryConflict::Changed);
             }
             wanted.push(self.is_selected(step, paths));
             plan.entries.push(entry);
         }
-        let takes: Vec<DeliveryChoice> = wanted
-            .iter()
-            .map(|wanted| {
-                if *wanted {
-                    DeliveryChoice::Apply
-                } else {
-                    DeliveryChoice::Leave
-                }
-            })
-            .collect();
+        let takes: Vec<DeliveryChoice> = wanted.iter().copied().map(choice).collect();
         let takes = resolve_choices(&plan, &takes);
         let numbers: Vec<u32> = order
             .iter()
             .zip(&takes)
             .filter(|(_, take)| **take == DeliveryChoice::Apply)
-            .filter_map(|(index, _)| self.work.steps.get(*index).map(|step| step.number))
+            .filter_map(|(index, _)| self.session.steps.get(*index).map(|step| step.number))
             .collect();
         let mut skipped = SkippedSteps::new();
         if !numbers.is_empty() {
-            self.work.open_slot_dirs()?;
-            self.work.fill_slot_dirs(&numbers)?;
-            skipped = self.work.session(way, Some(numbers))?;
+            self.session.open_slot_dirs()?;
+            self.session.fill_slot_dirs(&numbers)?;
+            skipped = self.session.run_session(step_direction, Some(numbers))?;
         }
         let mut rows = Vec::new();
         for (((index, entry), take), wanted) in
             order.iter().zip(&plan.entries).zip(&takes).zip(&wanted)
         {
-            let number = self.work.steps.get(*index).map(|step| step.number);
+            let number = self.session.steps.get(*index).map(|step| step.number);
             let swapped = number.and_then(|number| skipped.get(&number).copied());
             let outcome = match (take, swapped) {
                 (DeliveryChoice::Apply, None | Some(SwapOutcome::Done))
@@ -274,7 +274,7 @@ impl AppliedDelivery {
     /// Refuses to replace pipes, sockets and devices, because they could not be restored.
     fn refuse_special(&mut self, order: &[usize], paths: &[AbsPath]) -> Result<()> {
         for index in order {
-            let Some(step) = self.work.steps.get(*index).cloned() else {
+            let Some(step) = self.session.steps.get(*index).cloned() else {
                 continue;
             };
             if self.now.get(*index) != Some(&DeliveredState::Changed)
@@ -282,8 +282,8 @@ impl AppliedDelivery {
             {
                 continue;
             }
-            let path = self.work.path(&step);
-            let special = self.work.site(step.root)?.special_file(&step);
+            let path = self.session.path(&step);
+            let special = self.session.delivery_tree(step.root)?.special_file(&step);
             if let Some(kind) = special.map_err(|fault| delivery_error("look at", &path, fault))? {
                 let message = format!("`{path}` is now {kind}, which could not be kept");
                 return Err(Error::new(ErrorKind::Usage, message)
@@ -295,15 +295,20 @@ impl AppliedDelivery {
 
     /// Treats what exists at changed paths as what was delivered there, so that it is moved to the
     /// slot.
-    fn adopt(&mut self, order: &[usize], paths: &[AbsPath], way: StepDirection) -> Result<()> {
+    fn adopt(
+        &mut self,
+        order: &[usize],
+        paths: &[AbsPath],
+        step_direction: StepDirection,
+    ) -> Result<()> {
         let mut order = order.to_vec();
         order.sort_unstable();
-        if way == StepDirection::Back {
+        if step_direction == StepDirection::Back {
             order.reverse();
         }
         let mut adopted = BTreeSet::new();
         for index in order {
-            let Some(step) = self.work.steps.get(index).cloned() else {
+            let Some(step) = self.session.steps.get(index).cloned() else {
                 continue;
             };
             if self.now.get(index) != Some(&DeliveredState::Changed)
@@ -318,10 +323,10 @@ impl AppliedDelivery {
                 continue;
             }
             let mut current = self.current_state(&step)?;
-            if self.work.has_separate_slots(step.root) {
+            if self.session.has_separate_slots(step.root) {
                 current = current.without_inode();
             }
-            self.work.amend(match way {
+            self.session.amend(match step_direction {
                 StepDirection::Back => DeliveryStep {
                     ours: current,
                     hunks: None,
@@ -337,14 +342,14 @@ impl AppliedDelivery {
     }
 
     fn is_selected(&self, step: &DeliveryStep, paths: &[AbsPath]) -> bool {
-        let path = self.work.path(step);
+        let path = self.session.path(step);
         paths.is_empty() || paths.iter().any(|meant| path.is_within(meant))
     }
 
     fn current_state(&mut self, step: &DeliveryStep) -> Result<PathState> {
-        let path = self.work.path(step);
-        let site = self.work.site(step.root)?;
-        site.current_state(step)
+        let path = self.session.path(step);
+        let tree = self.session.delivery_tree(step.root)?;
+        tree.current_state(step)
             .map_err(|fault| delivery_error("look at", &path, fault))
     }
 
@@ -353,40 +358,40 @@ impl AppliedDelivery {
     /// expected state.
     fn inspect(&mut self) -> Result<()> {
         let slots = open_root(&self.delivery.place.slots())?;
-        let steps = self.work.steps.clone();
-        let mut taken = Vec::new();
+        let steps = self.session.steps.clone();
+        let mut applied = Vec::new();
         let mut expected = BTreeMap::new();
         for step in &steps {
-            let is_taken = self.is_taken(step, &slots)?;
+            let is_applied = self.is_step_applied(step, &slots)?;
             let location = (step.root, step.rel.clone());
-            if is_taken {
+            if is_applied {
                 expected.insert(location, step.ours.clone());
             } else {
                 expected
                     .entry(location)
                     .or_insert_with(|| step.theirs.clone());
             }
-            taken.push(is_taken);
+            applied.push(is_applied);
         }
         let mut now = Vec::new();
-        for (step, is_taken) in steps.iter().zip(&taken) {
+        for (step, is_applied) in steps.iter().zip(&applied) {
             let current = self.current_state(step)?;
             let location = (step.root, step.rel.clone());
             let agrees = expected
                 .get(&location)
                 .is_some_and(|state| state.is_unchanged(&current));
-            now.push(match (agrees, is_taken) {
+            now.push(match (agrees, is_applied) {
                 (true, true) => DeliveredState::Applied,
                 (true, false) => DeliveredState::Reverted,
                 (false, _) => DeliveredState::Changed,
             });
         }
-        self.taken = taken;
+        self.applied = applied;
         self.now = now;
         Ok(())
     }
 
-    fn is_taken(&mut self, step: &DeliveryStep, slots: &DirectoryHandle) -> Result<bool> {
+    fn is_step_applied(&mut self, step: &DeliveryStep, slots: &DirectoryHandle) -> Result<bool> {
         if step.theirs.is_directory() && step.ours.is_directory() {
             return Ok(!step.theirs.is_unchanged(&self.current_state(step)?));
         }
@@ -400,9 +405,9 @@ impl AppliedDelivery {
         step: &DeliveryStep,
         now: DeliveredState,
     ) -> Result<DeliveryDifference> {
-        let path = self.work.path(step);
+        let path = self.session.path(step);
         let root = self
-            .work
+            .session
             .root_paths()
             .get(step.root)
             .cloned()
@@ -438,7 +443,7 @@ impl AppliedDelivery {
 }
 
 /// Adds `row` to rows that are sorted by path and step. Of a path with several steps, it keeps the
-/// row of the step that was taken last, or of one that was not taken.
+/// row of the step that was applied last, or of one that was not applied.
 fn add_row(rows: &mut Vec<UndoRow>, row: UndoRow, direction: UndoDirection) {
     let is_left = |row: &UndoRow| matches!(row.outcome, UndoOutcome::Left(_));
     match rows.last_mut().filter(|known| known.path == row.path) {
@@ -457,9 +462,18 @@ fn read(dir: &AbsPath, rel: &RelPath) -> Result<FileContents> {
     found.map_err(|fault| delivery_error("read", &dir.join(rel.as_path()), fault))
 }
 
+/// Returns the choice about a path that is within the wanted ones or not.
+fn choice(is_wanted: bool) -> DeliveryChoice {
+    if is_wanted {
+        DeliveryChoice::Apply
+    } else {
+        DeliveryChoice::Leave
+    }
+}
+
 /// Returns the plan entry that takes `step` in this direction.
-fn entry(step: &DeliveryStep, way: StepDirection) -> DeliveryEntry {
-    let (from, to) = step.before_and_after(way);
+fn entry(step: &DeliveryStep, step_direction: StepDirection) -> DeliveryEntry {
+    let (from, to) = step.before_and_after(step_direction);
     DeliveryEntry {
         root: step.root,
         rel: step.rel.clone(),
