@@ -56,16 +56,16 @@ impl CommandPattern {
         };
         let words: &[ShellWord] = &words;
         // For each number of consumed command words, the pattern words that can be next.
-        let mut ahead = vec![vec![false; self.0.len().saturating_add(1)]; words.len() + 3];
-        mark(&mut ahead, 0, 0);
+        let mut reachable = vec![vec![false; self.0.len().saturating_add(1)]; words.len() + 3];
+        mark(&mut reachable, 0, 0);
         for used in 0..=words.len() {
             for at in 0..=self.0.len() {
-                if is_marked(&ahead, used, at) {
-                    self.advance(words, fit, used, at, &mut ahead);
+                if is_marked(&reachable, used, at) {
+                    self.advance(words, fit, used, at, &mut reachable);
                 }
             }
         }
-        is_marked(&ahead, words.len(), self.0.len())
+        is_marked(&reachable, words.len(), self.0.len())
     }
 
     /// Marks the states that one step leads to.
@@ -75,14 +75,14 @@ impl CommandPattern {
         fit: PatternFit,
         used: usize,
         at: usize,
-        ahead: &mut [Vec<bool>],
+        reachable: &mut [Vec<bool>],
     ) {
         let (word, wanted) = (words.get(used), self.0.get(at));
         let is_any = wanted.is_some_and(|wanted| wanted == "*");
         if is_any {
-            mark(ahead, used, at + 1);
+            mark(reachable, used, at + 1);
             if word.is_some() {
-                mark(ahead, used + 1, at);
+                mark(reachable, used + 1, at);
             }
         }
         let Some(word) = word else {
@@ -90,8 +90,8 @@ impl CommandPattern {
         };
         let Some(known) = word.known_text() else {
             if fit == PatternFit::Possible {
-                mark(ahead, used + 1, at);
-                mark(ahead, used, (at + 1).min(self.0.len()));
+                mark(reachable, used + 1, at);
+                mark(reachable, used, (at + 1).min(self.0.len()));
             }
             return;
         };
@@ -99,12 +99,12 @@ impl CommandPattern {
             return;
         };
         if word_matches(wanted, &known, used, fit) {
-            mark(ahead, used + 1, at + 1);
+            mark(reachable, used + 1, at + 1);
         }
         let is_option = known.starts_with('-');
         if fit == PatternFit::Possible && used > 0 && is_option {
-            mark(ahead, used + 1, at);
-            mark(ahead, used + 2, at);
+            mark(reachable, used + 1, at);
+            mark(reachable, used + 2, at);
         }
     }
 }
@@ -118,14 +118,14 @@ fn word_matches(wanted: &str, known: &str, used: usize, fit: PatternFit) -> bool
         || program.is_some_and(|program| matches_wildcard(wanted, program))
 }
 
-fn mark(ahead: &mut [Vec<bool>], used: usize, at: usize) {
-    if let Some(cell) = ahead.get_mut(used).and_then(|row| row.get_mut(at)) {
+fn mark(reachable: &mut [Vec<bool>], used: usize, at: usize) {
+    if let Some(cell) = reachable.get_mut(used).and_then(|row| row.get_mut(at)) {
         *cell = true;
     }
 }
 
-fn is_marked(ahead: &[Vec<bool>], used: usize, at: usize) -> bool {
-    let row = ahead.get(used).and_then(|row| row.get(at));
+fn is_marked(reachable: &[Vec<bool>], used: usize, at: usize) -> bool {
+    let row = reachable.get(used).and_then(|row| row.get(at));
     row.copied().unwrap_or_default()
 }
 

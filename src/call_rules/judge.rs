@@ -156,13 +156,13 @@ fn unknown_reason(line: &ParsedCommandLine) -> Option<String> {
 }
 
 fn matched_judgement(rule: &CallRule, subject: &str) -> CallJudgement {
-    let spoken = |what: &str| MatchedRule {
+    let with_reason = |what: &str| MatchedRule {
         subject: subject.to_owned(),
         reason: format!("`permissions` {what}: `{rule}`"),
     };
     match rule.action {
         RuleAction::Allow => CallJudgement::Allowed,
-        RuleAction::Ask => CallJudgement::Asked(spoken("has a person asked first")),
-        RuleAction::Deny => CallJudgement::Denied(spoken("denies it")),
+        RuleAction::Ask => CallJudgement::Asked(with_reason("has a person asked first")),
+        RuleAction::Deny => CallJudgement::Denied(with_reason("denies it")),
     }
 }
