@@ -186,7 +186,7 @@ enum RoundClock {
 
 /// Runs the agent until the coordination is over or the agent drops out.
 pub async fn coordinate(session: ModelSession, coordinator: CoordinatorHandle) {
-    let (limit, over) = (coordinator.limits.first, coordinator.ended.clone());
+    let (limit, ended) = (coordinator.limits.first, coordinator.ended.clone());
     let mut round_loop = RoundLoop {
         seen: 0,
         steps: 0,
@@ -194,7 +194,7 @@ pub async fn coordinate(session: ModelSession, coordinator: CoordinatorHandle) {
         session,
         coordinator,
     };
-    let _worked = over.run_until_cancelled(round_loop.run()).await;
+    let _result = ended.run_until_cancelled(round_loop.run()).await;
     round_loop.session.shutdown().await;
 }
 
