@@ -17,8 +17,10 @@ pub struct AgentDirectories(Arc<AgentDirectoriesInner>);
 #[derive(Debug)]
 struct AgentDirectoriesInner {
     root: AbsPath,
-    stages: Mutex<BTreeMap<Vec<RealPath>, AbsPath>>,
-    made: AtomicUsize,
+    /// The overlay directories of foreground commands, by the trees below them.
+    overlays: Mutex<BTreeMap<Vec<RealPath>, AbsPath>>,
+    /// The number of directories with a number so far.
+    count: AtomicUsize,
 }
 
 impl AgentDirectories {
@@ -27,14 +29,14 @@ impl AgentDirectories {
     pub fn prepare(root: &AbsPath) -> Result<Self> {
         // The sandbox accepts no path with a symlink in it.
         let root = dir::resolve(root)?.to_abs();
-        let made = Self(Arc::new(AgentDirectoriesInner {
+        let directories = Self(Arc::new(AgentDirectoriesInner {
             root,
-            stages: Mutex::default(),
-            made: AtomicUsize::default(),
+            overlays: Mutex::default(),
+            count: AtomicUsize::default(),
         }));
-        populate_home(&made.home())?;
-        dir::create_all(&made.scratch(), DirectoryAudience::User)?;
-        Ok(made)
+        populate_home(&directories.home())?;
+        dir::create_all(&directories.scratch(), DirectoryAudience::User)?;
+        Ok(directories)
     }
 
     /// Returns the directory that contains all others. Commands have access only to these others.
@@ -73,7 +75,7 @@ impl AgentDirectories {
 
     /// Creates the private directories of a subagent. They end with the agent's.
     pub fn for_subagent(&self) -> Result<Self> {
-        let number = self.0.made.fetch_add(1, Ordering::Relaxed);
+        let number = self.0.count.fetch_add(1, Ordering::Relaxed);
         let path = self.0.root.join(format!("subagents/{number}"));
         dir::create_all(&path, DirectoryAudience::User)?;
         Self::prepare(&path)
@@ -81,8 +83,8 @@ impl AgentDirectories {
 
     /// Creates a directory for the socket by which one external agent reaches the run.
     pub fn new_socket_directory(&self) -> Result<AbsPath> {
-        let number = self.0.made.fetch_add(1, Ordering::Relaxed);
-        let path = self.0.root.join(format!("relay/{number}"));
+        let number = self.0.count.fetch_add(1, Ordering::Relaxed);
+        let path = self.0.root.join(format!("ipc/{number}"));
         dir::create_all(&path, DirectoryAudience::User)?;
         Ok(path)
     }
@@ -90,16 +92,20 @@ impl AgentDirectories {
     /// Returns the directory of the overlay over the trees `roots`. It is the same for every
     /// foreground command, so that the next one sees changes that were not applied.
     pub fn overlay_directory(&self, roots: Vec<RealPath>) -> AbsPath {
-        let mut stages = self.0.stages.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = stages
+        let mut overlays = self
+            .0
+            .overlays
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let directory = overlays
             .entry(roots)
             .or_insert_with(|| self.new_overlay_directory());
-        place.clone()
+        directory.clone()
     }
 
     /// Returns a directory for an overlay that no other command uses.
     pub fn new_overlay_directory(&self) -> AbsPath {
-        let number = self.0.made.fetch_add(1, Ordering::Relaxed);
-        self.0.root.join(format!("stages/{number}"))
+        let number = self.0.count.fetch_add(1, Ordering::Relaxed);
+        self.0.root.join(format!("overlays/{number}"))
     }
 }

@@ -174,7 +174,8 @@ impl ExecEnvironment {
         self.0.backend.notes()
     }
 
-    /// Returns the sandbox level. A container gives access to what a sandbox of level `namespaces` would.
+    /// Returns the sandbox level. A container gives access to what a sandbox of level `namespaces`
+    /// would.
     pub fn sandbox_level(&self) -> SandboxLevel {
         self.0.backend.sandbox_level()
     }
