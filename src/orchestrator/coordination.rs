@@ -121,93 +121,90 @@ pub struct CoordinationLimits {
 }
 
 /// Lets `participants`, given in registration order, work until the ballot is closed; in the order
-/// of a recording if one is `followed`.
+/// of a recording if there is a `replay`.
 pub async fn run(
     participants: Vec<Participant>,
     limits: CoordinationLimits,
-    mut followed: Option<ReplayCursor>,
+    mut replay: Option<ReplayCursor>,
     snapshots: &mut SnapshotStore,
     messages: &mut UserMessageLog,
     events: &mpsc::Sender<Event>,
 ) -> CoordinationResult {
-    let (submissions, handed) = mpsc::channel::<QueuedSubmission>(SUBMISSIONS_MAX);
-    let known = followed
+    let (submissions, receiver) = mpsc::channel::<QueuedSubmission>(SUBMISSIONS_MAX);
+    let recorded_results = replay
         .as_mut()
-        .map(|followed| std::mem::take(&mut followed.remaining.check_results));
-    let known = known.unwrap_or_default();
-    let mut intake = SubmissionQueue::new(handed, followed);
-    let (board, watched) = watch::channel(AnswerLog::default());
-    let mut table = Coordinator {
+        .map(|replay| std::mem::take(&mut replay.remaining.check_results));
+    let recorded_results = recorded_results.unwrap_or_default();
+    let mut queue = SubmissionQueue::new(receiver, replay);
+    let (answer_log, answers) = watch::channel(AnswerLog::default());
+    let mut coordinator = Coordinator {
         ballot: Ballot::new(participants.iter().map(|p| p.number), limits.ballot),
         participants: BTreeMap::new(),
-        answer_log: board,
+        answer_log,
         waiting: BTreeMap::new(),
         answers: BTreeMap::new(),
         votes: BTreeMap::new(),
         snapshots,
         check_runner: limits.check_runner.as_ref(),
-        recorded_results: known,
+        recorded_results,
         deadline: &limits.deadline,
         events,
     };
     let agents = participants.len();
-    let over = CancellationToken::new();
+    let ended = CancellationToken::new();
     let mut tasks = JoinSet::new();
-    let mut task_of = BTreeMap::new();
+    let mut agents_by_task = BTreeMap::new();
     for participant in participants {
         let (number, participant, session) = participant.into_parts();
-        table.participants.insert(number, participant);
-        let coordinator = CoordinatorHandle {
+        coordinator.participants.insert(number, participant);
+        let handle = CoordinatorHandle {
             me: number,
             agents,
             submissions: submissions.clone(),
-            answers: watched.clone(),
+            answers: answers.clone(),
             limits: limits.rounds,
-            visibility: intake.visibility_cursor(number),
-            ended: over.clone(),
+            visibility: queue.visibility_cursor(number),
+            ended: ended.clone(),
         };
-        task_of.insert(
-            tasks
-                .spawn(coordinate(session, coordinator))
-                .id()
-                .to_string(),
+        agents_by_task.insert(
+            tasks.spawn(coordinate(session, handle)).id().to_string(),
             number,
         );
     }
     drop(submissions);
     let (end, effect) = loop {
-        let is_live = !intake.follows_recording();
+        let is_live = !queue.follows_recording();
         let closed = tokio::select! {
-            Some(next) = intake.next_input(|agent| table.ballot.is_at_work(agent)) => match next {
+            Some(next) = queue.next_input(|agent| coordinator.ballot.is_at_work(agent)) => match next {
                 CoordinatorInput::Submission(queued, hook_answer) => {
-                    table.handle_submission(queued, hook_answer).await
+                    coordinator.handle_submission(queued, hook_answer).await
                 }
                 CoordinatorInput::RecordedMessage(number, to) => {
-                    table.handle_user_message(number, &to).await
+                    coordinator.handle_user_message(number, &to).await
                 }
                 CoordinatorInput::RecordingEnded => None,
             },
             NumberedMessage { number, message } = messages.next(events), if is_live => {
-                table.handle_user_message(number, &message.to).await
+                coordinator.handle_user_message(number, &message.to).await
             }
-            Some(Err(died)) = tasks.join_next() => {
-                match task_of.get(&died.id().to_string()) {
-                    Some(agent) => table.handle_agent_exit(*agent).await,
+            Some(Err(error)) = tasks.join_next() => {
+                match agents_by_task.get(&error.id().to_string()) {
+                    Some(agent) => coordinator.handle_agent_exit(*agent).await,
                     None => None,
                 }
             }
-            over = limits.deadline.wait() => {
-                table.emit(RunEvent::CoordinationStopped { status: over.exit_status() }).await;
-                Some((CoordinationEnd::Over(over), table.ballot.close()))
+            cause = limits.deadline.wait() => {
+                coordinator.emit(RunEvent::CoordinationStopped { status: cause.exit_status() }).await;
+                Some((CoordinationEnd::Over(cause), coordinator.ballot.close()))
             }
         };
         if let Some(closed) = closed {
             break closed;
         }
     };
-    over.cancel();
+    ended.cancel();
     while tasks.join_next().await.is_some() {}
-    table.into_result(end, effect)
+    coordinator.into_result(end, effect)
 }
 
 impl Participant {
