@@ -69,18 +69,18 @@ impl StageMerger<'_> {
     /// Merges the work of a stage run, and lets its role repair what does not merge. Returns why
     /// the pipeline ends there, if it does.
     pub(super) async fn run(&self, first: StageResult) -> Result<Option<PipelineStop>> {
-        let begun = self.pipeline.attempts_so_far(&self.stage_run.instance)?;
+        let earlier_attempts = self.pipeline.attempts_so_far(&self.stage_run.instance)?;
         let tries_max = self.pipeline.workflow.merge_tries_max;
-        let mut bound = begun.saturating_add(tries_max);
+        let mut attempts_max = earlier_attempts.saturating_add(tries_max);
         // Earlier attempts are committed; the newest attempt has replaced their files.
-        let mut tried = begun.saturating_sub(1);
-        let mut commit = match begun {
+        let mut attempt = earlier_attempts.saturating_sub(1);
+        let mut commit = match earlier_attempts {
             0 => self.commit_work(&first, 0).await?,
             _ => self.newest_commit().await?,
         };
         let mut stage_result = first;
         loop {
-            let refusal = match self.try_to_merge(&commit, tried, &stage_result).await? {
+            let refusal = match self.try_to_merge(&commit, attempt, &stage_result).await? {
                 MergeAttempt::Merged => {
                     // The user may run git there, so nothing in its repository may come from an
                     // agent.
@@ -91,41 +91,42 @@ impl StageMerger<'_> {
                 MergeAttempt::Rejected(refusal) => refusal,
             };
             let mut task = refusal.task.clone();
-            if tried >= bound {
+            if attempt >= attempts_max {
                 let role = &self.stage_run.stage.role.name;
                 match self.pipeline.ask_for_advice(role, &refusal.reason).await {
                     Some(advice) => {
                         task = format!("{task}\n\nThe user says: {advice}");
-                        bound = bound.saturating_add(1);
+                        attempts_max = attempts_max.saturating_add(1);
                     }
-                    None => return Ok(Some(self.stop_after_tries(tried, &refusal.reason))),
+                    None => return Ok(Some(self.stop_after_tries(attempt, &refusal.reason))),
                 }
             }
-            tried = tried.saturating_add(1);
-            self.emit_rejection(&refusal.reason, tried, bound).await;
-            match Box::pin(self.run_repair(refusal.tree, task, tried)).await? {
+            attempt = attempt.saturating_add(1);
+            self.emit_rejection(&refusal.reason, attempt, attempts_max)
+                .await;
+            match Box::pin(self.run_repair(refusal.tree, task, attempt)).await? {
                 StageOutcome::Stopped(stop) => return Ok(Some(stop)),
-                StageOutcome::Completed(mended) => stage_result = *mended,
+                StageOutcome::Completed(repaired) => stage_result = *repaired,
             }
-            commit = self.commit_work(&stage_result, tried).await?;
+            commit = self.commit_work(&stage_result, attempt).await?;
         }
     }
 
-    async fn run_repair(&self, tree: ObjectId, task: String, tried: u32) -> Result<StageOutcome> {
+    async fn run_repair(&self, tree: ObjectId, task: String, attempt: u32) -> Result<StageOutcome> {
         let before = match &self.stage_run.task {
             StageTask::Initial { question } | StageTask::Repair { question, .. } => question,
         };
-        let part = StageRun {
+        let repair = StageRun {
             stage: self.stage_run.stage,
             instance: self.stage_run.instance.clone(),
             task: StageTask::Repair {
                 question: format!("{before}\n\n{task}"),
-                attempt: tried,
+                attempt,
                 tree,
             },
         };
         let tip = self.pipeline.repository.tip().await?;
-        Box::pin(self.pipeline.run_stage_instance(&part, &tip)).await
+        Box::pin(self.pipeline.run_stage_instance(&repair, &tip)).await
     }
 
     async fn try_to_merge(
