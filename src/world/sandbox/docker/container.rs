@@ -48,11 +48,23 @@ const SHOWN_ANEW_MAX: usize = 4;
 /// Directory of programs that are installed for one user, below the home directory.
 const OWN_PROGRAMS: &str = ".local/bin";
 
+/// What runs in a container. Each has a container of its own, so that what an agent's commands install or
+/// change in theirs decides about no check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContainerWork {
+    /// The agent's commands.
+    Commands,
+    /// The checks on the agent's work.
+    Checks,
+}
+
 /// Owner and parameters of a container.
 #[derive(Clone, Copy, Debug)]
 pub struct ContainerOwner<'a> {
     /// The agent.
     pub agent: &'a AgentId,
+    /// What runs in it.
+    pub work: ContainerWork,
     /// The run.
     pub run: RunName,
     /// The directory of the run's state.
@@ -113,7 +125,7 @@ impl AgentContainer {
             state: purpose.state,
         };
         let recipe = ContainerSpec {
-            name: format!("massgen-{}-{}", purpose.agent, purpose.run),
+            name: container_name(purpose),
             labels: origin.labels().into(),
             config: config.clone(),
             limits: *purpose.limits,
@@ -286,6 +298,16 @@ impl AgentContainer {
         drop(instance);
         self.forget_sent_files();
         recreated
+    }
+}
+
+/// Returns the name of a container, which no other one of the engine has. The checks of all pipelines have
+/// the same run.
+fn container_name(owner: ContainerOwner<'_>) -> String {
+    let ContainerOwner { agent, run, .. } = owner;
+    match owner.work {
+        ContainerWork::Commands => format!("massgen-{agent}-{run}"),
+        ContainerWork::Checks => format!("massgen-{agent}-{run}-checks-{}", std::process::id()),
     }
 }
 
