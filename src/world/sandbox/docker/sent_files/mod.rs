@@ -45,7 +45,7 @@ use crate::world::sandbox::docker::sent_files::apply::{apply_changes, missing_pa
 use crate::world::sandbox::docker::sent_files::incoming::{
     EngineDownload, IncomingFiles, SpoolError,
 };
-use crate::world::sandbox::docker::sent_files::listing::{ListedKind, RemoteListing, is_large};
+use crate::world::sandbox::docker::sent_files::listing::{RemoteListing, is_large};
 use crate::world::sandbox::docker::sent_files::local_view::read_view;
 use crate::world::sandbox::docker::sent_files::outgoing::{EntryOwners, pack, upload};
 use crate::world::sandbox::docker::sent_files::reported_files::ReportedFiles;
@@ -490,15 +490,7 @@ impl AgentContainer {
         limit: &TransferLimit<'_>,
     ) -> std::result::Result<Option<IncomingFiles>, TransferFault> {
         let mut incoming = self.new_incoming()?;
-        let mut changed: Vec<&AbsPath> = Vec::new();
-        for (path, kind) in now.compare(earlier) {
-            match (kind, sent.get(path)) {
-                (ListedKind::Directory { bits }, _) => incoming.add_listed_directory(path, bits),
-                (ListedKind::Special, _) => incoming.add_special(path),
-                (ListedKind::Unchanged, Some(sent)) => incoming.add_as_sent(path, sent),
-                (ListedKind::Unchanged, None) | (ListedKind::Changed, _) => changed.push(path),
-            }
-        }
+        let changed = incoming.add_listed(now, earlier, sent);
         let is_text = |path: &&AbsPath| path.as_path().to_str().is_some();
         if changed.len() > PACKED_FILES_MAX || !changed.iter().all(is_text) {
             return Ok(None);
