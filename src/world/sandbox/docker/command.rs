@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
-use crate::world::sandbox::docker::client::{ContainerUser, EngineClient};
+use crate::world::sandbox::docker::client::{ContainerUser, EngineClient, expect_id};
 use crate::world::sandbox::docker::exec_output::{EngineExecOutput, ExecStream, start_exec};
 
 /// Script that runs a command and kills what it leaves behind.
@@ -146,8 +146,8 @@ impl ContainerExec {
             working_dir: call.dir.map(|dir| dir.to_string()),
             ..CreateExecOptions::default()
         };
-        let exec = client.api.create_exec(container, options).await?.id;
-        let output = start_exec(&client.socket, &exec).await?;
+        let exec = expect_id(client.api.create_exec(container, options).await?.id)?;
+        let output = start_exec(&client.socket, &exec, &client.refusal).await?;
         Ok(Self { id: exec, output })
     }
 
