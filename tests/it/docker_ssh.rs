@@ -163,7 +163,7 @@ fn commands_on_another_machine_have_the_same_rules() {
     // Nothing that is read-only changes, there or here.
     let attack = format!(
         "cd {}; echo evil >src/main.rs; rm -rf src lib; echo x >planted; chmod 777 src; mv lib other; \
-         id -u >{}/begin",
+         cd ..; mv project away; mkdir -p project/src; echo evil >project/src/main.rs; id -u >{}/begin",
         shown(""),
         scene.workspace()
     );

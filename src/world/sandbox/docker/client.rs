@@ -190,16 +190,22 @@ impl EngineClient {
         })
     }
 
-    /// Returns the user of commands, chosen so that files they create belong to the
-    /// user outside.
+    /// Returns the user of commands. Where directories are mounted, it is chosen so that files they create
+    /// belong to the user outside. On another machine it is never root, who owns the directories above what
+    /// is sent, and could move read-only directories away and create others in their place.
     pub(super) fn container_user(&self) -> ContainerUser {
-        if self.manner.is_rootless {
+        let user = if self.manner.is_rootless {
             ContainerUser::ROOT
         } else {
             ContainerUser {
                 uid: getuid().as_raw(),
                 gid: getgid().as_raw(),
             }
+        };
+        if self.tunnel.is_some() {
+            user.unless_root()
+        } else {
+            user
         }
     }
 }
@@ -216,6 +222,20 @@ pub(super) struct ContainerUser {
 impl ContainerUser {
     /// The root user.
     pub(super) const ROOT: Self = Self { uid: 0, gid: 0 };
+    /// An ordinary user.
+    const ORDINARY: Self = Self {
+        uid: 1000,
+        gid: 1000,
+    };
+
+    /// Returns the user; an ordinary one instead of root and of users in the group of root.
+    fn unless_root(self) -> Self {
+        if self.uid == Self::ROOT.uid || self.gid == Self::ROOT.gid {
+            Self::ORDINARY
+        } else {
+            self
+        }
+    }
 }
 
 impl Display for ContainerUser {
@@ -322,6 +342,18 @@ fn failure_words(error: &EngineError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_on_another_machine_are_never_run_by_root() {
+        for (uid, gid, expected) in [
+            (0, 0, 1000),
+            (0, 100, 1000),
+            (1001, 0, 1000),
+            (1001, 100, 1001),
+        ] {
+            assert_eq!(ContainerUser { uid, gid }.unless_root().uid, expected);
+        }
+    }
 
     #[test]
     fn an_id_cannot_lead_to_another_address() {
