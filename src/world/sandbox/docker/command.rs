@@ -33,7 +33,7 @@ const PACKING: &str = "cd \"$1\" || exit 1; shift; exec tar -cf - -- \"$@\"";
 /// Environment variable that identifies a command and all its descendants.
 const MARK: &str = "MASSGEN_COMMAND";
 /// Timeout for the engine to report the exit status after the end of the output.
-pub(super) const STATUS_TIME_MAX: Duration = Duration::from_secs(10);
+const STATUS_TIME_MAX: Duration = Duration::from_secs(10);
 /// Interval between two polls of the exit status.
 const STATUS_WAIT: Duration = Duration::from_millis(2);
 /// HTTP status with which an engine reports that a container is not running.

@@ -27,7 +27,7 @@ const SWEEP_TIME_MAX: Duration = Duration::from_secs(5);
 /// What an engine writes in the place of a command's output if it cannot start it.
 const NEVER_RAN: &str = "OCI runtime exec failed";
 /// Timeout for an engine to start a command.
-pub(super) const START_TIME_MAX: Duration = Duration::from_mins(1);
+const START_TIME_MAX: Duration = Duration::from_mins(1);
 /// Exit statuses of a command that never ran.
 const NEVER_RAN_STATUS: [i32; 2] = [126, 127];
 

@@ -22,7 +22,6 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
-use tokio::time::Instant;
 
 use crate::config::docker::{ContainerNetwork, DockerConfig, RootAccess};
 use crate::config::engine_host::SshEngineHost;
@@ -34,13 +33,10 @@ use crate::text::{escape_name, join_with_commas};
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::disk_watch::{DiskStatus, DiskWatch};
 use crate::world::sandbox::docker::client::{ContainerUser, command_error, is_missing};
-use crate::world::sandbox::docker::command::{
-    ContainerCommand, ContainerExec, STATUS_TIME_MAX, exit_status,
-};
+use crate::world::sandbox::docker::command::{ContainerCommand, ContainerExec, exit_status};
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::sandbox::docker::instance::REMOVED;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
-use crate::world::sandbox::docker::run::START_TIME_MAX;
 use crate::world::sandbox::docker::sent_files::apply::{apply_changes, missing_paths};
 use crate::world::sandbox::docker::sent_files::incoming::{
     EngineDownload, IncomingFiles, SpoolError,
@@ -306,8 +302,7 @@ impl AgentContainer {
         let names = paths.iter().map(|path| path_argument(path));
         let exec = self.start(guard, ContainerCommand::removal(user, names))?;
         let id = exec.id().to_owned();
-        let until = Instant::now() + REMOVAL_TIME_MAX;
-        let drained = limit.wait(until, exec.drain_output(REMOVAL_TIME_MAX));
+        let drained = limit.watch(exec.drain_output(REMOVAL_TIME_MAX));
         self.engine.block_on(drained)?;
         Ok(self.helper_status(&id, limit)? == ExitReason::Exited(0))
     }
@@ -319,9 +314,8 @@ impl AgentContainer {
         call: ContainerCommand,
         limit: &TransferLimit<'_>,
     ) -> std::result::Result<ContainerExec, TransferFault> {
-        let until = Instant::now() + START_TIME_MAX;
         let started = Box::pin(self.start_async(guard, call));
-        let started = self.engine.block_on(limit.wait(until, started))?;
+        let started = self.engine.block_on(limit.watch(started))?;
         Ok(started?)
     }
 
@@ -331,8 +325,7 @@ impl AgentContainer {
         exec: &str,
         limit: &TransferLimit<'_>,
     ) -> std::result::Result<ExitReason, TransferFault> {
-        let until = Instant::now() + STATUS_TIME_MAX;
-        let status = limit.wait(until, exit_status(&self.engine.client, exec));
+        let status = limit.watch(exit_status(&self.engine.client, exec));
         let status = self.engine.block_on(status)?;
         Ok(status?)
     }
