@@ -299,27 +299,35 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_told() {
         notes.contains("read-only") && notes.contains("hidden"),
         "{notes}"
     );
-    // The link breaks while a command runs: that ends with the reason, and the next one connects again.
+    // The link breaks while commands run: they end with the reason, and the next one connects again.
     let began = Instant::now();
+    let workspace = scene.workspace();
+    let never = CommandInterrupt::new().unwrap();
     let lost = thread::scope(|scope| {
         let running = scope.spawn(|| run(&scene, &container, &reachable, "touch begun; sleep 300"));
-        let mark = scene.workspace().join("begun");
-        let look = format!("test -e {mark} && echo yes || true");
-        wait_until("a running command", || {
+        let line = "touch behind; sleep 300";
+        let behind = scope
+            .spawn(|| container.follow(line, &workspace, &reachable, &never, &mut |_: &[u8]| {}));
+        let look = format!("cd {workspace} && test -e begun && test -e behind && echo yes || true");
+        wait_until("running commands", || {
             elsewhere
                 .daemon
                 .says(&["exec", container.name(), "sh", "-c", &look])
                 == "yes"
         });
         elsewhere.cut();
-        running.join().unwrap().unwrap_err()
+        let behind = behind.join().unwrap().unwrap_err().to_string();
+        [running.join().unwrap().unwrap_err(), behind]
     });
-    assert!(
-        lost.contains("the connection to `ssh://build1") && lost.contains("was lost"),
-        "{lost}"
-    );
+    for lost in lost {
+        assert!(
+            lost.contains("the connection to `ssh://build1") && lost.contains("was lost"),
+            "{lost}"
+        );
+    }
     assert!(began.elapsed() < TIME_MAX);
-    let finished = run(&scene, &container, &reachable, "cat begin; rm -f begun").unwrap();
+    let line = "cat begin; rm -f begun behind";
+    let finished = run(&scene, &container, &reachable, line).unwrap();
     assert_eq!(finished.stdout.text, "begin\n");
     // Somebody removes the container: the next command says so, and the one after it has all files.
     elsewhere.daemon.says(&["rm", "-f", container.name()]);

@@ -142,10 +142,11 @@ impl AgentContainer {
         let exit_reason =
             running.run_to_end(&mut [ProcessOutput::new(written, on_output)], &bounds);
         let process = running.process_mut();
-        let ended = exit_reason.map_err(|error| command_error(process.take_failure(error)))?;
+        let ended =
+            exit_reason.map_err(|error| self.describe_failure(process.take_failure(error)))?;
         if process.was_terminated() {
             let ended = self.end_leftovers(&self.lock(), &running_command.mark);
-            ended.map_err(command_error)?;
+            ended.map_err(|error| self.describe_failure(error))?;
         }
         Ok(ended)
     }
@@ -203,24 +204,26 @@ impl AgentContainer {
         Ok(refused_if_never_run(finished))
     }
 
+    /// Converts an engine's error to one of a command; if the connection to the engine's machine was lost,
+    /// that is the reason.
+    fn describe_failure(&self, error: EngineError) -> io::Error {
+        let lost = self.engine.lost_reason();
+        lost.map_or_else(|| command_error(error), io::Error::other)
+    }
+
     /// What came of a call. If somebody has removed the container, there is another afterwards.
     fn handle_result<T>(
         &self,
         guard: ContainerGuard<'_>,
         ended: Result<T, EngineError>,
     ) -> io::Result<T> {
-        if ended.is_err()
-            && let Some(lost) = self.engine.lost_reason()
-        {
-            return Err(io::Error::other(lost));
-        }
         match ended {
             Err(error) if is_missing(&error) && guard.is_open() => {
                 drop(guard);
                 self.recreate().map_err(io::Error::other)?;
                 Err(io::Error::other(REMOVED))
             }
-            ended => ended.map_err(command_error),
+            ended => ended.map_err(|error| self.describe_failure(error)),
         }
     }
 
