@@ -17,6 +17,15 @@ const COMMAND_TIME_MAX: Duration = Duration::from_mins(1);
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Maximum length of the reason why a command failed, in characters.
 const FAULT_CHARS_MAX: usize = 500;
+/// Options of `ssh` for a command on a login node: it asks nothing, and the node gets no way back to this
+/// machine or its agent, whatever the user's settings give to other sessions.
+const LOGIN_OPTIONS: &[&str] = &[
+    "BatchMode=yes",
+    "ClearAllForwardings=yes",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "RemoteCommand=none",
+];
 /// The variables that the commands of a queue need, in addition to those of every login.
 const VARIABLES: &[&str] = &[
     "TZ",
@@ -109,9 +118,10 @@ impl SiteCommands {
         words.extend(arguments.iter().cloned());
         if let Some(login) = &self.login {
             let line = shell_line(&words);
-            words = ["ssh", "-o", "BatchMode=yes", "--", login, &line]
-                .map(str::to_owned)
-                .into();
+            let options = LOGIN_OPTIONS.iter().flat_map(|&option| ["-o", option]);
+            let ssh = ["ssh"].into_iter().chain(options);
+            let ssh = ssh.chain(["--", login, &line]);
+            words = ssh.map(str::to_owned).collect();
         }
         let (name, arguments) = words
             .split_first()
