@@ -1,6 +1,7 @@
 //! Connection to an engine, with the properties of the engine that containers depend on.
 
 use std::collections::BTreeMap;
+use std::error::Error as StdError;
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::sync::Arc;
@@ -323,21 +324,29 @@ pub(super) fn engine_failure(what: &str, error: EngineError) -> Error {
     let failed = Error::new(ErrorKind::Environment, what);
     match reply_size_error(&error) {
         Some(why) => failed.with_source(why),
-        None => failed.with_source(io::Error::other(failure_words(&error))),
+        None => failed.with_source(ShownEngineError(error)),
     }
 }
 
-/// Returns the texts of an error and its causes. One that the text before it contains is left out.
-fn failure_words(error: &EngineError) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for cause in causes(error) {
-        let text = engine_words(&cause.to_string());
-        if !texts.last().is_some_and(|before| before.contains(&text)) {
-            texts.push(text);
+/// An error of an engine as people read it: with its causes, each of them short.
+#[derive(Debug)]
+struct ShownEngineError(EngineError);
+
+impl Display for ShownEngineError {
+    /// Writes the texts of the error and of its causes. One that the text before it contains is left out.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut texts: Vec<String> = Vec::new();
+        for cause in causes(&self.0) {
+            let text = engine_words(&cause.to_string());
+            if !texts.last().is_some_and(|before| before.contains(&text)) {
+                texts.push(text);
+            }
         }
+        f.write_str(&texts.join(": "))
     }
-    texts.join(": ")
 }
+
+impl StdError for ShownEngineError {}
 
 #[cfg(test)]
 mod tests {
