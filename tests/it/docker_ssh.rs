@@ -28,15 +28,15 @@ use crate::slurm_cluster::{contains, processes, wait_until};
 use crate::ssh_server::{SshServer, start_ssh_server, write_ssh};
 
 /// An engine that is reached over SSH. Its machine is this one, but nothing is mounted.
-struct Elsewhere {
-    daemon: Arc<Daemon>,
+pub(crate) struct Elsewhere {
+    pub(crate) daemon: Arc<Daemon>,
     server: SshServer,
     dir: TempDir,
 }
 
 impl Elsewhere {
     /// Starts it; `None` if this user cannot.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let daemon = daemon()?;
         let dir = tempfile::tempdir().unwrap();
         let server = start_ssh_server(dir.path(), "");
@@ -47,13 +47,17 @@ impl Elsewhere {
         })
     }
 
-    fn host(&self) -> String {
+    pub(crate) fn host(&self) -> String {
         format!("ssh://build1{}", self.daemon.socket().display())
     }
 
+    /// Returns a `PATH` with the `ssh` of a directory: the one of `bin` reaches it.
+    pub(crate) fn program_path(&self, bin: &str) -> String {
+        format!("{}:/usr/bin:/bin", self.dir.path().join(bin).display())
+    }
+
     fn open_with(&self, bin: &str, host: &str) -> massgen::error::Result<ContainerEngine> {
-        let path = self.dir.path().join(bin).display().to_string();
-        let env = BTreeMap::from([("PATH".to_owned(), format!("{path}:/usr/bin:/bin"))]);
+        let env = BTreeMap::from([("PATH".to_owned(), self.program_path(bin))]);
         ContainerEngine::open(Some(host), &env)
     }
 
@@ -433,14 +437,13 @@ fn a_single_call_on_another_machine_is_applied_through_the_gate() {
         "workspace": project.path("ws"),
         "context_paths": [{"path": project.path("rw"), "permission": "write"}],
     });
-    let bin = elsewhere.dir.path().join("bin").display().to_string();
     let line = "cd ../rw; echo new >src/a.txt; echo made >b.txt; mkdir -p .git/hooks; \
                 echo evil >.git/hooks/x; echo evil >>.git/config; echo evil >.env; echo w >../ws/w; true";
     let arguments = json!({ "command": line }).to_string();
     let project = project
         .file("grants.json", grants.to_string())
         .env("DOCKER_HOST", elsewhere.host())
-        .env("PATH", format!("{bin}:/usr/bin:/bin"));
+        .env("PATH", elsewhere.program_path("bin"));
     let call = [
         "tool",
         "execute_command",
