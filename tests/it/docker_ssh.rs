@@ -330,9 +330,10 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_told() {
         );
     }
     assert!(began.elapsed() < TIME_MAX);
-    let line = "cat begin; rm -f begun behind";
+    // By then they are killed there.
+    let line = "cat begin; rm -f begun behind; ps | grep -c '[s]leep 300'";
     let finished = run(&scene, &container, &reachable, line).unwrap();
-    assert_eq!(finished.stdout.text, "begin\n");
+    assert_eq!(finished.stdout.text, "begin\n0\n");
     // Somebody removes the container: the next command says so, and the one after it has all files.
     elsewhere.daemon.says(&["rm", "-f", container.name()]);
     let gone = run(&scene, &container, &reachable, "true").unwrap_err();

@@ -3,6 +3,7 @@
 //! directories must be mounted.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use bollard::errors::Error as EngineError;
@@ -94,6 +95,8 @@ pub struct AgentContainer {
     pub(super) workspace: AbsPath,
     /// What is in it, if its engine is on another machine.
     pub(super) sent: Mutex<SentFiles>,
+    /// Whether commands may still run there whose connection was lost.
+    pub(super) has_lost_commands: AtomicBool,
     /// Directory for temporary files with what is fetched from there.
     pub(super) spool_place: AbsPath,
     /// `None` once the container is closed.
@@ -144,6 +147,7 @@ impl AgentContainer {
             seen: Mutex::default(),
             workspace: purpose.workspace.clone(),
             sent: Mutex::default(),
+            has_lost_commands: AtomicBool::new(false),
             spool_place: purpose.state.clone(),
             instance: RwLock::new(Some(instance)),
         };

@@ -2,6 +2,7 @@
 //! with everything that it has started, while other commands continue.
 
 use std::io::{self, pipe};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -204,11 +205,16 @@ impl AgentContainer {
         Ok(refused_if_never_run(finished))
     }
 
-    /// Converts an engine's error to one of a command; if the connection to the engine's machine was lost,
-    /// that is the reason.
+    /// Converts an engine's error to one of a command. If the connection to the engine's machine was lost,
+    /// that is the reason, and the command is killed before the next one.
     fn describe_failure(&self, error: EngineError) -> io::Error {
-        let lost = self.engine.lost_reason();
-        lost.map_or_else(|| command_error(error), io::Error::other)
+        match self.engine.lost_reason() {
+            Some(lost) => {
+                self.has_lost_commands.store(true, Ordering::Release);
+                io::Error::other(lost)
+            }
+            None => command_error(error),
+        }
     }
 
     /// What came of a call. If somebody has removed the container, there is another afterwards.

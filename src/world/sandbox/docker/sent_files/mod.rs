@@ -18,6 +18,7 @@ use std::io::{self, Read};
 use std::iter::successors;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -101,8 +102,8 @@ pub(super) struct SentFiles {
     entries: Option<SentEntries>,
     /// Whether so much is in the writable trees that they are listed before they are fetched.
     is_large: bool,
-    /// Whether a removal may still run there, because its end was not waited for. It would remove
-    /// what is sent next, so it is killed first.
+    /// Whether a removal may still run there, because its end was not waited for, or a command whose
+    /// connection was lost. It would remove or change what is sent next, so it is killed first.
     is_removing: bool,
     /// The listing at the last time that changes were fetched.
     listing: Option<RemoteListing>,
@@ -220,6 +221,7 @@ impl AgentContainer {
         let root = sent.entries.is_none().then_some(ContainerUser::ROOT);
         let users = [owners.read, owners.write].into_iter().chain(root);
         let users: Vec<ContainerUser> = users.collect();
+        sent.is_removing |= self.has_lost_commands.swap(false, Ordering::AcqRel);
         if sent.is_removing {
             for user in &users {
                 limit.check()?;
