@@ -78,11 +78,17 @@ pub(super) fn container_env(
     };
     // An engine on another machine is reached with the user's `ssh` and its agent.
     let agent = engine.and_then(|_| host.env(SSH_AGENT));
-    let elsewhere = engine.filter(|engine| engine.starts_with(SSH_SCHEME));
+    let elsewhere = engine.and_then(|_| ssh_engine(host));
     let path = elsewhere.and_then(|_| host.env(PATH));
     let named = [(ENGINE, engine), (SSH_AGENT, agent), (PATH, path)];
     let named = named.into_iter();
     named
         .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
         .collect()
+}
+
+/// Returns the address of the user's engine, if it is on another machine.
+pub(super) fn ssh_engine(host: &Host) -> Option<&str> {
+    let engine = host.env(ENGINE);
+    engine.filter(|engine| engine.starts_with(SSH_SCHEME))
 }
