@@ -186,6 +186,17 @@ fn commands_on_another_machine_have_the_same_rules() {
     assert_eq!(text(project("src/main.rs")), "fn main() {}\n");
     assert!(!project("planted").exists());
     does(&format!("cat {}", shown("src/main.rs")), "fn main() {}\n");
+    // A directory of the image that commands could move a read-only tree out of is found.
+    let movable = |path: &str| {
+        let script = include_str!("../../src/world/sandbox/docker/movable.sh");
+        let call = ["exec", "-u", "1000:1000", container.name(), "sh", "-c"];
+        let words = [script, "massgen", "/tmp/p", path];
+        elsewhere.daemon.says(&[&call[..], &words].concat())
+    };
+    does("mkdir -p /tmp/own/er", "");
+    assert_eq!(movable("/tmp/own/er/p"), "/tmp/own/er");
+    assert_eq!(movable(&shown("src")), "");
+    assert_eq!(container.notes(), [""; 0]);
     // No network, no privileges, no devices; pipes stay there.
     does("wc -l </proc/net/route", "1\n");
     does(

@@ -28,6 +28,8 @@ const REMOVAL: &str = include_str!("removal.sh");
 const PRESENCE: &str = include_str!("presence.sh");
 /// Script that lists trees.
 const LISTING: &str = include_str!("listing.sh");
+/// Script that finds directories in which a user may move what belongs to others.
+const MOVABLE: &str = include_str!("movable.sh");
 /// Script that packs files.
 const PACKING: &str = "cd \"$1\" || exit 1; shift; exec tar -cf - -- \"$@\"";
 /// Environment variable that identifies a command and all its descendants.
@@ -105,6 +107,12 @@ impl ContainerCommand {
     /// Creates a command that prints for each of these paths whether it exists.
     pub(super) fn presence(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
         Self::of_program(user, script(PRESENCE, paths))
+    }
+
+    /// Creates a command that prints the first directory above these paths in which its user may rename
+    /// what belongs to others.
+    pub(super) fn movable(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
+        Self::of_program(user, script(MOVABLE, paths))
     }
 
     fn of_program(user: ContainerUser, program: Vec<String>) -> Self {

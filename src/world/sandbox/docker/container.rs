@@ -153,6 +153,8 @@ impl AgentContainer {
         };
         let notes = container.install();
         container.notes.extend(notes);
+        let note = container.movable_trees_note(reachable);
+        container.notes.extend(note);
         Ok(container)
     }
 

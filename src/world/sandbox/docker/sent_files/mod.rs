@@ -11,6 +11,7 @@ mod incoming;
 mod listing;
 mod reported_files;
 mod apply;
+mod movable_trees;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
