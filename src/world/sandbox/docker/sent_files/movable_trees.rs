@@ -1,6 +1,5 @@
 //! Looks for trees in a container on another machine that commands may only read, and could move away
-//! all the same: the directory above them is theirs. What they put in the place of such a tree would be
-//! what later commands read.
+//! all the same, because the directory above is theirs. Later commands would read what they put there.
 
 use std::io::Read;
 use std::time::Duration;
