@@ -117,11 +117,7 @@ impl SiteCommands {
         let mut words = vec![program.to_owned()];
         words.extend(arguments.iter().cloned());
         if let Some(login) = &self.login {
-            let line = shell_line(&words);
-            let options = LOGIN_OPTIONS.iter().flat_map(|&option| ["-o", option]);
-            let ssh = ["ssh"].into_iter().chain(options);
-            let ssh = ssh.chain(["--", login, &line]);
-            words = ssh.map(str::to_owned).collect();
+            words = login_words(login, &shell_line(&words));
         }
         let (name, arguments) = words
             .split_first()
@@ -161,5 +157,31 @@ impl SiteCommands {
                 SiteCommandEnd::Failure("it took longer than a minute".to_owned())
             }
         })
+    }
+}
+
+/// Returns the words of a command that runs a line of a shell on a login node.
+fn login_words(login: &str, line: &str) -> Vec<String> {
+    let options = LOGIN_OPTIONS.iter().flat_map(|&option| ["-o", option]);
+    let words = ["ssh"].into_iter().chain(options);
+    let words = words.chain(["--", login, line]);
+    words.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_node_gets_nothing_of_this_machine() {
+        let words = login_words("-oProxyCommand=x", "squeue --me");
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        assert!(words.ends_with(&["--", "-oProxyCommand=x", "squeue --me"]));
+        for option in ["BatchMode=yes", "ForwardAgent=no", "ForwardX11=no"] {
+            assert!(
+                words.windows(2).any(|pair| pair == ["-o", option]),
+                "{option}"
+            );
+        }
     }
 }
