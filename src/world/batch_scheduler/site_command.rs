@@ -24,7 +24,6 @@ const LOGIN_OPTIONS: &[&str] = &[
     "ClearAllForwardings=yes",
     "ForwardAgent=no",
     "ForwardX11=no",
-    "RemoteCommand=none",
 ];
 /// The variables that the commands of a queue need, in addition to those of every login.
 const VARIABLES: &[&str] = &[
