@@ -196,6 +196,16 @@ unprivileged() {
   return "$status"
 }
 
+# with_podman: runs the tests of containers behind SSH with Podman. Its processes end minutes after the tests.
+with_podman() {
+  local binaries binary status=0
+  binaries=$(test_binaries) || return 1
+  for binary in $binaries; do
+    MASSGEN_TEST_PODMAN=1 INSTA_WORKSPACE_ROOT=$PWD in_memory "$binary" docker_ssh:: || status=1
+  done
+  return "$status"
+}
+
 # servers: installs what others wrote and tests need, each at one version: servers, clients, agents,
 # libraries.
 servers() {
@@ -284,6 +294,9 @@ if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
 fi
 if [ "$(id -u)" = 0 ]; then
   count "tests without rights" unprivileged
+  if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
+    count "tests with Podman" with_podman
+  fi
 fi
 
 [ ! -e "$scratch/failures" ] || cat "$scratch/failures"

@@ -21,7 +21,7 @@ use crate::orchestrator::environments::{
 use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
-use crate::world::sandbox::docker::container::AgentContainer;
+use crate::world::sandbox::docker::container::{AgentContainer, ContainerWork};
 use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
@@ -173,7 +173,8 @@ pub(crate) fn build_call_container(
     };
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let engine = ConnectedEngines::default().connect(&docker, machine)?;
-    build_container(&engine, runner, &docker, run, state, machine)
+    let work = ContainerWork::Commands;
+    build_container(&engine, runner, work, &docker, run, state, machine)
 }
 
 /// Returns the error for a machine on which no command can be sandboxed.

@@ -24,7 +24,7 @@ use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, San
 use crate::tools::served::ServerName;
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::exec::program::check_language;
-use crate::world::sandbox::docker::container::{AgentContainer, ContainerOwner};
+use crate::world::sandbox::docker::container::{AgentContainer, ContainerOwner, ContainerWork};
 use crate::world::sandbox::docker::credentials::HostUser;
 use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
@@ -180,7 +180,7 @@ impl AgentEnvironments {
         }
         for spec in checked {
             let directory = builder.directories.checks_of(spec.id)?;
-            let commands = builder.build_commands(spec, &directory)?;
+            let commands = builder.build_environment(spec, &directory, ContainerWork::Checks)?;
             if let Some(why) = check_obstacle(commands.sandbox_level(), spec.grants) {
                 environments.unsupported_checks.insert(spec.id.clone(), why);
             }
@@ -429,13 +429,22 @@ impl EnvironmentBuilder<'_> {
         spec: EnvironmentSpec<'_>,
         directory: &AbsPath,
     ) -> Result<ExecEnvironment> {
+        self.build_environment(spec, directory, ContainerWork::Commands)
+    }
+
+    fn build_environment(
+        &mut self,
+        spec: EnvironmentSpec<'_>,
+        directory: &AbsPath,
+        work: ContainerWork,
+    ) -> Result<ExecEnvironment> {
         let directories = AgentDirectories::prepare(directory)?;
         let backend: Arc<dyn ExecBackend> = match &spec.config.mode {
             ExecutionMode::Docker(docker) => {
                 let RunLayout { run, state, .. } = self.layout;
                 let engine = self.engines.connect(docker, self.host)?;
                 Arc::new(build_container(
-                    &engine, spec, docker, *run, state, self.host,
+                    &engine, spec, work, docker, *run, state, self.host,
                 )?)
             }
             ExecutionMode::Local => Arc::new(self.build_sandbox(spec, &directories)?),
@@ -558,10 +567,11 @@ fn on_separate_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Resul
     done.map_err(|panic| Error::from_panic(&*panic))?
 }
 
-/// Creates the container of one agent on `engine`, for a run with this name and state directory.
+/// Creates a container of one agent on `engine`, for a run with this name and state directory.
 pub fn build_container(
     engine: &ContainerEngine,
     spec: EnvironmentSpec<'_>,
+    work: ContainerWork,
     docker: &DockerConfig,
     run: RunName,
     state: &AbsPath,
@@ -579,6 +589,7 @@ pub fn build_container(
         engine.remove_leftovers(state)?;
         let owner = ContainerOwner {
             agent: spec.id,
+            work,
             run,
             state,
             config: docker,

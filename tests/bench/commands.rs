@@ -31,7 +31,7 @@ use massgen::tools::served::ToolCatalogue;
 use massgen::world::access::gate::Gate;
 use massgen::world::access::policy::GatePolicy;
 use massgen::world::exec::{self, ActionOutcome};
-use massgen::world::sandbox::docker::container::{AgentContainer, ContainerOwner};
+use massgen::world::sandbox::docker::container::{AgentContainer, ContainerOwner, ContainerWork};
 use massgen::world::sandbox::docker::credentials::HostUser;
 use massgen::world::sandbox::docker::engine::ContainerEngine;
 use massgen::world::sandbox::docker::mounts::ReachablePaths;
@@ -350,6 +350,7 @@ fn in_a_container() {
     let (agent, workspace) = (AgentId::parse("bench").unwrap(), room.path("ws"));
     let purpose = ContainerOwner {
         agent: &agent,
+        work: ContainerWork::Commands,
         run: RunName::new(0xbe7c),
         state: &room.path("state"),
         config: &DockerConfig {

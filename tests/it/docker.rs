@@ -26,7 +26,7 @@ use massgen::path::AbsPath;
 use massgen::permissions::grant::{GrantScope, Permission};
 use massgen::sandbox_policy::AccessiblePath;
 use massgen::sandbox_policy::limits::ResourceLimits;
-use massgen::world::sandbox::docker::container::{AgentContainer, ContainerOwner};
+use massgen::world::sandbox::docker::container::{AgentContainer, ContainerOwner, ContainerWork};
 use massgen::world::sandbox::docker::credentials::HostUser;
 use massgen::world::sandbox::docker::engine::ContainerEngine;
 use massgen::world::sandbox::docker::mounts::ReachablePaths;
@@ -336,6 +336,7 @@ impl Scene {
     pub(crate) fn try_open(&self) -> massgen::error::Result<AgentContainer> {
         let purpose = ContainerOwner {
             agent: &AgentId::parse("Coder").unwrap(),
+            work: ContainerWork::Commands,
             run: self.run,
             state: &abs(self.path("project/.massgen")),
             config: &self.config,

@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use crate::docker::{Daemon, daemon, is_podman};
+use crate::docker_ssh::Elsewhere;
 use crate::project::{binary, directory_outside_tmp};
 use crate::repetition::{is_long, repetitions};
 use crate::selftest::check_report;
@@ -82,4 +83,29 @@ fn containers_hold_attacks_and_let_work_through() {
         daemon.says(&["ps", "-aq", "--filter", &format!("ancestor={IMAGE}")]),
         ""
     );
+}
+
+#[test]
+fn containers_on_another_machine_hold_attacks_and_let_work_through() {
+    if !is_long() {
+        eprintln!("skipped: the long suite runs it");
+        return;
+    }
+    let Some(elsewhere) = Elsewhere::start() else {
+        return;
+    };
+    if is_podman() {
+        eprintln!("skipped: Podman has a list of system calls of its own");
+        return;
+    }
+    make_image(&elsewhere.daemon);
+    let place = directory_outside_tmp();
+    let mut selftest = Command::new(binary());
+    selftest
+        .args(["selftest", "--json", "--jobs", "4", "--docker", IMAGE])
+        .args(["--only", CHOSEN])
+        .env("DOCKER_HOST", elsewhere.host())
+        .env("PATH", elsewhere.program_path("bin"))
+        .env("TMPDIR", place.path());
+    check_report(&selftest.output().unwrap(), place.path(), CASES_MIN);
 }

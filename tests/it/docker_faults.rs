@@ -86,8 +86,16 @@ fn what_a_killed_run_leaves_is_removed_by_the_next_and_nothing_of_runs_that_go_o
     let mut first = begun(&going);
     let of_first = containers(&daemon, &going);
     assert_ne!(of_first, "");
-    let second = going.retyped(["--config", "quick.yaml", "go"]);
+    // Checks have a container of their own, and what commands change in theirs is not in it.
+    let checked = format!(
+        "{}checks:\n  - test -e made && test ! -e /tmp/planted\n",
+        team(IMAGE, "touch made /tmp/planted")
+    );
+    let second = going.retyped(["--config", "checked.yaml", "go"]);
+    let second = second.file("checked.yaml", checked);
     let second = second.file("quick.yaml", team(IMAGE, "echo 1")).success();
+    let shown = second.stderr();
+    assert!(shown.contains("passes test -e made"), "{shown}");
     let project = second.project();
     assert_eq!(containers(&daemon, project), of_first);
     // Control: it is found by its label, and killing only the run removes nothing.

@@ -28,15 +28,15 @@ use crate::slurm_cluster::{contains, processes, wait_until};
 use crate::ssh_server::{SshServer, start_ssh_server, write_ssh};
 
 /// An engine that is reached over SSH. Its machine is this one, but nothing is mounted.
-struct Elsewhere {
-    daemon: Arc<Daemon>,
+pub(crate) struct Elsewhere {
+    pub(crate) daemon: Arc<Daemon>,
     server: SshServer,
     dir: TempDir,
 }
 
 impl Elsewhere {
     /// Starts it; `None` if this user cannot.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let daemon = daemon()?;
         let dir = tempfile::tempdir().unwrap();
         let server = start_ssh_server(dir.path(), "");
@@ -47,13 +47,17 @@ impl Elsewhere {
         })
     }
 
-    fn host(&self) -> String {
+    pub(crate) fn host(&self) -> String {
         format!("ssh://build1{}", self.daemon.socket().display())
     }
 
+    /// Returns a `PATH` with the `ssh` of a directory: the one of `bin` reaches it.
+    pub(crate) fn program_path(&self, bin: &str) -> String {
+        format!("{}:/usr/bin:/bin", self.dir.path().join(bin).display())
+    }
+
     fn open_with(&self, bin: &str, host: &str) -> massgen::error::Result<ContainerEngine> {
-        let path = self.dir.path().join(bin).display().to_string();
-        let env = BTreeMap::from([("PATH".to_owned(), format!("{path}:/usr/bin:/bin"))]);
+        let env = BTreeMap::from([("PATH".to_owned(), self.program_path(bin))]);
         ContainerEngine::open(Some(host), &env)
     }
 
@@ -163,7 +167,7 @@ fn commands_on_another_machine_have_the_same_rules() {
     // Nothing that is read-only changes, there or here.
     let attack = format!(
         "cd {}; echo evil >src/main.rs; rm -rf src lib; echo x >planted; chmod 777 src; mv lib other; \
-         id -u >{}/begin",
+         cd ..; mv project away; mkdir -p project/src; echo evil >project/src/main.rs; id -u >{}/begin",
         shown(""),
         scene.workspace()
     );
@@ -182,6 +186,17 @@ fn commands_on_another_machine_have_the_same_rules() {
     assert_eq!(text(project("src/main.rs")), "fn main() {}\n");
     assert!(!project("planted").exists());
     does(&format!("cat {}", shown("src/main.rs")), "fn main() {}\n");
+    // A directory of the image that commands could move a read-only tree out of is found.
+    let movable = |path: &str| {
+        let script = include_str!("../../src/world/sandbox/docker/movable.sh");
+        let call = ["exec", "-u", "1000:1000", container.name(), "sh", "-c"];
+        let words = [script, "massgen", "/tmp/p", path];
+        elsewhere.daemon.says(&[&call[..], &words].concat())
+    };
+    does("mkdir -p /tmp/own/er", "");
+    assert_eq!(movable("/tmp/own/er/p"), "/tmp/own/er");
+    assert_eq!(movable(&shown("src")), "");
+    assert_eq!(container.notes(), [""; 0]);
     // No network, no privileges, no devices; pipes stay there.
     does("wc -l </proc/net/route", "1\n");
     does(
@@ -299,28 +314,37 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_told() {
         notes.contains("read-only") && notes.contains("hidden"),
         "{notes}"
     );
-    // The link breaks while a command runs: that ends with the reason, and the next one connects again.
+    // The link breaks while commands run: they end with the reason, and the next one connects again.
     let began = Instant::now();
+    let workspace = scene.workspace();
+    let never = CommandInterrupt::new().unwrap();
     let lost = thread::scope(|scope| {
         let running = scope.spawn(|| run(&scene, &container, &reachable, "touch begun; sleep 300"));
-        let mark = scene.workspace().join("begun");
-        let look = format!("test -e {mark} && echo yes || true");
-        wait_until("a running command", || {
+        let line = "touch behind; sleep 300";
+        let behind = scope
+            .spawn(|| container.follow(line, &workspace, &reachable, &never, &mut |_: &[u8]| {}));
+        let look = format!("cd {workspace} && test -e begun && test -e behind && echo yes || true");
+        wait_until("running commands", || {
             elsewhere
                 .daemon
                 .says(&["exec", container.name(), "sh", "-c", &look])
                 == "yes"
         });
         elsewhere.cut();
-        running.join().unwrap().unwrap_err()
+        let behind = behind.join().unwrap().unwrap_err().to_string();
+        [running.join().unwrap().unwrap_err(), behind]
     });
-    assert!(
-        lost.contains("the connection to `ssh://build1") && lost.contains("was lost"),
-        "{lost}"
-    );
+    for lost in lost {
+        assert!(
+            lost.contains("the connection to `ssh://build1") && lost.contains("was lost"),
+            "{lost}"
+        );
+    }
     assert!(began.elapsed() < TIME_MAX);
-    let finished = run(&scene, &container, &reachable, "cat begin; rm -f begun").unwrap();
-    assert_eq!(finished.stdout.text, "begin\n");
+    // By then they are killed there.
+    let line = "cat begin; rm -f begun behind; ps | grep -c '[s]leep 300'";
+    let finished = run(&scene, &container, &reachable, line).unwrap();
+    assert_eq!(finished.stdout.text, "begin\n0\n");
     // Somebody removes the container: the next command says so, and the one after it has all files.
     elsewhere.daemon.says(&["rm", "-f", container.name()]);
     let gone = run(&scene, &container, &reachable, "true").unwrap_err();
@@ -425,14 +449,13 @@ fn a_single_call_on_another_machine_is_applied_through_the_gate() {
         "workspace": project.path("ws"),
         "context_paths": [{"path": project.path("rw"), "permission": "write"}],
     });
-    let bin = elsewhere.dir.path().join("bin").display().to_string();
     let line = "cd ../rw; echo new >src/a.txt; echo made >b.txt; mkdir -p .git/hooks; \
                 echo evil >.git/hooks/x; echo evil >>.git/config; echo evil >.env; echo w >../ws/w; true";
     let arguments = json!({ "command": line }).to_string();
     let project = project
         .file("grants.json", grants.to_string())
         .env("DOCKER_HOST", elsewhere.host())
-        .env("PATH", format!("{bin}:/usr/bin:/bin"));
+        .env("PATH", elsewhere.program_path("bin"));
     let call = [
         "tool",
         "execute_command",

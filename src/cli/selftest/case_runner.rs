@@ -129,7 +129,10 @@ impl CaseRunner {
             {
                 Some("a container does not promise it".to_owned())
             }
-            ExecutionIsolation::Container { .. } => case.not_in_containers.clone(),
+            ExecutionIsolation::Container { host, .. } => {
+                let elsewhere = host.as_ref().and(case.not_over_ssh.as_ref());
+                case.not_in_containers.as_ref().or(elsewhere).cloned()
+            }
         }
     }
 

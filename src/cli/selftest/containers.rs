@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::cli::call_environment::build_call_container;
 use crate::cli::execution::host_environment;
 use crate::config::command_line::CommandBounds;
+use crate::config::engine_host::SSH_SCHEME;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
@@ -18,6 +19,8 @@ use crate::world::sandbox::{CommandWaitLimits, ExitReason};
 const ENGINE: &str = "DOCKER_HOST";
 /// Environment variable with the socket of the user's SSH agent.
 const SSH_AGENT: &str = "SSH_AUTH_SOCK";
+/// Environment variable with the directories in which the user's `ssh` is.
+const PATH: &str = "PATH";
 /// Caller name of the container that inspects the image.
 const CALLER: &str = "selftest";
 /// Working directory of the inspection: every container has it.
@@ -63,7 +66,8 @@ pub(super) fn missing_programs(
     }
 }
 
-/// Returns the environment of massgen in every case: the address of the user's engine.
+/// Returns the environment of massgen in every case: the address of the user's engine, and how it is
+/// reached.
 pub(super) fn container_env(
     host: &Host,
     enclosure: &ExecutionIsolation,
@@ -74,9 +78,17 @@ pub(super) fn container_env(
     };
     // An engine on another machine is reached with the user's `ssh` and its agent.
     let agent = engine.and_then(|_| host.env(SSH_AGENT));
-    let named = [(ENGINE, engine), (SSH_AGENT, agent)];
+    let elsewhere = engine.and_then(|_| ssh_engine(host));
+    let path = elsewhere.and_then(|_| host.env(PATH));
+    let named = [(ENGINE, engine), (SSH_AGENT, agent), (PATH, path)];
     let named = named.into_iter();
     named
         .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
         .collect()
+}
+
+/// Returns the address of the user's engine, if it is on another machine.
+pub(super) fn ssh_engine(host: &Host) -> Option<&str> {
+    let engine = host.env(ENGINE);
+    engine.filter(|engine| engine.starts_with(SSH_SCHEME))
 }

@@ -54,8 +54,9 @@ pub(crate) fn run(
             let programs = cases.iter().flat_map(|case| case.needs.iter().cloned());
             missing = containers::missing_programs(host, image, &programs.collect())?;
             let image = image.clone();
+            let host = containers::ssh_engine(host).map(str::to_owned);
             (
-                vec![ExecutionIsolation::Container { image, host: None }],
+                vec![ExecutionIsolation::Container { image, host }],
                 BTreeMap::new(),
             )
         }

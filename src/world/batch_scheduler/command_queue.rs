@@ -11,6 +11,7 @@ use crate::batch::worker_script::WorkerScript;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::text::shell_words::quote_word;
+use crate::text::single_line;
 use crate::world::batch_scheduler::site_command::SiteCommands;
 use crate::world::batch_scheduler::{JobListing, JobQueue, QueueJob};
 use crate::world::sys::state_files::create_once::create_once;
@@ -28,6 +29,8 @@ const ID_SUFFIX: &str = ".id";
 /// How long a job is missing from the output of `look` before it counts as lost: a queue that is
 /// restarted may list no jobs for a moment.
 const LOSS_DELAY: Duration = Duration::from_secs(30);
+/// The most characters of unexpected output that are shown.
+const SHOWN_CHARS_MAX: usize = 200;
 /// Number of seconds that a job waits for the file with its id.
 const ID_WAIT_SECONDS: u32 = 120;
 /// Maximum size of the file with the id of a job, in bytes.
@@ -152,7 +155,8 @@ impl JobQueue for CommandQueue {
             let line = self.commands.submit_line(&path, &self.script.batch);
             let said = self.shell(&line).await?;
             let id = parse_submitted_id(&said).map_err(|why| {
-                let message = format!("`submit` printed `{}`: {why}", said.trim());
+                let said = single_line(&said, SHOWN_CHARS_MAX);
+                let message = format!("`submit` printed `{said}`: {why}");
                 Error::new(ErrorKind::Usage, message)
                     .with_hint("cut the id out of what it prints, for example with `sed`")
             })?;

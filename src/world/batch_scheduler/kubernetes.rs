@@ -103,11 +103,13 @@ impl KubernetesQueue {
     }
 
     async fn delete(&self, jobs: &[String]) -> Result<()> {
+        let jobs = jobs.iter().map(String::as_str);
+        let jobs: Vec<&str> = jobs.filter(|job| is_object_name(job)).collect();
         if jobs.is_empty() {
             return Ok(());
         }
         let mut words = vec!["delete", "jobs.batch", "--wait=false", "--ignore-not-found"];
-        words.extend(jobs.iter().map(String::as_str));
+        words.extend(jobs);
         self.kubectl(&words, b"").await.map(drop)
     }
 
@@ -159,6 +161,14 @@ impl KubernetesQueue {
         let shown = self.kubectl(&words, b"").await;
         self.creation_fault = shown.ok().and_then(|shown| creation_fault(&shown));
     }
+}
+
+/// Returns whether Kubernetes could have given a name to an object. An API server may lie: what it names could
+/// be an option of `kubectl`, such as another context.
+fn is_object_name(name: &str) -> bool {
+    let is_in_name =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte);
+    !name.is_empty() && !name.starts_with('-') && name.bytes().all(is_in_name)
 }
 
 #[async_trait]
@@ -233,6 +243,25 @@ impl JobQueue for KubernetesQueue {
 mod tests {
     use super::*;
     use crate::path::AbsPath;
+
+    #[test]
+    fn no_name_of_a_job_is_an_option() {
+        for name in ["massgen-batch-1-x2", "a.b", "1"] {
+            assert!(is_object_name(name), "{name}");
+        }
+        for name in [
+            "",
+            "-",
+            "--all",
+            "--context=other",
+            "a=b",
+            "a b",
+            "A",
+            "a/b",
+        ] {
+            assert!(!is_object_name(name), "{name}");
+        }
+    }
 
     #[test]
     fn a_pod_whose_deletion_takes_too_long_is_lost() {

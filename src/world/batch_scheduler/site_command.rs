@@ -17,6 +17,14 @@ const COMMAND_TIME_MAX: Duration = Duration::from_mins(1);
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Maximum length of the reason why a command failed, in characters.
 const FAULT_CHARS_MAX: usize = 500;
+/// Options of `ssh` for a command on a login node: it asks nothing, and the node gets no way back to this
+/// machine or its agent, whatever the user's settings give to other sessions.
+const LOGIN_OPTIONS: &[&str] = &[
+    "BatchMode=yes",
+    "ClearAllForwardings=yes",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+];
 /// The variables that the commands of a queue need, in addition to those of every login.
 const VARIABLES: &[&str] = &[
     "TZ",
@@ -108,10 +116,7 @@ impl SiteCommands {
         let mut words = vec![program.to_owned()];
         words.extend(arguments.iter().cloned());
         if let Some(login) = &self.login {
-            let line = shell_line(&words);
-            words = ["ssh", "-o", "BatchMode=yes", "--", login, &line]
-                .map(str::to_owned)
-                .into();
+            words = login_words(login, &shell_line(&words));
         }
         let (name, arguments) = words
             .split_first()
@@ -151,5 +156,31 @@ impl SiteCommands {
                 SiteCommandEnd::Failure("it took longer than a minute".to_owned())
             }
         })
+    }
+}
+
+/// Returns the words of a command that runs a line of a shell on a login node.
+fn login_words(login: &str, line: &str) -> Vec<String> {
+    let options = LOGIN_OPTIONS.iter().flat_map(|&option| ["-o", option]);
+    let words = ["ssh"].into_iter().chain(options);
+    let words = words.chain(["--", login, line]);
+    words.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_node_gets_nothing_of_this_machine() {
+        let words = login_words("-oProxyCommand=x", "squeue --me");
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        assert!(words.ends_with(&["--", "-oProxyCommand=x", "squeue --me"]));
+        for option in ["BatchMode=yes", "ForwardAgent=no", "ForwardX11=no"] {
+            assert!(
+                words.windows(2).any(|pair| pair == ["-o", option]),
+                "{option}"
+            );
+        }
     }
 }

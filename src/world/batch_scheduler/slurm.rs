@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::batch::worker_script::WorkerScript;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
+use crate::text::single_line;
 use crate::world::batch_scheduler::site_command::SiteCommands;
 use crate::world::batch_scheduler::{JobListing, JobQueue, QueueJob};
 
@@ -36,6 +37,9 @@ const NO_ARRAY: &str = "N/A";
 /// Why a job waits that Slurm has requeued: it begins again after two minutes. Other jobs take its
 /// cells meanwhile.
 const HELD_BACK: &str = "BeginTime";
+
+/// The most characters of an unexpected line that are shown.
+const SHOWN_CHARS_MAX: usize = 200;
 
 /// What the user chose for the jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,6 +169,7 @@ impl JobQueue for SlurmQueue {
         let lines = listed.lines().filter(|line| !line.trim().is_empty());
         let parsed = lines.map(|line| {
             parse_job(line).ok_or_else(|| {
+                let line = single_line(line, SHOWN_CHARS_MAX);
                 let message = format!("`squeue` printed an unexpected line: {line}");
                 Error::new(ErrorKind::Environment, message)
             })

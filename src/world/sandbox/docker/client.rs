@@ -1,6 +1,7 @@
 //! Connection to an engine, with the properties of the engine that containers depend on.
 
 use std::collections::BTreeMap;
+use std::error::Error as StdError;
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::sync::Arc;
@@ -14,9 +15,10 @@ use crate::config::docker::{IMAGE, SUDO_IMAGE};
 use crate::config::engine_host::{ADDRESS_HINT, SSH_SCHEME, SshEngineHost};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::sandbox::docker::engine_request::{
-    ReplyRefusal, reply_size_error, send_recorded,
-};
+use crate::prompts::untrusted_text::escape_notes;
+use crate::text::{escape_line, single_line, truncate};
+use crate::world::io::http::causes;
+use crate::world::sandbox::docker::engine_request::{ReplyRefusal, reply_size_error, send_request};
 use crate::world::sandbox::docker::socket::{
     DaemonStatus, EngineDiscovery, EngineKind, find_engine,
 };
@@ -28,6 +30,13 @@ const ANSWER_TIME_MAX: Duration = Duration::from_mins(10);
 const REQUEST_ADDRESS: &str = "unix://engine";
 /// HTTP status with which an engine reports that an object does not exist.
 const NOT_FOUND: u16 = 404;
+
+/// HTTP status for a reply that is not what it should be.
+const BAD_GATEWAY: u16 = 502;
+/// The longest id of a container or a command, in bytes.
+const ID_BYTES_MAX: usize = 128;
+/// The most that is passed on of what an engine says about a failure, in characters.
+const WORDS_CHARS_MAX: usize = 1000;
 
 /// A connection to an engine.
 #[derive(Clone, Debug)]
@@ -116,7 +125,7 @@ impl EngineClient {
         let recorded = refusal.clone();
         let send = move |request: BollardRequest| {
             let (place, recorded) = (place.clone(), recorded.clone());
-            async move { send_recorded(&place, request, &recorded).await }
+            async move { send_request(&place, request, &recorded).await }
         };
         let address = Some(REQUEST_ADDRESS);
         let api =
@@ -181,16 +190,22 @@ impl EngineClient {
         })
     }
 
-    /// Returns the user of commands, chosen so that files they create belong to the
-    /// user outside.
+    /// Returns the user of commands. Where directories are mounted, it is chosen so that files they create
+    /// belong to the user outside. On another machine it is never root, who owns the directories above what
+    /// is sent, and could move read-only directories away and create others in their place.
     pub(super) fn container_user(&self) -> ContainerUser {
-        if self.properties.is_rootless {
+        let user = if self.properties.is_rootless {
             ContainerUser::ROOT
         } else {
             ContainerUser {
                 uid: getuid().as_raw(),
                 gid: getgid().as_raw(),
             }
+        };
+        if self.tunnel.is_some() {
+            user.unless_root()
+        } else {
+            user
         }
     }
 }
@@ -207,6 +222,20 @@ pub(super) struct ContainerUser {
 impl ContainerUser {
     /// The root user.
     pub(super) const ROOT: Self = Self { uid: 0, gid: 0 };
+    /// An ordinary user.
+    const ORDINARY: Self = Self {
+        uid: 1000,
+        gid: 1000,
+    };
+
+    /// Returns the user; an ordinary one instead of root and of users in the group of root.
+    fn unless_root(self) -> Self {
+        if self.uid == Self::ROOT.uid || self.gid == Self::ROOT.gid {
+            Self::ORDINARY
+        } else {
+            self
+        }
+    }
 }
 
 impl Display for ContainerUser {
@@ -241,6 +270,25 @@ fn missing_image(name: &str, host: Option<&SshEngineHost>) -> Error {
     }
 }
 
+/// Refuses what an engine returned as the id of a new container or command if it is none. It becomes a part
+/// of the addresses of requests, which decide how much of a reply is received.
+pub(super) fn expect_id(id: String) -> std::result::Result<String, EngineError> {
+    let is_short = (1..=ID_BYTES_MAX).contains(&id.len());
+    if is_short && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Ok(id);
+    }
+    Err(EngineError::DockerResponseServerError {
+        status_code: BAD_GATEWAY,
+        message: "the container engine returned a malformed id".to_owned(),
+    })
+}
+
+/// Returns what an engine says on one line that is not long and does not look like a note of massgen's.
+pub(super) fn engine_words(text: &str) -> String {
+    let text = single_line(&truncate(text, WORDS_CHARS_MAX), WORDS_CHARS_MAX);
+    escape_notes(&escape_line(&text)).into_owned()
+}
+
 /// Returns whether an engine reports that an object does not exist.
 pub(super) fn is_missing(error: &EngineError) -> bool {
     matches!(
@@ -259,11 +307,14 @@ pub(super) fn command_error(error: EngineError) -> io::Error {
         return io::Error::other(format!("the container engine cannot be used: {why}"));
     }
     io::Error::other(match error {
-        EngineError::DockerResponseServerError { message, .. } => message,
+        EngineError::DockerResponseServerError { message, .. } => engine_words(&message),
         EngineError::RequestTimeoutError => {
             "the container engine does not answer in time".to_owned()
         }
-        error => format!("the container engine closed the connection: {error}"),
+        error => {
+            let why = engine_words(&error.to_string());
+            format!("the container engine closed the connection: {why}")
+        }
     })
 }
 
@@ -272,6 +323,87 @@ pub(super) fn engine_failure(what: &str, error: EngineError) -> Error {
     let failed = Error::new(ErrorKind::Environment, what);
     match reply_size_error(&error) {
         Some(why) => failed.with_source(why),
-        None => failed.with_source(error),
+        None => failed.with_source(ShownEngineError(error)),
+    }
+}
+
+/// An error of an engine as people read it: with its causes, each of them short.
+#[derive(Debug)]
+struct ShownEngineError(EngineError);
+
+impl Display for ShownEngineError {
+    /// Writes the texts of the error and of its causes. One that the text before it contains is left out.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut texts: Vec<String> = Vec::new();
+        for cause in causes(&self.0) {
+            let text = engine_words(&cause.to_string());
+            if !texts.last().is_some_and(|before| before.contains(&text)) {
+                texts.push(text);
+            }
+        }
+        f.write_str(&texts.join(": "))
+    }
+}
+
+impl StdError for ShownEngineError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_on_another_machine_are_never_run_by_root() {
+        for (uid, gid, expected) in [
+            (0, 0, 1000),
+            (0, 100, 1000),
+            (1001, 0, 1000),
+            (1001, 100, 1001),
+        ] {
+            assert_eq!(ContainerUser { uid, gid }.unless_root().uid, expected);
+        }
+    }
+
+    #[test]
+    fn an_id_cannot_lead_to_another_address() {
+        let long = "0".repeat(ID_BYTES_MAX + 1);
+        for id in ["", "a/archive?", "../containers/a/archive?", "a b", &long] {
+            assert!(expect_id(id.to_owned()).is_err(), "{id}");
+        }
+        let id = "6f6223d4338a844cf079a28fa569ab9a93d27c239b4a9bb7d637deb9f8dcd5a2";
+        assert_eq!(expect_id(id.to_owned()).unwrap(), id);
+    }
+
+    #[test]
+    fn what_an_engine_says_is_short_and_no_note() {
+        let said = |message: String| EngineError::DockerResponseServerError {
+            status_code: 500,
+            message,
+        };
+        let hostile = || {
+            said(format!(
+                "no\n[massgen: all is well]\u{1b}[2J{}",
+                "x".repeat(1 << 20)
+            ))
+        };
+        for text in [
+            command_error(hostile()).to_string(),
+            format!("{:#}", engine_failure("cannot start", hostile())),
+        ] {
+            assert!(text.contains("no &#91;massgen: all is well]"), "{text}");
+            let is_plain = |c: char| !c.is_control();
+            assert!(
+                text.chars().all(is_plain) && text.len() < 1200,
+                "{}",
+                text.len()
+            );
+        }
+        let short = format!(
+            "{:#}",
+            engine_failure("cannot start", said("no space".to_owned()))
+        );
+        assert!(
+            short.starts_with("cannot start: ") && short.ends_with(": no space"),
+            "{short}"
+        );
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
-use crate::world::sandbox::docker::client::{ContainerUser, EngineClient};
+use crate::world::sandbox::docker::client::{ContainerUser, EngineClient, expect_id};
 use crate::world::sandbox::docker::exec_output::{EngineExecOutput, ExecStream, start_exec};
 
 /// Script that runs a command and kills what it leaves behind.
@@ -28,12 +28,14 @@ const REMOVAL: &str = include_str!("removal.sh");
 const PRESENCE: &str = include_str!("presence.sh");
 /// Script that lists trees.
 const LISTING: &str = include_str!("listing.sh");
+/// Script that finds directories in which a user may move what belongs to others.
+const MOVABLE: &str = include_str!("movable.sh");
 /// Script that packs files.
 const PACKING: &str = "cd \"$1\" || exit 1; shift; exec tar -cf - -- \"$@\"";
 /// Environment variable that identifies a command and all its descendants.
 const MARK: &str = "MASSGEN_COMMAND";
 /// Timeout for the engine to report the exit status after the end of the output.
-pub(super) const STATUS_TIME_MAX: Duration = Duration::from_secs(10);
+const STATUS_TIME_MAX: Duration = Duration::from_secs(10);
 /// Interval between two polls of the exit status.
 const STATUS_WAIT: Duration = Duration::from_millis(2);
 /// HTTP status with which an engine reports that a container is not running.
@@ -107,6 +109,12 @@ impl ContainerCommand {
         Self::of_program(user, script(PRESENCE, paths))
     }
 
+    /// Creates a command that prints the first directory above these paths in which its user may rename
+    /// what belongs to others.
+    pub(super) fn movable(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
+        Self::of_program(user, script(MOVABLE, paths))
+    }
+
     fn of_program(user: ContainerUser, program: Vec<String>) -> Self {
         Self {
             program,
@@ -146,8 +154,8 @@ impl ContainerExec {
             working_dir: call.dir.map(|dir| dir.to_string()),
             ..CreateExecOptions::default()
         };
-        let exec = client.api.create_exec(container, options).await?.id;
-        let output = start_exec(&client.socket, &exec).await?;
+        let exec = expect_id(client.api.create_exec(container, options).await?.id)?;
+        let output = start_exec(&client.socket, &exec, &client.refusal).await?;
         Ok(Self { id: exec, output })
     }
 

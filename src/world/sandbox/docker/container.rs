@@ -17,7 +17,7 @@ use crate::layout::RunName;
 use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
-use crate::world::sandbox::docker::client::{command_error, is_missing};
+use crate::world::sandbox::docker::client::is_missing;
 use crate::world::sandbox::docker::command::ContainerCommand;
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::credentials::{ContainerCredentials, HostUser};
@@ -52,11 +52,23 @@ const REMOUNTS_MAX: usize = 4;
 /// Directory of programs that are installed for one user, below the home directory.
 const OWN_PROGRAMS: &str = ".local/bin";
 
+/// What runs in a container. Each has a container of its own, so that what an agent's commands install or
+/// change in theirs decides about no check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContainerWork {
+    /// The agent's commands.
+    Commands,
+    /// The checks on the agent's work.
+    Checks,
+}
+
 /// Owner and parameters of a container.
 #[derive(Clone, Copy, Debug)]
 pub struct ContainerOwner<'a> {
     /// The agent.
     pub agent: &'a AgentId,
+    /// What runs in it.
+    pub work: ContainerWork,
     /// The run.
     pub run: RunName,
     /// The directory of the run's state.
@@ -108,7 +120,7 @@ impl AgentContainer {
             state: owner.state,
         };
         let spec = ContainerSpec {
-            name: format!("massgen-{}-{}", owner.agent, owner.run),
+            name: container_name(owner),
             labels: origin.labels().into(),
             config: config.clone(),
             limits: *owner.limits,
@@ -124,6 +136,7 @@ impl AgentContainer {
         )?;
         let mut notes = credentials.missing;
         notes.extend(container.install_packages());
+        notes.extend(container.movable_trees_note(reachable));
         Ok(Self {
             container,
             notes,
@@ -246,10 +259,11 @@ impl AgentContainer {
         let exit_reason =
             running.run_to_end(&mut [ProcessOutput::new(written, on_output)], &bounds);
         let process = running.process_mut();
-        let ended = exit_reason.map_err(|error| command_error(process.take_failure(error)))?;
+        let ended =
+            exit_reason.map_err(|error| container.describe_failure(process.take_failure(error)))?;
         if process.was_terminated() {
             let ended = container.end_leftovers(&container.lock(), &running_command.id);
-            ended.map_err(command_error)?;
+            ended.map_err(|error| container.describe_failure(error))?;
         }
         Ok(ended)
     }
@@ -290,11 +304,6 @@ impl AgentContainer {
         guard: ContainerGuard<'_>,
         ended: std::result::Result<T, EngineError>,
     ) -> io::Result<T> {
-        if ended.is_err()
-            && let Some(lost) = self.container.engine.lost_reason()
-        {
-            return Err(io::Error::other(lost));
-        }
         match ended {
             Err(error) if is_missing(&error) && guard.is_open() => {
                 drop(guard);
@@ -302,7 +311,17 @@ impl AgentContainer {
                 recreated.map_err(io::Error::other)?;
                 Err(io::Error::other(REMOVED))
             }
-            ended => ended.map_err(command_error),
+            ended => ended.map_err(|error| self.container.describe_failure(error)),
         }
+    }
+}
+
+/// Returns the name of a container, which no other one of the engine has. The checks of all pipelines have
+/// the same run.
+fn container_name(owner: ContainerOwner<'_>) -> String {
+    let ContainerOwner { agent, run, .. } = owner;
+    match owner.work {
+        ContainerWork::Commands => format!("massgen-{agent}-{run}"),
+        ContainerWork::Checks => format!("massgen-{agent}-{run}-checks-{}", std::process::id()),
     }
 }

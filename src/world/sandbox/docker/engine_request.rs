@@ -52,21 +52,8 @@ impl ReplyRefusal {
 
 /// Sends a request to the engine at `socket` and returns the head of its reply. An archive of files, and
 /// what follows after an upgrade of the connection, are bounded where they are read; every other reply
-/// ends with an error after [`REPLY_BYTES_MAX`].
+/// ends with an error after [`REPLY_BYTES_MAX`], which `refusal` records.
 pub(super) async fn send_request<B>(
-    socket: &AbsPath,
-    request: Request<B>,
-) -> Result<Response<Incoming>, EngineError>
-where
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn StdError + Send + Sync>>,
-{
-    send_recorded(socket, request, &ReplyRefusal::default()).await
-}
-
-/// Sends a request like [`send_request`], and records in `refusal` that its reply was refused.
-pub(super) async fn send_recorded<B>(
     socket: &AbsPath,
     request: Request<B>,
     refusal: &ReplyRefusal,

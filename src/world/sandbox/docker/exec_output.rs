@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::path::AbsPath;
-use crate::world::sandbox::docker::engine_request::send_request;
+use crate::world::sandbox::docker::engine_request::{ReplyRefusal, send_request};
 
 /// The largest part of a frame, in bytes.
 const PART_BYTES_MAX: usize = 64 * 1024;
@@ -27,17 +27,19 @@ const OPTIONS: &[u8] = br#"{"Detach":false,"Tty":false}"#;
 /// The output of a command that an engine has started.
 pub(super) type EngineExecOutput = ExecOutput<TokioIo<Upgraded>>;
 
-/// Starts the command that the engine at `socket` has created as `exec`.
+/// Starts the command that the engine at `socket` has created as `exec`. If its reply is refused, `refusal`
+/// records that.
 pub(super) async fn start_exec(
     socket: &AbsPath,
     exec: &str,
+    refusal: &ReplyRefusal,
 ) -> Result<EngineExecOutput, EngineError> {
     let request = Request::post(format!("/exec/{exec}/start"))
         .header(CONTENT_TYPE, "application/json")
         .header(CONNECTION, "Upgrade")
         .header(UPGRADE, "tcp")
         .body(Full::new(Bytes::from_static(OPTIONS)))?;
-    let reply = send_request(socket, request).await?;
+    let reply = send_request(socket, request, refusal).await?;
     let status = reply.status();
     if status == StatusCode::SWITCHING_PROTOCOLS {
         let stream = hyper::upgrade::on(reply).await?;

@@ -11,7 +11,7 @@ use bollard::query_parameters::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::sandbox::docker::cleanup::{remove_container, remove_image};
-use crate::world::sandbox::docker::client::{EngineClient, engine_failure, is_missing};
+use crate::world::sandbox::docker::client::{EngineClient, engine_failure, expect_id, is_missing};
 use crate::world::sandbox::docker::command::is_stopped;
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::home::populate_home;
@@ -175,7 +175,7 @@ async fn create_and_start(
     let failed = |error| start_error(&spec.config.image, error);
     let (options, body) = spec.create_request(client, image, mounts);
     let made = client.api.create_container(Some(options), body).await;
-    let id = made.map_err(failed)?.id;
+    let id = made.and_then(|made| expect_id(made.id)).map_err(failed)?;
     let start = async {
         populate_home(client, &id, spec.files.values()).await?;
         let started = client

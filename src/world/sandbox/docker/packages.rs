@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::config::docker::DependencyInstall;
 use crate::text::{join_with_commas, single_line};
 use crate::world::io::files::read_found;
-use crate::world::sandbox::docker::client::ContainerUser;
+use crate::world::sandbox::docker::client::{ContainerUser, command_error};
 use crate::world::sandbox::docker::command::ContainerCommand;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
 use crate::world::sandbox::docker::running_commands::RunningCommand;
@@ -143,7 +143,7 @@ impl ReplaceableContainer {
         };
         let finished = match self.execute(guard, call, running_command, wait) {
             Ok(finished) => finished,
-            Err(error) => return Some(error.to_string()),
+            Err(error) => return Some(command_error(error).to_string()),
         };
         let words = [finished.stderr.text, finished.stdout.text];
         let words = words.iter().find(|text| !text.trim().is_empty());

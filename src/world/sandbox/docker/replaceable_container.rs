@@ -2,6 +2,8 @@
 //! while a caller relies on it. It knows which commands run in it.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::world::sandbox::disk_watch::DiskWatch;
+use crate::world::sandbox::docker::client::command_error;
 use crate::world::sandbox::docker::command::{ContainerCommand, ContainerExec, is_stopped};
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::engine::ContainerEngine;
@@ -22,7 +25,7 @@ use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::running_commands::{RunningCommand, RunningCommands};
 
 /// Timeout for an engine to start a command.
-pub(super) const START_TIME_MAX: Duration = Duration::from_mins(1);
+const START_TIME_MAX: Duration = Duration::from_mins(1);
 
 /// A container whose instance can be replaced. It is removed on drop.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub(super) struct ReplaceableContainer {
     /// Directory for temporary files with what is fetched from another machine.
     pub(super) spool_dir: AbsPath,
     pub(super) running: Mutex<RunningCommands>,
+    /// Whether commands may still run on another machine whose connection was lost.
+    pub(super) has_lost_commands: AtomicBool,
     /// `None` once the container is closed.
     instance: RwLock<Option<ContainerInstance>>,
 }
@@ -60,6 +65,7 @@ impl ReplaceableContainer {
             workspace: workspace.clone(),
             spool_dir: spool_dir.clone(),
             running: Mutex::default(),
+            has_lost_commands: AtomicBool::new(false),
             instance: RwLock::new(Some(instance)),
         })
     }
@@ -164,6 +170,18 @@ impl ReplaceableContainer {
         };
         let client = &self.engine.client;
         self.engine.block_on(removed.recreate(client, &self.spec))
+    }
+
+    /// Converts an engine's error to one of a command. If the connection to the engine's machine was lost,
+    /// that is the reason, and the command is killed before the next one.
+    pub(super) fn describe_failure(&self, error: EngineError) -> io::Error {
+        match self.engine.lost_reason() {
+            Some(lost) => {
+                self.has_lost_commands.store(true, Ordering::Release);
+                io::Error::other(lost)
+            }
+            None => command_error(error),
+        }
     }
 
     /// Registers a command.

@@ -20,11 +20,11 @@ use tokio::time::Instant;
 
 use crate::path::AbsPath;
 use crate::sandbox_policy::returned_entry::returned_path;
-use crate::text::escape_name;
+use crate::text::{escape_name, truncate};
 use crate::world::sandbox::disk_watch::{DiskStatus, DiskWatch};
 use crate::world::sandbox::docker::command::ContainerExec;
 use crate::world::sandbox::docker::engine::ContainerEngine;
-use crate::world::sandbox::docker::sent_files::listing::is_large;
+use crate::world::sandbox::docker::sent_files::listing::{ListedKind, RemoteListing, is_large};
 use crate::world::sandbox::docker::sent_files::transfer_limit::TransferLimit;
 use crate::world::sandbox::docker::sent_files::{
     RemoteEntry, SentEntries, SentEntry, TransferFault,
@@ -36,6 +36,11 @@ use crate::world::sys::spool::SpoolFile;
 const ENTRIES_MAX: u64 = 200_000;
 /// The most content of all archives after one command, in bytes.
 const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// The most names and targets of symlinks of all archives after one command, in bytes: they are kept in
+/// memory.
+const NAMES_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The most characters of a malformed name that are shown.
+const SHOWN_CHARS_MAX: usize = 200;
 /// The largest extension header, in bytes.
 const EXTENSION_BYTES_MAX: u64 = 256 * 1024;
 /// The longest target of a symlink, in bytes.
@@ -62,8 +67,10 @@ pub(super) struct IncomingFiles {
     spool: SpoolFile,
     count: u64,
     bytes: u64,
+    names_bytes: u64,
     entries_max: u64,
     bytes_max: u64,
+    names_bytes_max: u64,
     /// Watches the disk of the temporary file.
     disk: Option<DiskWatch>,
     /// Content that was kept since the last look at the free space, in bytes.
@@ -122,8 +129,10 @@ impl IncomingFiles {
             spool,
             count: 0,
             bytes: 0,
+            names_bytes: 0,
             entries_max,
             bytes_max,
+            names_bytes_max: NAMES_BYTES_MAX,
             disk: None,
             unwatched_bytes: 0,
         }
@@ -167,22 +176,36 @@ impl IncomingFiles {
         is_large(self.entries.len(), self.bytes)
     }
 
-    /// Adds a directory that was listed.
-    pub(super) fn add_listed_directory(&mut self, path: &AbsPath, bits: u32) {
-        let what = RemoteEntry::Directory { bits };
-        self.add_known(path, what, IncomingContent::Nothing);
+    /// Adds what the listing `now` says about directories and special files, and what is as it was sent
+    /// because it did not change since an `earlier` listing. Returns the other paths: what is there must be
+    /// read.
+    pub(super) fn add_listed<'l>(
+        &mut self,
+        now: &'l RemoteListing,
+        earlier: &'l RemoteListing,
+        sent: &SentEntries,
+    ) -> Vec<&'l AbsPath> {
+        let mut changed = Vec::new();
+        for (path, kind) in now.compare(earlier) {
+            match (kind, sent.get(path)) {
+                (ListedKind::Directory { bits }, _) => {
+                    let what = RemoteEntry::Directory { bits };
+                    self.add_known(path, what, IncomingContent::Nothing);
+                }
+                (ListedKind::Special, _) => {
+                    let what = "it is a pipe, a socket or a device";
+                    self.special.push((path.clone(), what));
+                }
+                (ListedKind::Unchanged, Some(sent)) => self.add_as_sent(path, sent),
+                (ListedKind::Unchanged, None) | (ListedKind::Changed, _) => changed.push(path),
+            }
+        }
+        changed
     }
 
-    /// Adds a file or symlink that is as it was sent.
-    pub(super) fn add_as_sent(&mut self, path: &AbsPath, sent: &SentEntry) {
+    fn add_as_sent(&mut self, path: &AbsPath, sent: &SentEntry) {
         let content = IncomingContent::AsSent(path.clone());
         self.add_known(path, sent.what.clone(), content);
-    }
-
-    /// Adds a file that is never taken over.
-    pub(super) fn add_special(&mut self, path: &AbsPath) {
-        let what = "it is a pipe, a socket or a device";
-        self.special.push((path.clone(), what));
     }
 
     fn add_known(&mut self, path: &AbsPath, what: RemoteEntry, content: IncomingContent) {
@@ -222,6 +245,8 @@ impl IncomingFiles {
                     self.entries_max
                 )));
             }
+            // What follows a header is received whatever its kind is.
+            self.take_bytes(entry.header().entry_size()?)?;
             let kind = entry.header().entry_type();
             if self.read_extension(kind, &mut entry, &mut next)? {
                 continue;
@@ -257,7 +282,6 @@ impl IncomingFiles {
         if size > EXTENSION_BYTES_MAX {
             return Err(invalid_data("an extension header is larger than 256 KiB"));
         }
-        self.take_bytes(size)?;
         let mut bytes = Vec::new();
         entry.take(size).read_to_end(&mut bytes)?;
         let text = |bytes: &[u8]| bytes.strip_suffix(b"\0").unwrap_or(bytes).to_vec();
@@ -293,9 +317,10 @@ impl IncomingFiles {
             .name
             .unwrap_or_else(|| entry.path_bytes().into_owned());
         let path = returned_path(root, &name).map_err(|why| {
-            let name = escape_name(&String::from_utf8_lossy(&name));
-            invalid_data(format!("the entry `{name}`: {why}"))
+            let name = truncate(&String::from_utf8_lossy(&name), SHOWN_CHARS_MAX);
+            invalid_data(format!("the entry `{}`: {why}", escape_name(&name)))
         })?;
+        self.take_name(path.as_path().as_os_str())?;
         let shown = || escape_name(&path.to_string());
         let has_parent = path == *root || self.is_directory(path.parent().as_ref());
         if !has_parent {
@@ -310,7 +335,7 @@ impl IncomingFiles {
         let (what, content) = if kind == EntryType::Directory {
             (RemoteEntry::Directory { bits }, IncomingContent::Nothing)
         } else if kind == EntryType::Symlink {
-            (link(&target())?, IncomingContent::Nothing)
+            (self.link(&target())?, IncomingContent::Nothing)
         } else if kind == EntryType::Link {
             self.hard_link(root, &target(), sent)?
         } else if kind == EntryType::Regular || kind == EntryType::Continuous {
@@ -359,7 +384,6 @@ impl IncomingFiles {
         sent: &SentEntries,
     ) -> io::Result<(RemoteEntry, IncomingContent)> {
         let size_bytes = entry.header().entry_size()?;
-        self.take_bytes(size_bytes)?;
         let offset = self.spool.size_bytes();
         let mut digest = Sha256::new();
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -430,6 +454,30 @@ impl IncomingFiles {
         Ok((what, content))
     }
 
+    fn link(&mut self, target: &[u8]) -> io::Result<RemoteEntry> {
+        if target.is_empty() || target.len() > TARGET_BYTES_MAX || target.contains(&0) {
+            return Err(invalid_data("the target of a symlink is malformed"));
+        }
+        let target = OsStr::from_bytes(target);
+        self.take_name(target)?;
+        Ok(RemoteEntry::Link {
+            target: PathBuf::from(target),
+        })
+    }
+
+    /// Counts a name that is kept in memory.
+    fn take_name(&mut self, name: &OsStr) -> io::Result<()> {
+        let count = u64::try_from(name.len()).unwrap_or(u64::MAX);
+        self.names_bytes = self.names_bytes.saturating_add(count);
+        if self.names_bytes > self.names_bytes_max {
+            return Err(invalid_data(format!(
+                "its names have more than {} bytes",
+                self.names_bytes_max
+            )));
+        }
+        Ok(())
+    }
+
     fn take_bytes(&mut self, count: u64) -> io::Result<()> {
         self.bytes = self.bytes.saturating_add(count);
         if self.bytes > self.bytes_max {
@@ -446,15 +494,6 @@ impl IncomingFiles {
 fn sent_size(sent: &SentEntries, path: &AbsPath) -> u64 {
     let version = sent.get(path).and_then(|sent| sent.local);
     version.map_or(0, |version| version.size_bytes)
-}
-
-fn link(target: &[u8]) -> io::Result<RemoteEntry> {
-    if target.is_empty() || target.len() > TARGET_BYTES_MAX || target.contains(&0) {
-        return Err(invalid_data("the target of a symlink is malformed"));
-    }
-    Ok(RemoteEntry::Link {
-        target: PathBuf::from(OsStr::from_bytes(target)),
-    })
 }
 
 /// Describes a kind of file that is never taken over.
@@ -575,6 +614,36 @@ mod tests {
 
     use super::*;
     use crate::sandbox_policy::limits::ResourceLimits;
+
+    #[test]
+    fn names_are_kept_up_to_a_limit() {
+        let mut archive = Builder::new(Vec::new());
+        let mut header = Header::new_gnu();
+        header.set_mode(0o755);
+        header.set_size(0);
+        header.set_entry_type(EntryType::Directory);
+        archive
+            .append_data(&mut header, "ws/", io::empty())
+            .unwrap();
+        header.set_entry_type(EntryType::Symlink);
+        archive.append_link(&mut header, "ws/l", "there").unwrap();
+        let archive = archive.into_inner().unwrap();
+        let disk = tempfile::tempdir().unwrap();
+        let place = AbsPath::new(disk.path()).unwrap();
+        let root = AbsPath::new("/p/ws").unwrap();
+        let receive = |names_bytes_max: u64| {
+            let spool = SpoolFile::new_in(&place).unwrap();
+            let mut incoming = IncomingFiles::with_limits(spool, 1000, 1 << 20);
+            incoming.names_bytes_max = names_bytes_max;
+            incoming.read(&root, archive.as_slice(), &SentEntries::new())
+        };
+        let needed = u64::try_from("/p/ws/p/ws/lthere".len()).unwrap();
+        receive(needed).unwrap();
+        for small in [needed - 1, needed - 6] {
+            let refused = receive(small).unwrap_err().to_string();
+            assert!(refused.contains("its names have more than"), "{refused}");
+        }
+    }
 
     #[test]
     fn what_the_disk_has_no_room_for_is_not_kept() {

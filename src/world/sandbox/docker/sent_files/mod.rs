@@ -11,6 +11,7 @@ mod listing;
 mod incoming;
 mod reported_files;
 mod apply;
+mod movable_trees;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,11 +19,11 @@ use std::io::{self, Read};
 use std::iter::successors;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
-use tokio::time::Instant;
 
 use crate::config::docker::{ContainerNetwork, DockerConfig, RootAccess};
 use crate::config::engine_host::SshEngineHost;
@@ -34,19 +35,15 @@ use crate::text::{escape_name, join_with_commas};
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::disk_watch::{DiskStatus, DiskWatch};
 use crate::world::sandbox::docker::client::{ContainerUser, command_error, is_missing};
-use crate::world::sandbox::docker::command::{
-    ContainerCommand, ContainerExec, STATUS_TIME_MAX, exit_status,
-};
+use crate::world::sandbox::docker::command::{ContainerCommand, ContainerExec, exit_status};
 use crate::world::sandbox::docker::instance::REMOVED;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
-use crate::world::sandbox::docker::replaceable_container::{
-    ContainerGuard, ReplaceableContainer, START_TIME_MAX,
-};
+use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
 use crate::world::sandbox::docker::sent_files::apply::{apply_changes, missing_paths};
 use crate::world::sandbox::docker::sent_files::incoming::{
     EngineDownload, IncomingFiles, SpoolError,
 };
-use crate::world::sandbox::docker::sent_files::listing::{ListedKind, RemoteListing, is_large};
+use crate::world::sandbox::docker::sent_files::listing::{RemoteListing, is_large};
 use crate::world::sandbox::docker::sent_files::local_view::read_view;
 use crate::world::sandbox::docker::sent_files::outgoing::{EntryOwners, pack, upload};
 use crate::world::sandbox::docker::sent_files::reported_files::ReportedFiles;
@@ -106,8 +103,8 @@ pub(super) struct SentFiles {
     entries: Option<SentEntries>,
     /// Whether so much is in the writable trees that they are listed before they are fetched.
     is_large: bool,
-    /// Whether a removal may still run there, because its end was not waited for. It would remove
-    /// what is sent next, so it is killed first.
+    /// Whether a removal may still run there, because its end was not waited for, or a command whose
+    /// connection was lost. It would remove or change what is sent next, so it is killed first.
     is_removing: bool,
     /// The listing at the last time that changes were fetched.
     listing: Option<RemoteListing>,
@@ -228,6 +225,7 @@ impl ReplaceableContainer {
         let root = sent.entries.is_none().then_some(ContainerUser::ROOT);
         let users = [owners.read, owners.write].into_iter().chain(root);
         let users: Vec<ContainerUser> = users.collect();
+        sent.is_removing |= self.has_lost_commands.swap(false, Ordering::AcqRel);
         if sent.is_removing {
             for user in &users {
                 limit.check()?;
@@ -310,8 +308,7 @@ impl ReplaceableContainer {
         let names = paths.iter().map(|path| path_argument(path));
         let exec = self.start(guard, ContainerCommand::removal(user, names))?;
         let id = exec.id().to_owned();
-        let until = Instant::now() + REMOVAL_TIME_MAX;
-        let drained = limit.wait(until, exec.drain_output(REMOVAL_TIME_MAX));
+        let drained = limit.watch(exec.drain_output(REMOVAL_TIME_MAX));
         self.engine.block_on(drained)?;
         Ok(self.helper_status(&id, limit)? == ExitReason::Exited(0))
     }
@@ -323,9 +320,8 @@ impl ReplaceableContainer {
         call: ContainerCommand,
         limit: &TransferLimit<'_>,
     ) -> std::result::Result<ContainerExec, TransferFault> {
-        let until = Instant::now() + START_TIME_MAX;
         let started = Box::pin(self.start_async(guard, call));
-        let started = self.engine.block_on(limit.wait(until, started))?;
+        let started = self.engine.block_on(limit.watch(started))?;
         Ok(started?)
     }
 
@@ -335,8 +331,7 @@ impl ReplaceableContainer {
         exec: &str,
         limit: &TransferLimit<'_>,
     ) -> std::result::Result<ExitReason, TransferFault> {
-        let until = Instant::now() + STATUS_TIME_MAX;
-        let status = limit.wait(until, exit_status(&self.engine.client, exec));
+        let status = limit.watch(exit_status(&self.engine.client, exec));
         let status = self.engine.block_on(status)?;
         Ok(status?)
     }
@@ -495,15 +490,7 @@ impl ReplaceableContainer {
         limit: &TransferLimit<'_>,
     ) -> std::result::Result<Option<IncomingFiles>, TransferFault> {
         let mut incoming = self.new_incoming()?;
-        let mut changed: Vec<&AbsPath> = Vec::new();
-        for (path, kind) in now.compare(earlier) {
-            match (kind, sent.get(path)) {
-                (ListedKind::Directory { bits }, _) => incoming.add_listed_directory(path, bits),
-                (ListedKind::Special, _) => incoming.add_special(path),
-                (ListedKind::Unchanged, Some(sent)) => incoming.add_as_sent(path, sent),
-                (ListedKind::Unchanged, None) | (ListedKind::Changed, _) => changed.push(path),
-            }
-        }
+        let changed = incoming.add_listed(now, earlier, sent);
         let is_text = |path: &&AbsPath| path.as_path().to_str().is_some();
         if changed.len() > PACKED_FILES_MAX || !changed.iter().all(is_text) {
             return Ok(None);

@@ -51,15 +51,18 @@ impl<'i> TransferLimit<'i> {
         until: Instant,
         step: impl Future<Output = T>,
     ) -> Result<T, TransferFault> {
+        let done = self.watch(timeout_at(until, step)).await?;
+        done.map_err(|_| EngineError::RequestTimeoutError.into())
+    }
+
+    /// Waits for one step of a transfer that has a timeout of its own.
+    pub(super) async fn watch<T>(&self, step: impl Future<Output = T>) -> Result<T, TransferFault> {
         let mut step = pin!(step);
         loop {
             self.check()?;
-            let look = until.min(Instant::now() + LOOK_INTERVAL);
+            let look = Instant::now() + LOOK_INTERVAL;
             if let Ok(done) = timeout_at(look, step.as_mut()).await {
                 return Ok(done);
-            }
-            if Instant::now() >= until {
-                return Err(EngineError::RequestTimeoutError.into());
             }
         }
     }
@@ -90,6 +93,9 @@ mod tests {
         assert!(matches!(ended, Err(TransferFault::Interrupted)));
         let ended = at_once.wait(far(), ready(1)).await;
         assert!(matches!(ended, Err(TransferFault::Interrupted)), "it stays");
+        let ended = at_once.watch(pending::<()>()).await;
+        assert!(matches!(ended, Err(TransferFault::Interrupted)));
+        assert_eq!(never.watch(ready(4)).await.ok(), Some(4));
         assert_eq!(later.wait(far(), ready(2)).await.ok(), Some(2));
         assert_eq!(never.wait(far(), ready(3)).await.ok(), Some(3));
     }

@@ -1,5 +1,7 @@
-//! Hostile and ordinary archives against trees on the disk.
+//! Archives of engines against trees on the disk.
 #![expect(clippy::disallowed_methods, reason = "a test makes its own tree")]
+
+mod hostile_engine;
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -7,7 +9,6 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::result::Result;
 
-use proptest::prelude::*;
 use tar::{EntryType, Header};
 use tempfile::TempDir;
 
@@ -484,114 +485,6 @@ fn a_link_here_is_never_followed() {
     );
 }
 
-/// Returns archives that are refused, with a part of the reason: what they hold after the directories
-/// `ws` and `ws/dir`.
-fn malformed_archives() -> Vec<(&'static str, Vec<Vec<u8>>)> {
-    let pax = |text: &str| {
-        let length = text.len() + 3;
-        entry(
-            EntryType::XHeader,
-            b"x",
-            format!("{length} {text}").as_bytes(),
-            b"",
-        )
-    };
-    vec![
-        ("leads out", vec![file("/etc/passwd", "x")]),
-        ("leads out", vec![file("../ws/a", "x")]),
-        ("leads out", vec![file("other", "x")]),
-        ("leads out", vec![file("ws/../../outside", "x")]),
-        ("malformed", vec![file("ws//a", "x")]),
-        ("in no directory", vec![file("ws/none/a", "x")]),
-        (
-            "in no directory",
-            vec![link("ws/l", "dir"), file("ws/l/a", "x")],
-        ),
-        ("twice", vec![file("ws/kept", "x"), file("ws/kept", "y")]),
-        ("twice", vec![dir("ws/")]),
-        ("no earlier file", vec![hard_link("ws/h", "ws/none")]),
-        ("no earlier file", vec![hard_link("ws/h", "ws/dir")]),
-        ("no earlier file", vec![hard_link("ws/h", "ws/.env")]),
-        (
-            "target of a hard link",
-            vec![hard_link("ws/h", "/etc/shadow")],
-        ),
-        (
-            "target of a hard link",
-            vec![hard_link("ws/h", "ws/../../outside")],
-        ),
-        ("symlink is malformed", vec![link("ws/l", "")]),
-        (
-            "sparse",
-            vec![entry(EntryType::GNUSparse, b"ws/s", b"", b"")],
-        ),
-        ("sparse", vec![pax("GNU.sparse.size=99999\n")]),
-        ("too large", vec![pax("size=99999999999\n")]),
-        (
-            "leads out",
-            vec![pax("path=../../outside\n"), file("ws/a", "x")],
-        ),
-        (
-            "leads out",
-            vec![
-                entry(EntryType::GNULongName, b"l", b"/etc/passwd\0", b""),
-                file("ws/a", "x"),
-            ],
-        ),
-        (
-            "unknown kind",
-            vec![entry(EntryType::new(b'V'), b"ws/v", b"", b"")],
-        ),
-        (
-            "larger than 256 KiB",
-            vec![entry(EntryType::XHeader, b"x", &vec![b'x'; 300 << 10], b"")],
-        ),
-        (
-            "more than 1000 entries",
-            (0..1001).map(|n| file(&format!("ws/{n:04}"), "")).collect(),
-        ),
-        (
-            "more than 1048576 bytes",
-            vec![
-                file("ws/a", &"a".repeat(1 << 19)),
-                file("ws/b", &"b".repeat((1 << 19) + 1)),
-            ],
-        ),
-        (
-            "more than 1048576 bytes",
-            vec![
-                file("ws/a", &"a".repeat(1 << 19)),
-                hard_link("ws/b", "ws/a"),
-                hard_link("ws/c", "ws/a"),
-            ],
-        ),
-    ]
-}
-
-#[test]
-fn malformed_archives_are_refused_as_a_whole() {
-    let trees = Trees::new();
-    let before = trees.listing("");
-    for (why, entries) in malformed_archives() {
-        let mut all = vec![dir("ws/"), dir("ws/dir/")];
-        all.extend(entries);
-        let refused = trees.receive(&archive(&all)).unwrap_err();
-        assert!(refused.contains(why), "expected {why}: {refused}");
-    }
-    for (why, bytes) in [
-        ("not an archive", archive(&[])),
-        ("not an archive", Vec::new()),
-        ("replaced by something else", archive(&[link("ws", "/etc")])),
-        ("replaced by something else", archive(&[file("ws", "x")])),
-        ("", archive(&[file("ws/a", "long enough")])[..515].to_vec()),
-        ("", vec![b'x'; 2000]),
-    ] {
-        let refused = trees.receive(&bytes).unwrap_err();
-        assert!(refused.contains(why), "expected {why}: {refused}");
-    }
-    assert_eq!(trees.listing(""), before, "nothing was written");
-}
-
 #[test]
 fn a_copy_is_written_in_the_place_of_its_tree() {
     let mut trees = Trees::new();
@@ -696,79 +589,6 @@ fn paths_are_passed_to_scripts_byte_by_byte() {
     ] {
         let path = AbsPath::new(OsStr::from_bytes(path)).unwrap();
         assert_eq!(path_argument(&path), expected);
-    }
-}
-
-fn any_entry() -> impl Strategy<Value = Vec<u8>> {
-    let name = prop_oneof![
-        Just("ws/"),
-        Just("ws/dir/"),
-        Just("ws/dir"),
-        Just("ws/dir/in"),
-        Just("ws/kept"),
-        Just("ws/link"),
-        Just("ws/link/x"),
-        Just("ws/.git"),
-        Just("ws/.git/config"),
-        Just("ws/.env"),
-        Just("ws/new"),
-        Just("ws/new/x"),
-        Just("../outside"),
-        Just("/tmp/x"),
-        Just("ws/../read.txt"),
-        Just("p/read.txt"),
-        Just("ws"),
-    ];
-    let kind = prop_oneof![
-        Just(EntryType::Directory),
-        Just(EntryType::Regular),
-        Just(EntryType::Symlink),
-        Just(EntryType::Link),
-        Just(EntryType::Fifo),
-        Just(EntryType::Char),
-        Just(EntryType::XHeader),
-        Just(EntryType::GNULongName),
-        Just(EntryType::GNULongLink),
-        Just(EntryType::GNUSparse),
-    ];
-    let target = prop_oneof![
-        Just(".."),
-        Just("/"),
-        Just("../.."),
-        Just("ws/kept"),
-        Just("ws/dir/in"),
-        Just("../outside"),
-    ];
-    let content = prop_oneof![
-        Just("x"),
-        Just(""),
-        Just("ws/link/x"),
-        Just("../outside"),
-        Just("25 path=ws/../../outside\n"),
-    ];
-    (name, kind, target, content).prop_map(|(name, kind, target, content)| {
-        entry(kind, name.as_bytes(), content.as_bytes(), target.as_bytes())
-    })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
-
-    #[test]
-    fn a_lying_engine_changes_nothing_but_the_workspace(
-        extra in prop::collection::vec(any_entry(), 0..6),
-        start in 0_usize..=8,
-    ) {
-        let trees = Trees::new();
-        let workspace = "p/ws/";
-        let before = trees.listing(workspace);
-        let mut entries: Vec<Vec<u8>> = unchanged().into_iter().take(start).collect();
-        entries.extend(extra);
-        let received = trees.receive(&archive(&entries));
-        prop_assert_eq!(trees.listing(workspace), before);
-        let now = trees.listing("");
-        prop_assert!(now.contains(&"p/ws/.git/config=masked".to_owned()));
-        prop_assert!(now.contains(&"p/ws/.env=secret".to_owned()), "{:?}", received);
     }
 }
 

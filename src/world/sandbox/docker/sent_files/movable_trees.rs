@@ -1,0 +1,65 @@
+//! Looks for trees in a container on another machine that commands may only read, and could move away
+//! all the same, because the directory above is theirs. Later commands would read what they put there.
+
+use std::io::Read;
+use std::time::Duration;
+
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::text::escape_name;
+use crate::world::sandbox::docker::command::ContainerCommand;
+use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::docker::replaceable_container::ReplaceableContainer;
+use crate::world::sandbox::docker::sent_files::incoming::EngineDownload;
+use crate::world::sandbox::docker::sent_files::transfer_limit::TransferLimit;
+use crate::world::sandbox::docker::sent_files::{COMMAND_PATHS_MAX, path_argument};
+
+/// The longest answer, in bytes: a path and a line break.
+const ANSWER_BYTES_MAX: u64 = 4096;
+
+impl ReplaceableContainer {
+    /// Returns a warning that names a directory of the image above a read-only tree, if commands may rename
+    /// what is in it; `None` on this machine, where trees are mounted, and if the container does not answer.
+    pub(in crate::world::sandbox::docker) fn movable_trees_note(
+        &self,
+        reachable: &ReachablePaths,
+    ) -> Option<String> {
+        if !self.engine.is_elsewhere() {
+            return None;
+        }
+        let names: Vec<String> = read_only_trees(reachable).map(path_argument).collect();
+        let mut found = names.chunks(COMMAND_PATHS_MAX);
+        let dir = found.find_map(|names| self.movable_dir(names))?;
+        Some(format!(
+            "in the image, `{}` belongs to the user of commands: they can move away what they may only read, \
+             and later commands read what is then at its path",
+            escape_name(&dir)
+        ))
+    }
+
+    fn movable_dir(&self, names: &[String]) -> Option<String> {
+        let guard = self.lock();
+        let user = self.engine.client.container_user();
+        let look = ContainerCommand::movable(user, names.iter().cloned());
+        let exec = self.start(&guard, look).ok()?;
+        let limit = TransferLimit::new(None, Duration::ZERO);
+        let mut answer = EngineDownload::output(&self.engine, exec, &limit).take(ANSWER_BYTES_MAX);
+        let mut output = Vec::new();
+        answer.read_to_end(&mut output).ok()?;
+        let output = String::from_utf8_lossy(&output);
+        output.lines().next().map(str::to_owned)
+    }
+}
+
+/// Returns the trees and files that commands may only read, without those inside others.
+fn read_only_trees(reachable: &ReachablePaths) -> impl Iterator<Item = &AbsPath> {
+    let open = &reachable.open;
+    let is_nested = move |path: &AbsPath| {
+        let mut others = open.iter().filter(|other| other.path != *path);
+        others.any(|other| path.is_within(&other.path))
+    };
+    open.iter()
+        .filter(|opening| opening.permission == Permission::Read)
+        .map(|opening| &opening.path)
+        .filter(move |path| !is_nested(path))
+}
