@@ -111,6 +111,48 @@ struct NextNames {
     target: Option<Vec<u8>>,
 }
 
+impl NextNames {
+    /// Reads an entry that only describes later ones; returns whether it was one.
+    fn read_extension(
+        &mut self,
+        kind: EntryType,
+        entry: &mut Entry<'_, impl Read>,
+    ) -> io::Result<bool> {
+        let is_extension = kind == EntryType::XHeader
+            || kind == EntryType::XGlobalHeader
+            || kind == EntryType::GNULongName
+            || kind == EntryType::GNULongLink;
+        if !is_extension {
+            return Ok(false);
+        }
+        let size = entry.header().entry_size()?;
+        if size > EXTENSION_BYTES_MAX {
+            return Err(invalid_data("an extension header is larger than 256 KiB"));
+        }
+        let mut bytes = Vec::new();
+        entry.take(size).read_to_end(&mut bytes)?;
+        let text = |bytes: &[u8]| bytes.strip_suffix(b"\0").unwrap_or(bytes).to_vec();
+        if kind == EntryType::GNULongName {
+            self.name = Some(text(&bytes));
+        } else if kind == EntryType::GNULongLink {
+            self.target = Some(text(&bytes));
+        } else if kind == EntryType::XHeader {
+            for extension in PaxExtensions::new(&bytes) {
+                let extension = extension?;
+                let value = || extension.value_bytes().to_vec();
+                match extension.key_bytes() {
+                    b"path" => self.name = Some(value()),
+                    b"linkpath" => self.target = Some(value()),
+                    b"size" => return Err(invalid_data("a file in it is too large")),
+                    key if key.starts_with(b"GNU.sparse") => return Err(sparse()),
+                    _ => {}
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
 impl IncomingFiles {
     /// Keeps content in `spool`, which is empty, while the `disk` has room for it.
     pub(super) fn new(spool: SpoolFile, disk: DiskWatch) -> Self {
@@ -248,7 +290,7 @@ impl IncomingFiles {
             // What follows a header is received whatever its kind is.
             self.take_bytes(entry.header().entry_size()?)?;
             let kind = entry.header().entry_type();
-            if self.read_extension(kind, &mut entry, &mut next)? {
+            if next.read_extension(kind, &mut entry)? {
                 continue;
             }
             let names = std::mem::take(&mut next);
@@ -262,47 +304,6 @@ impl IncomingFiles {
             return Err(invalid_data("it has no mark of its end"));
         }
         Ok(())
-    }
-
-    /// Reads an entry that only describes later ones; returns whether it was one.
-    fn read_extension(
-        &mut self,
-        kind: EntryType,
-        entry: &mut Entry<'_, impl Read>,
-        next: &mut NextNames,
-    ) -> io::Result<bool> {
-        let is_extension = kind == EntryType::XHeader
-            || kind == EntryType::XGlobalHeader
-            || kind == EntryType::GNULongName
-            || kind == EntryType::GNULongLink;
-        if !is_extension {
-            return Ok(false);
-        }
-        let size = entry.header().entry_size()?;
-        if size > EXTENSION_BYTES_MAX {
-            return Err(invalid_data("an extension header is larger than 256 KiB"));
-        }
-        let mut bytes = Vec::new();
-        entry.take(size).read_to_end(&mut bytes)?;
-        let text = |bytes: &[u8]| bytes.strip_suffix(b"\0").unwrap_or(bytes).to_vec();
-        if kind == EntryType::GNULongName {
-            next.name = Some(text(&bytes));
-        } else if kind == EntryType::GNULongLink {
-            next.target = Some(text(&bytes));
-        } else if kind == EntryType::XHeader {
-            for extension in PaxExtensions::new(&bytes) {
-                let extension = extension?;
-                let value = || extension.value_bytes().to_vec();
-                match extension.key_bytes() {
-                    b"path" => next.name = Some(value()),
-                    b"linkpath" => next.target = Some(value()),
-                    b"size" => return Err(invalid_data("a file in it is too large")),
-                    key if key.starts_with(b"GNU.sparse") => return Err(sparse()),
-                    _ => {}
-                }
-            }
-        }
-        Ok(true)
     }
 
     fn add(

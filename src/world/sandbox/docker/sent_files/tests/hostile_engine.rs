@@ -4,18 +4,15 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Returns an extension header with this `KEY=VALUE` and line break.
+fn pax(text: &str) -> Vec<u8> {
+    let text = format!("{} {text}", text.len() + 3);
+    entry(EntryType::XHeader, b"x", text.as_bytes(), b"")
+}
+
 /// Returns archives that are refused, with a part of the reason: what they hold after the directories
 /// `ws` and `ws/dir`.
 fn malformed_archives() -> Vec<(&'static str, Vec<Vec<u8>>)> {
-    let pax = |text: &str| {
-        let length = text.len() + 3;
-        entry(
-            EntryType::XHeader,
-            b"x",
-            format!("{length} {text}").as_bytes(),
-            b"",
-        )
-    };
     vec![
         ("leads out", vec![file("/etc/passwd", "x")]),
         ("leads out", vec![file("../ws/a", "x")]),
