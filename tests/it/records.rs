@@ -478,8 +478,8 @@ fn the_status_is_written_now_and_then_and_not_while_nothing_happens() {
         let status = read_json(recorder.paths().status_file().as_path());
         status["agents"]["alpha"]["answer_count"].as_u64()
     };
-    // Returns nothing if the machine came to a standstill for longer than the interval.
-    let recorded = |dir: &Path| {
+    // Returns nothing if the machine stopped for longer than the interval.
+    let record_two = |dir: &Path| {
         let mut recorder = recorder(dir, AttemptLayout::One);
         assert_eq!(recorder.status_due(), None);
         let began = Instant::now();
@@ -491,8 +491,8 @@ fn the_status_is_written_now_and_then_and_not_while_nothing_happens() {
         (began.elapsed() < STATUS_INTERVAL).then_some((recorder, shown, due))
     };
     let dirs: Vec<_> = (0..10).map(|_| tempfile::tempdir().unwrap()).collect();
-    let found = dirs.iter().find_map(|dir| recorded(dir.path()));
-    let (mut recorder, shown, due) = found.expect("a machine that goes on");
+    let found = dirs.iter().find_map(|dir| record_two(dir.path()));
+    let (mut recorder, shown, due) = found.expect("a machine that does not stop each time");
     assert_eq!(shown, Some(0));
     let due = due.unwrap();
     assert!(due <= STATUS_INTERVAL);
