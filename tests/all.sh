@@ -212,7 +212,7 @@ servers() {
   local scope=@modelcontextprotocol installed="$MASSGEN_TEST_SERVERS/installed"
   local packages=(
     "$scope/server-filesystem@2026.8.31" "$scope/server-everything@2026.8.31"
-    "$scope/sdk@1.32.2"
+    "$scope/sdk@1.32.2" ajv@8.20.0 ajv-formats@3.0.1
   )
   if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
     # Agents that are programs: 240, 410 and 100 MB.
