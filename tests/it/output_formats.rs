@@ -27,8 +27,10 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 static VALIDATOR: LazyLock<Mutex<SchemaValidator>> =
     LazyLock::new(|| Mutex::new(SchemaValidator::start(&SCHEMA)));
 
-/// A process that checks values with the library Ajv. It ends with its input, when the tests end.
+/// A process that checks values with the library Ajv.
 struct SchemaValidator {
+    /// It ends with its input, when the tests end.
+    _process: Child,
     values: ChildStdin,
     verdicts: BufReader<ChildStdout>,
 }
@@ -40,15 +42,16 @@ impl SchemaValidator {
             env!("CARGO_MANIFEST_DIR"),
             "/tests/servers/schema_validator.mjs"
         );
-        let mut child = Command::new("node")
+        let mut process = Command::new("node")
             .args([script, &installed()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut validator = Self {
-            values: child.stdin.take().unwrap(),
-            verdicts: BufReader::new(child.stdout.take().unwrap()),
+            values: process.stdin.take().unwrap(),
+            verdicts: BufReader::new(process.stdout.take().unwrap()),
+            _process: process,
         };
         assert_eq!(validator.errors(schema), [""; 0]);
         validator
