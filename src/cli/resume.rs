@@ -23,7 +23,7 @@ use crate::cli::team::{ChosenTeam, choose_team, load_config};
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
 use crate::config::examples;
-use crate::config::recorded::recorded_config;
+use crate::config::recorded::{has_answer_lead, recorded_config};
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::config::team::WorkspaceMode;
 use crate::error::{Error, ErrorKind, Result};
@@ -190,13 +190,16 @@ pub(crate) fn build_resumed_request(
     } = unfinished;
     let ResumedTeam {
         host,
-        config,
+        mut config,
         file,
         models,
         telemetry,
     } = team;
     let redactor = Redactor::new(secret_values(&config, &host));
     require_same_team(&config, &manifest, &redactor)?;
+    if !has_answer_lead(&manifest.team) {
+        config.orchestrator.answer_lead_max = None;
+    }
     let mut reading = ResumeState::read(run)?;
     let layout = RunLayout::plan(&config, &host.state_parent, reading.name);
     require_same_workspaces(&layout, &manifest)?;

@@ -53,16 +53,35 @@ pub fn recorded_config(config: &Config) -> Value {
     })
 }
 
-/// Returns the rules of answers and votes that are not the defaults. Records of earlier versions
-/// lack them.
+/// Returns whether a recorded team says how far an agent may be ahead of the others. In runs of
+/// earlier versions, whose records do not say so, nothing limited this.
+pub fn has_answer_lead(team: &Value) -> bool {
+    let rules = team.get(root::ORCHESTRATOR.name());
+    let is_recorded = |key: &ConfigKey| rules.and_then(|rules| rules.get(key.name())).is_some();
+    is_recorded(&orchestrator::FAIRNESS_ENABLED)
+        || is_recorded(&orchestrator::FAIRNESS_LEAD_CAP_ANSWERS)
+}
+
+/// Returns a recorded team with the rules of earlier versions that its record does not have.
+pub fn with_earlier_rules(team: &Value) -> Value {
+    let mut team = team.clone();
+    if !has_answer_lead(&team)
+        && let Some(Value::Object(rules)) = team.get_mut(root::ORCHESTRATOR.name())
+    {
+        let key = orchestrator::FAIRNESS_ENABLED.name().to_owned();
+        rules.insert(key, json!(false));
+    }
+    team
+}
+
+/// Returns how far an agent may be ahead of the others, and the other rules of answers and votes that
+/// are not the defaults. Records of earlier versions lack them.
 fn vote_rules(orchestrator: &OrchestratorConfig) -> Map<String, Value> {
     let mut rules = Map::new();
     let mut add = |key: &ConfigKey, value: Value| drop(rules.insert(key.name().to_owned(), value));
-    let lead_max = orchestrator.answer_lead_max;
-    if lead_max.is_none() {
-        add(&orchestrator::FAIRNESS_ENABLED, json!(false));
-    } else if lead_max != OrchestratorConfig::default().answer_lead_max {
-        add(&orchestrator::FAIRNESS_LEAD_CAP_ANSWERS, json!(lead_max));
+    match orchestrator.answer_lead_max {
+        None => add(&orchestrator::FAIRNESS_ENABLED, json!(false)),
+        Some(lead_max) => add(&orchestrator::FAIRNESS_LEAD_CAP_ANSWERS, json!(lead_max)),
     }
     match orchestrator.new_answers_shown_max {
         None => {}
@@ -318,5 +337,19 @@ orchestrator:
         };
         assert_eq!(seen(&again), seen(&config));
         assert_eq!(recorded_config(&again), written);
+    }
+
+    #[test]
+    fn agents_of_an_earlier_record_may_be_ahead_by_any_number_of_answers() {
+        let config = loaded("agents: [{id: a, backend: {type: ollama, model: m}}]");
+        let written = recorded_config(&config);
+        assert_eq!(with_earlier_rules(&written), written);
+        let mut earlier = written;
+        let rules = earlier["orchestrator"].as_object_mut().unwrap();
+        assert_eq!(rules.remove("fairness_lead_cap_answers"), Some(json!(2)));
+        let completed = with_earlier_rules(&earlier);
+        let again = loaded(&completed.to_string());
+        assert_eq!(again.orchestrator.answer_lead_max, None);
+        assert_eq!(recorded_config(&again), completed);
     }
 }

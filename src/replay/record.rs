@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::backend::scripted::script::{RecordingEnd, ScriptedReplies};
-use crate::config::recorded::recorded_config;
+use crate::config::recorded::{recorded_config, with_earlier_rules};
 use crate::config::{Config, ConfigContext, ConfigOrigin, OrchestratorConfig, load};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
@@ -191,7 +191,8 @@ fn team(manifest: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Res
         env: &ConfigVariables::default(),
         packages: &BTreeSet::new(),
     };
-    let loaded = load(manifest.team.to_string().as_bytes(), &origin, &context);
+    let team = with_earlier_rules(&manifest.team);
+    let loaded = load(team.to_string().as_bytes(), &origin, &context);
     let config = loaded.map(|loaded| loaded.config).map_err(|invalid| {
         let message = "the recorded team cannot be used by this version";
         let error = Error::new(ErrorKind::Config, message);
@@ -199,7 +200,7 @@ fn team(manifest: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Res
         let found = found.map(|found| format!("`{}`: {}", found.key, found.message));
         found.fold(error, Error::with_hint)
     })?;
-    if recorded_config(&config) == manifest.team {
+    if recorded_config(&config) == team {
         return Ok(config);
     }
     let message = "the team in `replay.yaml` contains settings that massgen never writes";
