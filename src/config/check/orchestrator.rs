@@ -239,7 +239,9 @@ pub(super) fn timeouts(root: &MappingView<'_>) -> TimeoutConfig {
 fn answer_lead(view: &MappingView<'_>, default: Option<u32>) -> Option<u32> {
     match view.flag(&orchestrator::FAIRNESS_ENABLED) {
         Some(false) => None,
-        Some(true) | None => count(view, &orchestrator::FAIRNESS_LEAD_CAP_ANSWERS).or(default),
+        Some(true) | None => count(view, &orchestrator::FAIRNESS_LEAD_CAP_ANSWERS)
+            .map(|lead_max| lead_max.max(1))
+            .or(default),
     }
 }
 

@@ -127,9 +127,10 @@ pub(crate) const FAIRNESS_ENABLED: ServedKey<Flag> = ServedKey::optional(
 
 pub(crate) const FAIRNESS_LEAD_CAP_ANSWERS: ServedKey<Integer> = ServedKey::optional(
     &["fairness_lead_cap_answers"],
-    shape::integer(1, ANSWERS_MAX),
+    shape::integer(0, ANSWERS_MAX),
     "How many answers an agent may be ahead of those that have not voted: an agent whose next \
-     answer would be further ahead waits for them.",
+     answer would be further ahead waits for them. `0` is read as `1`, because no agent could \
+     answer first.",
     Harmless,
 )
 .with_default("2");

@@ -28,6 +28,23 @@ fn values_of_massgen_are_read_as_the_nearest() {
 }
 
 #[test]
+fn an_agent_may_be_ahead_by_the_number_that_the_config_says() {
+    for (keys, expected) in [
+        ("skip_coordination_rounds: false", Some(2)),
+        ("fairness_lead_cap_answers: 5", Some(5)),
+        // MassGen's strict lockstep.
+        ("fairness_lead_cap_answers: 0", Some(1)),
+        (
+            "fairness_enabled: false\nfairness_lead_cap_answers: 1",
+            None,
+        ),
+    ] {
+        let rules = config(&with_orchestrator(keys)).orchestrator;
+        assert_eq!(rules.answer_lead_max, expected, "{keys}");
+    }
+}
+
+#[test]
 fn a_checklist_has_criteria_and_a_threshold() {
     let checklist = |yaml: &str| {
         let yaml = with_orchestrator(yaml);
