@@ -1,8 +1,10 @@
 //! Reads `.env` files: decides which of their variables are used, and warns about the others. No
 //! variable from such a file ever becomes part of a process's environment.
 
+use std::collections::BTreeMap;
+
 use crate::config::lookup::{DotenvAuthor, DotenvLocation, dotenv_locations, is_process_only};
-use crate::config::vendors::is_key_variable;
+use crate::config::vendors::{is_key_variable, key_variables_after};
 use crate::dotenv::{DotenvAssignment, ParsedDotenv, parse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
@@ -53,6 +55,11 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
                 }
                 let (taken, ignored) = filter_assignments(assignments, place.author);
                 warnings.extend(ignored_warning(&place, &ignored));
+                let (taken, outranked) = match place.author {
+                    DotenvAuthor::User => (taken, Vec::new()),
+                    DotenvAuthor::Stranger => split_outranked(taken, &host.env),
+                };
+                warnings.extend(outranked_warning(&place, &outranked));
                 warnings.extend(unexpanded_warning(&place, &taken));
                 host.dotenv.add(file, taken);
             }
@@ -126,6 +133,34 @@ fn filter_assignments(
     (taken, ignored)
 }
 
+/// Splits the keys of a file that may have come with a project into those that are used, and the names
+/// of those that would be used instead of another key of the same vendor in the user's environment.
+fn split_outranked(
+    assignments: Vec<DotenvAssignment>,
+    env: &BTreeMap<String, String>,
+) -> (Vec<DotenvAssignment>, Vec<String>) {
+    let is_set = |name: &str| env.get(name).is_some_and(|value| !value.trim().is_empty());
+    let is_outranked = |assignment: &DotenvAssignment| {
+        !is_set(&assignment.name) && key_variables_after(&assignment.name).any(is_set)
+    };
+    let (outranked, taken): (Vec<DotenvAssignment>, Vec<DotenvAssignment>) =
+        assignments.into_iter().partition(is_outranked);
+    let names = outranked.into_iter().map(|assignment| assignment.name);
+    (taken, names.collect())
+}
+
+/// Returns the warning that keys are not used because of others in the environment, if there are any.
+fn outranked_warning(place: &DotenvLocation, names: &[String]) -> Option<String> {
+    if names.is_empty() {
+        return None;
+    }
+    let (listed, file) = (list_first(names, NAMES_SHOWN_MAX), &place.file);
+    Some(format!(
+        "ignoring {listed} in `{file}`: your environment has another key of the vendor; export what \
+         you need"
+    ))
+}
+
 /// Returns the warning that variables are not used, if there are any.
 fn ignored_warning(place: &DotenvLocation, names: &[String]) -> Option<String> {
     if names.is_empty() {
@@ -166,4 +201,31 @@ fn unexpanded_warning(place: &DotenvLocation, taken: &[DotenvAssignment]) -> Opt
     Some(format!(
         "`{file}`: variables are not expanded, so {names} contains `${{` literally"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_a_project_does_not_replace_one_of_the_environment() {
+        #[track_caller]
+        fn check(in_file: &str, in_env: &str, expected: &[&str]) {
+            let assignments = vec![DotenvAssignment {
+                line: 1,
+                name: in_file.to_owned(),
+                value: "of the project".to_owned(),
+            }];
+            let env = BTreeMap::from([(in_env.to_owned(), "of the user".to_owned())]);
+            let (taken, outranked) = split_outranked(assignments, &env);
+            assert_eq!(outranked, expected);
+            assert_eq!(taken.len(), 1 - expected.len());
+        }
+        let claude = "CLAUDE_CODE_API_KEY";
+        check(claude, "ANTHROPIC_API_KEY", &[claude]);
+        // It is the key of other vendors, too, and the other one comes first.
+        check("ANTHROPIC_API_KEY", claude, &[]);
+        check(claude, "OPENAI_API_KEY", &[]);
+        check(claude, claude, &[]);
+    }
 }

@@ -655,11 +655,24 @@ pub fn destination(url: &Url) -> UrlDestination {
     }
 }
 
-/// Returns every variable that may hold a key.
-pub fn key_variables() -> impl Iterator<Item = &'static str> {
+/// Returns the variables that may hold the key of each vendor and host, in order of precedence.
+fn key_variable_lists() -> impl Iterator<Item = &'static [&'static str]> {
     let of_types = VENDORS.iter().map(|vendor| vendor.key_variables);
     let of_hosts = KEYS_OF_HOSTS.iter().map(|(_, variables)| *variables);
-    of_types.chain(of_hosts).flatten().copied()
+    of_types.chain(of_hosts)
+}
+
+/// Returns every variable that may hold a key.
+pub fn key_variables() -> impl Iterator<Item = &'static str> {
+    key_variable_lists().flatten().copied()
+}
+
+/// Returns the variables that hold the key of some vendor only if the variable `name` is not set.
+pub fn key_variables_after(name: &str) -> impl Iterator<Item = &'static str> {
+    key_variable_lists().flat_map(move |variables| {
+        let variables = variables.iter().copied();
+        variables.skip_while(move |known| *known != name).skip(1)
+    })
 }
 
 /// Returns whether `name` is a variable that may hold a key. A config or a `.env` file that came

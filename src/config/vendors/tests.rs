@@ -1,5 +1,7 @@
 //! Tests of the table of vendors.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 #[test]
@@ -254,6 +256,20 @@ fn variables_of_keys_are_keys_and_nothing_else() {
         "",
     ] {
         assert!(!is_key_variable(name), "{name}");
+    }
+}
+
+#[test]
+fn a_key_comes_before_others_of_its_vendor() {
+    let after = |name: &str| {
+        let names: BTreeSet<&str> = key_variables_after(name).collect();
+        names.into_iter().collect::<Vec<&str>>()
+    };
+    assert_eq!(after("CLAUDE_CODE_API_KEY"), ["ANTHROPIC_API_KEY"]);
+    assert_eq!(after("GOOGLE_API_KEY"), ["GEMINI_API_KEY"]);
+    assert_eq!(after("GEMINI_API_KEY"), ["GOOGLE_API_KEY"]);
+    for last in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "PATH"] {
+        assert!(after(last).is_empty(), "{last}");
     }
 }
 
