@@ -158,10 +158,10 @@ impl BatchReport {
             BatchActivity::Active => return None,
             BatchActivity::Unknown if self.pause.is_some() => return None,
             BatchActivity::Unknown => {
-                "no cell is running; unless a queue or another host is about to begin one, go on \
-                 with"
+                "no cell is running; unless a queue or another host is about to begin one, \
+                 continue with"
             }
-            BatchActivity::Stopped => "no process works on the batch; go on with",
+            BatchActivity::Stopped => "no process works on the batch; continue with",
         };
         Some(format!("{state}: {}", self.resume_command()))
     }

@@ -418,7 +418,7 @@ impl PipelineRun {
             match (stop.is_final, &stop.limit) {
                 (true, _) => all,
                 (false, Some(limit)) => format!("{}, or {all}", limit.hint()),
-                (false, None) => format!("go on: massgen --continue, or {all}"),
+                (false, None) => format!("continue: massgen --continue, or {all}"),
             }
         };
         let summary = format!("{}; {way_on}", stop.reason);

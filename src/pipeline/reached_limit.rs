@@ -39,12 +39,12 @@ impl PipelineLimit {
         match &self.agent {
             None => {
                 let flag = self.reached.flag();
-                format!("go on with a higher limit: massgen --continue {flag}")
+                format!("continue with a higher limit: massgen --continue {flag}")
             }
             Some(agent) => {
                 let key = self.reached.key();
                 format!(
-                    "go on with a higher `{key}` of {agent} in the config: massgen --continue \
+                    "continue with a higher `{key}` of {agent} in the config: massgen --continue \
                      --config FILE"
                 )
             }
@@ -122,7 +122,7 @@ mod tests {
         let limit = PipelineLimit::find(&limits, &used).unwrap();
         let reason = "the pipeline has used all 2 tool calls (`max_tool_calls`)";
         assert_eq!(limit.reason(), reason);
-        let hint = "go on with a higher limit: massgen --continue --max-tool-calls COUNT";
+        let hint = "continue with a higher limit: massgen --continue --max-tool-calls COUNT";
         assert_eq!(limit.hint(), hint);
 
         let check = |agent: Option<&AgentId>, reached: ReachedLimit, expected: &str| {

@@ -427,7 +427,7 @@ pub const COMMANDS: &[ToolSpec] = &[
     },
     ToolSpec {
         name: "start_background_command",
-        purpose: "Start a shell command that goes on while you do other things. No other \
+        purpose: "Start a shell command that runs while you do other things. No other \
                   command of a sandbox can connect to it.",
         permission: Permission::Read,
         parameters: &[

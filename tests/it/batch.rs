@@ -758,7 +758,7 @@ fn a_cancelled_batch_is_parked_and_resumed() {
     assert_eq!(state["cells"]["parked"], 2, "{state}");
     assert!(processes(&project).is_empty());
     let shown = project.retyped(["batch", "status"]).success();
-    let hint = "go on with: massgen batch resume batch_";
+    let hint = "continue with: massgen batch resume batch_";
     assert!(shown.stderr().contains(hint), "{}", shown.stderr());
     let watched = shown.then(["batch", "watch", "--json"]).failure(75);
     assert!(watched.stderr().contains(hint), "{}", watched.stderr());

@@ -235,7 +235,7 @@ fn a_limit_holds_over_all_that_a_pipeline_has_used() {
         .args(["--max-tool-calls", "2", "go"])
         .failure(5);
     assert_eq!(stopped.stderr().matches("calls execute_command").count(), 2);
-    let hint = "the pipeline has used all 2 tool calls (`max_tool_calls`); go on with a higher \
+    let hint = "the pipeline has used all 2 tool calls (`max_tool_calls`); continue with a higher \
                 limit: massgen --continue --max-tool-calls COUNT";
     assert!(stopped.stderr().contains(hint), "{}", stopped.stderr());
     let again = stopped.then(["--continue"]).failure(5);

@@ -343,7 +343,7 @@ pub(super) fn finish(
         _ => resume,
     };
     output.note(&format!(
-        "{why}: {cells} without a result; go on with: {hint}"
+        "{why}: {cells} without a result; continue with: {hint}"
     ));
     Ok(status)
 }

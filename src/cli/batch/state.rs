@@ -100,7 +100,7 @@ pub(super) fn cancel(
         batch.cancel()?;
         cancel_jobs(&batch, host, output)?;
         output.note(&format!(
-            "no cell begins, and those in progress are parked; go on with: massgen batch resume {}",
+            "no cell begins, and those in progress are parked; continue with: massgen batch resume {}",
             batch.name()
         ));
     }

@@ -299,7 +299,7 @@ impl RunRegistry {
         let known = self.lock_runs();
         let going_on = known.iter().filter(|board| !board.is_ended());
         let names: Vec<String> = going_on.filter_map(|board| board.name()).collect();
-        let message = format!("no more than {runs} may go on at the same time");
+        let message = format!("no more than {runs} may run at the same time");
         Error::new(ErrorKind::Limit, message).with_hint(format!(
             "wait for one or cancel it: {}",
             if names.is_empty() {

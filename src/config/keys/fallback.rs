@@ -5,7 +5,7 @@ use crate::config::keys::{KeySection, UnknownKeys, backend};
 /// A model that is used when the agent's own fails.
 pub static FALLBACK: KeySection = KeySection {
     path: "agents[].backend.fallback[]",
-    doc: "A model that is asked when the one before it cannot go on: its key is bad, it is unknown, \
+    doc: "A model that is asked when the one before it cannot continue: its key is bad, it is unknown, \
           overloaded for too long, or the conversation is too long for it. Keys of the model's API \
           are written as in `backend`.",
     others: UnknownKeys::AsInBackend,

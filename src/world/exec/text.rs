@@ -192,7 +192,7 @@ fn read_range(
     let shown = u64::try_from(text.matches('\n').count()).unwrap_or(u64::MAX);
     let next = first.saturating_add(shown);
     let _written = if whole_lines.is_some() {
-        let cut = format_args!("cut after {bytes_max} bytes: go on with start_line {next}");
+        let cut = format_args!("cut after {bytes_max} bytes: continue with start_line {next}");
         writeln!(text, "{}", note(cut))
     } else {
         let cut = format_args!("cut: line {first} is longer than {bytes_max} bytes");
