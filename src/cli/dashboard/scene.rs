@@ -110,6 +110,12 @@ impl Scene<'_> {
         !self.run.pipeline().stages.is_empty()
     }
 
+    /// Returns the number of tool calls; `None` for the log of a pipeline, which does not have them.
+    pub(super) fn tool_calls(&self) -> Option<u64> {
+        let is_unknown = self.is_record && self.has_stages();
+        (!is_unknown).then(|| self.run.usage().tool_calls())
+    }
+
     fn areas(&self, area: Rect) -> SceneAreas {
         let mut rest = area;
         let header = if area.width >= ONE_ROW_HEADER_WIDTH {
@@ -202,11 +208,8 @@ impl Scene<'_> {
             None => format!("{tokens} tokens"),
         };
         add(TextStyle::Plain, tokens);
-        if let Some(max) = self.limits.tool_calls {
-            add(
-                TextStyle::Plain,
-                format!("{} of {max} tool calls", run.tool_calls),
-            );
+        if let (Some(max), Some(calls)) = (self.limits.tool_calls, self.tool_calls()) {
+            add(TextStyle::Plain, format!("{calls} of {max} tool calls"));
         }
         let more = usize::try_from(run.more_warnings).unwrap_or(usize::MAX);
         let warnings = run.warnings.len().saturating_add(more);

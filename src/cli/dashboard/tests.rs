@@ -50,6 +50,7 @@ struct Case {
     events: Vec<Value>,
     state: ViewState,
     theme: Theme,
+    is_record: bool,
 }
 
 impl Case {
@@ -60,6 +61,7 @@ impl Case {
             events,
             state: ViewState::default(),
             theme: COLOURS,
+            is_record: false,
         }
     }
 
@@ -92,7 +94,7 @@ impl Case {
                 tool_calls: None,
                 whole: None,
             },
-            is_record: false,
+            is_record: self.is_record,
         };
         let (width, height) = self.size;
         let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
@@ -430,6 +432,14 @@ fn every_frame_is_as_it_was() {
     for case in cases() {
         insta::assert_snapshot!(case.name, describe(&case.draw()));
     }
+}
+
+#[test]
+fn tool_calls_that_the_log_of_a_pipeline_lacks_are_not_shown() {
+    let mut case = Case::new("stages", (80, 24), pipeline_run()).view(OpenView::Cost);
+    assert!(describe(&case.draw()).contains("tool calls: 0"));
+    case.is_record = true;
+    assert!(!describe(&case.draw()).contains("tool calls"));
 }
 
 #[test]

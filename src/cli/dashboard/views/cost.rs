@@ -61,8 +61,8 @@ fn lines(scene: &Scene<'_>) -> Vec<StyledRow> {
         format!(" {}{}", pad("all", width), numbers(&all)),
     )]);
     lines.push(Vec::new());
-    let calls = scene.run.usage().tool_calls();
-    lines.push(vec![(TextStyle::Plain, format!(" tool calls: {calls}"))]);
+    let calls = scene.tool_calls();
+    lines.extend(calls.map(|calls| vec![(TextStyle::Plain, format!(" tool calls: {calls}"))]));
     lines.extend(limit_lines(scene));
     lines
 }
