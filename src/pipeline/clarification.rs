@@ -30,7 +30,7 @@ impl PipelineRun {
         let mut parts = vec![text, "\n## Answers\n\n".to_owned()];
         for question in questions {
             let assumed = match question.assumption.as_str() {
-                "" => "whoever works decides".to_owned(),
+                "" => "the role that works on it decides".to_owned(),
                 assumption => format!("assumed: {assumption}"),
             };
             let user_answer = match self.reviewer() {
@@ -46,7 +46,7 @@ impl PipelineRun {
                     // Its further lines are part of the item too.
                     format!("the user: {}", user_answer.replace('\n', "\n  "))
                 }
-                None => format!("nobody answered; {assumed}"),
+                None => format!("no answer; {assumed}"),
             };
             parts.push(format!("- {}\n  {held}\n", question.text));
         }

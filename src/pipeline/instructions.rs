@@ -96,7 +96,7 @@ pub(super) fn answer_instructions(role: &PipelineRole, pipeline: &PipelineSpec) 
     if role.name.as_str() == UNDERSTAND {
         sentences.push(format!(
             "List what is unclear in a section `## {OPEN_QUESTIONS}` of your answer, each as an item \
-             `- question` with a line `  {ASSUMPTION} …` below it, which holds if nobody answers."
+             `- question` with a line `  {ASSUMPTION} …` below it, which holds without an answer."
         ));
     }
     if pipeline.until.as_ref() == Some(&role.name) {

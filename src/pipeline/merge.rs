@@ -462,7 +462,7 @@ fn conflict_rejection(files: &[String], tree: ObjectId) -> MergeRejection {
         reason: format!("conflict in {many}: {}", list_first(files, NAMED_MAX)),
         task: format!(
             "Your work was not merged: others have changed the same lines meanwhile. The checkout holds \
-             both sides: in the files below, what is shared stands after `<<<<<<<`, what both began with \
+             both sides: in the files below, what is shared is after `<<<<<<<`, what both began with \
              after `|||||||`, and your own after `=======`, up to `>>>>>>>`. Put it right so that the \
              sense of both is kept and nothing is lost, and take out the marks.\n\n{}",
             files.join("\n")

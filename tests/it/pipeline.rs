@@ -271,7 +271,7 @@ fn each_role_gets_the_earlier_documents() {
     holds(
         1,
         "planner",
-        &[&task, &shared, "nobody answered; assumed: no"],
+        &[&task, &shared, "no answer; assumed: no"],
         &[&plan, &made],
     );
     holds(

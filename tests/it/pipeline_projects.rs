@@ -198,7 +198,7 @@ fn a_person_at_the_terminal_answers_what_is_unclear() {
         "{shared}"
     );
     assert!(
-        shared.contains("- TLS?\n  nobody answered; assumed: no\n"),
+        shared.contains("- TLS?\n  no answer; assumed: no\n"),
         "{shared}"
     );
 }

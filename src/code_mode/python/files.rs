@@ -10,7 +10,7 @@ pub(in crate::code_mode) const COMMANDS: &str = "use `workspace_tools.execute_co
 pub(super) const TEXTS: &str =
     "write the code itself, or take data apart with `json` or `ast.literal_eval`";
 /// The advice for anything that waits for a person.
-const NO_INPUT: &str = "write the values into the program: nobody types";
+const NO_INPUT: &str = "write the values into the program: it has no input";
 /// The advice for what a program has no use for.
 pub(super) const INTERNAL: &str = "files are reached by `workspace_tools` alone";
 /// The advice for functions that read tables from files.
