@@ -1,6 +1,7 @@
 //! An agent's part in the coordination: rounds that end in an answer or a vote, for as long as the
 //! ballot is open. The conversation continues from round to round; it never starts again.
 
+use std::collections::BTreeSet;
 use std::future::pending;
 use std::time::Duration;
 
@@ -53,13 +54,19 @@ impl AnswerLog {
         shown.map(|(_, answer)| answer.clone()).collect()
     }
 
-    /// Returns how many answers `me` has seen after the first `seen` when it is shown at most
-    /// `shown_max` new ones, in their order.
+    /// Returns how many answers `me` has seen after the first `seen` when it is shown those of at most
+    /// `shown_max` others, in their order: of each, it is shown the latest.
     fn length_with_few_new(&self, me: AgentNumber, seen: usize, shown_max: usize) -> usize {
-        let mut lengths = (seen..=self.answers.len()).rev();
-        lengths
-            .find(|end| self.unseen_by(me, seen, *end).len() <= shown_max)
-            .unwrap_or(seen)
+        let mut authors = BTreeSet::new();
+        let unseen = self.answers.iter().skip(seen);
+        let few = unseen.take_while(|answer| {
+            let author = answer.label.agent;
+            if author != me {
+                authors.insert(author);
+            }
+            authors.len() <= shown_max
+        });
+        seen.saturating_add(few.count())
     }
 
     /// Returns how many answers an agent sees that is shown the answers with these labels; `None`
@@ -603,4 +610,31 @@ fn partition_calls(
         }
     }
     (decisions, files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_answers_are_shown_of_as_many_others_as_the_round_allows() {
+        let [me, ben, cleo] = [0, 1, 2].map(AgentNumber::from_index);
+        let answer = |agent, ordinal| AnswerView {
+            label: AnswerLabel { agent, ordinal },
+            content: String::new().into(),
+            files: None,
+            evidence: None,
+        };
+        let answers = vec![
+            answer(ben, 1),
+            answer(me, 1),
+            answer(ben, 2),
+            answer(cleo, 1),
+            answer(ben, 3),
+        ];
+        let log = AnswerLog { answers };
+        let length = |seen, shown_max| log.length_with_few_new(me, seen, shown_max);
+        assert_eq!([length(0, 0), length(1, 0)], [0, 2]);
+        assert_eq!([length(0, 1), length(0, 2), length(3, 1)], [3, 5, 4]);
+    }
 }
