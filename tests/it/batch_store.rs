@@ -419,6 +419,54 @@ fn a_cell_keeps_no_more_money_than_it_has_spent() {
 }
 
 #[test]
+fn prepared_money_counts_once_where_a_process_was_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let batch = &batch(&dir, 10);
+    let money = batch.dir().as_path().join("money");
+    let budget = batch.cell_budget(&cell(0), Money::ZERO, CancellationToken::new());
+    assert!(budget.unwrap().unwrap().covers(Money::ZERO));
+    let held = fs::read_dir(money.join("held")).unwrap().next().unwrap();
+    let held = held.unwrap().path();
+    // It was killed before it divided the token of a cent, of which 0.4 cents are used.
+    let (kept, rest) = ("4000000000-1a", "6000000000-1a-rest");
+    let prepared = money.join("prepared").join(rest);
+    fs::write(&prepared, "").unwrap();
+    batch.settle_finished().unwrap();
+    assert_eq!(money_of(batch), dollars("10"));
+    assert!(prepared.exists());
+    // It was killed after that.
+    fs::rename(held, money.join(format!("held/c0.{kept}"))).unwrap();
+    assert_eq!(money_of(batch), dollars("9.994"));
+    let before = fs::read_dir(money.join("free")).unwrap().count();
+    scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| batch.settle(&cell(0), dollars("0.004")).unwrap());
+        }
+    });
+    assert_eq!(money_of(batch), dollars("10"));
+    assert!(!prepared.exists() && money.join("free").join(rest).exists());
+    assert_eq!(
+        fs::read_dir(money.join("free")).unwrap().count(),
+        before + 1
+    );
+    // It was killed before it raised the limit, and after that.
+    let prepare = |token: usize| {
+        let name = format!("prepared/{token:06}");
+        fs::write(money.join(name), "").unwrap();
+    };
+    (1000..1003).for_each(prepare);
+    batch.settle_finished().unwrap();
+    assert_eq!(money_of(batch), dollars("10"));
+    let limit = "{\"token_picodollars\":10000000000,\"tokens\":1002}";
+    fs::write(money.join("limit.json"), limit).unwrap();
+    batch.settle_finished().unwrap();
+    assert_eq!(money_of(batch), dollars("10.02"));
+    batch.raise_limit(dollars("10.05")).unwrap();
+    assert_eq!(money_of(batch), dollars("10.05"));
+    assert_eq!(fs::read_dir(money.join("prepared")).unwrap().count(), 0);
+}
+
+#[test]
 fn a_pause_grows_until_a_result() {
     let dir = tempfile::tempdir().unwrap();
     let batch = batch(&dir, 1);

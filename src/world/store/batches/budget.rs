@@ -1,7 +1,9 @@
 //! The money of a batch as files: each token is a share of the limit. A cell moves tokens from the
 //! free ones to its own by `rename` before it asks a model, and gives back at its end what it did
 //! not use, also a part of a token. There is no coordinator, and a process that is killed keeps what
-//! it held until its cell is claimed again.
+//! it held until its cell is claimed again. Files that add money are prepared in a directory where they
+//! do not count, and become free by `rename` once the file is changed that the money comes from: so a
+//! process that is killed at any point neither loses nor makes money.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +19,9 @@ use crate::path::AbsPath;
 use crate::spending::money::Money;
 use crate::spending::shared_budget::SharedBudget;
 use crate::world::store::batches::BatchDir;
+use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::create_once::move_token;
-use crate::world::sys::state_files::dir;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 use crate::world::sys::state_files::file_error;
 
@@ -32,6 +35,8 @@ const LIMIT: &str = "limit.json";
 const LIMIT_BYTES_MAX: u64 = 4096;
 /// How often tokens are listed while others move those that were seen.
 const TAKE_TRIES_MAX: u32 = 16;
+/// The end of the name of the part of a divided token that its cell gives back.
+const REST_SUFFIX: &str = "-rest";
 
 /// The limit of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,13 +71,24 @@ impl MoneyToken {
         })
     }
 
-    /// Returns a new part of a token.
-    fn part(picodollars: u64) -> Self {
+    /// Returns the two parts of a token of which `kept` is used: that part and the rest.
+    fn divided(&self, kept: u64) -> [Self; 2] {
         let id = Uuid::new_v4().simple();
-        Self {
+        let rest = self.picodollars.saturating_sub(kept);
+        [(kept, ""), (rest, REST_SUFFIX)].map(|(picodollars, suffix)| Self {
             picodollars,
-            name: format!("{picodollars}-{id}"),
-        }
+            name: format!("{picodollars}-{id}{suffix}"),
+        })
+    }
+
+    /// Returns whether this is a prepared token that counts: a new one of a limit with so many `tokens`,
+    /// or the rest of a token whose other part is among the files `held` by cells.
+    fn counts(&self, tokens: u64, held: &[String]) -> bool {
+        let Some((_, part)) = self.name.split_once('-') else {
+            return self.name.parse::<u64>().is_ok_and(|number| number < tokens);
+        };
+        let id = part.strip_suffix(REST_SUFFIX);
+        id.is_some_and(|id| held.iter().any(|name| name.ends_with(&format!("-{id}"))))
     }
 
     fn is_part(&self) -> bool {
@@ -127,11 +143,28 @@ impl BatchDir {
         };
         let text = serde_json::to_vec(&budget)
             .map_err(|error| Error::bug("a budget has no JSON form").with_source(error))?;
-        // In this order, so that a crash in between loses tokens and never makes one twice.
-        file::replace(&self.money().join(LIMIT), &text, FileDurability::Power)?;
+        dir::create_all(&self.prepared(), DirectoryAudience::User)?;
         for number in tokens..all {
-            let path = self.free().join(format!("{number:06}"));
+            let path = self.prepared().join(format!("{number:06}"));
             file::replace(&path, b"", FileDurability::Process)?;
+        }
+        file::replace(&self.money().join(LIMIT), &text, FileDurability::Power)?;
+        self.free_prepared(&budget)
+    }
+
+    /// Makes the prepared tokens free that count. Any process may do so, for itself or for one that was
+    /// killed: each token is moved once.
+    fn free_prepared(&self, budget: &BudgetFile) -> Result<()> {
+        let names = dir::names_if_exists(&self.prepared())?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        // They are listed after the prepared ones: a rest that is prepared later counts later.
+        let held = dir::names_if_exists(&self.held_dir())?;
+        let tokens = names.iter();
+        let tokens = tokens.filter_map(|name| MoneyToken::parse(name, budget.token_picodollars));
+        for token in tokens.filter(|token| token.counts(budget.tokens, &held)) {
+            move_token(&self.prepared_file(&token), &self.free_file(&token))?;
         }
         Ok(())
     }
@@ -183,6 +216,9 @@ impl BatchDir {
         };
         let (whole, spent) = (budget.token_picodollars, spent.picodollars());
         let mut held = self.held_tokens(cell, whole)?;
+        // The rests of what the cell holds become free before anything of it is moved, because later
+        // nothing shows that they count.
+        self.free_prepared(&budget)?;
         while MoneyToken::sum(&held) < spent {
             match self.take_token(cell, whole)? {
                 Some(token) => held.push(token),
@@ -215,18 +251,25 @@ impl BatchDir {
 
     /// Divides a token that `cell` holds: the cell keeps a `part` of its value.
     fn divide_token(&self, cell: &CellId, token: &MoneyToken, part: u64) -> Result<()> {
-        let kept = MoneyToken::part(part);
-        // In this order, so that a crash in between loses the rest and never makes it twice.
+        let [kept, rest] = token.divided(part);
+        let prepared = self.prepared_file(&rest);
+        dir::create_all(&self.prepared(), DirectoryAudience::User)?;
+        file::replace(&prepared, b"", FileDurability::Process)?;
+        // From here on the rest counts.
         if move_token(&self.held_file(cell, token), &self.held_file(cell, &kept))? {
-            let rest = MoneyToken::part(token.picodollars.saturating_sub(part));
-            file::replace(&self.free_file(&rest), b"", FileDurability::Process)?;
+            // Another process may have done this already.
+            return move_token(&prepared, &self.free_file(&rest)).map(drop);
         }
-        Ok(())
+        clear::remove(&prepared)
     }
 
-    /// Gives the tokens back that finished cells hold and did not use: their processes may have been
-    /// killed before they did so.
+    /// Gives the tokens back that finished cells hold and did not use, and makes prepared ones free: the
+    /// processes may have been killed before they did so.
     pub fn settle_finished(&self) -> Result<()> {
+        let Some(budget) = self.budget_file()? else {
+            return Ok(());
+        };
+        self.free_prepared(&budget)?;
         let mut owners = BTreeSet::new();
         for name in dir::names_if_exists(&self.held_dir())? {
             let owner = name
@@ -316,6 +359,14 @@ impl BatchDir {
 
     fn held_dir(&self) -> AbsPath {
         self.money().join("held")
+    }
+
+    fn prepared(&self) -> AbsPath {
+        self.money().join("prepared")
+    }
+
+    fn prepared_file(&self, token: &MoneyToken) -> AbsPath {
+        self.prepared().join(&token.name)
     }
 
     fn free_file(&self, token: &MoneyToken) -> AbsPath {
