@@ -198,9 +198,14 @@ fn an_attempt_ends_by_a_note_or_by_the_death_of_its_process() {
         boot: "other".to_owned(),
         ..owner()
     };
+    // Another process believed it lost just before the result; what it cost stays spent all the same.
+    let lost = AttemptNote::new(AttemptEnd::ProcessLost, "gone");
+    batch.write_note(&id, 3, &lost).unwrap();
+    let mut note = AttemptNote::new(AttemptEnd::Repeated, "again");
+    note.spent_picodollars = dollars("0.5").picodollars();
+    batch.replace_note(&id, 3, &note).unwrap();
     batch.withdraw_result(&id, 3).unwrap();
-    let note = AttemptNote::new(AttemptEnd::Repeated, "again");
-    batch.write_note(&id, 3, &note).unwrap();
+    assert_eq!(batch.spent_before(&id, 4), dollars("1"));
     let there = batch.claim(&id, &elsewhere).unwrap();
     drop(there);
     assert!(matches!(

@@ -254,7 +254,7 @@ pub(super) fn retry(
             .cost_usd
             .saturating_sub(batch.spent_before(&result.id, attempt))
             .picodollars();
-        batch.write_note(&result.id, attempt, &note)?;
+        batch.replace_note(&result.id, attempt, &note)?;
         batch.withdraw_result(&result.id, attempt)?;
     }
     output.note(&format!("{} again", count_noun(meant.len(), "cell")));

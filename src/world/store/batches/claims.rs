@@ -105,6 +105,11 @@ impl AttemptNote {
             at: clock::now().iso_format(),
         }
     }
+
+    fn to_json(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self)
+            .map_err(|error| Error::bug("a note has no JSON form").with_source(error))
+    }
 }
 
 /// A cell that this process works on: the claim is free again when the value is dropped.
@@ -247,10 +252,15 @@ impl BatchDir {
 
     /// Records how an attempt without a result ended, unless that is recorded already.
     pub fn write_note(&self, cell: &CellId, attempt: u32, note: &AttemptNote) -> Result<()> {
-        let text = serde_json::to_vec(note)
-            .map_err(|error| Error::bug("a note has no JSON form").with_source(error))?;
         let path = self.note_file(cell, attempt);
-        create_once(&path, &text, FileDurability::Process).map(drop)
+        create_once(&path, &note.to_json()?, FileDurability::Process).map(drop)
+    }
+
+    /// Records that the result of this attempt is withdrawn, and what it cost. A note that the attempt was
+    /// lost is replaced: it may have been written just before the result.
+    pub fn replace_note(&self, cell: &CellId, attempt: u32, note: &AttemptNote) -> Result<()> {
+        let path = self.note_file(cell, attempt);
+        file::replace(&path, &note.to_json()?, FileDurability::Process)
     }
 
     /// Returns what runs of attempts before `attempt` cost that were not resumed.
