@@ -302,10 +302,12 @@ fn is_misplaced(flag: &str, words: &[String]) -> bool {
     is_subcommand && name.is_some_and(|name| has_flag(&command, name))
 }
 
-/// Returns the hint which commands have a flag that the typed one of the same group lacks.
+/// Returns the hint which commands have a flag that the typed one of the same group lacks. Commands that
+/// are in no group have nothing in common.
 fn sibling_hint(flag: &str, words: &[String]) -> Option<String> {
+    const PROGRAM: &str = "massgen";
     let name = flag.strip_prefix("--")?;
-    let (mut group, mut path) = (CliArguments::command(), "massgen".to_owned());
+    let (mut group, mut path) = (CliArguments::command(), PROGRAM.to_owned());
     for word in words {
         let next = group.find_subcommand(word)?;
         if !next.has_subcommands() {
@@ -313,6 +315,9 @@ fn sibling_hint(flag: &str, words: &[String]) -> Option<String> {
         }
         path = format!("{path} {word}");
         group = next.clone();
+    }
+    if path == PROGRAM {
+        return None;
     }
     let has_flag = |command: &&Command| {
         let mut flags = command.get_arguments();
@@ -414,6 +419,8 @@ mod tests {
         let error = parse(&words).unwrap_err();
         let hint = "`--json` is a flag of `massgen batch list`, `massgen batch status`";
         assert!(error.hints()[0].starts_with(hint), "{:?}", error.hints());
+        let error = parse(&["diff", "--json"].map(str::to_owned)).unwrap_err();
+        assert_eq!(error.hints(), ["see `massgen diff --help`"]);
         check(
             &["--json", "task"],
             "`--json` is not in this version of massgen",
