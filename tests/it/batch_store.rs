@@ -481,6 +481,12 @@ fn a_pause_grows_until_a_result() {
     let pause = batch.pause().unwrap();
     assert_eq!((pause.count, pause.reason.as_str()), (1, "429"));
     assert!(!pause.rest().is_zero());
+    // The longest pause, of a host whose clock is ahead of this one.
+    let longest = BatchPause {
+        until_ms: pause.until_ms + 620_000,
+        ..pause.clone()
+    };
+    assert!(!longest.rest().is_zero());
     // The clock was set back since the pause began.
     let far = BatchPause {
         until_ms: pause.until_ms + 86_400_000,

@@ -16,6 +16,9 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 /// Maximum size of the file of a pause, in bytes.
 const PAUSE_BYTES_MAX: u64 = 64 * 1024;
 
+/// How far the clock of the host that began a pause may be ahead of this one, in milliseconds.
+const CLOCK_SKEW_MAX_MS: u64 = 60_000;
+
 /// What the file of a cancellation says if a config is wrong.
 const WRONG_CONFIG: &[u8] = b"a config is wrong";
 
@@ -34,7 +37,8 @@ impl BatchPause {
     /// Returns how long it still lasts; zero if it is over, or if the clock was set back since.
     pub fn rest(&self) -> Duration {
         let rest = self.until_ms.saturating_sub(now_ms());
-        Duration::from_millis(if rest > PAUSE_MAX_MS { 0 } else { rest })
+        let rest_max = PAUSE_MAX_MS.saturating_add(CLOCK_SKEW_MAX_MS);
+        Duration::from_millis(if rest > rest_max { 0 } else { rest })
     }
 }
 
