@@ -171,11 +171,16 @@ impl BatchTask {
                 "the line is longer than {TASK_LINE_BYTES_MAX} bytes"
             ));
         }
-        Self::parse_frozen(line)
+        let task = Self::parse_frozen(line)?;
+        let is_long = |tag: &String| tag.chars().count() > TAG_CHARS_MAX;
+        if task.tags.iter().any(is_long) {
+            return Err(format!("a tag is longer than {TAG_CHARS_MAX} characters"));
+        }
+        Ok(task)
     }
 
-    /// Parses one line of a frozen task file. It may be longer than the line that the user wrote: its
-    /// paths are absolute.
+    /// Parses one line of a frozen task file. It may be longer than the line that the user wrote, because
+    /// its paths are absolute, and may have longer tags, because batches once had them.
     pub fn parse_frozen(line: &str) -> std::result::Result<Self, String> {
         let task: Self = serde_json::from_str(line).map_err(|error| describe_fault(&error))?;
         task.check().map(|()| task)
@@ -190,10 +195,6 @@ impl BatchTask {
         }
         if self.tags.iter().any(|tag| tag.trim().is_empty()) {
             return Err("a tag is empty".to_owned());
-        }
-        let is_long = |tag: &String| tag.chars().count() > TAG_CHARS_MAX;
-        if self.tags.iter().any(is_long) {
-            return Err(format!("a tag is longer than {TAG_CHARS_MAX} characters"));
         }
         if let Some(TaskProject::Commit { commit, .. }) = &self.project {
             let is_name = COMMIT_DIGITS.contains(&commit.len())
@@ -274,6 +275,10 @@ mod tests {
             BatchTask::parse_frozen(&line).map(|task| task.text),
             Ok(text)
         );
+        let tag = "x".repeat(TAG_CHARS_MAX + 1);
+        let line = format!("{{\"id\":\"a\",\"text\":\"t\",\"tags\":[\"{tag}\"]}}");
+        assert!(BatchTask::parse(&line).is_err());
+        assert!(BatchTask::parse_frozen(&line).is_ok());
     }
 
     #[test]
