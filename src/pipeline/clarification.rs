@@ -41,14 +41,14 @@ impl PipelineRun {
                 }
                 None => None,
             };
-            let held = match user_answer {
+            let result = match user_answer {
                 Some(user_answer) => {
                     // Its further lines are part of the item too.
                     format!("the user: {}", user_answer.replace('\n', "\n  "))
                 }
                 None => format!("no answer; {assumed}"),
             };
-            parts.push(format!("- {}\n  {held}\n", question.text));
+            parts.push(format!("- {}\n  {result}\n", question.text));
         }
         parts.concat()
     }

@@ -407,7 +407,7 @@ impl PipelineRun {
             });
             self.events.emit(final_answer).await;
         }
-        let way_on = if stop.status == ExitStatus::Delivered {
+        let next_action = if stop.status == ExitStatus::Delivered {
             if self.repository.has_deliverable_changes().await? {
                 format!("deliver it: massgen apply {name}")
             } else {
@@ -421,7 +421,7 @@ impl PipelineRun {
                 (false, None) => format!("continue: massgen --continue, or {all}"),
             }
         };
-        let summary = format!("{}; {way_on}", stop.reason);
+        let summary = format!("{}; {next_action}", stop.reason);
         let ended = Event::Run(RunEvent::RunEnded {
             status: stop.status,
             summary: summary.clone(),

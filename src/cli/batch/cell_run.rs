@@ -81,13 +81,13 @@ impl CellRun<'_> {
 pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
     let cell = run.batch.cell_dir(&run.task.id);
     let is_resumable = run.before.last.is_some_and(AttemptEnd::is_resumable);
-    let goes_on = is_resumable && cell.is_prepared();
+    let is_resumed = is_resumable && cell.is_prepared();
     let host = cell_host(run.host, cell.work());
-    if goes_on && has_ended_run(&host)? {
+    if is_resumed && has_ended_run(&host)? {
         // Its process was killed after the end of the run and before the result was published.
         return CellRunReport::from_records(&host, &run.starts(), None, &Redactor::default());
     }
-    if !goes_on {
+    if !is_resumed {
         cell.begin_anew()?;
     }
     let park = run.stop.park.clone();
@@ -97,7 +97,14 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
     let budget = budget.map(Arc::new);
     // Knows the secrets of the config as soon as that is loaded.
     let mut redactor = Redactor::new(environment_secrets(&host));
-    let conducted = conduct(&run, &cell, &host, goes_on, budget.clone(), &mut redactor);
+    let conducted = conduct(
+        &run,
+        &cell,
+        &host,
+        is_resumed,
+        budget.clone(),
+        &mut redactor,
+    );
     let fault = Box::pin(conducted).await.err();
     let error = fault.as_ref().map(|fault| &fault.error);
     if let Some(error) = error {
@@ -130,12 +137,12 @@ async fn conduct(
     run: &CellRun<'_>,
     cell: &CellDir,
     host: &Host,
-    goes_on: bool,
+    is_resumed: bool,
     budget: Option<Arc<CellBudget>>,
     redactor: &mut Redactor,
 ) -> std::result::Result<(), AttemptFault> {
     let output = &mut redacted_output(cell, redactor.clone())?;
-    if !goes_on {
+    if !is_resumed {
         prepare_work(run, cell, output).await?;
     }
     recover(host, output)?;
