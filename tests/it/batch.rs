@@ -344,7 +344,7 @@ fn whatever_is_killed_each_cell_has_one_result_and_the_limit_holds() {
     let (state, project) = status(project);
     assert_eq!(state["cells"]["completed"], count);
     let taken = state["money"]["taken_usd"].as_f64().unwrap();
-    // A process that is killed while it divides a token, a thousandth of the limit, may lose a part.
+    // A process that outlived the one that started it may settle its last cell only now.
     let rounding = dollars(count) * dollars(3 * count) / 1000.0;
     assert!(taken >= spent && taken <= spent + rounding, "{state}");
     let app = files(&project.path("app"));
@@ -381,11 +381,22 @@ fn a_batch_stops_when_its_money_is_spent_and_goes_on_with_more() {
     let finished = lower
         .then(["batch", "resume", "--max-cost-usd", "10"])
         .success();
-    let (state, _) = status(finished.then::<&str>([]));
+    let (state, project) = status(finished.then::<&str>([]));
     assert_eq!(state["cells"]["completed"], 6, "{state}");
     assert_eq!(state["money"]["spent_usd"], 6.0, "{state}");
     let taken = state["money"]["taken_usd"].as_f64().unwrap();
     assert!((taken - 6.0).abs() < 0.5, "{state}");
+    // A cell whose processes were lost too often has failed, and what its run cost stays spent.
+    let batch = batch_dir(&project);
+    fs::remove_file(batch.join("results/c0.jsonl")).unwrap();
+    let claim = |attempt: u32| batch.join(format!("claims/c0.{attempt}"));
+    for attempt in (2..10).filter(|attempt| !claim(*attempt).exists()) {
+        fs::copy(claim(1), claim(attempt)).unwrap();
+    }
+    let finished = project.retyped(["batch", "resume"]).failure(1);
+    let (state, _) = status(finished.then::<&str>([]));
+    assert_eq!(state["cells"]["failed"], 1, "{state}");
+    assert_eq!(state["money"]["spent_usd"], 6.0, "{state}");
 }
 
 /// Checks that a batch is refused before any cell begins.

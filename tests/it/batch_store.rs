@@ -16,7 +16,9 @@ use massgen::error::Result;
 use massgen::path::AbsPath;
 use massgen::spending::money::Money;
 use massgen::spending::shared_budget::SharedBudget as _;
-use massgen::world::store::batches::claims::{AttemptNote, ClaimAttempt, ClaimOwner, OwnerLife};
+use massgen::world::store::batches::claims::{
+    AttemptNote, CellClaim, ClaimAttempt, ClaimOwner, OwnerLife,
+};
 use massgen::world::store::batches::pause::BatchPause;
 use massgen::world::store::batches::survey::ResultTally;
 use massgen::world::store::batches::{BatchDir, BatchRecord, FrozenConfig, digest, find};
@@ -151,22 +153,54 @@ fn each_cell_is_claimed_once_by_any_number_of_threads() {
     assert!(results.iter().all(|result| result.cost_usd == Money::ZERO));
 }
 
+/// Claims a cell, and waits until its claim is free: until a process that another test starts has
+/// replaced its image, it has the lock too.
+fn acquire(batch: &BatchDir, id: &CellId) -> Box<CellClaim> {
+    let mut acquired = None;
+    wait_until("the claim is free", Duration::from_mins(2), || {
+        if let ClaimAttempt::Acquired(claim) = batch.claim(id, &owner()).unwrap() {
+            acquired = Some(claim);
+        }
+        acquired.is_some()
+    });
+    acquired.unwrap()
+}
+
+#[test]
+fn a_run_that_ended_is_not_resumed_by_the_attempt_after_a_lost_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (batch, id) = (batch(&dir, 1), cell(0));
+    let cell = batch.cell_dir(&id);
+    let can_resume =
+        |claim: &CellClaim| cell.is_prepared() && claim.before().can_resume(cell.first_attempt());
+    let begin = |claim: &CellClaim| {
+        cell.begin_anew(claim.attempt()).unwrap();
+        cell.mark_prepared(0).unwrap();
+    };
+    let first = acquire(&batch, &id);
+    assert!(!can_resume(&first));
+    begin(&first);
+    drop(first);
+    let second = acquire(&batch, &id);
+    assert!(can_resume(&second));
+    let note = AttemptNote::new(AttemptEnd::EndpointsFailed, "429");
+    second.end(&note).unwrap();
+    // This one is killed before it begins anew.
+    drop(acquire(&batch, &id));
+    let fourth = acquire(&batch, &id);
+    assert_eq!(fourth.before().last, Some(AttemptEnd::ProcessLost));
+    assert!(!can_resume(&fourth));
+    begin(&fourth);
+    drop(fourth);
+    assert!(can_resume(&acquire(&batch, &id)));
+}
+
 #[test]
 fn an_attempt_ends_by_a_note_or_by_the_death_of_its_process() {
     let dir = tempfile::tempdir().unwrap();
     let batch = batch(&dir, 1);
     let id = cell(0);
-    // Until a process that another test starts has replaced its image, it has the lock too.
-    let acquire = || {
-        let mut acquired = None;
-        wait_until("the claim is free", Duration::from_mins(2), || {
-            if let ClaimAttempt::Acquired(claim) = batch.claim(&id, &owner()).unwrap() {
-                acquired = Some(claim);
-            }
-            acquired.is_some()
-        });
-        acquired.unwrap()
-    };
+    let acquire = || acquire(&batch, &id);
     let first = acquire();
     assert_eq!((first.attempt(), first.before().last), (1, None));
     assert!(matches!(

@@ -9,7 +9,7 @@ use crate::batch::task::{BatchTask, CellId};
 use crate::cli::args::batch::BatchCellArguments;
 use crate::cli::batch::cell_delivery::export_delivery;
 use crate::cli::batch::cell_report::CellRunReport;
-use crate::cli::batch::cell_run::{CellRun, run_in_cell};
+use crate::cli::batch::cell_run::{CellRun, report_lost_run, run_in_cell};
 use crate::cli::batch::open_begun_batch;
 use crate::cli::environment;
 use crate::cli::execution::environment_secrets;
@@ -143,12 +143,22 @@ impl CellWorker {
             ClaimAttempt::Finished => return Ok(CellExit::Finished),
         };
         let before = claim.before();
+        let cell_run = |stop: ShutdownSignal| CellRun {
+            host: &self.host,
+            batch: &self.batch,
+            record: &self.record,
+            task: &task,
+            attempt: claim.attempt(),
+            before,
+            stop,
+        };
         if before.counts.node_faults > self.record.retries {
             let lost = Error::new(
                 crate::error::ErrorKind::Environment,
                 format!("its process was lost {} times", before.counts.node_faults),
             );
-            let report = CellRunReport::of_error(&lost, &self.redactor())?;
+            let run = cell_run(ShutdownSignal::default());
+            let report = report_lost_run(&run, &lost, &self.redactor())?;
             return self.publish(&task, &claim, CellOutcome::Failed, &report);
         }
         // The process of a lost attempt may still be parking its run.
@@ -169,14 +179,7 @@ impl CellWorker {
             park: park.clone(),
             ..ShutdownSignal::default()
         };
-        let run = CellRun {
-            host: &self.host,
-            batch: &self.batch,
-            record: &self.record,
-            task: &task,
-            before,
-            stop,
-        };
+        let run = cell_run(stop);
         let watch = park_when_lost(self.batch.clone(), task.id.clone(), claim.attempt(), park);
         let watch = tokio::spawn(watch);
         let report = Box::pin(run_in_cell(run)).await;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::batch::next_step::{AttemptEnd, AttemptErrorOrigin};
+use crate::batch::next_step::AttemptErrorOrigin;
 use crate::batch::task::{BatchTask, TaskProject};
 use crate::cli::args::{LimitArguments, RunArguments};
 use crate::cli::batch::cell_report::CellRunReport;
@@ -59,6 +59,8 @@ pub(super) struct CellRun<'a> {
     pub(super) record: &'a BatchRecord,
     /// The task.
     pub(super) task: &'a BatchTask,
+    /// The number of this attempt, from 1.
+    pub(super) attempt: u32,
     /// The attempts before this one.
     pub(super) before: EarlierAttempts,
     /// The tokens that stop the run.
@@ -75,20 +77,24 @@ impl CellRun<'_> {
             .filter_map(|owner| LocalDateTime::parse(&owner.since))
             .collect()
     }
+
+    /// Returns whether the work in `cell` has a run that this attempt resumes.
+    fn is_resumed(&self, cell: &CellDir) -> bool {
+        cell.is_prepared() && self.before.can_resume(cell.first_attempt())
+    }
 }
 
 /// Runs a cell and reports how that ended. Only errors of the batch itself are errors.
 pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
     let cell = run.batch.cell_dir(&run.task.id);
-    let is_resumable = run.before.last.is_some_and(AttemptEnd::is_resumable);
-    let is_resumed = is_resumable && cell.is_prepared();
+    let is_resumed = run.is_resumed(&cell);
     let host = cell_host(run.host, cell.work());
     if is_resumed && has_ended_run(&host)? {
         // Its process was killed after the end of the run and before the result was published.
         return CellRunReport::from_records(&host, &run.starts(), None, &Redactor::default());
     }
     if !is_resumed {
-        cell.begin_anew()?;
+        cell.begin_anew(run.attempt)?;
     }
     let park = run.stop.park.clone();
     let budget = run
@@ -114,6 +120,20 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
     report.end.error_origin = fault.map(|fault| fault.origin).unwrap_or_default();
     report.end.is_out_of_money = budget.is_some_and(|budget| budget.is_exhausted());
     Ok(report)
+}
+
+/// Reports a cell whose processes were lost too often, as `error` says: also what its run has cost.
+pub(super) fn report_lost_run(
+    run: &CellRun<'_>,
+    error: &Error,
+    redactor: &Redactor,
+) -> Result<CellRunReport> {
+    let cell = run.batch.cell_dir(&run.task.id);
+    if !run.is_resumed(&cell) {
+        return CellRunReport::of_error(error, redactor);
+    }
+    let host = cell_host(run.host, cell.work());
+    CellRunReport::from_records(&host, &run.starts(), Some(error), redactor)
 }
 
 /// An error that ended an attempt, and where it came from.

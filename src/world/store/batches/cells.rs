@@ -23,6 +23,10 @@ pub(super) const RESULT_SUFFIX: &str = ".jsonl";
 const RESULT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The file that says that the work of a cell was prepared, and from when its project is.
 const PREPARED: &str = "prepared";
+/// The file with the number of the attempt that began the work of a cell.
+const FIRST_ATTEMPT: &str = "first_attempt";
+/// Maximum size of these two files, in bytes.
+const MARK_BYTES_MAX: u64 = 64;
 
 /// The largest project that is copied.
 const PROJECT_MAX: TreeLimits = TreeLimits {
@@ -66,8 +70,17 @@ impl CellDir {
     /// Returns since when its project is the same as the user's, by the clock of file timestamps,
     /// in nanoseconds since 1970.
     pub fn prepared_ns(&self) -> Option<i64> {
-        let bytes = file::read_regular_capped(&self.dir.join(PREPARED), 64).ok()??;
-        String::from_utf8(bytes).ok()?.trim().parse().ok()
+        self.read_mark(PREPARED)?.trim().parse().ok()
+    }
+
+    /// Returns the number of the attempt that began the work, if it is recorded.
+    pub fn first_attempt(&self) -> Option<u32> {
+        self.read_mark(FIRST_ATTEMPT)?.trim().parse().ok()
+    }
+
+    fn read_mark(&self, name: &str) -> Option<String> {
+        let bytes = file::read_regular_capped(&self.dir.join(name), MARK_BYTES_MAX).ok()??;
+        String::from_utf8(bytes).ok()
     }
 
     /// Records that the work was prepared, with a project as it was at `since_ns`.
@@ -113,13 +126,18 @@ impl CellDir {
         Ok(path)
     }
 
-    /// Removes what an earlier attempt left, and creates the empty directory of the work.
-    pub fn begin_anew(&self) -> Result<()> {
+    /// Removes what an earlier attempt left, and creates the empty directory of the work for `attempt`.
+    pub fn begin_anew(&self, attempt: u32) -> Result<()> {
         clear::remove(&self.dir.join(PREPARED))?;
         for path in [self.work(), self.changes(), self.patch(), self.output()] {
             clear::remove(&path)?;
         }
-        dir::create_all(&self.work(), DirectoryAudience::User)
+        dir::create_all(&self.work(), DirectoryAudience::User)?;
+        file::replace(
+            &self.dir.join(FIRST_ATTEMPT),
+            attempt.to_string().as_bytes(),
+            FileDurability::Process,
+        )
     }
 
     /// Writes the patch of the delivery.

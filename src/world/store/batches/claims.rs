@@ -133,6 +133,17 @@ pub struct EarlierAttempts {
     pub last: Option<AttemptEnd>,
     /// What runs cost that are not resumed.
     pub spent: Money,
+    /// The number of the last one whose run cannot be resumed; 0 if there is none.
+    pub last_not_resumable: u32,
+}
+
+impl EarlierAttempts {
+    /// Returns whether a run can be resumed in the work that the attempt `first` began; `None` if that is
+    /// not recorded. An attempt whose process was lost may not have begun the work that it should have.
+    pub fn can_resume(self, first: Option<u32>) -> bool {
+        let is_resumable = self.last.is_some_and(AttemptEnd::is_resumable);
+        is_resumable && first.is_none_or(|first| first > self.last_not_resumable)
+    }
 }
 
 /// The result of an attempt to claim a cell.
@@ -278,6 +289,9 @@ impl BatchDir {
                 .map_or(AttemptEnd::ProcessLost, |note| note.end);
             earlier.counts.add(end);
             earlier.last = Some(end);
+            if !end.is_resumable() {
+                earlier.last_not_resumable = number;
+            }
             let spent = note.map_or(0, |note| note.spent_picodollars);
             earlier.spent = earlier.spent.saturating_add(Money::from_picodollars(spent));
         }
