@@ -4,7 +4,9 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 
 use crate::batch::cell_state::{BatchCounts, CellState};
-use crate::cli::batch_report::{BatchReport, CellFailure, RunningCell, WatchedCells};
+use crate::cli::batch_report::{
+    BatchActivity, BatchReport, CellFailure, RunningCell, WatchedCells,
+};
 use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::{clean_line, columns, format_clock};
 use crate::cli::dashboard::theme::{CharacterSet, Theme};
@@ -70,7 +72,7 @@ impl BatchScene<'_> {
             height: body.height.saturating_sub(wanted.min(body.height / 2)),
             ..body
         };
-        let used = if self.report.idle_hint().is_some() {
+        let used = if self.report.activity == BatchActivity::Stopped {
             let text = format!(" nothing runs: {}", self.report.resume_command());
             canvas.line(upper, upper.y, &vec![(TextStyle::Warn, text)]);
             upper.height.min(1)

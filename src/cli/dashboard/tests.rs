@@ -626,6 +626,18 @@ fn a_batch_is_drawn_at_any_size() {
             assert!(drawn.contains(&piece), "{piece}\n{drawn}");
         }
     }
+    // Jobs may wait in a queue, which another process would submit again.
+    let (mut report, cells) = batch_content(0);
+    report.activity = BatchActivity::Unknown;
+    let scene = BatchScene {
+        report: &report,
+        cells: &cells,
+        now: &now,
+    };
+    let mut buffer = Buffer::empty(Rect::new(0, 0, 60, 16));
+    scene.draw(&mut buffer, ASCII);
+    let drawn = describe(&buffer);
+    assert!(!drawn.contains("massgen batch resume"), "{drawn}");
 }
 
 #[test]
