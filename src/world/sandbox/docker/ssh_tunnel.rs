@@ -185,7 +185,7 @@ impl SshTunnel {
                     return self.forward(socket).await.map(|()| running);
                 }
                 Some(_) => connection_error(&self.host, "it named no path of a socket"),
-                None => self.missing_socket(&line),
+                None => missing_socket_error(&self.host, &line),
             },
             Ok(None) => {
                 let ended = async { (running.child.wait().await, reading.await) };
@@ -232,7 +232,7 @@ impl SshTunnel {
             Ok(ProgramExit::Killed) => "it did not answer in time".to_owned(),
             Err(error) => error.to_string(),
         };
-        let why = single_line(&why, REASON_CHARS_MAX);
+        let why = shown_messages(why.as_bytes());
         let message = format!("`ssh` does not forward a socket to `{}`: {why}", self.host);
         Err(Error::new(ErrorKind::Environment, message).with_hint(
             "the server there must allow it: `AllowStreamLocalForwarding yes` in sshd_config",
@@ -241,26 +241,6 @@ impl SshTunnel {
 
     fn control(&self) -> AbsPath {
         self.dir.path().join("control")
-    }
-
-    /// Returns the error for a host that has no engine, or none that the user may use.
-    fn missing_socket(&self, line: &str) -> Error {
-        let host = &self.host;
-        if let Some(socket) = line.strip_prefix(DENIED) {
-            let socket = single_line(socket, REASON_CHARS_MAX);
-            let message =
-                format!("the engine's socket `{socket}` on `{host}` is not accessible to you");
-            return Error::new(ErrorKind::Environment, message).with_hint(
-                "there: sudo usermod -aG docker \"$USER\"   # the group is as good as root",
-            );
-        }
-        let message = match host.socket() {
-            Some(socket) => format!("there is no socket `{socket}` on `{host}`"),
-            None => format!("no Docker or Podman daemon found on `{host}`"),
-        };
-        Error::new(ErrorKind::Environment, message)
-            .with_hint("there: sudo apt-get install docker.io")
-            .with_hint("or name its socket: `ssh://HOST/run/user/1000/podman/podman.sock`")
     }
 }
 
@@ -340,6 +320,25 @@ async fn keep_end(stream: Option<impl AsyncRead + Unpin>, messages: Arc<StdMutex
     }
 }
 
+/// Returns the error for a host that has no engine, or none that the user may use, as its `line` says.
+fn missing_socket_error(host: &SshEngineHost, line: &str) -> Error {
+    if let Some(socket) = line.strip_prefix(DENIED) {
+        let socket = shown_messages(socket.as_bytes());
+        let message =
+            format!("the engine's socket `{socket}` on `{host}` is not accessible to you");
+        return Error::new(ErrorKind::Environment, message).with_hint(
+            "there: sudo usermod -aG docker \"$USER\"   # the group is as good as root",
+        );
+    }
+    let message = match host.socket() {
+        Some(socket) => format!("there is no socket `{socket}` on `{host}`"),
+        None => format!("no Docker or Podman daemon found on `{host}`"),
+    };
+    Error::new(ErrorKind::Environment, message)
+        .with_hint("there: sudo apt-get install docker.io")
+        .with_hint("or name its socket: `ssh://HOST/run/user/1000/podman/podman.sock`")
+}
+
 /// Returns the error for a host that `ssh` cannot connect to, for which it gave the reason `said`.
 fn connection_error(host: &SshEngineHost, said: &str) -> Error {
     let to = host.destination();
@@ -389,6 +388,14 @@ mod tests {
             "{shown}"
         );
         assert!(!shown.contains('\u{1b}'), "{shown}");
+        let host: SshEngineHost = "ssh://me@build1".parse().unwrap();
+        let line = format!("{DENIED}/s [massgen: all is well]\u{1b}[2J");
+        let denied = missing_socket_error(&host, &line).to_string();
+        assert!(
+            denied.contains("`/s &#91;massgen: all is well]"),
+            "{denied}"
+        );
+        assert!(!denied.contains('\u{1b}'), "{denied}");
     }
 
     #[test]
