@@ -39,7 +39,7 @@ pub(super) struct ReplaceableContainer {
     /// Directory for temporary files with what is fetched from another machine.
     pub(super) spool_dir: AbsPath,
     pub(super) running: Mutex<RunningCommands>,
-    /// Whether commands may still run on another machine whose connection was lost.
+    /// Whether commands that ended with an error here may still run on another machine.
     pub(super) has_lost_commands: AtomicBool,
     /// `None` once the container is closed.
     instance: RwLock<Option<ContainerInstance>>,
@@ -173,15 +173,14 @@ impl ReplaceableContainer {
     }
 
     /// Converts an engine's error to one of a command. If the connection to the engine's machine was lost,
-    /// that is the reason, and the command is killed before the next one.
+    /// that is the reason. There the command may still run after any error, so it is killed before the next
+    /// one: when this looks, another command may have connected again, which hides the loss.
     pub(super) fn describe_failure(&self, error: EngineError) -> io::Error {
-        match self.engine.lost_reason() {
-            Some(lost) => {
-                self.has_lost_commands.store(true, Ordering::Release);
-                io::Error::other(lost)
-            }
-            None => command_error(error),
+        let lost = self.engine.lost_reason();
+        if self.engine.is_elsewhere() {
+            self.has_lost_commands.store(true, Ordering::Release);
         }
+        lost.map_or_else(|| command_error(error), io::Error::other)
     }
 
     /// Registers a command.
