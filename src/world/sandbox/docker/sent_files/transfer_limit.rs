@@ -18,7 +18,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct TransferLimit<'i> {
     interrupt: Option<&'i CommandInterrupt>,
-    /// How long the transfers may go on after the interrupt.
+    /// How long the transfers may continue after the interrupt.
     grace: Duration,
     /// When they must end, once the interrupt was seen.
     ends: Cell<Option<Instant>>,
@@ -34,7 +34,7 @@ impl<'i> TransferLimit<'i> {
         }
     }
 
-    /// Refuses to go on if transfers must end.
+    /// Refuses to continue if transfers must end.
     pub(super) fn check(&self) -> Result<(), TransferFault> {
         if self.ends.get().is_none() && self.interrupt.is_some_and(CommandInterrupt::is_raised) {
             self.ends.set(Some(Instant::now() + self.grace));
