@@ -345,10 +345,10 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_told() {
     let line = "cat begin; rm -f begun behind; ps | grep -c '[s]leep 300'";
     let finished = run(&scene, &container, &reachable, line).unwrap();
     assert_eq!(finished.stdout.text, "begin\n0\n");
-    // Somebody removes the container: the next command says so, and the one after it has all files.
+    // The container is removed from outside: the next command says so, and the one after it has all files.
     elsewhere.daemon.says(&["rm", "-f", container.name()]);
     let gone = run(&scene, &container, &reachable, "true").unwrap_err();
-    assert!(gone.contains("removed the container"), "{gone}");
+    assert!(gone.contains("was removed from outside"), "{gone}");
     let finished = run(&scene, &container, &reachable, "cat begin sub/z").unwrap();
     assert_eq!(finished.stdout.text, "begin\ny\n");
     // The host is gone for good: commands fail with that reason.
