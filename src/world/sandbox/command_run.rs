@@ -20,7 +20,7 @@ const READ_BYTES: usize = 64 * 1024;
 pub(in crate::world) trait ExecProcess {
     /// Timeout for the start.
     const START_TIME_MAX: Duration;
-    /// Timeout for the command to be gone once it is told to end, and for reading the remaining output
+    /// Timeout for the command to be gone once it is terminated, and for reading the remaining output
     /// after its end.
     const END_TIME_MAX: Duration;
     /// Timeout for the command to be gone once it is killed.
@@ -37,7 +37,7 @@ pub(in crate::world) trait ExecProcess {
     /// Returns whether it runs or did.
     fn has_started(&self) -> bool;
 
-    /// Returns the exit reason, unless it was told to end. Its descendants may still exist.
+    /// Returns the exit reason, unless it was terminated. Its descendants may still exist.
     fn exit_reason(&self) -> Option<&ExitReason>;
 
     /// Returns whether nothing of it is left.
@@ -46,7 +46,7 @@ pub(in crate::world) trait ExecProcess {
     /// Tells it to end, with everything that it has started.
     fn terminate(&mut self);
 
-    /// Kills it, because it did not end when it was told to.
+    /// Kills it, because it did not end when it was terminated.
     fn kill(&mut self) -> io::Result<()>;
 
     /// Returns further remarks about its end.
@@ -67,7 +67,7 @@ pub(in crate::world) struct CommandRun<P: ExecProcess> {
 enum RunStage {
     /// It is starting or running.
     Going,
-    /// It has ended or was told to; after this time it is killed.
+    /// It has ended or was terminated; after this time it is killed.
     Ending(ExitReason, Instant),
     /// It was killed; after this time massgen stops waiting for it.
     Killed(ExitReason, Instant),

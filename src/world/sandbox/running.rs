@@ -49,7 +49,7 @@ enum ProcessProgress {
     Building,
     /// It runs.
     Started,
-    /// It was told to end or has ended by itself.
+    /// It was terminated or has ended by itself.
     Ending,
 }
 

@@ -74,7 +74,7 @@ impl<'c> ContainerProcess<'c> {
             .unwrap_or_else(|| EngineError::from(error))
     }
 
-    /// Returns whether it was told to end.
+    /// Returns whether it was terminated.
     pub(super) fn was_terminated(&self) -> bool {
         self.was_terminated
     }
