@@ -264,6 +264,8 @@ impl AgentContainer {
         if process.was_terminated() {
             let ended = container.end_leftovers(&container.lock(), &running_command.id);
             ended.map_err(|error| container.describe_failure(error))?;
+            // While a connection hangs, it cannot be killed, and nothing says so.
+            container.record_lost_command();
         }
         Ok(ended)
     }

@@ -39,7 +39,7 @@ pub(super) struct ReplaceableContainer {
     /// Directory for temporary files with what is fetched from another machine.
     pub(super) spool_dir: AbsPath,
     pub(super) running: Mutex<RunningCommands>,
-    /// Whether commands that ended with an error here may still run on another machine.
+    /// Whether commands that are over here may still run on another machine.
     pub(super) has_lost_commands: AtomicBool,
     /// `None` once the container is closed.
     instance: RwLock<Option<ContainerInstance>>,
@@ -177,10 +177,16 @@ impl ReplaceableContainer {
     /// one: when this looks, another command may have connected again, which hides the loss.
     pub(super) fn describe_failure(&self, error: EngineError) -> io::Error {
         let lost = self.engine.lost_reason();
+        self.record_lost_command();
+        lost.map_or_else(|| command_error(error), io::Error::other)
+    }
+
+    /// Records that a command may still run, if the engine is on another machine: it is killed before the
+    /// next one.
+    pub(super) fn record_lost_command(&self) {
         if self.engine.is_elsewhere() {
             self.has_lost_commands.store(true, Ordering::Release);
         }
-        lost.map_or_else(|| command_error(error), io::Error::other)
     }
 
     /// Registers a command.
