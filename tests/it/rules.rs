@@ -376,15 +376,15 @@ fn examples_in_a_config_are_checked() {
     check(&format!("{{{pages}}}"), 0, "team.yaml: ok");
     check("{deny: ['read_url(a b)']}", 2, "expected a domain");
     check("{enabled: false, deny: ['nonsense']}", 0, "");
-    check("{role: read-only}", 0, "0 errors");
+    check("{role: read-only}", 0, "team.yaml: ok");
     let by_role = "role: read-only, examples: [{write_file(x): deny}, {command(ls): deny}, {tool(execute_code): deny}, {read_file(x): allow}]";
-    check(&format!("{{{by_role}}}"), 0, "0 errors");
+    check(&format!("{{{by_role}}}"), 0, "team.yaml: ok");
     for role in ["read-only", "researcher"] {
         let lifted =
             "allow: [write_file, command], examples: [{write_file(x): deny}, {command(ls): deny}]";
-        check(&format!("{{role: {role}, {lifted}}}"), 0, "0 errors");
+        check(&format!("{{role: {role}, {lifted}}}"), 0, "team.yaml: ok");
         let servers = "examples: [{mcp(s/t): allow}]";
-        check(&format!("{{role: {role}, {servers}}}"), 0, "0 errors");
+        check(&format!("{{role: {role}, {servers}}}"), 0, "team.yaml: ok");
     }
     for role in ["read-write", "implementer"] {
         let open = "examples: [{write_file(x): allow}, {command(ls): allow}]";

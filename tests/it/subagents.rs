@@ -144,7 +144,7 @@ fn without_a_sandbox_directories_of_subagents_stay_in_the_workspace() {
     let finished = Project::new()
         .config(&config)
         .dir("out")
-        .args(["go"])
+        .args(["--config", ".massgen/config.yaml", "go"])
         .success();
     let kept = workspace(&finished).join(".subagents/apples/apples.txt");
     assert_eq!(std::fs::read_to_string(kept).unwrap(), "3\n");
