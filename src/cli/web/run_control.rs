@@ -122,10 +122,11 @@ pub(super) async fn stop(
     JsonBody(request): JsonBody<StopRequest>,
 ) -> ApiResult {
     let run = live_run(&server, id).await?;
-    run.stop().graceful.cancel();
+    // First, so that no agent begins another step between the two.
     if let StopMode::Cancel = request.mode {
         run.stop().immediate.cancel();
     }
+    run.stop().graceful.cancel();
     Ok(JsonReply(json!({"stopping": true})))
 }
 
