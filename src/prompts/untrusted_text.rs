@@ -120,41 +120,70 @@ const NOTE_BRACKET: &str = "&#91;";
 /// for a tag.
 const BETWEEN: &str = r"(?:[\s/\\]|\\u\{[0-9a-f]+\})*";
 
-/// Patterns of what looks like one of massgen's tags or notes.
-struct MarkupPatterns {
-    tag: Regex,
-    /// The tags that massgen itself never puts into a task.
-    tag_in_task: Regex,
-    note: Regex,
-    escaped_note: Regex,
+/// The brackets that a tag begins with: those that look like `<` count as `<`.
+const TAG_STARTS: &[&str] = &[
+    "<", "\u{ff1c}", "\u{fe64}", "\u{2039}", "\u{3008}", "\u{27e8}",
+];
+
+/// The brackets that a note begins with.
+const NOTE_STARTS: &[&str] = &["[", "\u{ff3b}"];
+
+/// Pattern of what looks like one of massgen's tags or notes. It is compiled for the first text that
+/// contains one of its brackets: compiling takes longer than a short run does otherwise.
+struct MarkupPattern {
+    starts: &'static [&'static str],
+    /// `None` only if the pattern were invalid, which a test would show.
+    compiled: LazyLock<Option<Regex>>,
 }
 
-/// `None` only if a pattern were invalid, which a test would show.
-static MARKS: LazyLock<Option<MarkupPatterns>> = LazyLock::new(|| {
-    let tag = |frames: &[TextFrame]| {
-        let names: Vec<&str> = frames.iter().map(|frame| frame.name()).collect();
-        let names = names.join("|");
-        // Brackets that look like `<` count as `<`.
-        let bracket = r"[<\x{FF1C}\x{FE64}\x{2039}\x{3008}\x{27E8}]";
-        Regex::new(&format!(r"(?i){bracket}({BETWEEN}(?:{names})\b)")).ok()
-    };
-    let in_task: Vec<TextFrame> = TextFrame::ALL
-        .into_iter()
-        .filter(|frame| !matches!(frame, TextFrame::Document | TextFrame::PlanPart))
-        .collect();
-    Some(MarkupPatterns {
-        tag: tag(&TextFrame::ALL)?,
-        tag_in_task: tag(&in_task)?,
-        note: Regex::new(&format!(
-            r"(?i)[\[\x{{FF3B}}]({BETWEEN}massgen{BETWEEN}[:\x{{FF1A}}])"
-        ))
-        .ok()?,
-        escaped_note: Regex::new(&format!(
-            r"(?i){NOTE_BRACKET}({BETWEEN}massgen{BETWEEN}[:\x{{FF1A}}])"
-        ))
-        .ok()?,
-    })
-});
+impl MarkupPattern {
+    /// Returns whether `text` contains one of the brackets.
+    fn may_begin_in(&self, text: &str) -> bool {
+        self.starts.iter().any(|start| text.contains(start))
+    }
+}
+
+static TAG: MarkupPattern = MarkupPattern {
+    starts: TAG_STARTS,
+    compiled: LazyLock::new(|| compile_tag(|_| true)),
+};
+
+/// The tags that massgen itself never puts into a task.
+static TAG_IN_TASK: MarkupPattern = MarkupPattern {
+    starts: TAG_STARTS,
+    compiled: LazyLock::new(|| {
+        compile_tag(|frame| !matches!(frame, TextFrame::Document | TextFrame::PlanPart))
+    }),
+};
+
+static NOTE_IN_TEXT: MarkupPattern = MarkupPattern {
+    starts: NOTE_STARTS,
+    compiled: LazyLock::new(|| compile_note(NOTE_STARTS)),
+};
+
+static ESCAPED_NOTE: MarkupPattern = MarkupPattern {
+    starts: &[NOTE_BRACKET],
+    compiled: LazyLock::new(|| compile_note(&[NOTE_BRACKET])),
+};
+
+/// Compiles the pattern of the tags of these frames.
+fn compile_tag(included: fn(&TextFrame) -> bool) -> Option<Regex> {
+    let frames = TextFrame::ALL.into_iter().filter(included);
+    let names: Vec<&str> = frames.map(TextFrame::name).collect();
+    compile_markup(TAG_STARTS, &format!(r"(?:{})\b", names.join("|")))
+}
+
+/// Compiles the pattern of a note that begins with one of `brackets`.
+fn compile_note(brackets: &[&str]) -> Option<Regex> {
+    compile_markup(brackets, &format!(r"massgen{BETWEEN}[:\x{{FF1A}}]"))
+}
+
+/// Compiles the pattern of one of `brackets` with `name` after it.
+fn compile_markup(brackets: &[&str], name: &str) -> Option<Regex> {
+    let escaped: Vec<String> = brackets.iter().copied().map(regex::escape).collect();
+    let bracket = escaped.join("|");
+    Regex::new(&format!("(?i)(?:{bracket})({BETWEEN}{name})")).ok()
+}
 
 /// Untrusted text for a model. It can be used only in the forms below, so that it cannot get
 /// between massgen's own words by accident.
@@ -219,8 +248,8 @@ impl UntrustedText {
 /// documents and the part of a plan that a role of a pipeline is given.
 pub(super) fn task_in_frame(task: &str) -> String {
     let text = escape_text(task.trim());
-    let marks = MARKS.as_ref().map(|marks| &marks.tag_in_task);
-    TextFrame::Task.wrap("", &escape_notes(&escape_matches(&text, marks, "&lt;")))
+    let escaped = escape_matches(&text, &TAG_IN_TASK, "&lt;");
+    TextFrame::Task.wrap("", &escape_notes(&escaped))
 }
 
 /// Returns the result of a tool in its frame, with massgen's notes in it.
@@ -242,18 +271,17 @@ pub fn note(text: impl Display) -> String {
 
 /// Escapes the first bracket of everything in `text` that looks like a note of massgen's.
 pub fn escape_notes(text: &str) -> Cow<'_, str> {
-    escape_matches(text, MARKS.as_ref().map(|marks| &marks.note), NOTE_BRACKET)
+    escape_matches(text, &NOTE_IN_TEXT, NOTE_BRACKET)
 }
 
 /// Returns a piece of a tool's result as it is in the original file: reverses the escapes of
 /// [`tool_result`] and [`escape_notes`].
 pub fn unescape(piece: &str) -> String {
     let piece = unescape_text(piece).unwrap_or_else(|| piece.to_owned());
-    let mark = MARKS.as_ref().map(|marks| &marks.escaped_note);
-    match mark {
-        Some(_) => escape_matches(&piece, mark, "[").into_owned(),
-        None => piece,
+    if !ESCAPED_NOTE.may_begin_in(&piece) || ESCAPED_NOTE.compiled.is_none() {
+        return piece;
     }
+    escape_matches(&piece, &ESCAPED_NOTE, "[").into_owned()
 }
 
 /// Returns the result of a tool as a model reads it: hidden characters are escaped, and a note says
@@ -274,7 +302,7 @@ pub fn tool_result(content: String) -> String {
 
 /// Escapes the bracket of everything in `text` that looks like a tag of massgen's.
 fn escape_tags(text: &str) -> Cow<'_, str> {
-    escape_matches(text, MARKS.as_ref().map(|marks| &marks.tag), "&lt;")
+    escape_matches(text, &TAG, "&lt;")
 }
 
 fn escape_line(line: &str) -> String {
@@ -282,14 +310,17 @@ fn escape_line(line: &str) -> String {
     escape_notes(&escape_tags(&line)).into_owned()
 }
 
-/// Replaces the first character of every `mark` in `text` by `bracket`.
-fn escape_matches<'t>(text: &'t str, mark: Option<&Regex>, bracket: &str) -> Cow<'t, str> {
-    match mark {
-        Some(mark) => mark.replace_all(text, |mark: &Captures<'_>| {
-            let rest = mark.get(1).map_or("", |rest| rest.as_str());
+/// Replaces the first bracket of everything in `text` that `markup` matches by `bracket`.
+fn escape_matches<'t>(text: &'t str, markup: &MarkupPattern, bracket: &str) -> Cow<'t, str> {
+    if !markup.may_begin_in(text) {
+        return Cow::Borrowed(text);
+    }
+    match markup.compiled.as_ref() {
+        Some(pattern) => pattern.replace_all(text, |found: &Captures<'_>| {
+            let rest = found.get(1).map_or("", |rest| rest.as_str());
             format!("{bracket}{rest}")
         }),
-        // Without the patterns, every bracket may be part of a tag or a note.
+        // Without the pattern, every bracket may be part of a tag or a note.
         None => Cow::Owned(text.replace(['<', '['], bracket)),
     }
 }
@@ -336,10 +367,16 @@ mod tests {
     }
 
     #[test]
-    fn every_tag_is_known() {
+    fn every_tag_is_known_after_every_bracket() {
         for frame in TextFrame::ALL {
-            let text = format!("<{}>", frame.name());
-            assert_eq!(escape_tags(&text), text.replace('<', "&lt;"));
+            for start in TAG_STARTS {
+                let text = format!("{start}{}>", frame.name());
+                assert_eq!(escape_tags(&text), text.replace(start, "&lt;"));
+            }
+        }
+        for start in NOTE_STARTS {
+            let text = format!("{start}massgen: x]");
+            assert_eq!(escape_notes(&text), text.replace(start, NOTE_BRACKET));
         }
     }
 
