@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
+use crate::world::git::object_cache::GitObjectCache;
 use crate::world::git::project::{ProjectRepository, SHALLOW_BYTES_MAX};
 use crate::world::git::{GitInvocation, GitOutput, GitProgram, OUTPUT_BYTES_MAX, lossy, text};
 use crate::world::io::files::read_found;
@@ -23,6 +24,7 @@ const SUBMODULE: &str = "160000";
 pub struct Hub {
     git: GitProgram,
     dir: AbsPath,
+    objects: GitObjectCache,
 }
 
 /// A commit to be created.
@@ -83,7 +85,7 @@ impl Hub {
         project: Option<&ProjectRepository>,
     ) -> Result<Self> {
         dir::create_all(&dir, DirectoryAudience::User)?;
-        let hub = Self { git, dir };
+        let hub = Self::open(git, dir);
         let format = project.map_or("sha1", |project| &project.format);
         let format = format!("--object-format={format}");
         // No template: it could contain hooks.
@@ -113,7 +115,16 @@ impl Hub {
 
     /// Opens the existing repository at `dir`.
     pub fn open(git: GitProgram, dir: AbsPath) -> Self {
-        Self { git, dir }
+        Self {
+            git,
+            dir,
+            objects: GitObjectCache::default(),
+        }
+    }
+
+    /// Returns what is known of its objects.
+    pub(super) fn objects(&self) -> &GitObjectCache {
+        &self.objects
     }
 
     /// Returns the git program.
@@ -181,9 +192,14 @@ impl Hub {
 
     /// Returns the tree of a commit.
     pub async fn tree_of(&self, commit: &ObjectId) -> Result<ObjectId> {
-        let tree = format!("{commit}^{{tree}}");
-        let words = ["rev-parse", "--verify", "--end-of-options", &tree];
-        parse_id(&self.ask(&words, &[], b"").await?)
+        if let Some(tree) = self.objects.tree(commit) {
+            return Ok(tree);
+        }
+        let name = format!("{commit}^{{tree}}");
+        let words = ["rev-parse", "--verify", "--end-of-options", &name];
+        let tree = parse_id(&self.ask(&words, &[], b"").await?)?;
+        self.objects.keep_tree(commit, &tree);
+        Ok(tree)
     }
 
     /// Returns the empty tree.

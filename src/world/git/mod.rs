@@ -3,6 +3,7 @@
 //! file system monitor, filter, diff or merge driver, alias or pager.
 
 pub mod object;
+mod object_cache;
 mod ownership;
 pub mod project;
 pub mod hub;

@@ -2,6 +2,7 @@
 //! that agents chose: they are compared literally, and never interpreted as patterns.
 
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use crate::error::Result;
 use crate::path::RelPath;
@@ -124,12 +125,21 @@ impl Hub {
         }
     }
 
+    /// Returns the entries directly in a tree, as git prints them.
+    async fn listing(&self, tree: &ObjectId) -> Result<Arc<[u8]>> {
+        if let Some(listing) = self.objects().listing(tree) {
+            return Ok(listing);
+        }
+        let words = ["ls-tree", "-z", tree.as_str()];
+        let listing: Arc<[u8]> = self.ask(&words, &[], b"").await?.into();
+        self.objects().keep_listing(tree, &listing);
+        Ok(listing)
+    }
+
     /// Returns the entry `name` directly in a tree.
     async fn find_entry(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<TreeEntry>> {
-        let output = self
-            .ask(&["ls-tree", "-z", tree.as_str()], &[], b"")
-            .await?;
-        let mut rows = output.split(|byte| *byte == 0);
+        let listing = self.listing(tree).await?;
+        let mut rows = listing.split(|byte| *byte == 0);
         Ok(rows.find_map(|row| {
             // `MODE TYPE OBJECT`, a tab, and the name.
             let tab = row.iter().position(|byte| *byte == b'\t')?;
