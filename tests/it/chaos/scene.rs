@@ -8,7 +8,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use serde_json::{Value, json};
@@ -23,21 +23,39 @@ pub(super) struct Scene {
     pub(super) level: SandboxLevel,
     /// The ids of all massgen processes that were started here.
     pub(super) started: Mutex<Vec<u32>>,
+    /// Keeps the copy of massgen for the scenes after this one.
+    _program: Arc<TempDir>,
+}
+
+/// Returns the directory of a copy of massgen on the file system of the scenes, which those that exist at
+/// the same time share: it is large.
+fn shared_program() -> Arc<TempDir> {
+    static SHARED: Mutex<Weak<TempDir>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let dir = tempfile::Builder::new().prefix("program").tempdir();
+        let dir = Arc::new(dir.unwrap());
+        copy_program(&binary(), &dir.path().join("massgen"));
+        *shared = Arc::downgrade(&dir);
+        dir
+    })
 }
 
 impl Scene {
     pub(super) fn new(level: SandboxLevel) -> Self {
         let root = tempfile::Builder::new().prefix("chaos").tempdir().unwrap();
+        let program = shared_program();
         let scene = Self {
             root,
             level,
             started: Mutex::default(),
+            _program: Arc::clone(&program),
         };
         for name in ["project/src", "project/ws", "home", "tmp"] {
             fs::create_dir_all(scene.path(name)).unwrap();
         }
-        // A separate file, so that its path is in the scene.
-        copy_program(&binary(), &scene.path("massgen"));
+        // A name of its own, so that its path is in the scene.
+        fs::hard_link(program.path().join("massgen"), scene.path("massgen")).unwrap();
         let grants = json!({
             "workspace": scene.path("project/ws"),
             "context_paths": [{"path": scene.path("project/src"), "permission": "write"}],
