@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::OnceLock;
 
@@ -38,6 +38,9 @@ use crate::project::binary;
 pub(crate) const PYTHON: ProgramDialect = ProgramDialect::Python(PythonLibraries::Standard);
 /// Python with pandas.
 pub(crate) const PANDAS: ProgramDialect = ProgramDialect::Python(PythonLibraries::Pandas);
+
+/// The Python program that runs others.
+const PLAIN_PROGRAMS: &str = include_str!("../cases/programs/plain.py");
 
 /// Must never be seen.
 pub(crate) const CANARY: &str = "CANARY-7261";
@@ -87,6 +90,12 @@ pub(crate) fn environment_of_tables() -> PathBuf {
 /// A disk: `ws` is writable, `ro` is readable, the rest is not open.
 pub(crate) struct Scene {
     root: TempDir,
+}
+
+/// A program, and the scene in which a user runs it.
+pub(crate) struct ProgramInScene<'a> {
+    pub(crate) scene: Scene,
+    pub(crate) row: &'a Row,
 }
 
 /// Access of an agent in a scene.
@@ -270,20 +279,15 @@ impl Scene {
         run_at(&gate, &self.filled(program))
     }
 
-    /// Runs a program as a user would, without a sandbox; returns its output.
-    pub(crate) fn run_plainly(&self, dialect: ProgramDialect, program: &str) -> String {
-        let program = self.filled(program);
-        let (file, words): (&str, &[&str]) = match dialect {
-            ProgramDialect::Python(_) => ("plain.py", &["python3", "plain.py"]),
-            ProgramDialect::Go => ("plain.go", &["go", "run", "plain.go"]),
-        };
-        fs::write(self.path("home").join(file), program).unwrap();
+    /// Runs a Go program as a user would, without a sandbox; returns its output.
+    fn run_go_plainly(&self, program: &str) -> String {
+        fs::write(self.path("home/plain.go"), self.filled(program)).unwrap();
         let cache = std::env::temp_dir().join("massgen-test-go-cache");
-        let ran = Command::new(words[0])
-            .args(&words[1..])
+        let ran = Command::new("go")
+            .args(["run", "plain.go"])
             .current_dir(self.path("home"))
             .env_clear()
-            .envs(self.env(dialect))
+            .envs(self.env(ProgramDialect::Go))
             .env("GOCACHE", cache)
             .env("GO111MODULE", "off")
             .output()
@@ -294,6 +298,54 @@ impl Scene {
             String::from_utf8_lossy(&ran.stderr)
         )
     }
+}
+
+/// Runs programs as a user would, without a sandbox, each in its scene; returns their outputs.
+pub(crate) fn run_plainly(dialect: ProgramDialect, programs: &[ProgramInScene<'_>]) -> Vec<String> {
+    match dialect {
+        ProgramDialect::Python(_) => run_python_plainly(dialect, programs),
+        ProgramDialect::Go => {
+            let run =
+                |program: &ProgramInScene<'_>| program.scene.run_go_plainly(&program.row.text);
+            programs.iter().map(run).collect()
+        }
+    }
+}
+
+/// The same for programs in Python: one process starts them all.
+fn run_python_plainly(dialect: ProgramDialect, programs: &[ProgramInScene<'_>]) -> Vec<String> {
+    let libraries: &[&str] = if dialect == PANDAS {
+        &["numpy", "pandas"]
+    } else {
+        &[]
+    };
+    let listed = programs.iter().map(|program| {
+        let (text, env) = (
+            program.scene.filled(&program.row.text),
+            program.scene.env(dialect),
+        );
+        json!({"text": text, "dir": program.scene.path("home"), "env": env})
+    });
+    let listed: Vec<Value> = listed.collect();
+    let place = tempfile::tempdir().unwrap();
+    let list = place.path().join("programs.json");
+    let work = json!({"libraries": libraries, "programs": listed});
+    fs::write(&list, work.to_string()).unwrap();
+    let status = Command::new("python3")
+        .args(["-c", PLAIN_PROGRAMS])
+        .arg(&list)
+        .current_dir(place.path())
+        .stdin(Stdio::null())
+        .env_clear()
+        .envs(programs[0].scene.env(dialect))
+        .status();
+    assert!(status.unwrap().success());
+    let outputs = programs.iter().map(|program| {
+        let output = fs::read(program.scene.path("home/plain.out"));
+        let output = output.unwrap_or_else(|_| panic!("{} was not run", program.row.name));
+        String::from_utf8_lossy(&output).into_owned()
+    });
+    outputs.collect()
 }
 
 /// Runs a program through a gate.
