@@ -30,28 +30,26 @@ const KEYCAP: char = '\u{20e3}';
 /// Maximum number of characters before a character that decide about it.
 const BEFORE_CHARS: usize = 2;
 
-/// The patterns, compiled once.
-struct HiddenPatterns {
-    hidden: Regex,
-    emoji_end: Regex,
-    emoji_start: Regex,
-    selectable: Regex,
-    joined_end: Regex,
-    joined_start: Regex,
+/// A pattern, compiled at its first use: all of them together take longer than a short command. `None` only
+/// if it were invalid, which a test would show.
+type UnicodePattern = LazyLock<Option<Regex>>;
+
+static HIDDEN_CHARACTER: UnicodePattern = LazyLock::new(|| compile(HIDDEN));
+static EMOJI_BEFORE: UnicodePattern = LazyLock::new(|| compile(EMOJI_END));
+static EMOJI_AFTER: UnicodePattern = LazyLock::new(|| compile(EMOJI_START));
+static SELECTABLE_BEFORE: UnicodePattern = LazyLock::new(|| compile(SELECTABLE));
+static JOINED_BEFORE: UnicodePattern = LazyLock::new(|| compile(&format!("{JOINED}$")));
+static JOINED_AFTER: UnicodePattern = LazyLock::new(|| compile(&format!("^{JOINED}")));
+
+fn compile(pattern: &str) -> Option<Regex> {
+    Regex::new(pattern).ok()
 }
 
-/// `None` only if the patterns above were invalid, which a test would show.
-static PATTERNS: LazyLock<Option<HiddenPatterns>> = LazyLock::new(|| {
-    let compile = |pattern: &str| Regex::new(pattern).ok();
-    Some(HiddenPatterns {
-        hidden: compile(HIDDEN)?,
-        emoji_end: compile(EMOJI_END)?,
-        emoji_start: compile(EMOJI_START)?,
-        selectable: compile(SELECTABLE)?,
-        joined_end: compile(&format!("{JOINED}$"))?,
-        joined_start: compile(&format!("^{JOINED}"))?,
-    })
-});
+fn matches(pattern: &UnicodePattern, text: &str) -> bool {
+    pattern
+        .as_ref()
+        .is_some_and(|pattern| pattern.is_match(text))
+}
 
 /// The hidden layout characters that are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,14 +102,14 @@ pub fn is_hidden(c: char) -> bool {
 /// Returns every hidden character of `text`, with its position in bytes.
 fn hidden_characters(text: &str) -> Box<dyn Iterator<Item = (usize, char)> + '_> {
     // Plain ASCII needs no patterns, and compiling them takes longer than a short command.
-    let patterns = if text.is_ascii() {
+    let pattern = if text.is_ascii() {
         None
     } else {
-        PATTERNS.as_ref()
+        HIDDEN_CHARACTER.as_ref()
     };
-    match patterns {
-        Some(patterns) => {
-            let found = patterns.hidden.find_iter(text);
+    match pattern {
+        Some(pattern) => {
+            let found = pattern.find_iter(text);
             Box::new(
                 found.filter_map(|found| Some((found.start(), found.as_str().chars().next()?))),
             )
@@ -131,20 +129,15 @@ fn is_layout(c: char, after: &str, layout: AllowedLayout) -> bool {
 
 /// Returns whether ordinary writing needs the character `c` between `before` and `after`.
 fn is_needed(before: &str, c: char, after: &str) -> bool {
-    let Some(patterns) = PATTERNS.as_ref() else {
-        return false;
-    };
     let before = last_characters(before);
-    let is_between_letters =
-        || patterns.joined_end.is_match(before) && patterns.joined_start.is_match(after);
+    let is_between_letters = || matches(&JOINED_BEFORE, before) && matches(&JOINED_AFTER, after);
     match c {
         TEXT_SELECTOR | EMOJI_SELECTOR => {
             let is_digit = before.ends_with(|c: char| c.is_ascii());
-            patterns.selectable.is_match(before) && (!is_digit || after.starts_with(KEYCAP))
+            matches(&SELECTABLE_BEFORE, before) && (!is_digit || after.starts_with(KEYCAP))
         }
         ZERO_WIDTH_JOINER => {
-            let is_between_emoji =
-                patterns.emoji_end.is_match(before) && patterns.emoji_start.is_match(after);
+            let is_between_emoji = matches(&EMOJI_BEFORE, before) && matches(&EMOJI_AFTER, after);
             is_between_emoji || is_between_letters()
         }
         ZERO_WIDTH_NON_JOINER => is_between_letters(),
