@@ -102,12 +102,12 @@ pub fn is_hidden(c: char) -> bool {
 /// Returns every hidden character of `text`, with its position in bytes.
 fn hidden_characters(text: &str) -> Box<dyn Iterator<Item = (usize, char)> + '_> {
     // Plain ASCII needs no patterns, and compiling them takes longer than a short command.
-    let pattern = if text.is_ascii() {
-        None
-    } else {
-        HIDDEN_CHARACTER.as_ref()
-    };
-    match pattern {
+    if text.is_ascii() {
+        let bytes = text.bytes().enumerate();
+        let hidden = bytes.filter(|(_, byte)| !matches!(byte, b' '..=b'~'));
+        return Box::new(hidden.map(|(at, byte)| (at, char::from(byte))));
+    }
+    match HIDDEN_CHARACTER.as_ref() {
         Some(pattern) => {
             let found = pattern.find_iter(text);
             Box::new(
