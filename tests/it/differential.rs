@@ -43,7 +43,7 @@ use crate::project::binary;
 const CASES: &str = "MASSGEN_TEST_DIFFERENTIAL_CASES";
 /// Seed of the first case; the next cases use the numbers that follow.
 const SEED: &str = "MASSGEN_TEST_DIFFERENTIAL_SEED";
-const SHORT: Duration = Duration::from_secs(18);
+const SHORT: Duration = Duration::from_secs(10);
 /// Maximum number of differences that are shown.
 const SHOWN_MAX: usize = 12;
 
