@@ -155,11 +155,11 @@ fn each_cell_is_claimed_once_by_any_number_of_threads() {
 
 /// Claims a cell, and waits until its claim is free: until a process that another test starts has
 /// replaced its image, it has the lock too.
-fn acquire(batch: &BatchDir, id: &CellId) -> Box<CellClaim> {
+fn acquire(batch: &BatchDir, id: &CellId) -> CellClaim {
     let mut acquired = None;
     wait_until("the claim is free", Duration::from_mins(2), || {
         if let ClaimAttempt::Acquired(claim) = batch.claim(id, &owner()).unwrap() {
-            acquired = Some(claim);
+            acquired = Some(*claim);
         }
         acquired.is_some()
     });
