@@ -34,6 +34,15 @@ impl<'i> TransferLimit<'i> {
         }
     }
 
+    /// Ends transfers after this time.
+    pub(super) fn within(time: Duration) -> Self {
+        Self {
+            interrupt: None,
+            grace: Duration::ZERO,
+            ends: Cell::new(Instant::now().checked_add(time)),
+        }
+    }
+
     /// Refuses to continue if transfers must end.
     pub(super) fn check(&self) -> Result<(), TransferFault> {
         if self.ends.get().is_none() && self.interrupt.is_some_and(CommandInterrupt::is_raised) {
@@ -82,6 +91,7 @@ mod tests {
         let at_once = TransferLimit::new(Some(&interrupt), Duration::ZERO);
         let later = TransferLimit::new(Some(&interrupt), LONG);
         let never = TransferLimit::new(None, Duration::ZERO);
+        let over = TransferLimit::within(Duration::ZERO);
         let far = || Instant::now() + LONG;
         assert_eq!(at_once.wait(far(), ready(1)).await.ok(), Some(1));
         let waiting = at_once.wait(far(), pending::<()>());
@@ -96,6 +106,10 @@ mod tests {
         let ended = at_once.watch(pending::<()>()).await;
         assert!(matches!(ended, Err(TransferFault::Interrupted)));
         assert_eq!(never.watch(ready(4)).await.ok(), Some(4));
+        let ended = over.watch(ready(5)).await;
+        assert!(matches!(ended, Err(TransferFault::Interrupted)));
+        let still = TransferLimit::within(LONG);
+        assert_eq!(still.watch(ready(6)).await.ok(), Some(6));
         assert_eq!(later.wait(far(), ready(2)).await.ok(), Some(2));
         assert_eq!(never.wait(far(), ready(3)).await.ok(), Some(3));
     }
