@@ -557,8 +557,9 @@ fn what_is_typed_at_the_server_is_no_message_to_the_agents_of_the_page() {
 
 #[test]
 fn messages_reach_the_agents() {
-    let slow = answers("yes", "agent1", 5000);
-    let config = team(&[agent("ann", "", &slow)], "");
+    // The messages are sent during the first reply, and read before the next one.
+    let replies = answers("yes", "agent1", 1).replacen("delay_ms: 1", "delay_ms: 8000", 1);
+    let config = team(&[agent("ann", "", &replies)], "");
     let project = Project::new().file("team.yaml", config);
     let server = WebServer::start(project, &["--config", "team.yaml"]);
     let run = server.start_run(&json!({"task": "x"}));
