@@ -227,7 +227,7 @@ fn random_uuid() -> String {
 }
 
 /// Returns ports that no other call returns and nothing listens on. The kernel gives ports from 32768 to
-/// whoever asks for any: one of them could be taken before a daemon listens on it.
+/// a process that asks for any: one of them could be taken before a daemon listens on it.
 pub(crate) fn free_ports(count: usize) -> Vec<u16> {
     // None of them is that of a model server that massgen looks for.
     const FIRST: u32 = 20_000;

@@ -123,7 +123,7 @@ export const cases = {
       const found = await words(tab);
       assert.deepEqual(found, found.map((_, index) => `w${index + 1}`));
     }));
-    // Each of them is told after it has ended.
+    // Each of these requests is reported after it has ended.
     await self.becomes(() => open.size <= 3, true);
     await self.show('#/', all[6]);
     await all[6].getByRole('link', { name: 'say all words in seven tabs' }).waitFor();
