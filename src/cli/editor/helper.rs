@@ -141,13 +141,19 @@ impl LineEditorHelper {
                     SHOWN_MAX.min(lines),
                     LATER_TIME_MAX,
                 );
-                let Some(all) = all.filter(|all| all.extent == SearchExtent::Whole) else {
+                if all
+                    .as_ref()
+                    .is_some_and(|all| all.extent == SearchExtent::Part)
+                {
                     continue;
-                };
-                let Some(chosen) = shared.lock().replace_choices(generation, &all) else {
+                }
+                let Some(chosen) = shared.lock().replace_choices(generation, all.as_ref()) else {
                     return;
                 };
-                let drawn = pad_to_lines(&draw(&all, chosen, terminal::terminal_columns()), lines);
+                let drawn = all
+                    .map(|all| draw(&all, chosen, terminal::terminal_columns()))
+                    .unwrap_or_default();
+                let drawn = pad_to_lines(&drawn, lines);
                 if found.set(drawn).is_ok()
                     && let Some(redraw) = redraw
                         .lock()

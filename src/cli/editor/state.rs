@@ -117,18 +117,20 @@ impl EditorState {
         Some((&open.choices, open.chosen))
     }
 
-    /// Replaces the open choices by `found`, unless others were opened since.
+    /// Replaces the open choices by `found`, and closes them if nothing was found. Returns the index
+    /// of the selected one; `None` if other choices were opened since.
     pub(crate) fn replace_choices(
         &mut self,
         generation: u64,
-        found: &CompletionChoices,
+        found: Option<&CompletionChoices>,
     ) -> Option<usize> {
-        let open = self
-            .open
-            .as_mut()
-            .filter(|_| self.generation == generation)?;
+        let mut open = self.open.take_if(|_| self.generation == generation)?;
+        let Some(found) = found else {
+            return Some(0);
+        };
         open.choices = found.clone();
         open.chosen = open.chosen.min(found.list.len().saturating_sub(1));
+        let open = self.open.insert(open);
         Some(open.chosen)
     }
 
@@ -304,6 +306,25 @@ mod tests {
         assert_eq!(joined, Some((line.len() - 1, ":".to_owned())));
         state.reset();
         assert!(!state.is_after_accepted(line, line.len()));
+    }
+
+    #[test]
+    fn what_is_found_later_replaces_the_choices_of_the_same_line_only() {
+        let mut state = EditorState::default();
+        let (line, cursor) = ("see @s", 6);
+        state.open(line, cursor, Some(choices_from(4)));
+        state.move_selection(SelectionMove::Down);
+        let earlier = state.generation.wrapping_sub(1);
+        assert_eq!(state.replace_choices(earlier, None), None);
+        let later = choices_from(4);
+        assert_eq!(
+            state.replace_choices(state.generation, Some(&later)),
+            Some(1)
+        );
+        assert!(state.is_open(line, cursor));
+        assert_eq!(state.replace_choices(state.generation, None), Some(0));
+        assert!(!state.is_shown());
+        assert_eq!(state.replace_choices(state.generation, Some(&later)), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::config::storage_path::STATE_DIR;
 use crate::path::AbsPath;
+use crate::world::io::file_finder::SearchExtent;
 use crate::world::io::file_finder::git_index::TrackedNames;
 use crate::world::sys::state_files::index_entry::{IndexEntry, IndexEntryKind};
 use crate::world::sys::state_files::{file, listing};
@@ -46,6 +47,15 @@ struct IndexedEntries {
     /// Entries of an earlier walk; `None` once this walk has ended.
     before: Option<Vec<Arc<[IndexEntry]>>>,
     is_walking: bool,
+}
+
+/// The entries of a tree that are known.
+#[derive(Clone, Debug)]
+pub(super) struct AvailableEntries {
+    /// The entries.
+    pub(super) batches: Vec<Arc<[IndexEntry]>>,
+    /// Whether they are all entries of the tree.
+    pub(super) extent: SearchExtent,
 }
 
 /// The repository that the base belongs to.
@@ -89,13 +99,8 @@ impl FileIndex {
         self.shared.lock().is_walking
     }
 
-    /// Returns whether entries of the whole tree are available, from this walk or an earlier one.
-    pub(super) fn is_complete(&self) -> bool {
-        self.shared.lock().complete_entries().is_some()
-    }
-
-    /// Returns all available entries, waiting at most `time_max` until the tree is complete.
-    pub(super) fn entries_within(&self, time_max: Duration) -> Vec<Arc<[IndexEntry]>> {
+    /// Returns the available entries, waiting at most `time_max` until the tree is complete.
+    pub(super) fn entries_within(&self, time_max: Duration) -> AvailableEntries {
         let known = self.shared.lock();
         let is_part = |known: &mut IndexedEntries| known.complete_entries().is_none();
         let waited = self
@@ -103,9 +108,16 @@ impl FileIndex {
             .grown
             .wait_timeout_while(known, time_max, is_part);
         let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        known
-            .complete_entries()
-            .unwrap_or_else(|| known.batches.clone())
+        match known.complete_entries() {
+            Some(batches) => AvailableEntries {
+                batches,
+                extent: SearchExtent::Whole,
+            },
+            None => AvailableEntries {
+                batches: known.batches.clone(),
+                extent: SearchExtent::Part,
+            },
+        }
     }
 
     /// Returns whether git tracks `path` below the base; `false` until git's index has been read.

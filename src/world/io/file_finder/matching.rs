@@ -78,7 +78,7 @@ pub(super) fn rank(
     let look = || {
         let mut fits = Vec::new();
         let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
-        while since.elapsed() <= time_max {
+        while since.elapsed() < time_max {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(batch) = batches.get(index) else {
                 break;

@@ -62,6 +62,16 @@ pub enum SearchExtent {
     Part,
 }
 
+impl SearchExtent {
+    /// Returns the extent of a search that consists of two.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Whole, Self::Whole) => Self::Whole,
+            (Self::Part, _) | (_, Self::Part) => Self::Part,
+        }
+    }
+}
+
 /// Finds files below one directory, or elsewhere if the typed path leads there.
 #[derive(Debug)]
 pub struct FileFinder {
@@ -131,7 +141,7 @@ impl FileFinder {
             return FileSuggestions::default();
         };
         let half = time_max.checked_div(2).unwrap_or_default();
-        let batches = index.entries_within(half);
+        let known = index.entries_within(half);
         let named = MatchQuery {
             below: asked.directory,
             pattern: asked.rest,
@@ -140,10 +150,11 @@ impl FileFinder {
             below: "",
             pattern: typed,
         };
-        let is_whole = index.is_complete();
+        let mut extent = known.extent;
         for scope in [named, whole] {
             let time_left = time_max.saturating_sub(since.elapsed());
-            let (found, extent) = rank(&batches, scope, RANKED_MAX, time_left);
+            let (found, ranked) = rank(&known.batches, scope, RANKED_MAX, time_left);
+            extent = extent.and(ranked);
             if found.matched > 0 {
                 let all = TypedPath {
                     directory: "",
@@ -152,13 +163,13 @@ impl FileFinder {
                 return FileSuggestions {
                     rows: self.suggestions(found.best, all, rows_max, Some(&index)),
                     matched: found.matched,
-                    extent: if is_whole { extent } else { SearchExtent::Part },
+                    extent,
                 };
             }
         }
-        if !is_whole {
+        if extent == SearchExtent::Part {
             return FileSuggestions {
-                extent: SearchExtent::Part,
+                extent,
                 ..FileSuggestions::default()
             };
         }
@@ -253,5 +264,33 @@ impl FileFinder {
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<FileIndex>>> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test makes its own directories"
+    )]
+    #[test]
+    fn a_search_that_runs_out_of_time_is_not_taken_for_a_whole_one() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["src/main.rs", "notes.txt"] {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "text").unwrap();
+        }
+        let finder = FileFinder::new(AbsPath::new(dir.path()).unwrap(), None);
+        for (typed, expected) in [("man", Some("src/main.rs")), ("nothing-like-it", None)] {
+            let whole = finder.query(typed, 8, Duration::from_mins(1));
+            let names: Vec<&str> = whole.rows.iter().map(|row| row.name.as_str()).collect();
+            assert_eq!(names, Vec::from_iter(expected));
+            assert_eq!(whole.extent, SearchExtent::Whole);
+            let none = finder.query(typed, 8, Duration::ZERO);
+            assert_eq!((none.rows.len(), none.extent), (0, SearchExtent::Part));
+        }
     }
 }
