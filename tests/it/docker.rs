@@ -378,19 +378,32 @@ impl Scene {
     }
 }
 
+fn wait_limits(interrupt: &CommandInterrupt, time_max: Duration) -> CommandWaitLimits<'_> {
+    CommandWaitLimits {
+        time_max,
+        output_bytes_max: 4096,
+        interrupt,
+        network: None,
+    }
+}
+
 /// Runs commands in the workspace of a scene.
 pub(crate) struct Inside<'a>(pub(crate) &'a Scene, pub(crate) &'a AgentContainer);
 
 impl Inside<'_> {
     pub(crate) fn run(&self, command: &str, time_max: Duration) -> CommandOutput {
         let interrupt = CommandInterrupt::new().unwrap();
-        let wait = CommandWaitLimits {
-            time_max,
-            output_bytes_max: 4096,
-            interrupt: &interrupt,
-            network: None,
-        };
+        let wait = wait_limits(&interrupt, time_max);
         self.1.run(command, &self.0.workspace(), wait).unwrap()
+    }
+
+    /// Runs a command that needs these mounts.
+    fn run_with_paths(&self, command: &str, reachable: &ReachablePaths) -> CommandOutput {
+        let interrupt = CommandInterrupt::new().unwrap();
+        let wait = wait_limits(&interrupt, TIME_MAX);
+        let dir = self.0.workspace();
+        let finished = self.1.run_with_paths(command, &dir, reachable, wait);
+        finished.unwrap()
     }
 
     /// Returns the output of a command on both streams, and its exit status if it is not 0.
@@ -533,12 +546,20 @@ fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state()
         permission: Permission::Write,
         scope: GrantScope::Tree,
     });
-    container.remount(&more).unwrap();
-    inside.check(
-        &format!("cat ~/kept; echo 2 >{}", scene.path("more/file").display()),
-        "state\n",
-    );
+    // Commands that need different mounts at the same time each run with their own.
+    let read = scene.reachable(Permission::Read);
+    let adding = format!("cat ~/kept; echo 2 >{}", scene.path("more/file").display());
+    thread::scope(|scope| {
+        let added = scope.spawn(|| inside.run_with_paths(&adding, &more));
+        let refused = inside.run_with_paths(&format!("echo 2 >{source}"), &read);
+        assert_ne!(refused.ended, ExitReason::Exited(0));
+        assert!(refused.stderr.text.contains("Read-only"), "{refused:?}");
+        let added = added.join().unwrap();
+        assert_eq!(added.ended, ExitReason::Exited(0), "{added:?}");
+        assert_eq!(added.stdout.text, "state\n");
+    });
     assert_eq!(fs::read_to_string(scene.path("more/file")).unwrap(), "2\n");
+    assert_eq!(fs::read_to_string(&source).unwrap(), "1\n");
     let images = || daemon.says(&["images", "-aq", "--filter", "label=massgen.run"]);
     assert_ne!(images(), "");
     container.close().unwrap();

@@ -104,10 +104,7 @@ fn run(
         interrupt: &interrupt,
         network: None,
     };
-    container
-        .remount(reachable)
-        .map_err(|error| error.to_string())?;
-    let finished = container.run(line, &scene.workspace(), wait);
+    let finished = container.run_with_paths(line, &scene.workspace(), reachable, wait);
     let mut finished = finished.map_err(|error| error.to_string())?;
     let notes = container.fetch_changes(reachable, &interrupt);
     finished

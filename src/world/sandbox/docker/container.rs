@@ -11,7 +11,7 @@ use bollard::errors::Error as EngineError;
 
 use crate::config::docker::{CONTAINER_HOME, DockerConfig};
 use crate::config::engine_host::SshEngineHost;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::id::AgentId;
 use crate::layout::RunName;
 use crate::path::AbsPath;
@@ -47,8 +47,6 @@ const FIXED: &[(&str, &str)] = &[
     ("PIP_NO_INPUT", "1"),
     ("TERM", "dumb"),
 ];
-/// Number of attempts to remount a container for a command while others mount something else.
-const REMOUNTS_MAX: usize = 4;
 /// Directory of programs that are installed for one user, below the home directory.
 const OWN_PROGRAMS: &str = ".local/bin";
 
@@ -169,19 +167,7 @@ impl AgentContainer {
     /// Changes made in the container are kept, except in memory and in mounted directories. Waits
     /// for running commands. If the engine is on another machine, the files are sent there instead.
     pub fn remount(&self, reachable: &ReachablePaths) -> Result<()> {
-        self.remount_until(reachable, None)
-    }
-
-    /// Like [`AgentContainer::remount`], but stops sending files at an interrupt.
-    pub(in crate::world::sandbox) fn remount_until(
-        &self,
-        reachable: &ReachablePaths,
-        interrupt: Option<&CommandInterrupt>,
-    ) -> Result<()> {
-        if self.container.engine.is_elsewhere() {
-            return self.container.send_files(&self.sent, reachable, interrupt);
-        }
-        self.container.replace_mounts(reachable)
+        self.lock_with_paths(reachable, None).map(drop)
     }
 
     /// Stops and removes it. A second call has no effect.
@@ -189,17 +175,40 @@ impl AgentContainer {
         self.container.close()
     }
 
-    /// Runs an agent's command in the directory `dir` and waits for its end. Blocks, and must not
-    /// be called from an event loop.
+    /// Runs an agent's command in the directory `dir`, with access to what is mounted, and waits for
+    /// its end. Blocks, and must not be called from an event loop.
     pub fn run(
         &self,
         command: &str,
         dir: &AbsPath,
         wait: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
+        self.run_locked(self.container.lock(), command, dir, wait)
+    }
+
+    /// Like [`AgentContainer::run`], but first mounts `reachable` as [`AgentContainer::remount`] does:
+    /// the command has access to `reachable` only, whatever other commands mount meanwhile.
+    pub fn run_with_paths(
+        &self,
+        command: &str,
+        dir: &AbsPath,
+        reachable: &ReachablePaths,
+        wait: CommandWaitLimits<'_>,
+    ) -> io::Result<CommandOutput> {
+        let guard = self.lock_with_paths(reachable, Some(wait.interrupt));
+        self.run_locked(guard.map_err(io::Error::other)?, command, dir, wait)
+    }
+
+    /// Runs an agent's command in the locked container and waits for its end.
+    fn run_locked(
+        &self,
+        guard: ContainerGuard<'_>,
+        command: &str,
+        dir: &AbsPath,
+        wait: CommandWaitLimits<'_>,
+    ) -> io::Result<CommandOutput> {
         let watch = Instant::now();
         let container = &self.container;
-        let guard = container.lock();
         let failed = container.install_dependencies(&guard, &self.dependency_hashes);
         let running_command = container.begin();
         let call = ContainerCommand {
@@ -238,7 +247,7 @@ impl AgentContainer {
             ..container.base_command()
         };
         let call = call.agent_command(command, &running_command.id);
-        let guard = self.lock_with_paths(reachable, interrupt);
+        let guard = self.lock_with_paths(reachable, Some(interrupt));
         let guard = guard.map_err(io::Error::other)?;
         let disks = guard.disk_watch(container);
         let exec = match container.start(&guard, call) {
@@ -283,21 +292,19 @@ impl AgentContainer {
             .fetch_changes(&self.sent, reachable, interrupt)
     }
 
-    /// Mounts `reachable` and locks the container. Another thread may mount other directories at any
-    /// time before the lock is taken.
+    /// Mounts `reachable`, or sends its files to the engine's machine until an interrupt, and locks the
+    /// container. No other mounts replace these while the lock is held.
     fn lock_with_paths(
         &self,
         reachable: &ReachablePaths,
-        interrupt: &CommandInterrupt,
+        interrupt: Option<&CommandInterrupt>,
     ) -> Result<ContainerGuard<'_>> {
-        for _ in 0..REMOUNTS_MAX {
-            self.remount_until(reachable, Some(interrupt))?;
-            if let Some(guard) = self.container.lock_if_mounted(reachable)? {
-                return Ok(guard);
-            }
+        let container = &self.container;
+        if container.engine.is_elsewhere() {
+            container.send_files(&self.sent, reachable, interrupt)?;
+            return Ok(container.lock());
         }
-        let message = "other commands of the agent use the container with different directories";
-        Err(Error::new(ErrorKind::Environment, message).with_hint("wait until they end"))
+        container.lock_with_mounts(reachable)
     }
 
     /// Converts the result of a call. A container that was removed from outside is replaced by another.

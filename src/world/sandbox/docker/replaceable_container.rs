@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
@@ -70,35 +70,26 @@ impl ReplaceableContainer {
         })
     }
 
-    /// Mounts other directories, or the same ones with other permissions: replaces the container if
-    /// that changes anything. Waits for running commands.
-    pub(super) fn replace_mounts(&self, reachable: &ReachablePaths) -> Result<()> {
+    /// Mounts other directories, or the same ones with other permissions, and locks the container:
+    /// replaces it if that changes anything. Waits for running commands.
+    pub(super) fn lock_with_mounts(
+        &self,
+        reachable: &ReachablePaths,
+    ) -> Result<ContainerGuard<'_>> {
         let mounts = self.spec.plan_mounts(&self.engine.client, reachable)?;
         let mut instance = self
             .instance
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        match instance.as_mut() {
-            Some(instance) if instance.mounts != mounts => {
-                let client = &self.engine.client;
-                self.engine
-                    .block_on(instance.replace(client, &self.spec, mounts))
-            }
-            Some(_) | None => Ok(()),
+        if let Some(current) = instance.as_mut()
+            && current.mounts != mounts
+        {
+            let client = &self.engine.client;
+            self.engine
+                .block_on(current.replace(client, &self.spec, mounts))?;
         }
-    }
-
-    /// Locks the container if its mounts are those for `reachable`, or if it is closed; otherwise
-    /// returns `None`.
-    pub(super) fn lock_if_mounted(
-        &self,
-        reachable: &ReachablePaths,
-    ) -> Result<Option<ContainerGuard<'_>>> {
-        let mounts = self.spec.plan_mounts(&self.engine.client, reachable)?;
-        let guard = self.lock();
-        let instance = guard.0.as_ref();
-        let is_mounted = instance.is_none_or(|instance| instance.mounts == mounts);
-        Ok(is_mounted.then_some(guard))
+        // Without a gap in which another command could mount something else.
+        Ok(ContainerGuard(RwLockWriteGuard::downgrade(instance)))
     }
 
     /// Stops and removes it. A second call has no effect.

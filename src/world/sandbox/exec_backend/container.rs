@@ -50,9 +50,8 @@ impl ExecBackend for AgentContainer {
         wait: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
         let reachable = reachable_paths(command);
-        self.remount_until(&reachable, Some(wait.interrupt))
-            .map_err(io::Error::other)?;
-        let mut finished = AgentContainer::run(self, command.line, &command.policy.dir, wait)?;
+        let mut finished =
+            self.run_with_paths(command.line, &command.policy.dir, &reachable, wait)?;
         let notes = self.fetch_changes(&reachable, wait.interrupt)?;
         finished.notes.extend(notes);
         Ok(finished)
