@@ -19,8 +19,10 @@ pub enum CellState {
     Running,
     /// It was parked and can be resumed.
     Parked,
-    /// It waits for money or for endpoints.
+    /// It waits for endpoints that failed.
     Held,
+    /// It was parked because the money of the batch was spent, and waits for more.
+    OutOfMoney,
     /// It will be tried again after a fault.
     Faulty,
     /// No process has begun it.
@@ -29,13 +31,14 @@ pub enum CellState {
 
 impl CellState {
     /// All states, those with a result first.
-    pub const ALL: [CellState; 8] = [
+    pub const ALL: [CellState; 9] = [
         CellState::Completed,
         CellState::Partial,
         CellState::Failed,
         CellState::Running,
         CellState::Parked,
         CellState::Held,
+        CellState::OutOfMoney,
         CellState::Faulty,
         CellState::Waiting,
     ];
@@ -49,6 +52,7 @@ impl CellState {
             CellState::Running => "running",
             CellState::Parked => "parked",
             CellState::Held => "held",
+            CellState::OutOfMoney => "waiting for money",
             CellState::Faulty => "to be repeated",
             CellState::Waiting => "waiting",
         }
@@ -58,7 +62,8 @@ impl CellState {
     pub fn after(end: AttemptEnd) -> Self {
         match end {
             AttemptEnd::Parked => CellState::Parked,
-            AttemptEnd::OutOfMoney | AttemptEnd::EndpointsFailed => CellState::Held,
+            AttemptEnd::OutOfMoney => CellState::OutOfMoney,
+            AttemptEnd::EndpointsFailed => CellState::Held,
             AttemptEnd::Repeated => CellState::Waiting,
             AttemptEnd::NodeFault | AttemptEnd::ProcessLost | AttemptEnd::Bug => CellState::Faulty,
         }
@@ -90,8 +95,10 @@ pub struct BatchCounts {
     pub running: usize,
     /// Cells that were parked and can be resumed.
     pub parked: usize,
-    /// Cells that wait for money or for endpoints.
+    /// Cells that wait for endpoints.
     pub held: usize,
+    /// Cells that wait for money.
+    pub out_of_money: usize,
     /// Cells that will be tried again after a fault.
     pub faulty: usize,
     /// Cells that no process has begun.
@@ -135,6 +142,7 @@ impl BatchCounts {
             CellState::Running => &mut self.running,
             CellState::Parked => &mut self.parked,
             CellState::Held => &mut self.held,
+            CellState::OutOfMoney => &mut self.out_of_money,
             CellState::Faulty => &mut self.faulty,
             CellState::Waiting => &mut self.waiting,
         }

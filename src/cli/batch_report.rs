@@ -306,7 +306,7 @@ fn failure_line(failure: &CellFailure) -> String {
     format!("{}: {state}: {reason}", failure.id)
 }
 
-/// Returns the failure of a cell that waits after one.
+/// Returns the failure of a cell that waits after one. One that waits for money has not failed.
 fn failure_of_attempt(cell: &BegunCell) -> Option<CellFailure> {
     if !matches!(cell.state, CellState::Held | CellState::Faulty) {
         return None;
@@ -333,6 +333,21 @@ fn result_summary(batch: &BatchDir, cell: &CellId) -> String {
     summary.unwrap_or_default().to_owned()
 }
 
+/// Returns how many cells have no result and the states that they are in; `None` if every cell has one.
+pub(crate) fn open_cells_line(counts: &BatchCounts) -> Option<String> {
+    let open = counts.cells.saturating_sub(counts.finished_count());
+    let states = BatchCounts {
+        completed: 0,
+        partial: 0,
+        failed: 0,
+        ..*counts
+    };
+    (open > 0).then(|| {
+        let (cells, states) = (count_noun(open, "cell"), counts_line(&states));
+        format!("{cells} without a result: {states}")
+    })
+}
+
 /// Returns the states that cells are in, such as `3 completed, 1 running`.
 pub(crate) fn counts_line(counts: &BatchCounts) -> String {
     let states = CellState::ALL.map(|state| (counts.number(state), state.words()));
@@ -341,4 +356,31 @@ pub(crate) fn counts_line(counts: &BatchCounts) -> String {
         .map(|(count, state)| format!("{count} {state}"))
         .collect();
     states.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_without_a_result_are_counted_by_state() {
+        let counts = BatchCounts {
+            cells: 6,
+            completed: 2,
+            failed: 1,
+            out_of_money: 2,
+            waiting: 1,
+            ..BatchCounts::default()
+        };
+        let line = open_cells_line(&counts);
+        let expected = "3 cells without a result: 2 waiting for money, 1 waiting";
+        assert_eq!(line.as_deref(), Some(expected));
+        let finished = BatchCounts {
+            cells: 3,
+            out_of_money: 0,
+            waiting: 0,
+            ..counts
+        };
+        assert_eq!(open_cells_line(&finished), None);
+    }
 }

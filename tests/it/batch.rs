@@ -364,12 +364,18 @@ fn a_batch_stops_when_its_money_is_spent_and_goes_on_with_more() {
         "{}",
         finished.stderr()
     );
+    assert!(
+        !finished.stderr().contains("the run is parked"),
+        "a cell without money has not failed: {}",
+        finished.stderr()
+    );
     let (state, project) = status(finished.then::<&str>([]));
     let (money, cells) = (&state["money"], &state["cells"]);
     let spent = money["spent_usd"].as_f64().unwrap();
     // At most one request for each running agent more than the limit.
     assert!(spent <= 2.5 + 2.0, "{state}");
-    assert!(cells["held"].as_u64().unwrap() > 0, "{state}");
+    assert!(cells["out_of_money"].as_u64().unwrap() > 0, "{state}");
+    assert_eq!((&cells["held"], &cells["failed"]), (&json!(0), &json!(0)));
     let lower = project
         .retyped(["batch", "resume", "--max-cost-usd", "1"])
         .failure(2);

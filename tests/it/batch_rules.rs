@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
+use massgen::batch::cell_state::{BatchCounts, CellState};
 use massgen::batch::comparison::{ConfidenceInterval, compare};
 use massgen::batch::next_step::{
     AttemptCounts, AttemptEnd, AttemptErrorOrigin, CellNextStep, CellRunEnd, next_step, pause_after,
@@ -141,6 +142,21 @@ fn only_faults_count_and_the_user_begins_anew() {
     assert_eq!(counts, AttemptCounts::default());
     let pauses = [0, 1, 2, 30].map(pause_after);
     assert_eq!(pauses, [2_000, 4_000, 8_000, 600_000]);
+}
+
+#[test]
+fn a_cell_without_money_has_a_state_of_its_own() {
+    let ends = [AttemptEnd::OutOfMoney, AttemptEnd::EndpointsFailed];
+    let states = ends.map(CellState::after);
+    assert_eq!(states, [CellState::OutOfMoney, CellState::Held]);
+    let counts = BatchCounts::of(3, states);
+    let expected = json!({"cells": 3, "completed": 0, "partial": 0, "failed": 0, "running": 0,
+        "parked": 0, "held": 1, "out_of_money": 1, "faulty": 0, "waiting": 1});
+    assert_eq!(json!(counts), expected);
+    for state in CellState::ALL {
+        let is_counted = states.contains(&state) || state == CellState::Waiting;
+        assert_eq!(counts.number(state), usize::from(is_counted), "{state:?}");
+    }
 }
 
 fn result(id: &str, tag: &str, is_success: bool, cost: &str, duration_ms: u64) -> CellResult {

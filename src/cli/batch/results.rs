@@ -9,7 +9,7 @@ use crate::batch::result::CellResult;
 use crate::batch::table::{TagRow, tag_rows};
 use crate::cli::args::batch::{BatchCompareArguments, BatchResultsArguments};
 use crate::cli::batch::{open_batch, open_begun_batch};
-use crate::cli::batch_report::failure_lines;
+use crate::cli::batch_report::{failure_lines, open_cells_line};
 use crate::cli::output::CliOutput;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
@@ -40,8 +40,9 @@ pub(super) fn results(
     if !arguments.json {
         let survey = batch.survey::<CellResult>(record.cells)?;
         write_table(&survey.results, output)?;
-        for line in failure_lines(&batch, &survey) {
-            output.note(&line);
+        let lines = failure_lines(&batch, &survey);
+        for line in lines.iter().chain(&open_cells_line(&survey.counts())) {
+            output.note(line);
         }
         return Ok(ExitStatus::Delivered);
     }

@@ -146,6 +146,7 @@ fn failure(failure: &CellFailure) -> StyledRow {
         | CellState::Running
         | CellState::Parked
         | CellState::Held
+        | CellState::OutOfMoney
         | CellState::Faulty
         | CellState::Waiting => TextStyle::Warn,
     };
@@ -224,7 +225,10 @@ fn states(counts: &BatchCounts) -> StyledRow {
         if number > 0 {
             let style = match state {
                 CellState::Completed => TextStyle::Good,
-                CellState::Partial | CellState::Held | CellState::Faulty => TextStyle::Warn,
+                CellState::Partial
+                | CellState::Held
+                | CellState::OutOfMoney
+                | CellState::Faulty => TextStyle::Warn,
                 CellState::Failed => TextStyle::Bad,
                 CellState::Running => TextStyle::Strong,
                 CellState::Parked | CellState::Waiting => TextStyle::Plain,

@@ -15,7 +15,7 @@ const REFRESH_MS = 5000;
 const PAGE_CELLS = 100;
 /** The states of cells, with a shape and words for each. @type {[string, string, string][]} */
 const STATES = [['completed', 'done', 'completed'], ['partial', 'warn', 'partial'], ['failed', 'bad', 'failed'], ['running', 'work', 'running'],
-  ['parked', 'wait', 'parked'], ['held', 'wait', 'held'], ['faulty', 'warn', 'to be repeated'], ['waiting', 'idle', 'waiting']];
+  ['parked', 'wait', 'parked'], ['held', 'wait', 'held'], ['out_of_money', 'wait', 'waiting for money'], ['faulty', 'warn', 'to be repeated'], ['waiting', 'idle', 'waiting']];
 let timer = 0;
 
 /** Reads `path` again after a while, if this view is looked at then. @param {string} path */
