@@ -169,12 +169,7 @@ impl BatchReport {
     /// Returns the command that continues the batch.
     pub(crate) fn resume_command(&self) -> String {
         let is_spent = |budget: BatchBudget| budget.taken >= budget.limit;
-        let more_money = if self.budget.is_some_and(is_spent) {
-            " --max-cost-usd …"
-        } else {
-            ""
-        };
-        format!("massgen batch resume {}{more_money}", self.batch)
+        resume_command(&self.batch, self.budget.is_some_and(is_spent))
     }
 
     /// Returns the report in lines.
@@ -219,6 +214,16 @@ impl WatchedCells {
         let failures = newest_failures(batch, results, &survey.begun).shown;
         Self { running, failures }
     }
+}
+
+/// Returns the command that continues the batch with this name, with more money if its own is spent.
+pub(crate) fn resume_command(batch: &str, is_money_spent: bool) -> String {
+    let more_money = if is_money_spent {
+        " --max-cost-usd …"
+    } else {
+        ""
+    };
+    format!("massgen batch resume {batch}{more_money}")
 }
 
 /// Returns whether anything works on `batch`, no cell of which is running.

@@ -11,7 +11,7 @@ use crate::cli::batch::index_schedule::IndexSchedule;
 use crate::cli::batch::progress::BatchProgress;
 use crate::cli::batch::results::write_table;
 use crate::cli::batch::start_settings::BatchStartSettings;
-use crate::cli::batch_report::failure_lines;
+use crate::cli::batch_report::{failure_lines, resume_command};
 use crate::cli::interrupts::listen_for_parking;
 use crate::cli::output::CliOutput;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -318,7 +318,6 @@ pub(super) fn finish(
         output.note(&line);
     }
     let open = cells.saturating_sub(results.len());
-    let resume = format!("massgen batch resume {}", batch.name());
     if open == 0 {
         let failed = results.iter().any(|result| !result.is_success());
         return Ok(if failed {
@@ -338,12 +337,9 @@ pub(super) fn finish(
             (ExitStatus::NoAnswer, "the endpoints of the models fail")
         }
     };
-    let hint = match stop {
-        Some(BatchStop::OutOfMoney) => format!("{resume} --max-cost-usd …"),
-        _ => resume,
-    };
+    let resume = resume_command(&batch.name(), stop == Some(BatchStop::OutOfMoney));
     output.note(&format!(
-        "{why}: {cells} without a result; continue with: {hint}"
+        "{why}: {cells} without a result; continue with: {resume}"
     ));
     Ok(status)
 }

@@ -10,6 +10,7 @@ use crate::cli::batch::control::{BatchStop, finish, next_stop};
 use crate::cli::batch::index_schedule::IndexSchedule;
 use crate::cli::batch::progress::BatchProgress;
 use crate::cli::batch::start_settings::BatchStartSettings;
+use crate::cli::batch_report::resume_command;
 use crate::cli::interrupts::listen_for_parking;
 use crate::cli::output::CliOutput;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -135,8 +136,8 @@ impl QueueControl {
             if let Err(error) = self.queue.cancel_all().await {
                 output.warning(&format!("jobs may be left in the queue: {error:#}"));
             }
-            let resume = format!("then: massgen batch resume {}", self.batch.name());
-            return Err(fault.with_hint(resume));
+            let resume = resume_command(&self.batch.name(), false);
+            return Err(fault.with_hint(format!("then: {resume}")));
         }
         if let Some(wait) = wait.as_ref().filter(|_| wait != self.shown_wait) {
             output.note(&format!("jobs wait in the queue: {wait}"));
@@ -177,11 +178,10 @@ impl QueueControl {
     /// Tolerates a failed command unless too many failed in a row. The jobs continue meanwhile.
     fn tolerate(&mut self, error: Error, output: &mut CliOutput<'_>) -> Result<()> {
         if self.faults >= FAULTS_MAX {
-            let resume = format!(
-                "its jobs continue; to control them again: massgen batch resume {}",
-                self.batch.name()
-            );
-            return Err(error.with_hint(resume));
+            let resume = resume_command(&self.batch.name(), false);
+            return Err(error.with_hint(format!(
+                "its jobs continue; to control them again: {resume}"
+            )));
         }
         if self.faults == 0 {
             output.warning(&format!(
@@ -398,9 +398,10 @@ fn leave(control: &QueueControl, output: &mut CliOutput<'_>) -> Result<ExitStatu
     let name = control.batch.name();
     let open = control.batch.open_cells(&control.ids)?.len();
     let cells = count_noun(open, "cell");
+    let resume = resume_command(&name, false);
     output.note(&format!(
         "{cells} without a result; the jobs continue. Show progress: massgen batch watch {name}; \
-         submit more: massgen batch resume {name}"
+         submit more: {resume}"
     ));
     Ok(ExitStatus::Parked)
 }

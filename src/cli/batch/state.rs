@@ -6,7 +6,7 @@ use crate::batch::result::CellResult;
 use crate::cli::args::batch::{BatchExportArguments, BatchNameArguments};
 use crate::cli::batch::start_settings::BatchStartSettings;
 use crate::cli::batch::{batches_directory, open_begun_batch};
-use crate::cli::batch_report::{BatchReport, failure_lines};
+use crate::cli::batch_report::{BatchReport, failure_lines, resume_command};
 use crate::cli::output::CliOutput;
 use crate::cli::run::runtime;
 use crate::error::{ExitStatus, Result};
@@ -100,8 +100,8 @@ pub(super) fn cancel(
         batch.cancel()?;
         cancel_jobs(&batch, host, output)?;
         output.note(&format!(
-            "no cell begins, and those in progress are parked; continue with: massgen batch resume {}",
-            batch.name()
+            "no cell begins, and those in progress are parked; continue with: {}",
+            resume_command(&batch.name(), false)
         ));
     }
     if arguments.json {
