@@ -80,6 +80,15 @@ impl fmt::Display for DotenvFaultKind {
     }
 }
 
+/// The author of a `.env` file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DotenvAuthor {
+    /// The user: it is in a directory that contains only their own settings.
+    User,
+    /// The creator of the directory, such as the author of a cloned repository.
+    Stranger,
+}
+
 /// Omits the value: it may be a key, and is never shown.
 impl fmt::Debug for DotenvAssignment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -196,6 +205,7 @@ pub struct DotenvVariables(BTreeMap<String, DotenvVariable>);
 struct DotenvVariable {
     value: String,
     source: DotenvSource,
+    author: DotenvAuthor,
 }
 
 /// Origin of a variable.
@@ -221,13 +231,23 @@ impl fmt::Debug for DotenvVariable {
 }
 
 impl DotenvVariables {
-    /// Adds the variables of one file. Variables of earlier files take precedence.
-    pub fn add(&mut self, file: &AbsPath, assignments: Vec<DotenvAssignment>) {
+    /// Adds the variables of one file of `author`. Variables of earlier files take precedence.
+    pub fn add(
+        &mut self,
+        file: &AbsPath,
+        author: DotenvAuthor,
+        assignments: Vec<DotenvAssignment>,
+    ) {
         let mut added = BTreeMap::new();
         for DotenvAssignment { line, name, value } in assignments {
             let file = file.clone();
             let source = DotenvSource { file, line };
-            added.insert(name, DotenvVariable { value, source });
+            let variable = DotenvVariable {
+                value,
+                source,
+                author,
+            };
+            added.insert(name, variable);
         }
         for (name, variable) in added {
             self.0.entry(name).or_insert(variable);
@@ -244,22 +264,54 @@ impl DotenvVariables {
 /// and those that `.env` files add. They cannot be listed or converted to an environment, so that
 /// no process is started with them.
 #[derive(Clone, Default)]
-pub struct ConfigVariables(BTreeMap<String, String>);
+pub struct ConfigVariables(BTreeMap<String, ConfigVariable>);
+
+#[derive(Clone)]
+struct ConfigVariable {
+    value: String,
+    /// The author of its `.env` file; `None` if the process has it.
+    author: Option<DotenvAuthor>,
+}
+
+impl ConfigVariable {
+    fn of_process(value: String) -> Self {
+        Self {
+            value,
+            author: None,
+        }
+    }
+}
 
 impl ConfigVariables {
     /// Combines the variables of the process, which take precedence, with those of the files.
     pub fn new(process: &BTreeMap<String, String>, files: &DotenvVariables) -> Self {
-        let mut all = process.clone();
+        let process = process.clone().into_iter();
+        let mut all: Self = process.collect();
         for (name, variable) in &files.0 {
-            let value = || variable.value.clone();
-            all.entry(name.clone()).or_insert_with(value);
+            let of_file = || ConfigVariable {
+                value: variable.value.clone(),
+                author: Some(variable.author),
+            };
+            all.0.entry(name.clone()).or_insert_with(of_file);
         }
-        Self(all)
+        all
     }
 
     /// Returns the value of a variable, which may be empty.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.0.get(name).map(|variable| variable.value.as_str())
+    }
+
+    /// Returns whether the process has a variable, so that the user has exported it.
+    pub fn is_exported(&self, name: &str) -> bool {
+        let variable = self.0.get(name);
+        variable.is_some_and(|variable| variable.author.is_none())
+    }
+
+    /// Returns whether the value of a variable may have come with a project, in its `.env` file.
+    pub fn is_by_stranger(&self, name: &str) -> bool {
+        let variable = self.0.get(name);
+        variable.is_some_and(|variable| variable.author == Some(DotenvAuthor::Stranger))
     }
 
     /// Returns the value of a variable; an empty one counts as unset.
@@ -269,23 +321,24 @@ impl ConfigVariables {
 
     /// Returns the values of all variables.
     pub fn values(&self) -> impl Iterator<Item = &str> {
-        self.0.values().map(String::as_str)
+        self.0.values().map(|variable| variable.value.as_str())
     }
 
     /// Returns only the variables whose name `is_kept` accepts.
     #[must_use]
     pub fn retain_named(&self, is_kept: impl Fn(&str) -> bool) -> Self {
         let kept = self.0.iter().filter(|(name, _)| is_kept(name));
-        Self(
-            kept.map(|(name, value)| (name.clone(), value.clone()))
-                .collect(),
-        )
+        let kept = kept.map(|(name, variable)| (name.clone(), variable.clone()));
+        Self(kept.collect())
     }
 }
 
+/// Combines the variables of a process.
 impl FromIterator<(String, String)> for ConfigVariables {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
-        Self(variables.into_iter().collect())
+        let variables = variables.into_iter();
+        let variables = variables.map(|(name, value)| (name, ConfigVariable::of_process(value)));
+        Self(variables.collect())
     }
 }
 
@@ -384,8 +437,10 @@ mod tests {
     fn files_add_and_never_change() {
         let mut files = DotenvVariables::default();
         let (first, second) = (AbsPath::new("/1").unwrap(), AbsPath::new("/2").unwrap());
-        files.add(&first, parse("A=old\nSET=new\nEMPTY=new\nA=1").assignments);
-        files.add(&second, parse("A=2\nB=3").assignments);
+        let (user, stranger) = (DotenvAuthor::User, DotenvAuthor::Stranger);
+        let text = "A=old\nSET=new\nEMPTY=new\nA=1";
+        files.add(&first, stranger, parse(text).assignments);
+        files.add(&second, user, parse("A=2\nB=3").assignments);
         let process = [("SET", "old"), ("EMPTY", "")];
         let process = process.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let all = ConfigVariables::new(&BTreeMap::from(process), &files);
@@ -399,6 +454,11 @@ mod tests {
             assert_eq!(all.get(name), expected, "{name}");
         }
         assert_eq!(all.get_non_empty("EMPTY"), None);
+        let names = ["A", "B", "SET", "EMPTY", "C"];
+        let exported = names.map(|name| all.is_exported(name));
+        assert_eq!(exported, [false, false, true, true, false]);
+        let by_stranger = names.map(|name| all.is_by_stranger(name));
+        assert_eq!(by_stranger, [true, false, false, false, false]);
         let source = files.source("A").unwrap();
         assert_eq!((source.file.to_string().as_str(), source.line), ("/1", 4));
         assert_eq!(all.retain_named(|name| name == "A").get("B"), None);

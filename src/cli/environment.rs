@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::lookup::{DotenvAuthor, DotenvLocation, dotenv_locations, is_process_only};
+use crate::config::lookup::{DotenvLocation, dotenv_locations, is_process_only};
 use crate::config::vendors::{is_key_variable, key_variables_after};
-use crate::dotenv::{DotenvAssignment, ParsedDotenv, parse};
+use crate::dotenv::{DotenvAssignment, DotenvAuthor, ParsedDotenv, parse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::mentions::LookupResult;
@@ -61,7 +61,7 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
                 };
                 warnings.extend(outranked_warning(&place, &outranked));
                 warnings.extend(unexpanded_warning(&place, &taken));
-                host.dotenv.add(file, taken);
+                host.dotenv.add(file, place.author, taken);
             }
             Err(error) => warnings.push(unread_warning(&error)),
         }

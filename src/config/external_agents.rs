@@ -118,7 +118,7 @@ pub struct ExternalAgentKind {
     /// The variable from which it reads its key.
     pub key: Option<&'static str>,
     /// The variable from which it reads a token of the user's account; it is passed on if there is
-    /// no key.
+    /// no key, or only one that came with a project.
     pub token: Option<&'static str>,
     /// The hosts that it needs to reach.
     pub hosts: &'static [&'static str],

@@ -1,6 +1,7 @@
 //! Where configs and `.env` files are looked for. It returns paths; the caller reads the files.
 
 use crate::config::storage_path::STATE_DIR;
+use crate::dotenv::DotenvAuthor;
 use crate::path::AbsPath;
 
 /// The name of a config file when the user gives none.
@@ -79,15 +80,6 @@ pub struct DotenvLocation {
     pub file: AbsPath,
     /// Its author.
     pub author: DotenvAuthor,
-}
-
-/// The author of a `.env` file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DotenvAuthor {
-    /// The user: it is in a directory that contains only their own settings.
-    User,
-    /// The creator of the directory, such as the author of a cloned repository.
-    Stranger,
 }
 
 /// Returns the `.env` files to read. The first file that sets a variable wins. Only the one in the

@@ -503,28 +503,32 @@ fn a_hook_that_reaches_no_run_denies() {
 
 #[test]
 fn an_external_agent_has_its_key_and_nothing_else_of_the_environment() {
-    let key = "sk-ant-not-for-anybody-else";
-    let finished = check_with(
-        project()
-            .env("ANTHROPIC_API_KEY", key)
-            .env("NOT_FOR_GUESTS", "x")
-            .env("FOR_GUESTS", "y"),
-        ("claude_code", "env: [FOR_GUESTS]"),
-        &[
-            (
-                json!([
-                    "shell",
-                    format!("printenv ANTHROPIC_API_KEY | grep -qx {key}")
-                ]),
-                "status 0",
-            ),
-            (json!(["env", "ANTHROPIC_API_KEY"]), "[redacted]"),
-            (json!(["env", "NOT_FOR_GUESTS"]), "none"),
-            (json!(["env", "FOR_GUESTS"]), "y"),
-        ],
-    );
-    let told = format!("{:?}", events(&finished, "text"));
-    assert!(!told.contains(key), "{told}");
+    const KEY: &str = "ANTHROPIC_API_KEY";
+    const TOKEN: &str = "CLAUDE_CODE_OAUTH_TOKEN";
+    let secret = "sk-ant-not-for-anybody-else";
+    let with_key = project().env(KEY, secret).env(TOKEN, "oat-of-the-user");
+    // A key that came with the project does not replace what the user has exported.
+    let with_token = project()
+        .file(".env", format!("{KEY}=sk-of-the-project\n"))
+        .env(TOKEN, secret);
+    for (project, passed, other) in [(with_key, KEY, TOKEN), (with_token, TOKEN, KEY)] {
+        let finished = check_with(
+            project.env("NOT_FOR_GUESTS", "x").env("FOR_GUESTS", "y"),
+            ("claude_code", "env: [FOR_GUESTS]"),
+            &[
+                (
+                    json!(["shell", format!("printenv {passed} | grep -qx {secret}")]),
+                    "status 0",
+                ),
+                (json!(["env", passed]), "[redacted]"),
+                (json!(["env", other]), "none"),
+                (json!(["env", "NOT_FOR_GUESTS"]), "none"),
+                (json!(["env", "FOR_GUESTS"]), "y"),
+            ],
+        );
+        let told = format!("{:?}", events(&finished, "text"));
+        assert!(!told.contains(secret), "{told}");
+    }
 }
 
 #[test]

@@ -173,9 +173,7 @@ impl ConfigChecker<'_> {
                 reasoning.map(|(name, value)| (name.to_owned(), EnvVariable::Literal(value))),
             );
         }
-        if let (Some(name), Some(secret)) = (kind.key, self.agent_key(backend)) {
-            env.insert(name.to_owned(), EnvVariable::Expanded(secret));
-        } else if let (Some(name), Some(secret)) = (kind.token, self.account_token(kind)) {
+        if let Some((name, secret)) = self.account_variable(backend, kind) {
             env.insert(name.to_owned(), EnvVariable::Expanded(secret));
         }
         env.extend(self.variables(view, &commands::ENV));
@@ -202,18 +200,38 @@ impl ConfigChecker<'_> {
         held
     }
 
-    fn agent_key(&self, backend: &BackendConfig) -> Option<SecretString> {
-        let variables = backend.vendor.key_variables.iter();
-        let mut set = variables.filter_map(|name| self.context.env.get(name));
-        let set = set.find(|value| !value.trim().is_empty());
-        let written = backend.api_key.clone();
-        written.or_else(|| set.map(|value| value.trim().into()))
+    /// Returns the variable with which the program gets the user's key, or else a token of their
+    /// account. A key that came with a project does not replace a token that the user has exported.
+    fn account_variable(
+        &self,
+        backend: &BackendConfig,
+        kind: &ExternalAgentKind,
+    ) -> Option<(&'static str, SecretString)> {
+        let set = self.set_key_variable(backend);
+        let key = backend.api_key.clone();
+        let key = key.or_else(|| self.secret(set?));
+        let key = kind.key.zip(key);
+        let token = kind.token.and_then(|name| Some((name, self.secret(name)?)));
+        let is_written = backend.api_key.is_some();
+        let is_foreign = |name: &str| !is_written && self.context.env.is_by_stranger(name);
+        let is_exported = |name: &str| self.context.env.is_exported(name);
+        if set.is_some_and(is_foreign) && kind.token.is_some_and(is_exported) {
+            token.or(key)
+        } else {
+            key.or(token)
+        }
     }
 
-    /// Returns the token of the user's account that the environment has for the program.
-    fn account_token(&self, kind: &ExternalAgentKind) -> Option<SecretString> {
-        let token = self.context.env.get(kind.token?)?.trim();
-        (!token.is_empty()).then(|| token.into())
+    /// Returns the first variable of the vendor that has a key.
+    fn set_key_variable(&self, backend: &BackendConfig) -> Option<&'static str> {
+        let mut variables = backend.vendor.key_variables.iter().copied();
+        variables.find(|name| self.secret(name).is_some())
+    }
+
+    /// Returns the value of a variable without white space around it; an empty one counts as unset.
+    fn secret(&self, name: &str) -> Option<SecretString> {
+        let value = self.context.env.get(name)?.trim();
+        (!value.is_empty()).then(|| value.into())
     }
 
     fn refuse_agent_key(

@@ -32,8 +32,6 @@ const BASE: &str = "/home/ann/project";
 const HOME: &str = "/home/ann";
 
 fn try_load(yaml: &str) -> Result<LoadedConfig, Box<InvalidConfig>> {
-    let base = AbsPath::new(BASE).unwrap();
-    let home = AbsPath::new(HOME).unwrap();
     let set = [
         ("KEY", "sk-1"),
         ("NUMBER", "0.5"),
@@ -47,6 +45,12 @@ fn try_load(yaml: &str) -> Result<LoadedConfig, Box<InvalidConfig>> {
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
+    try_load_with(yaml, &env)
+}
+
+fn try_load_with(yaml: &str, env: &ConfigVariables) -> Result<LoadedConfig, Box<InvalidConfig>> {
+    let base = AbsPath::new(BASE).unwrap();
+    let home = AbsPath::new(HOME).unwrap();
     let origin = ConfigOrigin {
         name: "team.yaml".to_owned(),
         directory: AbsPath::new("/configs"),
@@ -55,7 +59,7 @@ fn try_load(yaml: &str) -> Result<LoadedConfig, Box<InvalidConfig>> {
         base: &base,
         state_parent: &base,
         home: Some(&home),
-        env: &env,
+        env,
         packages: &BTreeSet::new(),
     };
     load(yaml.as_bytes(), &origin, &context)

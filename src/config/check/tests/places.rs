@@ -1,6 +1,9 @@
 //! Paths that a config opens, and the directories that massgen writes to.
 
+use std::collections::BTreeMap;
+
 use super::*;
+use crate::dotenv::{DotenvAuthor, DotenvVariables, parse};
 
 #[test]
 fn wide_paths_are_opened_only_on_request() {
@@ -302,6 +305,30 @@ fn a_program_gets_its_key_or_else_a_token_of_the_account() {
     assert!(!key.contains("OAUTH"), "{key}");
     assert!(!program("type: codex, reasoning_effort: low").1);
     assert!(program("type: codex, env: [TOKEN]").1);
+}
+
+#[test]
+fn a_key_of_a_project_does_not_replace_an_exported_token() {
+    let variables = |author, exported: &str, keys: &str| {
+        let file = AbsPath::new("/home/ann/project/.env").unwrap();
+        let mut files = DotenvVariables::default();
+        files.add(&file, author, parse("ANTHROPIC_API_KEY=sk-1").assignments);
+        let process = BTreeMap::from([(exported.to_owned(), "oat-1".to_owned())]);
+        let env = ConfigVariables::new(&process, &files);
+        let yaml = format!("agents: [{{id: a, backend: {{cwd: w, type: claude_code{keys}}}}}]\n");
+        let config = try_load_with(&yaml, &env).unwrap().config;
+        let program = config.agents[0].backend.external_agent.clone().unwrap();
+        let accounts = ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"];
+        accounts.map(|name| program.sandbox.env.contains_key(name))
+    };
+    let (key, token) = ([true, false], [false, true]);
+    let exported = "CLAUDE_CODE_OAUTH_TOKEN";
+    assert_eq!(variables(DotenvAuthor::Stranger, exported, ""), token);
+    assert_eq!(variables(DotenvAuthor::Stranger, "OTHER", ""), key);
+    assert_eq!(variables(DotenvAuthor::User, exported, ""), key);
+    // A config that names the key means it.
+    let written = ", api_key: '${ANTHROPIC_API_KEY}'";
+    assert_eq!(variables(DotenvAuthor::Stranger, exported, written), key);
 }
 
 #[test]
