@@ -22,7 +22,7 @@ use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose};
 use crate::path::RealPath;
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use crate::text::single_line;
-use crate::tools::call::{SUBAGENTS_DIRECTORY, ToolCall, UserPath};
+use crate::tools::call::{ToolCall, UserPath};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
 use crate::world::exec::check_command::{CheckCommandOutcome, run_check};
@@ -32,7 +32,6 @@ use crate::world::io::clock::milliseconds;
 use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::store::memory::MEMORY;
 
 /// Maximum length of a check's output that is kept: lines, and characters of each line.
 const TAIL_LINES_MAX: usize = 20;
@@ -60,8 +59,8 @@ pub struct CheckedAgent {
     pub grants: Vec<Grant>,
     /// The environment in which checks run; `None` if no sandbox is available on this machine.
     pub commands: Option<ExecEnvironment>,
-    /// Whether its notes are kept for later agents: they are not part of what it would deliver.
-    pub keeps_memory: bool,
+    /// The directories of its workspace that are not part of what it would deliver.
+    pub left_out: Vec<&'static str>,
 }
 
 /// Target of a check.
@@ -200,7 +199,7 @@ impl CheckRunner {
             ..GatePolicy::single_call(target.clone())
         };
         let dir = user_path(&target)?;
-        let memory = candidate.keeps_memory.then_some(MEMORY);
+        let left_out = candidate.left_out.clone();
         let work = move || {
             let manager = permission_manager(&grants, Phase::Final);
             let users = GatePolicy::single_call(target.clone());
@@ -208,7 +207,7 @@ impl CheckRunner {
             let gate = Gate::open(manager.clone(), policy)?;
             let mut beside = None;
             if let CheckTarget::Answer(Some(snapshot)) = examined {
-                let carried = copy_snapshot(&gate, &snapshot, &target, memory)?;
+                let carried = copy_snapshot(&gate, &snapshot, &target, left_out)?;
                 let users = users.map(|users| Gate::open(manager, users)).transpose()?;
                 beside = users.map(|users| (users, carried));
             }
@@ -275,15 +274,14 @@ impl CheckEnvironment {
     }
 }
 
-/// Copies the files of an answer over the tree that they would be delivered to, without the directory
-/// `memory`.
+/// Copies the files of an answer over the tree that they would be delivered to, without the directories
+/// `left_out`.
 fn copy_snapshot(
     gate: &Gate,
     snapshot: &RealPath,
     target: &RealPath,
-    memory: Option<&'static str>,
+    left_out: Vec<&'static str>,
 ) -> Result<Vec<FileChange>> {
-    let left_out = [SUBAGENTS_DIRECTORY].into_iter().chain(memory);
     let call =
         copy_all_call(&snapshot.to_abs(), target, left_out).ok_or_else(|| check_error(NO_TEXT))?;
     let permitted = gate

@@ -28,7 +28,7 @@ use crate::permissions::grant::{Grant, GrantScope, Phase};
 use crate::prompts::untrusted_text::UntrustedText;
 use crate::prompts::{self, AnswerView, TaskPrompt};
 use crate::text::single_line;
-use crate::tools::call::{ExistingTarget, FileSelection, SUBAGENTS_DIRECTORY, ToolCall, UserPath};
+use crate::tools::call::{ExistingTarget, FileSelection, ToolCall, UserPath};
 use crate::world::access::gate::Gate;
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
 use crate::world::exec::fingerprint::fingerprint;
@@ -36,7 +36,6 @@ use crate::world::exec::{self, ActionOutcome, Observation};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
-use crate::world::store::memory::MEMORY;
 
 /// Maximum length of the reason, in a warning, why hooks stop a delivery, in characters.
 const WHY_CHARS_MAX: usize = 300;
@@ -483,7 +482,7 @@ impl FinalDelivery<'_> {
         let gate = self
             .team
             .delivery_gate(self.member, self.overlay.as_ref())?;
-        let call = copy_all_call(workspace, &target.root, self.directories_left_out());
+        let call = copy_all_call(workspace, &target.root, self.team.left_out_of_answers());
         let (Some(gate), Some(call)) = (gate, call) else {
             return Ok(ToolEffects::default());
         };
@@ -498,19 +497,9 @@ impl FinalDelivery<'_> {
         done.map_err(|_| Error::bug("the delivery failed unexpectedly"))
     }
 
-    /// Returns the names of the directories of workspaces that are no part of an answer: that of
-    /// subagents, and that of notes for later agents, which are kept elsewhere.
-    fn directories_left_out(&self) -> Vec<&'static str> {
-        let mut members = self.team.members.iter();
-        let has_subagents = members.any(|member| self.team.subagent_limits(member).is_some());
-        let subagents = has_subagents.then_some(SUBAGENTS_DIRECTORY);
-        let memory = self.team.memory().map(|_| MEMORY);
-        subagents.into_iter().chain(memory).collect()
-    }
-
-    /// Returns them as paths below a workspace.
+    /// Returns the directories that are no part of an answer, as paths below a workspace.
     fn left_out_of_answers(&self) -> Vec<RelPath> {
-        let names = self.directories_left_out().into_iter();
+        let names = self.team.left_out_of_answers().into_iter();
         names.filter_map(RelPath::new).collect()
     }
 

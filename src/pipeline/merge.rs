@@ -379,7 +379,7 @@ impl PipelineRun {
         let candidate = CheckedAgent {
             grants,
             commands,
-            keeps_memory: false,
+            left_out: Vec::new(),
         };
         let candidates = BTreeMap::from([(agent.clone(), candidate)]);
         let executable = &self.context.host.executable;

@@ -45,11 +45,13 @@ use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::permissions::history::AccessHistory;
 use crate::prompts::WorkspaceOutput;
 use crate::prompts::memory::MemoryPrompt;
+use crate::tools::call::SUBAGENTS_DIRECTORY;
 use crate::world::access::policy::ConflictPolicy;
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::io::page_fetcher::PageFetcher;
 use crate::world::mcp::{ConnectionPool, ToolListCache};
 use crate::world::sandbox::overlay::WriteOverlay;
+use crate::world::store::memory::MEMORY;
 
 /// One agent and all that it works with.
 #[derive(Debug)]
@@ -328,6 +330,16 @@ impl AgentTeam {
         !self.config.checks.list.is_empty() && self.delivery_access == DeliveryAccess::ReadWrite
     }
 
+    /// Returns the names of the directories of workspaces that are no part of an answer: that of
+    /// subagents, and that of notes for later agents, which are kept elsewhere.
+    pub(in crate::orchestrator) fn left_out_of_answers(&self) -> Vec<&'static str> {
+        let mut members = self.members.iter();
+        let has_subagents = members.any(|member| self.subagent_limits(member).is_some());
+        let subagents = has_subagents.then_some(SUBAGENTS_DIRECTORY);
+        let memory = self.memory().map(|_| MEMORY);
+        subagents.into_iter().chain(memory).collect()
+    }
+
     /// Returns the runner of checks on answers and deliveries, if the config has checks and
     /// overlays are set.
     pub fn check_runner(&self) -> Option<CheckRunner> {
@@ -342,7 +354,7 @@ impl AgentTeam {
             let candidate = CheckedAgent {
                 grants: member.grants.clone(),
                 commands: environments.check_environment(&member.id).cloned(),
-                keeps_memory: self.memory.is_some(),
+                left_out: self.left_out_of_answers(),
             };
             Some((member.id.clone(), candidate))
         };
