@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use crate::cli::args::gate_calls::GrantsSource;
-use crate::cli::args::phase::PhaseArgument;
+use crate::cli::args::phase::{PhaseArgument, PhaseArguments};
 
 /// Commands of `massgen explain`.
 #[derive(Debug, Subcommand)]
@@ -59,14 +59,9 @@ pub(crate) struct ExplainCommandArguments {
     /// The agent. Default: the only one.
     #[arg(long, value_name = "ID")]
     pub agent: Option<String>,
-    /// The phase. Default: coordination.
-    #[arg(
-        long,
-        value_name = "PHASE",
-        default_value = "coordination",
-        hide_default_value = true
-    )]
-    pub phase: PhaseArgument,
+    /// The phase of the call.
+    #[command(flatten)]
+    pub phase: PhaseArguments,
     /// Config of the team. Default: the config that a run would use, or the default rules.
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<String>,

@@ -3,7 +3,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::cli::args::phase::PhaseArgument;
+use crate::cli::args::phase::PhaseArguments;
 use crate::cli::help::HOOK_EXAMPLES;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 
@@ -56,14 +56,9 @@ pub(crate) struct HookArguments {
     #[arg(long, value_name = "SOCKET",
         conflicts_with_all = ["grants", "config", "agent", "phase", "in_sandbox"])]
     pub socket: Option<String>,
-    /// The phase. Default: coordination.
-    #[arg(
-        long,
-        value_name = "PHASE",
-        default_value = "coordination",
-        hide_default_value = true
-    )]
-    pub phase: PhaseArgument,
+    /// The phase of the call.
+    #[command(flatten)]
+    pub phase: PhaseArguments,
     /// Declare that the program runs in a sandbox with these grants, which restricts its
     /// commands. Default: no sandbox, and `Bash` is denied.
     #[arg(long)]
@@ -79,14 +74,9 @@ pub(crate) struct CallerArguments {
     /// The agent whose grants apply. Default: the only one.
     #[arg(long, value_name = "ID", conflicts_with = "grants")]
     pub agent: Option<String>,
-    /// The phase. Default: coordination.
-    #[arg(
-        long,
-        value_name = "PHASE",
-        default_value = "coordination",
-        hide_default_value = true
-    )]
-    pub phase: PhaseArgument,
+    /// The phase of the call.
+    #[command(flatten)]
+    pub phase: PhaseArguments,
     /// Sandbox level for commands: `auto`, `overlay`, `namespaces`, `landlock` or `off`.
     /// Default: from the config, or `auto`.
     #[arg(long, value_name = "LEVEL")]

@@ -1,6 +1,6 @@
-//! Defines a phase as a command line argument.
+//! Defines a phase as a command line argument, and the option for the phase of a call.
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
 use crate::permissions::grant::Phase;
 
@@ -19,5 +19,24 @@ impl From<PhaseArgument> for Phase {
             PhaseArgument::Coordination => Phase::Coordination,
             PhaseArgument::Final => Phase::Final,
         }
+    }
+}
+
+/// The phase in which a call is decided about.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct PhaseArguments {
+    /// The phase. Default: coordination.
+    #[arg(
+        long,
+        value_name = "PHASE",
+        default_value = "coordination",
+        hide_default_value = true
+    )]
+    phase: PhaseArgument,
+}
+
+impl From<PhaseArguments> for Phase {
+    fn from(arguments: PhaseArguments) -> Self {
+        arguments.phase.into()
     }
 }
