@@ -14,7 +14,8 @@ use crate::cli::dashboard::story::RunStory;
 use crate::cli::dashboard::theme::Theme;
 use crate::cli::dashboard::view_state::{ComposerPurpose, OpenView, ViewState};
 use crate::cli::dashboard::views::{
-    agent, answers, ballot, changes, cost, help, log, overview, stages, timeline, votes,
+    agent, answers, ballot, changes, cost, draw_from_top, help, log, overview, stages, timeline,
+    votes,
 };
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::cli::terminal_text::clean_text;
@@ -254,22 +255,23 @@ impl Scene<'_> {
         if area.height == 0 {
             return self.state.scroll_max;
         }
-        match self.state.view {
+        let lines = match self.state.view {
             // The log of a pipeline has its stages, and of their work only what it used.
             OpenView::Overview if self.is_record && self.has_stages() => {
-                stages::draw(self, canvas, area)
+                stages::lines(self, area.width)
             }
-            OpenView::Overview => overview::draw(self, canvas, area),
-            OpenView::Agent => agent::draw(self, canvas, area),
-            OpenView::Answers => answers::draw(self, canvas, area),
-            OpenView::Changes => changes::draw(self, canvas, area),
-            OpenView::Votes => votes::draw(self, canvas, area),
-            OpenView::Timeline => timeline::draw(self, canvas, area),
-            OpenView::Cost => cost::draw(self, canvas, area),
-            OpenView::Stages => stages::draw(self, canvas, area),
-            OpenView::Log => log::draw(self, canvas, area),
-            OpenView::Help => help::draw(self, canvas, area),
-        }
+            OpenView::Overview => return overview::draw(self, canvas, area),
+            OpenView::Agent => return agent::draw(self, canvas, area),
+            OpenView::Answers => return answers::draw(self, canvas, area),
+            OpenView::Changes => return changes::draw(self, canvas, area),
+            OpenView::Log => return log::draw(self, canvas, area),
+            OpenView::Votes => votes::lines(self, area.width),
+            OpenView::Timeline => timeline::lines(self, area.width),
+            OpenView::Cost => cost::lines(self),
+            OpenView::Stages => stages::lines(self, area.width),
+            OpenView::Help => help::lines(),
+        };
+        draw_from_top(canvas, area, &lines, self.state.scroll)
     }
 
     fn draw_question(&self, canvas: &mut Canvas<'_>, area: Rect) {

@@ -1,11 +1,7 @@
 //! What was used: the requests of each agent to each model in each phase, the sums, and the limits.
 
-use ratatui_core::layout::Rect;
-
-use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::{clean_line, format_count};
 use crate::cli::dashboard::scene::Scene;
-use crate::cli::dashboard::views::draw_from_top;
 use crate::cli::dashboard::views::overview::pad;
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::permissions::grant::Phase;
@@ -15,16 +11,8 @@ use crate::spending::totals::{RequestTotals, UsageKey};
 const NAME_WIDTH: usize = 18;
 const NUMBER_WIDTH: usize = 10;
 
-/// Draws the usage.
-pub(in crate::cli::dashboard) fn draw(
-    scene: &Scene<'_>,
-    canvas: &mut Canvas<'_>,
-    area: Rect,
-) -> usize {
-    draw_from_top(canvas, area, &lines(scene), scene.state.scroll)
-}
-
-fn lines(scene: &Scene<'_>) -> Vec<StyledRow> {
+/// Returns the lines of the usage.
+pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>) -> Vec<StyledRow> {
     let titles = ["requests", "read", "cached", "written", "cost"];
     let names = format!(
         " {}{}{}",

@@ -1,13 +1,8 @@
 //! The keys of the dashboard, and its signs.
 
-use ratatui_core::layout::Rect;
-
-use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::key_lines::{
     AGENT_KEYS, GENERAL_KEYS, KeyHelp, QUESTION_KEYS, REVIEW_KEYS, VIEW_KEYS,
 };
-use crate::cli::dashboard::scene::Scene;
-use crate::cli::dashboard::views::draw_from_top;
 use crate::cli::output::{StyledRow, TextStyle};
 
 /// The signs of agents and of their calls.
@@ -20,16 +15,8 @@ const SIGNS: [KeyHelp; 6] = [
     (".", "idle, or waits for another agent"),
 ];
 
-/// Draws the help.
-pub(in crate::cli::dashboard) fn draw(
-    scene: &Scene<'_>,
-    canvas: &mut Canvas<'_>,
-    area: Rect,
-) -> usize {
-    draw_from_top(canvas, area, &lines(), scene.state.scroll)
-}
-
-fn lines() -> Vec<StyledRow> {
+/// Returns the lines of the help.
+pub(in crate::cli::dashboard) fn lines() -> Vec<StyledRow> {
     let sections: [(&str, &[KeyHelp]); 6] = [
         ("Views", &VIEW_KEYS),
         ("Everywhere", &GENERAL_KEYS),

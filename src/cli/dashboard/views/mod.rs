@@ -1,5 +1,5 @@
-//! The views that fill the body of the dashboard. Each draws itself from the model of the run and
-//! returns how far it can be scrolled.
+//! The views that fill the body of the dashboard, from the model of the run. Each returns its lines, or
+//! draws itself and returns how far it can be scrolled.
 
 use ratatui_core::layout::Rect;
 
@@ -20,7 +20,12 @@ pub(super) mod timeline;
 pub(super) mod votes;
 
 /// Draws `lines` from the row `scroll` on. Returns how far they can be scrolled.
-fn draw_from_top(canvas: &mut Canvas<'_>, area: Rect, lines: &[StyledRow], scroll: usize) -> usize {
+pub(super) fn draw_from_top(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    lines: &[StyledRow],
+    scroll: usize,
+) -> usize {
     let scroll_max = lines.len().saturating_sub(usize::from(area.height));
     let shown = lines.get(scroll.min(scroll_max)..).unwrap_or_default();
     canvas.lines(area, shown);

@@ -1,12 +1,8 @@
 //! The stages of a pipeline, one iteration after the other: what each role does, or what became of its
 //! work.
 
-use ratatui_core::layout::Rect;
-
-use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::{clean_line, wrapped_lines};
 use crate::cli::dashboard::scene::Scene;
-use crate::cli::dashboard::views::draw_from_top;
 use crate::cli::dashboard::views::overview::pad;
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::run_view::overview::RunPhase;
@@ -20,16 +16,8 @@ const COMMIT_DIGITS_SHOWN: usize = 10;
 /// Indentation of a reason.
 const INDENT: &str = "       ";
 
-/// Draws the stages.
-pub(in crate::cli::dashboard) fn draw(
-    scene: &Scene<'_>,
-    canvas: &mut Canvas<'_>,
-    area: Rect,
-) -> usize {
-    draw_from_top(canvas, area, &lines(scene, area.width), scene.state.scroll)
-}
-
-fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
+/// Returns the lines of the stages.
+pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
     let pipeline = scene.run.pipeline();
     if pipeline.stages.is_empty() {
         let none = " no stages: the run is not a pipeline, or no role works yet";

@@ -1,11 +1,7 @@
 //! What each agent did when: a lane for each, on one scale, with a letter for each kind of action.
 
-use ratatui_core::layout::Rect;
-
-use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::format_clock;
 use crate::cli::dashboard::scene::Scene;
-use crate::cli::dashboard::views::draw_from_top;
 use crate::cli::dashboard::views::overview::pad;
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::run_view::timeline::{SpanKind, TimelineLane};
@@ -15,16 +11,8 @@ const NAME_WIDTH: usize = 18;
 /// Minimum width of a lane.
 const LANE_WIDTH_MIN: usize = 10;
 
-/// Draws the timeline.
-pub(in crate::cli::dashboard) fn draw(
-    scene: &Scene<'_>,
-    canvas: &mut Canvas<'_>,
-    area: Rect,
-) -> usize {
-    draw_from_top(canvas, area, &lines(scene, area.width), scene.state.scroll)
-}
-
-fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
+/// Returns the lines of the timeline.
+pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
     let width = usize::from(width).saturating_sub(NAME_WIDTH.saturating_add(2));
     let width = width.max(LANE_WIDTH_MIN);
     let end_ms = scene.now_ms.max(1);

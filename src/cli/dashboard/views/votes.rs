@@ -1,28 +1,16 @@
 //! The votes with their reasons, also those that became void, and what decided.
 
-use ratatui_core::layout::Rect;
-
-use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::wrapped_lines;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::checks_text;
 use crate::cli::dashboard::views::ballot::votes_text;
-use crate::cli::dashboard::views::draw_from_top;
 use crate::cli::output::{StyledRow, TextStyle};
 
 /// Indentation of a reason.
 const INDENT: &str = "     ";
 
-/// Draws the votes.
-pub(in crate::cli::dashboard) fn draw(
-    scene: &Scene<'_>,
-    canvas: &mut Canvas<'_>,
-    area: Rect,
-) -> usize {
-    draw_from_top(canvas, area, &lines(scene, area.width), scene.state.scroll)
-}
-
-fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
+/// Returns the lines of the votes.
+pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
     let ballot = scene.run.ballot();
     let name = |agent| {
         let index = scene.run.agent_index(agent).unwrap_or_default();
