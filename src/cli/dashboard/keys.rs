@@ -422,16 +422,24 @@ mod tests {
 
     use super::*;
 
+    fn key_target<'k>(
+        state: &'k mut ViewState,
+        run: &'k RunView,
+        is_record: bool,
+    ) -> KeyTarget<'k> {
+        KeyTarget {
+            state,
+            questions: &mut [],
+            run,
+            now_ms: 0,
+            is_record,
+        }
+    }
+
     /// Pastes each text in turn.
     fn pasted(state: &mut ViewState, is_record: bool, texts: &[&str]) {
         let run = RunView::default();
-        let mut target = KeyTarget {
-            state,
-            questions: &mut [],
-            run: &run,
-            now_ms: 0,
-            is_record,
-        };
+        let mut target = key_target(state, &run, is_record);
         for text in texts {
             target.paste(text);
         }
@@ -463,13 +471,7 @@ mod tests {
         let mut state = composing();
         pasted(&mut state, false, &["one\ntwo\n", "x"]);
         let run = RunView::default();
-        let mut target = KeyTarget {
-            state: &mut state,
-            questions: &mut [],
-            run: &run,
-            now_ms: 0,
-            is_record: false,
-        };
+        let mut target = key_target(&mut state, &run, false);
         let sent = target.press(KeyEvent::from(KeyCode::Enter));
         assert_eq!(sent, KeyEffect::Send("one\ntwox".to_owned()));
         assert_eq!(state.composer, None);
@@ -511,13 +513,7 @@ mod tests {
                 answer: selected,
                 ..ViewState::default()
             };
-            let mut target = KeyTarget {
-                state: &mut state,
-                questions: &mut [],
-                run: &run,
-                now_ms: 0,
-                is_record: true,
-            };
+            let mut target = key_target(&mut state, &run, true);
             target.press(KeyEvent::from(KeyCode::Char('a')));
             assert_eq!((state.view, state.answer), (OpenView::Answers, expected));
         }
@@ -536,13 +532,7 @@ mod tests {
                 ..ViewState::default()
             };
             let run = RunView::default();
-            let mut target = KeyTarget {
-                state: &mut state,
-                questions: &mut [],
-                run: &run,
-                now_ms: 0,
-                is_record,
-            };
+            let mut target = key_target(&mut state, &run, is_record);
             let key = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::ALT);
             assert_eq!(target.press(key), *expected, "{view:?}");
             let line = state.composer.map(|line| line.text.into_string());
