@@ -136,13 +136,6 @@ struct MarkupPattern {
     compiled: LazyLock<Option<Regex>>,
 }
 
-impl MarkupPattern {
-    /// Returns whether `text` contains one of the brackets.
-    fn may_begin_in(&self, text: &str) -> bool {
-        self.starts.iter().any(|start| text.contains(start))
-    }
-}
-
 static TAG: MarkupPattern = MarkupPattern {
     starts: TAG_STARTS,
     compiled: LazyLock::new(|| compile_tag(|_| true)),
@@ -278,9 +271,6 @@ pub fn escape_notes(text: &str) -> Cow<'_, str> {
 /// [`tool_result`] and [`escape_notes`].
 pub fn unescape(piece: &str) -> String {
     let piece = unescape_text(piece).unwrap_or_else(|| piece.to_owned());
-    if !ESCAPED_NOTE.may_begin_in(&piece) || ESCAPED_NOTE.compiled.is_none() {
-        return piece;
-    }
     escape_matches(&piece, &ESCAPED_NOTE, "[").into_owned()
 }
 
@@ -312,7 +302,7 @@ fn escape_line(line: &str) -> String {
 
 /// Replaces the first bracket of everything in `text` that `markup` matches by `bracket`.
 fn escape_matches<'t>(text: &'t str, markup: &MarkupPattern, bracket: &str) -> Cow<'t, str> {
-    if !markup.may_begin_in(text) {
+    if !markup.starts.iter().any(|start| text.contains(start)) {
         return Cow::Borrowed(text);
     }
     match markup.compiled.as_ref() {
@@ -321,7 +311,10 @@ fn escape_matches<'t>(text: &'t str, markup: &MarkupPattern, bracket: &str) -> C
             format!("{bracket}{rest}")
         }),
         // Without the pattern, every bracket may be part of a tag or a note.
-        None => Cow::Owned(text.replace(['<', '['], bracket)),
+        None => {
+            let replace = |text: String, start: &&str| text.replace(*start, bracket);
+            Cow::Owned(markup.starts.iter().fold(text.to_owned(), replace))
+        }
     }
 }
 
