@@ -7,7 +7,8 @@ use std::iter;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
-use serde::de::value::MapDeserializer;
+use serde::de::value::{MapAccessDeserializer, MapDeserializer};
+use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value};
 
@@ -118,6 +119,60 @@ impl Event {
         let EventName { name } = serde_json::from_str(text)?;
         let group: EventGroup = EventGroup::find::<serde_json::Error>(&name)?;
         group.read(&mut serde_json::Deserializer::from_str(text))
+    }
+
+    /// Reads the event of this name from the fields of an object that follow its name, so that a reader
+    /// that has found the name reads the text once.
+    pub(crate) fn from_fields<'de, A: MapAccess<'de>>(
+        name: &str,
+        fields: A,
+    ) -> Result<Self, A::Error> {
+        let group = EventGroup::find::<A::Error>(name)?;
+        let fields = FieldsWithName {
+            name,
+            next: NamePart::Key,
+            fields,
+        };
+        group.read(MapAccessDeserializer::new(fields))
+    }
+}
+
+/// The fields of an event, its name first.
+struct FieldsWithName<'n, A> {
+    name: &'n str,
+    next: NamePart,
+    fields: A,
+}
+
+/// What is read next of the field with the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NamePart {
+    Key,
+    Value,
+    /// All of it was read.
+    Nothing,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for FieldsWithName<'_, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, A::Error> {
+        if self.next != NamePart::Key {
+            return self.fields.next_key_seed(seed);
+        }
+        self.next = NamePart::Value;
+        seed.deserialize(NAME_FIELD.into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        if self.next != NamePart::Value {
+            return self.fields.next_value_seed(seed);
+        }
+        self.next = NamePart::Nothing;
+        seed.deserialize(self.name.into_deserializer())
     }
 }
 

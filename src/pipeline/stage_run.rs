@@ -475,7 +475,7 @@ impl PipelineRun {
 
 fn read_events(run: &RunDir) -> Result<Vec<Event>> {
     let read = run.events()?.flatten();
-    Ok(read.filter_map(|entry| entry.event()).collect())
+    Ok(read.filter_map(|entry| entry.event).collect())
 }
 
 /// End of a run.

@@ -305,17 +305,15 @@ fn escape_matches<'t>(text: &'t str, markup: &MarkupPattern, bracket: &str) -> C
     if !markup.starts.iter().any(|start| text.contains(start)) {
         return Cow::Borrowed(text);
     }
-    match markup.compiled.as_ref() {
-        Some(pattern) => pattern.replace_all(text, |found: &Captures<'_>| {
-            let rest = found.get(1).map_or("", |rest| rest.as_str());
-            format!("{bracket}{rest}")
-        }),
+    let Some(pattern) = markup.compiled.as_ref() else {
         // Without the pattern, every bracket may be part of a tag or a note.
-        None => {
-            let replace = |text: String, start: &&str| text.replace(*start, bracket);
-            Cow::Owned(markup.starts.iter().fold(text.to_owned(), replace))
-        }
-    }
+        let replace = |text: String, start: &&str| text.replace(*start, bracket);
+        return Cow::Owned(markup.starts.iter().fold(text.to_owned(), replace));
+    };
+    pattern.replace_all(text, |found: &Captures<'_>| {
+        let rest = found.get(1).map_or("", |rest| rest.as_str());
+        format!("{bracket}{rest}")
+    })
 }
 
 #[cfg(test)]

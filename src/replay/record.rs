@@ -119,7 +119,7 @@ impl RecordedRun {
 fn events(run: &RunDir, notes: &mut Vec<String>) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     for entry in run.events()? {
-        match entry.map(|entry| (entry.seq, entry.event())) {
+        match entry.map(|entry| (entry.seq, entry.event)) {
             Ok((_, Some(event))) if event.is_streamed() => {}
             Ok((_, Some(event))) => events.push(event),
             Ok((line, None)) => notes.push(format!(

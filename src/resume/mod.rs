@@ -202,7 +202,8 @@ fn resume_error(run: &RunDir, why: &str) -> Error {
 fn decode_events(entries: Vec<LogEntry>) -> Option<Vec<(Event, LocalDateTime)>> {
     let mut streamed_texts: BTreeMap<AgentId, String> = BTreeMap::new();
     let events = entries.into_iter().map(|entry| {
-        let (mut event, at) = (entry.event()?, entry.at()?);
+        let at = entry.at()?;
+        let mut event = entry.event?;
         if let Event::Model(ModelEvent::ModelRequestStarted { agent, .. }) = &event {
             streamed_texts.remove(agent);
         } else if let Event::Model(ModelEvent::Text { agent, text }) = &event {

@@ -66,7 +66,7 @@ impl CellRunReport {
                     .map_or_else(|_| String::new(), |manifest| manifest.task),
             });
             for entry in run.events()?.flatten() {
-                records.add(&entry, starts);
+                records.add(entry, starts);
             }
         }
         records.report(error, redactor)
@@ -102,12 +102,12 @@ struct RunRecords {
 }
 
 impl RunRecords {
-    fn add(&mut self, entry: &LogEntry, starts: &[LocalDateTime]) {
+    fn add(&mut self, entry: LogEntry, starts: &[LocalDateTime]) {
         if let Some(at) = entry.at() {
             self.run_time = self.run_time.saturating_add(self.worked_until(&at, starts));
             self.last = Some(at);
         }
-        let Some(event) = entry.event() else {
+        let Some(event) = entry.event else {
             return;
         };
         event.add_to_totals(&mut self.usage);

@@ -363,7 +363,7 @@ fn has_ended_run(host: &Host) -> Result<bool> {
     }
     // The process may have been killed between the last event and the last status.
     let is_end =
-        |entry: LogEntry| matches!(entry.event(), Some(Event::Run(RunEvent::RunEnded { .. })));
+        |entry: LogEntry| matches!(entry.event, Some(Event::Run(RunEvent::RunEnded { .. })));
     Ok(run.has_log() && run.events()?.flatten().any(is_end))
 }
 

@@ -200,7 +200,7 @@ fn find_files(
             label,
             snapshot,
             ..
-        })) = entry.event()
+        })) = entry.event
         {
             if is_meant(&agent, label) {
                 let snapshot = snapshot.and_then(AbsPath::new);

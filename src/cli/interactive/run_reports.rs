@@ -107,5 +107,5 @@ pub(crate) fn show_files(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
 /// Returns the events of a run, as far as its log can be read.
 fn read_events(name: &str, host: &Host) -> Result<Vec<Event>> {
     let log = logs::find_run(name, host)?.events()?;
-    Ok(log.filter_map(|entry| entry.ok()?.event()).collect())
+    Ok(log.filter_map(|entry| entry.ok()?.event).collect())
 }

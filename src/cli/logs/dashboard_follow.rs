@@ -20,15 +20,26 @@ use crate::host::Host;
 use crate::spending::limits::BudgetLimits;
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::{EventSink as _, sleep_until_due};
-use crate::world::store::event_log::{EventLogClock, LogEntry, LogReadError};
+use crate::world::store::event_log::{EventLogClock, LogReadError};
 use crate::world::store::tail::LogTail;
 
 /// What is reported of a log that ends without a result.
 pub(super) const INTERRUPTED: &str =
     "the run was interrupted: its process ended without recording a result";
 
+/// Maximum number of lines that are folded before input of the terminal is looked at again.
+const LINES_AT_ONCE_MAX: usize = 256;
+
 /// A line of the log, or why it cannot be used.
-type LogLine = std::result::Result<LogEntry, LogReadError>;
+type LogLine = std::result::Result<RecordedEvent, LogReadError>;
+
+/// An event of the log.
+#[derive(Debug)]
+struct RecordedEvent {
+    event: Event,
+    /// The time since the first line.
+    elapsed: Duration,
+}
 
 /// Shows the run or the pipeline with this log on the dashboard until the user closes it.
 pub(super) fn follow(log: &ShownLog, host: &Host) -> Result<()> {
@@ -58,21 +69,28 @@ async fn follow_lines(tail: LogTail, limits: BudgetLimits, host: &Host) -> Resul
     };
     let mut terminal = RunTerminal::with_dashboard(&mut output, settings, DashboardSource::Record);
     let mut clock = RecordClock::start();
+    let mut received = Vec::new();
     let mut is_over = false;
     loop {
         tokio::select! {
-            line = lines.recv(), if !is_over => match line {
-                Some(Ok(entry)) => {
-                    let Some(event) = entry.event() else { continue };
-                    terminal.on_event(&event, clock.elapsed_at(&entry))?;
-                    is_over = matches!(event, Event::Run(RunEvent::RunEnded { .. }));
+            count = lines.recv_many(&mut received, LINES_AT_ONCE_MAX), if !is_over => {
+                for line in received.drain(..) {
+                    match line {
+                        Ok(recorded) if !is_over => {
+                            clock.set(recorded.elapsed);
+                            terminal.on_event(&recorded.event, recorded.elapsed)?;
+                            is_over =
+                                matches!(recorded.event, Event::Run(RunEvent::RunEnded { .. }));
+                        }
+                        Ok(_) => {}
+                        Err(fault) => terminal.show_note(&fault.to_string()),
+                    }
                 }
-                Some(Err(fault)) => terminal.show_note(&fault.to_string()),
-                None => {
+                if count == 0 {
                     is_over = true;
                     terminal.show_note(INTERRUPTED);
                 }
-            },
+            }
             () = sleep_until_due(terminal.due()) => {}
             input = terminal.next_input() => {
                 if terminal.on_input(&input)? == DashboardFate::Quits {
@@ -84,11 +102,7 @@ async fn follow_lines(tail: LogTail, limits: BudgetLimits, host: &Host) -> Resul
                 return Ok(());
             }
         }
-        let now = if is_over {
-            clock.log.last()
-        } else {
-            clock.now()
-        };
+        let now = if is_over { clock.last } else { clock.now() };
         terminal.on_due(now)?;
         if is_over && !terminal.has_dashboard() {
             return Ok(());
@@ -96,8 +110,19 @@ async fn follow_lines(tail: LogTail, limits: BudgetLimits, host: &Host) -> Resul
     }
 }
 
+/// Reads the events of the log, so that the thread of the terminal only folds them. A line that this
+/// version does not know is left out.
 fn send_lines(tail: LogTail, sender: &mpsc::Sender<LogLine>) {
+    let mut clock = EventLogClock::default();
     for line in tail {
+        let line = match line {
+            Ok(entry) => {
+                let elapsed = clock.elapsed_at(&entry);
+                let Some(event) = entry.event else { continue };
+                Ok(RecordedEvent { event, elapsed })
+            }
+            Err(fault) => Err(fault),
+        };
         if sender.blocking_send(line).is_err() {
             return;
         }
@@ -107,24 +132,24 @@ fn send_lines(tail: LogTail, sender: &mpsc::Sender<LogLine>) {
 /// The time of a recorded run: that of its last event, and since that was read.
 #[derive(Debug)]
 struct RecordClock {
-    log: EventLogClock,
+    last: Duration,
     since_last: Stopwatch,
 }
 
 impl RecordClock {
     fn start() -> Self {
         Self {
-            log: EventLogClock::default(),
+            last: Duration::ZERO,
             since_last: Stopwatch::start(),
         }
     }
 
-    fn elapsed_at(&mut self, entry: &LogEntry) -> Duration {
+    fn set(&mut self, elapsed: Duration) {
+        self.last = elapsed;
         self.since_last = Stopwatch::start();
-        self.log.elapsed_at(entry)
     }
 
     fn now(&self) -> Duration {
-        self.log.last().saturating_add(self.since_last.elapsed())
+        self.last.saturating_add(self.since_last.elapsed())
     }
 }

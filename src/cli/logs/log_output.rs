@@ -61,7 +61,7 @@ fn print_json(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) 
 }
 
 fn is_end(entry: &LogEntry) -> bool {
-    matches!(entry.event(), Some(Event::Run(RunEvent::RunEnded { .. })))
+    matches!(entry.event, Some(Event::Run(RunEvent::RunEnded { .. })))
 }
 
 fn print_text(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) -> Result<bool> {
@@ -75,10 +75,10 @@ fn print_text(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) 
                 continue;
             }
         };
-        let Some(event) = entry.event() else {
+        let Some(event) = &entry.event else {
             continue;
         };
-        render.on_event(&event, clock.elapsed_at(&entry))?;
+        render.on_event(event, clock.elapsed_at(&entry))?;
         if matches!(event, Event::Run(RunEvent::RunEnded { .. })) || render.is_closed() {
             return Ok(true);
         }

@@ -311,12 +311,12 @@ impl FeedState {
     fn apply(&mut self, entry: &LogEntry) {
         self.seq = entry.seq;
         let elapsed_ms = milliseconds(self.clock.elapsed_at(entry));
-        if let Some(event) = entry.event() {
+        if let Some(event) = &entry.event {
             let position = EventPosition {
                 seq: entry.seq,
                 elapsed_ms,
             };
-            self.view.apply(&event, position);
+            self.view.apply(event, position);
         }
     }
 }

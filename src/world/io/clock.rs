@@ -9,77 +9,91 @@ use jiff::{Timestamp, Zoned};
 /// A moment in the user's time zone. To measure a duration, use a [`Stopwatch`]: this clock can be
 /// set.
 #[derive(Clone, Debug)]
-pub struct LocalDateTime(Zoned);
+pub struct LocalDateTime {
+    at: Timestamp,
+    zone: TimeZone,
+}
 
 /// Returns the present moment.
 pub fn now() -> LocalDateTime {
-    LocalDateTime(Zoned::now())
+    LocalDateTime::new(Timestamp::now())
 }
 
 impl LocalDateTime {
+    fn new(at: Timestamp) -> Self {
+        Self {
+            at,
+            zone: TimeZone::system(),
+        }
+    }
+
+    fn zoned(&self) -> Zoned {
+        self.at.to_zoned(self.zone.clone())
+    }
+
     /// Formats the moment for records: `2026-11-02T14:03:22.123456+01:00`.
     pub fn iso_format(&self) -> String {
-        self.0.strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
+        self.zoned()
+            .strftime("%Y-%m-%dT%H:%M:%S.%6f%:z")
+            .to_string()
     }
 
     /// Parses the output of [`LocalDateTime::iso_format`], or another moment in RFC 3339, into the
     /// user's time zone.
     pub fn parse(text: &str) -> Option<Self> {
-        let timestamp: Timestamp = text.parse().ok()?;
-        Some(Self(timestamp.to_zoned(TimeZone::system())))
+        text.parse().ok().map(Self::new)
     }
 
     /// Converts seconds since the Unix epoch to the user's time zone; `None` if they are out of the
     /// calendar's range.
     pub fn from_unix_seconds(seconds: i64) -> Option<Self> {
-        let timestamp = Timestamp::from_second(seconds).ok()?;
-        Some(Self(timestamp.to_zoned(TimeZone::system())))
+        Timestamp::from_second(seconds).ok().map(Self::new)
     }
 
     /// Formats the local time for lists that people read: `2026-11-02 14:03:22`.
     pub fn list_format(&self) -> String {
-        self.0.strftime("%Y-%m-%d %H:%M:%S").to_string()
+        self.zoned().strftime("%Y-%m-%d %H:%M:%S").to_string()
     }
 
     /// Returns the time that has passed since `earlier`; zero if `earlier` is later.
     pub fn since(&self, earlier: &Self) -> Duration {
-        let later = self.0.timestamp().duration_since(earlier.0.timestamp());
+        let later = self.at.duration_since(earlier.at);
         Duration::try_from(later).unwrap_or_default()
     }
 
     /// Formats the moment in UTC for the event log (RFC 3339): `2026-11-02T13:03:22.123456Z`.
     pub fn utc_format(&self) -> String {
-        format!("{:.6}", self.0.timestamp())
+        format!("{:.6}", self.at)
     }
 
     /// Formats the local time for names of logs and records: `20261102_140322_123456`.
     pub fn name_format(&self) -> String {
-        self.0.strftime("%Y%m%d_%H%M%S_%6f").to_string()
+        self.zoned().strftime("%Y%m%d_%H%M%S_%6f").to_string()
     }
 
     /// Formats the local time for names of sessions: `20261102_140322`.
     pub fn short_name_format(&self) -> String {
-        self.0.strftime("%Y%m%d_%H%M%S").to_string()
+        self.zoned().strftime("%Y%m%d_%H%M%S").to_string()
     }
 
     /// Returns the microseconds within the second.
     pub fn microsecond(&self) -> i32 {
-        self.0.subsec_nanosecond() / 1000
+        self.zoned().subsec_nanosecond() / 1000
     }
 
     /// Formats the local time for tables that people read: `14:03:22`.
     pub fn time_format(&self) -> String {
-        self.0.strftime("%H:%M:%S").to_string()
+        self.zoned().strftime("%H:%M:%S").to_string()
     }
 
     /// Returns the seconds since the Unix epoch, with a fraction.
     pub fn unix_seconds(&self) -> f64 {
-        self.0.timestamp().as_duration().as_secs_f64()
+        self.at.as_duration().as_secs_f64()
     }
 
     /// Returns the whole nanoseconds since the Unix epoch; 0 for a clock set before it.
     pub fn unix_nanoseconds(&self) -> u64 {
-        u64::try_from(self.0.timestamp().as_nanosecond()).unwrap_or_default()
+        u64::try_from(self.at.as_nanosecond()).unwrap_or_default()
     }
 }
 
@@ -106,12 +120,18 @@ pub fn milliseconds(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Zoned;
+
     use super::LocalDateTime;
 
     #[test]
     fn a_moment_is_written_in_its_own_zone() {
         let zoned = "2026-11-02T14:03:22.000456789+01:00[Europe/Paris]";
-        let moment = LocalDateTime(zoned.parse().unwrap());
+        let zoned: Zoned = zoned.parse().unwrap();
+        let moment = LocalDateTime {
+            at: zoned.timestamp(),
+            zone: zoned.time_zone().clone(),
+        };
         assert_eq!(moment.iso_format(), "2026-11-02T14:03:22.000456+01:00");
         assert_eq!(moment.utc_format(), "2026-11-02T13:03:22.000456Z");
         assert_eq!(moment.name_format(), "20261102_140322_000456");

@@ -2,11 +2,9 @@
 //! that a reader can distinguish a complete line from one that a crash or a full disk truncated.
 //! All other records can be derived from the log. Every line is redacted.
 
-use std::borrow::Cow;
 use std::io::{BufRead, Read};
 use std::time::Duration;
 
-use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::error::Result;
@@ -14,6 +12,7 @@ use crate::event::Event;
 use crate::path::AbsPath;
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::json_line::JsonLine;
+use crate::world::store::log_line::LogLine;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::{self, file};
 
@@ -22,6 +21,10 @@ const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The separator between a line's content and its checksum.
 const CHECKSUM_KEY: &str = ",\"checksum\":\"";
+/// What follows the checksum.
+const CHECKSUM_END: &str = "\"}";
+/// The length of a checksum with both of them, in bytes.
+const CHECKSUM_FIELD_BYTES: usize = CHECKSUM_KEY.len() + 8 + CHECKSUM_END.len();
 
 /// The log of one turn, open for writing.
 #[derive(Debug)]
@@ -110,7 +113,7 @@ impl EventLog {
         let mut text = line.text()?;
         text.pop();
         let checksum = checksum(&text);
-        Ok(format!("{text}{CHECKSUM_KEY}{checksum}\"}}\n"))
+        Ok(format!("{text}{CHECKSUM_KEY}{checksum}{CHECKSUM_END}\n"))
     }
 }
 
@@ -164,13 +167,15 @@ pub(crate) fn checksum(text: &str) -> String {
 }
 
 /// One line of a log that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LogEntry {
     /// Its position in the log, from 1.
     pub seq: u64,
     /// The JSON object without the checksum: `schema_version`, `seq`, `time`, `type` and the fields
     /// of the event.
     pub json: String,
+    /// The event; `None` if this version does not know it.
+    pub event: Option<Event>,
     time: String,
     follows_a_gap: bool,
 }
@@ -202,24 +207,10 @@ impl EventLogClock {
     }
 }
 
-/// The fields that every line has.
-#[derive(Deserialize)]
-struct LineHead<'l> {
-    seq: u64,
-    #[serde(borrow)]
-    time: Cow<'l, str>,
-    lost: Option<u64>,
-}
-
 impl LogEntry {
     /// Returns when the event happened.
     pub fn at(&self) -> Option<LocalDateTime> {
         LocalDateTime::parse(&self.time)
-    }
-
-    /// Returns the event of the line; `None` if this version does not know it.
-    pub fn event(&self) -> Option<Event> {
-        Event::from_json(&self.json).ok()
     }
 
     /// Returns whether lines directly before this one could not be written.
@@ -313,12 +304,13 @@ impl<R: BufRead> LogReader<R> {
         }
         let is_complete = bytes.pop_if(|last| *last == b'\n').is_some();
         self.read.ends_open = !is_complete;
-        match entry(&bytes, line) {
+        let length = bytes.len();
+        match entry(bytes, line) {
             Some(entry) => Some(Ok(entry)),
             None if is_complete => Some(Err(LogReadError::Corrupt { line })),
             None => {
                 self.ended = true;
-                let bytes = bytes.len();
+                let bytes = length;
                 Some(Err(LogReadError::Torn { line, bytes }))
             }
         }
@@ -359,7 +351,7 @@ impl LiveLogReader {
         self.begun.pop_if(|last| *last == b'\n')?;
         self.line = line;
         let bytes = std::mem::take(&mut self.begun);
-        Some(entry(&bytes, line).ok_or(LogReadError::Corrupt { line }))
+        Some(entry(bytes, line).ok_or(LogReadError::Corrupt { line }))
     }
 
     /// Returns the error of a log that ends in the middle of a line and will not grow.
@@ -379,19 +371,22 @@ impl<R: BufRead> Iterator for LogReader<R> {
 }
 
 /// Returns the entry on `line` if it is intact and at the position where it was written.
-fn entry(bytes: &[u8], line: u64) -> Option<LogEntry> {
-    let text = std::str::from_utf8(bytes).ok()?;
-    let (content, sum) = text.strip_suffix("\"}")?.rsplit_once(CHECKSUM_KEY)?;
+fn entry(bytes: Vec<u8>, line: u64) -> Option<LogEntry> {
+    let mut json = String::from_utf8(bytes).ok()?;
+    let content_bytes = json.len().checked_sub(CHECKSUM_FIELD_BYTES)?;
+    let (content, end) = json.split_at_checked(content_bytes)?;
+    let sum = end.strip_prefix(CHECKSUM_KEY)?.strip_suffix(CHECKSUM_END)?;
     if checksum(content) != sum {
         return None;
     }
-    let json = format!("{content}}}");
-    let LineHead { seq, time, lost } = serde_json::from_str(&json).ok()?;
-    let (time, follows_a_gap) = (time.into_owned(), lost.is_some());
-    (seq == line).then_some(LogEntry {
-        seq,
+    json.truncate(content_bytes);
+    json.push('}');
+    let LogLine { head, event } = LogLine::read(&json).ok()?;
+    (head.seq == line).then_some(LogEntry {
+        seq: head.seq,
         json,
-        time,
-        follows_a_gap,
+        event,
+        time: head.time,
+        follows_a_gap: head.lost.is_some(),
     })
 }

@@ -14,6 +14,7 @@ pub mod redacted_writer;
 pub(crate) mod stream_redactor;
 pub mod json_line;
 pub mod diagnostic_log;
+mod log_line;
 pub mod event_log;
 pub mod project_directory;
 pub mod records;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::error::Result;
 use crate::event::{DeliveryEvent, Event, ModelEvent, RunEvent, ToolEvent};
 use crate::world::io::clock::{self, LocalDateTime};
-use crate::world::store::event_log::{EventLog, LogEntry};
+use crate::world::store::event_log::EventLog;
 use crate::world::store::pipelines::PipelineDir;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::file;
@@ -52,7 +52,10 @@ impl PipelineLog {
         }
         let mut reopened = EventLog::reopen(&path)?;
         let mut lines = reopened.entries.len();
-        let last = reopened.entries.last().and_then(LogEntry::event);
+        let last = reopened
+            .entries
+            .last()
+            .and_then(|entry| entry.event.as_ref());
         if let Some(Event::Run(RunEvent::RunEnded { .. })) = last {
             lines = lines.saturating_sub(1);
             let end = reopened.line_end(lines);

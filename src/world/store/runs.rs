@@ -247,7 +247,7 @@ impl RunDir {
     /// Returns the first event of its log, if that can be read.
     pub fn first_event(&self) -> Option<Event> {
         let mut events = self.events().ok()?;
-        events.find_map(|entry| entry.ok()?.event())
+        events.find_map(|entry| entry.ok()?.event)
     }
 
     /// Returns the directory of its only turn, or the path of a first turn.
