@@ -115,6 +115,16 @@ impl<'a> ProcessOutput<'a> {
         }
     }
 
+    /// Reads what is in the pipe already: one chunk is as large as the pipe.
+    fn read_available(&mut self) -> io::Result<()> {
+        let handle = self.pipe.as_ref().map(PipeReader::as_fd);
+        let handle = handle.map(|pipe| (pipe, WaitInterest::Readable));
+        if wait_ready(&[handle], Some(Instant::now()))?.contains(&true) {
+            self.read()?;
+        }
+        Ok(())
+    }
+
     /// Reads once. The pipe is ready, so this does not block.
     fn read(&mut self) -> io::Result<()> {
         let Some(pipe) = &mut self.pipe else {
@@ -261,10 +271,7 @@ impl<P: ExecProcess> CommandRun<P> {
             > 0;
         let is_interrupted = ready.next().unwrap_or_default();
         if has_news {
-            self.process.poll(bounds.network)?;
-            if let (RunStage::Going, Some(ended)) = (&self.stage, self.process.exit_reason()) {
-                self.stage = RunStage::Ending(ended.clone(), Instant::now() + P::END_TIME_MAX);
-            }
+            self.handle_news(bounds.network)?;
         }
         if is_interrupted {
             self.terminate(ExitReason::Interrupted);
@@ -277,17 +284,27 @@ impl<P: ExecProcess> CommandRun<P> {
         Ok(())
     }
 
-    /// Advances the stage if it is time to.
+    /// Handles the news of the process, if there are any.
+    fn handle_news(&mut self, network: Option<&NetworkProxy>) -> io::Result<()> {
+        self.process.poll(network)?;
+        if let (RunStage::Going, Some(ended)) = (&self.stage, self.process.exit_reason()) {
+            self.stage = RunStage::Ending(ended.clone(), Instant::now() + P::END_TIME_MAX);
+        }
+        Ok(())
+    }
+
+    /// Advances the stage if it is time to. Before it acts on a time that is over, it handles what
+    /// happened until then: this thread may not have run for as long.
     fn advance(
         &mut self,
-        streams: &[ProcessOutput<'_>],
+        streams: &mut [ProcessOutput<'_>],
         bounds: &ProcessBounds<'_>,
     ) -> io::Result<NextAction> {
         let now = Instant::now();
         let is_silent = streams.iter().all(|stream| stream.pipe.is_none());
         let is_gone = self.process.is_gone() && is_silent;
         match &self.stage {
-            RunStage::Going => return Ok(self.enforce_bounds(bounds, now)),
+            RunStage::Going => return self.enforce_bounds(bounds, now),
             RunStage::Ended(_) => {}
             RunStage::Ending(exit_reason, _) | RunStage::Killed(exit_reason, _) if is_gone => {
                 self.stage = RunStage::Ended(exit_reason.clone());
@@ -295,30 +312,43 @@ impl<P: ExecProcess> CommandRun<P> {
             RunStage::Ending(_, until) | RunStage::Killed(_, until) if now < *until => {
                 return Ok(NextAction::Wait(Some(*until)));
             }
-            RunStage::Ending(exit_reason, _) => {
+            RunStage::Ending(exit_reason, _) | RunStage::Killed(exit_reason, _) => {
                 let ended = exit_reason.clone();
-                self.process.kill()?;
-                self.stage = RunStage::Killed(ended, Instant::now() + P::KILL_TIME_MAX);
+                let was_killed = matches!(self.stage, RunStage::Killed(..));
+                self.handle_news(bounds.network)?;
+                if was_killed || self.process.is_gone() {
+                    for stream in streams {
+                        stream.read_available()?;
+                    }
+                    self.stage = RunStage::Ended(ended);
+                } else {
+                    self.process.kill()?;
+                    self.stage = RunStage::Killed(ended, Instant::now() + P::KILL_TIME_MAX);
+                }
             }
-            RunStage::Killed(exit_reason, _) => self.stage = RunStage::Ended(exit_reason.clone()),
         }
         Ok(NextAction::Poll)
     }
 
     /// Ends a command that exceeds its bounds.
-    fn enforce_bounds(&mut self, bounds: &ProcessBounds<'_>, now: Instant) -> NextAction {
+    fn enforce_bounds(
+        &mut self,
+        bounds: &ProcessBounds<'_>,
+        now: Instant,
+    ) -> io::Result<NextAction> {
         if bounds.until.is_some_and(|until| until <= now) {
+            self.handle_news(bounds.network)?;
             self.terminate(ExitReason::TimedOut);
-            return NextAction::Poll;
+            return Ok(NextAction::Poll);
         }
         let Some(disk) = bounds.disk else {
-            return NextAction::Wait(bounds.until);
+            return Ok(NextAction::Wait(bounds.until));
         };
         if self.next_look <= now {
             match disk.check() {
                 DiskStatus::Full(shortage) => {
                     self.terminate(ExitReason::DiskFull(shortage));
-                    return NextAction::Poll;
+                    return Ok(NextAction::Poll);
                 }
                 DiskStatus::Free(pause) => self.next_look = now + pause,
             }
@@ -326,7 +356,7 @@ impl<P: ExecProcess> CommandRun<P> {
         let until = bounds
             .until
             .map_or(self.next_look, |until| until.min(self.next_look));
-        NextAction::Wait(Some(until))
+        Ok(NextAction::Wait(Some(until)))
     }
 
     /// Begins to end the command with the reason `exit_reason`, unless it is ending already.
@@ -360,6 +390,80 @@ impl CommandOutput {
             stderr: CapturedStream::default(),
             elapsed,
             notes: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// A process that must do everything in no time. Its exit, if any, is noticed when it is polled.
+    struct LateProcess {
+        exits: bool,
+        exit_reason: Option<ExitReason>,
+    }
+
+    impl ExecProcess for LateProcess {
+        const START_TIME_MAX: Duration = Duration::ZERO;
+        const END_TIME_MAX: Duration = Duration::ZERO;
+        const KILL_TIME_MAX: Duration = Duration::ZERO;
+        const ENDS_WHEN_DROPPED: bool = false;
+
+        fn handles(&self) -> Vec<BorrowedFd<'_>> {
+            Vec::new()
+        }
+
+        fn poll(&mut self, _network: Option<&NetworkProxy>) -> io::Result<()> {
+            self.exit_reason = self.exits.then_some(ExitReason::Exited(0));
+            Ok(())
+        }
+
+        fn has_started(&self) -> bool {
+            true
+        }
+
+        fn exit_reason(&self) -> Option<&ExitReason> {
+            self.exit_reason.as_ref()
+        }
+
+        fn is_gone(&self) -> bool {
+            self.exit_reason.is_some()
+        }
+
+        fn terminate(&mut self) {}
+
+        fn kill(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn notes(&self) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn what_happened_in_time_counts_however_late_it_is_noticed() {
+        for (exits, expected) in [(true, ExitReason::Exited(0)), (false, ExitReason::TimedOut)] {
+            let (output, mut written) = pipe().unwrap();
+            written.write_all(b"all of it").unwrap();
+            let mut read = Vec::new();
+            let mut on_output = |bytes: &[u8]| read.extend_from_slice(bytes);
+            let bounds = ProcessBounds {
+                until: Some(Instant::now()),
+                ..ProcessBounds::default()
+            };
+            let mut running = CommandRun::new(LateProcess {
+                exits,
+                exit_reason: None,
+            });
+            let ended = running
+                .run_to_end(&mut [ProcessOutput::new(output, &mut on_output)], &bounds)
+                .unwrap();
+            assert_eq!(ended, expected);
+            assert_eq!(read, b"all of it");
         }
     }
 }
