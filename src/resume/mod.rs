@@ -64,8 +64,8 @@ pub fn find_interrupted(
         if session.is_some_and(|session| session != started.session_id) {
             continue;
         }
-        let status = run.status();
-        let cause = match run.state(status.as_ref()) {
+        let (state, status) = run.state();
+        let cause = match state {
             RunStatus::Ended if was_stopped(status.as_ref()) => InterruptionCause::Stopped,
             RunStatus::Ended => return Ok(None),
             RunStatus::Interrupted => InterruptionCause::Killed,

@@ -35,8 +35,7 @@ pub(super) fn list(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) 
     let deliveries = DeliveriesByRun::list(&deliveries_directory(host))?;
     let columns = (host.stdout == StreamTarget::Terminal).then(terminal_columns);
     for run in runs {
-        let status = run.status();
-        let state = run.state(status.as_ref());
+        let (state, status) = run.state();
         let summary = RecordedRunSummary::read(&run, status.as_ref());
         let files = deliveries.delivered_files(&run.name());
         let outcome = match state {

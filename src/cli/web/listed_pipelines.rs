@@ -59,11 +59,13 @@ impl ListedPipelines {
 impl ListedPipeline {
     fn row(&self, server: &WebServer, runs: &[Value]) -> Value {
         let Self { dir, record, .. } = self;
+        // The lock before the last line: one that ends meanwhile is not mistaken for an interrupted one.
+        let is_written = event_log::is_written(&dir.events_file());
         let last = last_line(dir);
         let outcome = last.as_ref().and_then(ended_status);
         let state = match outcome {
             Some(_) => RunStatus::Ended,
-            None if event_log::is_written(&dir.events_file()) => RunStatus::Running,
+            None if is_written => RunStatus::Running,
             None => RunStatus::Interrupted,
         };
         let began = LocalDateTime::parse(&record.began);

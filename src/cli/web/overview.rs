@@ -126,8 +126,7 @@ fn run_json(
     deliveries: &DeliveriesByRun,
     sessions: &mut BTreeSet<String>,
 ) -> Value {
-    let status = run.status();
-    let state = run.state(status.as_ref());
+    let (state, status) = run.state();
     let summary = RecordedRunSummary::read(run, status.as_ref());
     let duration_ms = summary.seconds.map(|seconds| (seconds * SECOND_MS).round());
     let session = run.metadata().map(|metadata| metadata.session_id);

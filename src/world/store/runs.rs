@@ -160,7 +160,7 @@ impl RunDir {
     }
 
     /// Reads its `status.json`; `None` if there is no readable one.
-    pub fn status(&self) -> Option<Value> {
+    fn status(&self) -> Option<Value> {
         let bytes = file::read_regular_capped(&self.turn().join(STATUS), SUMMARY_BYTES_MAX);
         serde_json::from_slice(&bytes.ok()??).ok()
     }
@@ -227,16 +227,20 @@ impl RunDir {
         self.turn().join(REPLIES).join(format!("{agent}.yaml"))
     }
 
-    /// Returns its state; `status` is the content of its `status.json`.
-    pub fn state(&self, status: Option<&Value>) -> RunStatus {
-        let complete = status.and_then(|status| status.get("is_complete"));
-        if complete == Some(&Value::Bool(true)) {
+    /// Returns its state, and the content of its `status.json` if there is a readable one.
+    pub fn state(&self) -> (RunStatus, Option<Value>) {
+        // The lock before the status: a run that ends meanwhile is not mistaken for an interrupted one.
+        let is_written = file::is_locked(&self.events_file());
+        let status = self.status();
+        let complete = status.as_ref().and_then(|status| status.get("is_complete"));
+        let state = if complete == Some(&Value::Bool(true)) {
             RunStatus::Ended
-        } else if file::is_locked(&self.events_file()) {
+        } else if is_written {
             RunStatus::Running
         } else {
             RunStatus::Interrupted
-        }
+        };
+        (state, status)
     }
 
     /// Packs all records into a new archive at `to` and returns the number of files.
