@@ -36,9 +36,9 @@ const OFFER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The hint of an error about a run that has no delivery.
 pub const NO_DELIVERY_HINT: &str = "only runs that change files in a write path have deliveries";
 
-/// How often locking a directory is retried while another process inspects it at its start, and the
-/// wait between tries.
-const HOLD_TRIES_MAX: u32 = 50;
+/// How often locking a directory is retried while another process reads it, and the wait between
+/// tries.
+const HOLD_TRIES_MAX: u32 = 250;
 const HOLD_WAIT: Duration = Duration::from_millis(20);
 
 /// A delivery that this process has locked.

@@ -354,7 +354,7 @@ impl PipelineDir {
 
     /// Returns whether a process works on it.
     pub fn is_running(&self) -> bool {
-        matches!(dir::try_lock(&self.dir), Ok(DirLockAttempt::Taken))
+        dir::is_locked(&self.dir)
     }
 
     /// Reads how it began.

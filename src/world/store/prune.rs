@@ -13,7 +13,7 @@ use crate::world::store::delivery_names::pipeline_of;
 use crate::world::store::pipelines::{self, PipelineDir};
 use crate::world::store::runs::{self, RunDir};
 use crate::world::store::sessions::{self, SessionDir};
-use crate::world::sys::state_files::dir::{self, DirLockAttempt};
+use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::disk_usage::{DiskUsage, unchanged_for};
 use crate::world::sys::state_files::{clear, file};
 
@@ -158,7 +158,7 @@ fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     };
     for name in names.iter().filter(|name| is_left(name)).cloned() {
         let path = deliveries.join(&name);
-        if dir::is_owned_by_user(&path) && is_unlocked(&path) {
+        if dir::is_owned_by_user(&path) && !dir::is_locked(&path) {
             items.extend(item(PrunableKind::Delivery, name, vec![path]));
         }
     }
@@ -180,10 +180,6 @@ fn item(kind: PrunableKind, name: String, paths: Vec<AbsPath>) -> Option<Prunabl
         bytes: 0,
         paths,
     })
-}
-
-fn is_unlocked(path: &AbsPath) -> bool {
-    !matches!(dir::try_lock(path), Ok(DirLockAttempt::Taken))
 }
 
 /// Returns the name in the names of a run's directories, according to its records.

@@ -142,7 +142,7 @@ impl SessionDir {
 
     /// Returns whether a turn of it is running.
     pub fn is_running(&self) -> bool {
-        matches!(dir::try_lock(&self.dir), Ok(DirLockAttempt::Taken))
+        dir::is_locked(&self.dir)
     }
 
     /// Returns whether it still exists.
@@ -180,7 +180,9 @@ impl SessionDir {
     pub fn remove(&self) -> Result<()> {
         let _held = self.lock()?;
         let first = self.saved_turns().into_iter().next();
-        let opened = first.map(|first| dir::try_lock(&first)).transpose()?;
+        let opened = first
+            .map(|first| dir::try_lock_at_once(&first))
+            .transpose()?;
         if matches!(opened, Some(DirLockAttempt::Taken)) {
             let message = format!("the session `{}` is open in another process", self.id());
             return Err(Error::new(ErrorKind::Environment, message)

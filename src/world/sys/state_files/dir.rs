@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use crate::error::{Error, Result};
 use crate::path::{AbsPath, RealPath};
+use crate::world::sys::state_files::exclusive_lock::{LOOKS_TIME_MAX, try_lock_exclusive};
 use crate::world::sys::state_files::{file_error, random_digits};
 
 /// How often a random name is tried before giving up.
@@ -247,9 +248,21 @@ pub(crate) enum DirLockAttempt {
     Unsupported,
 }
 
-/// Tries to lock the directory `path`; nothing is written into it.
+/// Tries to lock the directory `path`; nothing is written into it. It waits for other processes that
+/// look whether it [is locked](is_locked), and for no others.
 pub(crate) fn try_lock(path: &AbsPath) -> Result<DirLockAttempt> {
+    try_lock_with(path, |file| try_lock_exclusive(file, LOOKS_TIME_MAX))
+}
+
+/// Like [`try_lock`], where processes hold shared locks for long: it waits for none.
+pub(crate) fn try_lock_at_once(path: &AbsPath) -> Result<DirLockAttempt> {
     try_lock_with(path, File::try_lock)
+}
+
+/// Returns whether a process has locked the directory `path` with [`try_lock`]. No process that tries to
+/// lock it meanwhile fails, and no other one that looks is misled.
+pub(crate) fn is_locked(path: &AbsPath) -> bool {
+    matches!(try_lock_shared(path), Ok(DirLockAttempt::Taken))
 }
 
 /// Tries to lock the directory `path` in shared mode.

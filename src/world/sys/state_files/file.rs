@@ -16,6 +16,7 @@ use rustix::process::geteuid;
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
+use crate::world::sys::state_files::exclusive_lock::{LOOKS_TIME_MAX, try_lock_exclusive};
 use crate::world::sys::state_files::{file_error, random_digits};
 
 /// The mode bits by which other users may read or change a file.
@@ -193,7 +194,7 @@ fn is_own_output(path: &AbsPath) -> bool {
 }
 
 /// Returns whether a process locks `path`, as it does while it writes to it; an unreadable file
-/// counts as not locked.
+/// counts as not locked. No process that tries to lock it meanwhile fails.
 pub(crate) fn is_locked(path: &AbsPath) -> bool {
     let tried = open_regular(path).map(|file| file.try_lock_shared());
     matches!(tried, Ok(Err(TryLockError::WouldBlock)))
@@ -438,7 +439,7 @@ impl Appender {
             .custom_flags(open_flag(OFlags::NOFOLLOW))
             .open(path.as_path())
             .map_err(failed)?;
-        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+        if let Err(TryLockError::WouldBlock) = try_lock_exclusive(&file, LOOKS_TIME_MAX) {
             return Err(failed(ErrorKind::ResourceBusy.into()));
         }
         let len = file.metadata().map_err(failed)?.len();

@@ -11,6 +11,7 @@ use crate::error::Error;
 pub(crate) mod archive;
 pub(crate) mod clear;
 mod content;
+mod exclusive_lock;
 pub(crate) mod dir;
 pub(crate) mod process_directory;
 pub(crate) mod disk_usage;
