@@ -38,8 +38,7 @@ impl EventLog {
     /// Creates the file `path`, which must not exist. The file is locked while the log is written,
     /// so that other processes can distinguish a running run from an interrupted one.
     pub fn create(path: AbsPath) -> Result<Self> {
-        let file = file::Appender::create(path)?;
-        file.lock();
+        let file = file::Appender::create_locked(path)?;
         Ok(Self {
             file,
             seq: 0,

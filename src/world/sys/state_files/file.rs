@@ -430,6 +430,31 @@ impl Appender {
         synced.map_err(|error| file_error("write", self.path.as_path(), error))
     }
 
+    /// Creates the file `path`, which must not exist, and locks it as long as it is open, where the
+    /// file system supports locks. Others see it unlocked only where no file can be moved without
+    /// replacing another.
+    pub(crate) fn create_locked(path: AbsPath) -> Result<Self> {
+        let failed = |error| file_error("make", path.as_path(), error);
+        let temp = tempfile::Builder::new()
+            .prefix(".massgen-")
+            .permissions(Permissions::from_mode(0o600))
+            .append(true)
+            .tempfile_in(path.as_path().parent().unwrap_or(Path::new("/")))
+            .map_err(failed)?;
+        drop(temp.as_file().try_lock());
+        match temp.persist_noclobber(path.as_path()) {
+            Ok(file) => Ok(Self { path, file, len: 0 }),
+            Err(fault) if fault.error.kind() == ErrorKind::AlreadyExists => {
+                Err(failed(fault.error))
+            }
+            Err(_) => {
+                let created = Self::create(path)?;
+                drop(created.file.lock());
+                Ok(created)
+            }
+        }
+    }
+
     /// Opens and locks the existing file at `path` to append to it. A symlink is refused, and so is
     /// a file that another process has locked.
     pub(crate) fn open_locked(path: AbsPath) -> Result<Self> {
@@ -457,11 +482,6 @@ impl Appender {
         cut.map_err(|error| file_error("shorten", self.path.as_path(), error))?;
         self.len = len;
         Ok(())
-    }
-
-    /// Locks the file as long as it is open, where the file system supports locks.
-    pub(crate) fn lock(&self) {
-        drop(self.file.lock());
     }
 
     /// Appends all of `piece`, or nothing of it.
