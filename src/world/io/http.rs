@@ -15,8 +15,9 @@ use crate::config::vendors::is_this_machine;
 
 /// Timeout for opening a connection, including its TLS handshake.
 const CONNECT_SECONDS_MAX: u64 = 10;
-/// Timeout for a server on this machine to list its models.
-const PROBE_MILLISECONDS_MAX: u64 = 1000;
+/// Timeout for a server on this machine to list its models, long enough for a machine under load: one
+/// that does not run refuses the connection at once.
+const PROBE_SECONDS_MAX: u64 = 10;
 /// Largest list of models that is read, in bytes.
 const PROBE_BYTES_MAX: usize = 4 << 20;
 
@@ -60,7 +61,7 @@ impl HttpClient {
     /// Returns the models that the server at `base_url` lists; `None` if no such server answers in
     /// time.
     pub async fn probe_models(&self, base_url: &str) -> Option<Vec<String>> {
-        let timeout = Duration::from_millis(PROBE_MILLISECONDS_MAX);
+        let timeout = Duration::from_secs(PROBE_SECONDS_MAX);
         tokio::time::timeout(timeout, self.list_models(base_url))
             .await
             .ok()?
