@@ -7,8 +7,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Longest wait for the beginning of the stream.
-const OPENING_TIME_MAX: Duration = Duration::from_secs(1);
+/// Longest wait for the beginning of the stream. Some servers answer only with the first event, so it is
+/// waited for once.
+const OPENING_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Shared state of a stream. A clone is the same.
 #[derive(Clone, Debug)]
@@ -21,7 +22,7 @@ enum EventStreamPhase {
     Unexpected,
     /// It was requested, or will be.
     Opening,
-    /// The server has answered, perhaps that it has none.
+    /// The server has answered, perhaps that it has none, or has been waited for long enough.
     Answered,
 }
 
@@ -50,8 +51,29 @@ impl EventStreamState {
 
     /// Waits until the server has answered the request for the stream, up to a limit.
     pub(super) async fn wait_until_answered(&self) {
+        self.wait_at_most(OPENING_TIME_MAX).await;
+    }
+
+    async fn wait_at_most(&self, time_max: Duration) {
         let mut phases = self.0.subscribe();
         let answered = phases.wait_for(|phase| *phase != EventStreamPhase::Opening);
-        drop(timeout(OPENING_TIME_MAX, answered).await);
+        let is_late = timeout(time_max, answered).await.is_err();
+        if is_late {
+            self.set_answered();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stream_that_does_not_begin_is_waited_for_once() {
+        let stream = EventStreamState::default();
+        stream.wait_at_most(Duration::MAX).await;
+        stream.expect();
+        stream.wait_at_most(Duration::ZERO).await;
+        stream.wait_at_most(Duration::MAX).await;
     }
 }
