@@ -441,14 +441,15 @@ impl ConnectionSlot {
             return Ok(Arc::clone(link));
         }
         let name = self.setup.config.name();
-        let before = state.link.take().map(|link| link.exit_report());
+        let before = state.link.take();
         if state.starts >= STARTS_MAX {
-            let words = before.unwrap_or_default();
+            let words = before.map(|link| link.exit_report()).unwrap_or_default();
             return Err(format!(
                 "the server `{name}` was started {STARTS_MAX} times and will not be started \
                  again{words}"
             ));
         }
+        drop(before);
         state.starts = state.starts.saturating_add(1);
         let mut opening = pin!(self.open(launcher));
         let opened = if let Ok(opened) = timeout(START_TOLD_AFTER, &mut opening).await {

@@ -20,8 +20,9 @@ use crate::world::sandbox::{ExitReason, ProcessStreams, Sandbox};
 /// Size of the end of its standard error that is kept, in bytes.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
-/// Longest wait for the exit of a program that no longer answers.
-const END_TIME_MAX: Duration = Duration::from_secs(1);
+/// Longest wait for the exit of a program that no longer answers, also on a machine under load: without
+/// it, an error cannot say how the program ended.
+const END_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Filter for the standard error of a program: gets each chunk and returns what may be reported.
 pub(in crate::world) type StderrFilter = Box<dyn FnMut(&[u8]) -> String + Send>;
