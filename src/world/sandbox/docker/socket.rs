@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::path::AbsPath;
 
 /// Timeout for a daemon's reply to a ping.
-const PING_TIME_MAX: Duration = Duration::from_secs(2);
+const PING_TIME_MAX: Duration = Duration::from_secs(5);
 /// Timeout for a daemon's reply with its version.
 const VERSION_TIME_MAX: Duration = Duration::from_secs(20);
 /// Largest reply that is read, in bytes.

@@ -39,9 +39,9 @@ const SESSION_OPTIONS: [&str; 4] = [
 /// Timeout for `ssh` to open the socket here.
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
 /// Timeout for the rest of the messages of an `ssh` that ends.
-const MESSAGES_TIME_MAX: Duration = Duration::from_secs(1);
+const MESSAGES_TIME_MAX: Duration = Duration::from_secs(5);
 /// Timeout for an `ssh` whose sockets have closed to be gone.
-const ENDING_TIME_MAX: Duration = Duration::from_millis(500);
+const ENDING_TIME_MAX: Duration = Duration::from_secs(3);
 /// The most that is read of what the host prints while it logs in, in bytes.
 const GREETING_BYTES_MAX: usize = 64 * 1024;
 /// The most that is kept of the messages of `ssh`, in bytes.
