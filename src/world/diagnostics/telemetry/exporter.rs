@@ -27,7 +27,7 @@ const BATCH_SPANS_MAX: usize = 512;
 /// Longest time that a request waits for more spans.
 const BATCH_WAIT: Duration = Duration::from_secs(5);
 /// Longest time that the end of a run waits for the remaining spans to be sent.
-const FLUSH_WAIT_MAX: Duration = Duration::from_secs(3);
+const FLUSH_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Number of attempts to send one batch to a collector that reports that it is busy.
 const TRIES_MAX: u32 = 3;
 /// Delay before a retry, unless the collector specifies one.
