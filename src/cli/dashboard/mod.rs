@@ -242,9 +242,8 @@ impl Dashboard {
 
     /// Shows a question of the run, which waits for the user's answer.
     pub(crate) fn ask(&mut self, question: UserQuestion) {
-        let now_ms = self.now_ms();
         // A review reads the files of the delivery.
-        let panel = tokio::task::block_in_place(|| QuestionPanel::new(question, now_ms));
+        let panel = tokio::task::block_in_place(|| QuestionPanel::new(question));
         if panel.review.is_some() && self.questions.is_empty() {
             self.state.open(OpenView::Changes);
         }
@@ -360,6 +359,10 @@ impl Dashboard {
         self.state.question_scroll = self.state.question_scroll.min(question_scroll_max);
         let signals = std::mem::take(&mut self.signals);
         self.screen.draw(frame, signals, output);
+        let now_ms = self.now_ms();
+        if let Some(question) = self.questions.first_mut() {
+            question.set_shown(now_ms);
+        }
         self.is_changed = false;
         self.since_frame = Some(Stopwatch::start());
     }

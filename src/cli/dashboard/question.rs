@@ -8,8 +8,8 @@ use crate::event::ApprovalAnswer;
 use crate::orchestrator::review::{DeliverySelection, FailedCheckDecision, UserQuestion};
 use crate::text::{count_noun, escape_line};
 
-/// Time after a question appears during which no key answers it, in milliseconds: what is typed then
-/// was meant for something else.
+/// Time after a question appears on the screen during which no key answers it, in milliseconds: what is
+/// typed then was meant for something else.
 const ANSWER_DELAY_MS: u64 = 400;
 
 /// A question that waits for the user.
@@ -22,8 +22,9 @@ pub(super) struct QuestionPanel {
     pub(super) keys: &'static str,
     /// The review, if it is about a delivery.
     pub(super) review: Option<DeliveryReview>,
-    /// When it appeared, in milliseconds after the start.
-    since_ms: u64,
+    /// When it appeared on the screen, in milliseconds after the start; `None` while it was not drawn
+    /// yet, or other questions are before it.
+    shown_ms: Option<u64>,
 }
 
 /// An answer to any question.
@@ -42,8 +43,8 @@ pub(super) enum QuestionAnswer {
 }
 
 impl QuestionPanel {
-    /// Creates the panel of `question`, which appears `since_ms` after the start.
-    pub(super) fn new(question: UserQuestion, since_ms: u64) -> Self {
+    /// Creates the panel of `question`, which is not on the screen yet.
+    pub(super) fn new(question: UserQuestion) -> Self {
         let mut review = None;
         let (lines, keys) = match &question {
             UserQuestion::Apply { delivery, plan, .. } => {
@@ -87,7 +88,7 @@ impl QuestionPanel {
             lines,
             keys,
             review,
-            since_ms,
+            shown_ms: None,
         }
     }
 
@@ -106,9 +107,15 @@ impl QuestionPanel {
         matches!(self.question, UserQuestion::Open { .. })
     }
 
+    /// Records that it is on the screen at this time.
+    pub(super) fn set_shown(&mut self, now_ms: u64) {
+        self.shown_ms.get_or_insert(now_ms);
+    }
+
     /// Returns whether keys answer it at this time.
     pub(super) fn takes_answers(&self, now_ms: u64) -> bool {
-        now_ms.saturating_sub(self.since_ms) >= ANSWER_DELAY_MS
+        let shown = self.shown_ms;
+        shown.is_some_and(|shown_ms| now_ms.saturating_sub(shown_ms) >= ANSWER_DELAY_MS)
     }
 
     /// Returns the answer that the key `c` gives, if it gives one. A delivery is only answered while
@@ -179,4 +186,26 @@ impl QuestionPanel {
 pub(super) fn more_questions(count: usize) -> Option<StyledRow> {
     let text = format!("and {}", count_noun(count, "more question"));
     (count > 0).then(|| vec![(TextStyle::Faint, text)])
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[test]
+    fn a_question_takes_no_answers_before_it_is_seen() {
+        let (answer, _answered) = oneshot::channel();
+        let mut panel = QuestionPanel::new(UserQuestion::Open {
+            question: "which port?".to_owned(),
+            otherwise: "without an answer: 80".to_owned(),
+            answer,
+        });
+        assert!(!panel.takes_answers(60_000));
+        panel.set_shown(60_000);
+        panel.set_shown(70_000);
+        assert!(!panel.takes_answers(60_000 + ANSWER_DELAY_MS - 1));
+        assert!(panel.takes_answers(60_000 + ANSWER_DELAY_MS));
+    }
 }
