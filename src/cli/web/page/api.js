@@ -5,7 +5,7 @@ const TOKEN_KEY = 'massgen-token';
 /** How long another tab may take to hand its token over, in milliseconds: it may be busy. */
 const HANDOVER_MS = 10_000;
 /** The same if it is not known whether there is another tab. */
-const UNKNOWN_TAB_MS = 1000;
+const UNKNOWN_TAB_MS = 5000;
 /** The lock that every tab with a token shares. */
 const TOKEN_LOCK = 'massgen-token';
 const tabs = new BroadcastChannel('massgen-session');
