@@ -12,6 +12,7 @@ globalThis.requestAnimationFrame = () => {};
 globalThis.document = { visibilityState: 'visible', createTreeWalker() {}, querySelector: () => null };
 const { questionPanel } = await import('../../src/cli/web/page/approvals.js');
 const { steeringLine } = await import('../../src/cli/web/page/steering.js');
+const { listenToKeys, onKey } = await import('../../src/cli/web/page/keys.js');
 
 /** What the server was asked, and what it replies next. */
 const asked = [];
@@ -26,7 +27,7 @@ const settled = () => new Promise((done) => setImmediate(done));
 function button(drawn, label) {
   const found = templates(drawn).find(({ strings, values }) => strings[0].startsWith('<button') && values.includes(label));
   const bound = (name) => found.values[found.strings.findIndex((part) => part.endsWith(name))];
-  return { isHeld: bound('aria-disabled=') === 'true', click: (detail = 1) => bound('@click=')({ detail }) };
+  return { isHeld: bound('aria-disabled=') === 'true', click: (detail = 1, timeStamp = performance.now()) => bound('@click=')({ detail, timeStamp }) };
 }
 
 const approval = (id) => ({ id, kind: 'approval', agent: 'ann', tool: 'write_file', call_id: id });
@@ -53,6 +54,39 @@ test('a new question takes no answer at first, and none from the second click of
   allow('q2').click(0);
   assert.deepEqual(asked.splice(0), ['/api/runs/log_a/approvals/q2 {"answer":"once"}']);
   await settled();
+});
+
+test('a click that is read late answers no question that was new when it was made', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const early = performance.now();
+  panel('log_d', approval('q1'));
+  context.mock.timers.tick(1000);
+  const allow = button(panel('log_d', approval('q1')), 'Allow once');
+  assert.equal(allow.isHeld, false);
+  allow.click(1, early);
+  assert.deepEqual(asked.splice(0), []);
+  allow.click();
+  assert.deepEqual(asked.splice(0), ['/api/runs/log_d/approvals/q1 {"answer":"once"}']);
+  await settled();
+});
+
+test('two keys belong together by the times when they were pressed', () => {
+  /** @type {(key: string, timeStamp: number) => void} */
+  let press = () => {};
+  document.addEventListener = (_name, handle) => {
+    press = (key, timeStamp) => handle({ key, timeStamp, preventDefault() {} });
+  };
+  let count = 0;
+  onKey('g r', 'all runs', () => {
+    count += 1;
+  });
+  listenToKeys();
+  press('g', 1000);
+  press('r', 2000);
+  assert.equal(count, 1);
+  press('g', 3000);
+  press('r', 5000);
+  assert.equal(count, 1);
 });
 
 test('the refusal of an answer is shown at its question, which can be answered again', async (context) => {

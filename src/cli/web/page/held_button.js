@@ -12,6 +12,8 @@ export class AnswerHold {
   constructor() {
     this.key = '';
     this.isNew = false;
+    /** When it stopped to be new, by the page's clock. */
+    this.knownSince = 0;
     this.timer = 0;
   }
 
@@ -25,10 +27,17 @@ export class AnswerHold {
     if (key) {
       this.timer = window.setTimeout(() => {
         this.isNew = false;
+        this.knownSince = performance.now();
         redraw();
       }, SETTLE_MS);
     }
     return true;
+  }
+
+  /** Whether the question takes this click as an answer. A busy page may read one long after it was made.
+   * @param {MouseEvent} event */
+  takes(event) {
+    return event.detail <= 1 && !this.isNew && !(event.timeStamp < this.knownSince);
   }
 }
 
@@ -39,5 +48,5 @@ export class AnswerHold {
 export const heldButton = (text, run, hold, { look = '', id, isAnswered = false } = {}) =>
   html`<button class="button ${look}" id=${id ?? nothing} type="button" aria-disabled=${isAnswered || hold?.isNew ? 'true' : nothing}
     @click=${(/** @type {MouseEvent} */ event) => {
-      if (!hold || (event.detail <= 1 && !hold.isNew)) run();
+      if (!hold || hold.takes(event)) run();
     }}>${text}</button>`;

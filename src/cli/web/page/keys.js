@@ -8,9 +8,8 @@ import { openDialog } from './elements.js';
 
 /** @type {Binding[]} */
 let bindings = [];
-/** The first key of a pair such as `g r`, while the second one is awaited. */
-let pending = '';
-let pendingTimer = 0;
+/** The first key of a pair such as `g r`, while the second one is awaited, and when it was pressed. */
+let pending = { key: '', time: 0 };
 /** Time for the second key, in milliseconds. */
 const PAIR_MS = 1200;
 
@@ -44,18 +43,16 @@ export function isTyping(element) {
 function handle(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (isTyping(document.activeElement) || document.querySelector('dialog[open]')) return;
-  const pair = pending ? `${pending} ${event.key}` : event.key;
-  clearTimeout(pendingTimer);
-  pending = '';
+  // A busy page may read a key long after it was pressed.
+  const isSecond = pending.key && event.timeStamp - pending.time <= PAIR_MS;
+  const pair = isSecond ? `${pending.key} ${event.key}` : event.key;
+  pending.key = '';
   const found = bindings.findLast(({ keys }) => keys.split(', ').includes(pair));
   if (found) {
     event.preventDefault();
     found.run();
   } else if (bindings.some(({ keys }) => keys.startsWith(`${event.key} `))) {
-    pending = event.key;
-    pendingTimer = window.setTimeout(() => {
-      pending = '';
-    }, PAIR_MS);
+    pending = { key: event.key, time: event.timeStamp };
   }
 }
 
