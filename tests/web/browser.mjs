@@ -17,11 +17,17 @@ export const RUN_MS = 180_000;
 const LOOK_MS = 20;
 /** Time after which the question whether a run is really cancelled has gone, in milliseconds. */
 const CONFIRM_MS = 6000;
-/** Lets a case cut the streams of a page, as a network does: `cutStreams()`. */
+/** Time after which the second key of a pair counts as too late, in milliseconds. */
+const PAIR_MS = 6000;
+/** Lets a case cut the streams of a page, as a network does: `cutStreams()` returns whether one was open. */
 function makeStreamsBreakable() {
   const { fetch } = window;
   const cuts = new Set();
-  window.cutStreams = () => cuts.forEach((cut) => cut());
+  window.cutStreams = () => {
+    const isOpen = cuts.size > 0;
+    cuts.forEach((cut) => cut());
+    return isOpen;
+  };
   window.fetch = async (...request) => {
     const response = await fetch(...request);
     if (!String(request[0]).endsWith('/stream')) return response;
@@ -167,6 +173,20 @@ export class PageTester {
       await page.getByRole('button', { name: 'Cancel', exact: true }).dblclick();
       try {
         return await confirm.click({ timeout: CONFIRM_MS });
+      } catch (error) {
+        if (attempt === 9) throw error;
+      }
+    }
+  }
+
+  /** Presses two keys that belong together, until `shown` is there: on a busy machine, the second one may come
+   * too late. */
+  async pressPair(first, second, shown, page = this.page) {
+    for (let attempt = 0; ; attempt += 1) {
+      await page.keyboard.press(first);
+      await page.keyboard.press(second);
+      try {
+        return await shown.waitFor({ timeout: PAIR_MS });
       } catch (error) {
         if (attempt === 9) throw error;
       }

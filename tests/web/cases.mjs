@@ -58,12 +58,8 @@ export const cases = {
     await page.locator('.plan > summary').getByText('1/2').click();
     await page.getByRole('list', { name: 'Plan of ann' }).getByText('read <b>the</b> file').waitFor();
     await page.locator('.transcript').getByText('read_text_file').waitFor();
-    await page.keyboard.press('g');
-    await page.keyboard.press('v');
-    await page.getByText('Ann read the file.').waitFor();
-    await page.keyboard.press('g');
-    await page.keyboard.press('a');
-    await page.locator('.answer em', { hasText: '42' }).waitFor();
+    await self.pressPair('g', 'v', page.getByText('Ann read the file.'));
+    await self.pressPair('g', 'a', page.locator('.answer em', { hasText: '42' }));
   },
 
   /** A lost connection is found again with every word once, and a run is cancelled in two steps, and
@@ -75,7 +71,8 @@ export const cases = {
     await reply.getByText('w1 w2 w3').waitFor();
     for (let cuts = 0; cuts < 3; cuts += 1) {
       const again = page.waitForResponse((response) => response.url().endsWith('/stream'));
-      await page.evaluate(() => window.cutStreams());
+      // The page may not have opened the next one yet.
+      await self.becomes(() => page.evaluate(() => window.cutStreams()), true);
       await again;
       await page.waitForTimeout(400);
     }
@@ -362,8 +359,7 @@ export const cases = {
     const focused = () => page.evaluate(() => ({ id: document.activeElement?.id, label: document.activeElement?.labels?.[0]?.textContent }));
     const keys = async (...all) => { for (const key of all) await page.keyboard.press(key); };
     await self.show('#/');
-    await keys('g', 'f');
-    await page.getByRole('heading', { name: 'New config' }).waitFor();
+    await self.pressPair('g', 'f', page.getByRole('heading', { name: 'New config' }));
     await page.getByText('OPENAI_API_KEY is not set').waitFor();
     await self.settled();
     await self.axe('a new config');
