@@ -221,6 +221,7 @@ fn a_pasted_text_is_one_prompt() {
     terminal.types(UP);
     terminal.shows(&["> one", "two", "three"]);
     terminal.types(CTRL_C);
+    terminal.displays("press Ctrl-C again to exit");
     terminal.types("one\\\rtwo");
     terminal.shows(&["> one\\", "two"]);
 }

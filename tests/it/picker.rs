@@ -68,6 +68,7 @@ fn it_opens_on_a_sign_narrows_and_inserts() {
     terminal.types(ENTER);
     terminal.shows(&["> Review @src/manager.rs and @src/manager.rs"]);
     terminal.types(CTRL_C);
+    terminal.displays("press Ctrl-C again to exit");
     terminal.types(CTRL_D);
     drop(terminal.ends(0));
 }
@@ -170,6 +171,7 @@ fn choosing_a_directory_opens_it_and_limits_the_search() {
     terminal.types("n");
     terminal.shows(&["> @docs/n", " > docs/notes.md  5 B", FOOTER]);
     terminal.types(CTRL_C);
+    terminal.displays("press Ctrl-C again to exit");
     terminal.types("@~/");
     terminal.shows(&[
         "> @~/",
@@ -178,6 +180,7 @@ fn choosing_a_directory_opens_it_and_limits_the_search() {
         FOOTER,
     ]);
     terminal.types("tw");
+    terminal.displays(" > ~/two.txt");
     terminal.types(TAB);
     terminal.shows(&["> @~/two.txt"]);
     terminal.types("@../ho");
@@ -199,9 +202,11 @@ fn what_git_ignores_comes_when_it_is_asked_for() {
         FOOTER,
     ]);
     terminal.types(CTRL_C);
+    terminal.displays("press Ctrl-C again to exit");
     terminal.types("@targ");
     terminal.shows(&["> @targ", " > target/  directory", FOOTER]);
     terminal.types(TAB);
+    terminal.shows(&["> @target/"]);
     terminal.types("t");
     terminal.shows(&["> @target/t", " > target/trace.txt  5 B", FOOTER]);
 }
