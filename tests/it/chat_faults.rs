@@ -14,6 +14,9 @@ use crate::decoding::connect;
 use crate::http_server::{Answer, Server};
 use crate::wire::{KEY, collect, config, event, fault_line, serve, simple_request, text};
 
+/// How often a reply is requested that a busy machine may hold up.
+const TRIES_MAX: u32 = 5;
+
 /// Returns limits of small replies, whose times a busy machine keeps, too.
 fn tight_limits() -> ReplyLimits {
     ReplyLimits {
@@ -349,15 +352,21 @@ async fn silence_ends_a_request_and_signs_of_life_do_not() {
     let alive = comment(comment(comment(comment(hello()))))
         .piece(finish("stop"))
         .end();
-    let (_server, backend) = serve(alive).await;
-    let backend = backend.with_limits(ReplyLimits {
-        idle: Duration::from_secs(5),
-        ..tight_limits()
-    });
-    assert_eq!(
-        collect(&backend, simple_request()).await,
-        [Ok(text("Hi")), Ok(ReplyEvent::End(StopReason::Done))]
-    );
+    let expected: [Result<ReplyEvent, BackendError>; 2] =
+        [Ok(text("Hi")), Ok(ReplyEvent::End(StopReason::Done))];
+    // On a busy machine, one of the pauses may be as long as the limit.
+    for tries in 1.. {
+        let (_server, backend) = serve(alive.clone()).await;
+        let backend = backend.with_limits(ReplyLimits {
+            idle: Duration::from_secs(5),
+            ..tight_limits()
+        });
+        let events = collect(&backend, simple_request()).await;
+        if events == expected {
+            break;
+        }
+        assert!(tries < TRIES_MAX, "{events:?}");
+    }
 }
 
 #[tokio::test]
@@ -366,7 +375,8 @@ async fn signs_of_life_do_not_keep_a_request_alive_for_ever() {
     let comments = (0..40).fold(hello(), |answer, _| {
         answer.wait(pause).piece(": still here\n\n")
     });
-    let (_server, backend) = serve(comments).await;
+    // On a busy machine, all of them may be there when the first is read.
+    let (_server, backend) = serve(comments.await_close()).await;
     let backend = backend.with_limits(ReplyLimits {
         total: Duration::from_millis(500),
         ..tight_limits()
