@@ -365,7 +365,7 @@ fn a_server_that_reads_no_answers_is_paused() {
 #[test]
 fn a_run_ends_while_a_server_starts() {
     for (rest, signal) in [
-        ("timeout_settings: {orchestrator_timeout_seconds: 2}", None),
+        ("timeout_settings: {orchestrator_timeout_seconds: 6}", None),
         ("", Some(Signal::INT)),
     ] {
         let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py', mute]}";

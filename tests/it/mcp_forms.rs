@@ -10,10 +10,10 @@ use crate::asking::answering_by;
 use crate::mcp::{read, with_server};
 use crate::terminal::Terminal;
 
-/// Starts a run on a terminal whose agent calls the tool `form` of a server that waits a second for
-/// answers.
+/// Starts a run on a terminal whose agent calls the tool `form` of a server that has four seconds for
+/// its answers.
 fn start_asking() -> Terminal {
-    let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py'], timeout_seconds: 1}";
+    let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py'], timeout_seconds: 4}";
     let project = with_server(server, &[("mcp__h__form", json!({}))], "orchestrator: {}");
     let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
     let terminal = Terminal::open(project, 240);
@@ -26,7 +26,7 @@ fn start_asking() -> Terminal {
 fn a_person_fills_in_a_form_and_takes_their_time() {
     let mut terminal = start_asking();
     // Longer than the server's own timeout for an answer.
-    sleep(Duration::from_millis(1500));
+    sleep(Duration::from_millis(4500));
     terminal.types("green\r");
     terminal.says("write `red` or `blue`");
     terminal.types("red\r");

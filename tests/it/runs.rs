@@ -496,8 +496,7 @@ fn after_the_grace_only_decisions_count() {
     let late = r#"
 - when: {last: "the time for this round is over"}
   calls: [{name: new_answer, arguments: {content: "done at last"}}]
-- when: {last: "<task>"}
-  delay_ms: 1100
+- delay_ms: 1100
   calls: [{name: list_directory, arguments: {path: "."}}]
 "#;
     let limits =

@@ -285,7 +285,7 @@ fn a_link_in_a_session_leads_nowhere() {
 #[test]
 fn a_session_is_part_of_one_run_at_a_time() {
     let finished = after_one_turn();
-    with_team(&finished, "- delay_ms: 60000\n  text: late");
+    with_team(&finished, "- delay_ms: 600000\n  text: late");
     let project = finished.then(["--continue", "Wait"]);
     let mut command = project.command();
     command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -703,7 +703,7 @@ fn runs_side_by_side_never_mix() {
 fn after_a_killed_run() -> (Finished, String) {
     let finished = after_one_turn();
     let old = sessions(finished.project());
-    with_team(&finished, "- delay_ms: 60000\n  text: late");
+    with_team(&finished, "- delay_ms: 600000\n  text: late");
     let project = finished.then(["Begin anew"]);
     let mut command = project.command();
     command.stdout(Stdio::null()).stderr(Stdio::null());
