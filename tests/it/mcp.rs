@@ -385,7 +385,10 @@ fn a_run_ends_while_a_server_starts() {
         let status = massgen.wait().unwrap();
         let expected = if signal.is_some() { 130 } else { 5 };
         assert_eq!(status.code(), Some(expected), "{rest:#?}");
-        assert!(!is_running(&mark));
+        // A process that was killed ends when it runs next.
+        while is_running(&mark) {
+            sleep(Duration::from_millis(20));
+        }
     }
 }
 
