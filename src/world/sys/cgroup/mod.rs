@@ -33,7 +33,7 @@ const TRIED: u64 = 4 * 1024 * 1024;
 /// threads.
 const HOLDING: u64 = 4;
 /// How often the removal of a group is retried after its processes were killed.
-const REMOVALS_MAX: u32 = 200;
+const REMOVALS_MAX: u32 = 1000;
 /// The pause between two such attempts.
 const PAUSE: Duration = Duration::from_millis(5);
 
