@@ -26,7 +26,7 @@ background() {
 
 # appears FILE: waits for what a background process is about to make.
 appears() {
-  for _ in $(seq 500); do
+  for _ in $(seq 3000); do
     [ ! -s "$1" ] || return 0
     sleep 0.01
   done
