@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::Instant;
 
 use crate::agent::ModelSession;
@@ -87,8 +90,46 @@ impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         if !self.is_charged {
             let asked = self.charge(RequestOutcome::GivenUp);
-            // Drop cannot wait: if the channel is full, this event is lost.
-            drop(self.session.events.try_send(asked));
+            emit_without_waiting(&self.session.events, asked);
         }
+    }
+}
+
+/// Emits an event where nothing can wait. If the channel is full, because a disk or a terminal is slow, a
+/// task of its own waits until there is room; until then the channel stays open.
+fn emit_without_waiting(events: &Sender<Event>, event: Event) {
+    let Err(TrySendError::Full(event)) = events.try_send(event) else {
+        return;
+    };
+    if let Ok(runtime) = Handle::try_current() {
+        let events = events.clone();
+        // If the receiver is gone, no sink is left.
+        runtime.spawn(async move { events.send(event).await.unwrap_or_default() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::event::RunEvent;
+
+    #[tokio::test]
+    async fn an_event_that_finds_no_room_comes_later() {
+        let (events, mut received) = mpsc::channel(1);
+        let told = ["one", "two"].map(|message| {
+            Event::Run(RunEvent::Warning {
+                message: message.to_owned(),
+            })
+        });
+        for event in &told {
+            emit_without_waiting(&events, event.clone());
+        }
+        drop(events);
+        for event in told {
+            assert_eq!(received.recv().await, Some(event));
+        }
+        assert_eq!(received.recv().await, None);
     }
 }
