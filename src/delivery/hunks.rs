@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use similar::{DiffOp, DiffTag, TextDiff};
+use similar::{DiffOp, TextDiff};
 
 /// Number of equal lines around a difference, as in `git`.
 pub const CONTEXT_LINES: usize = 3;
@@ -82,35 +82,57 @@ pub fn hunks(diff: &TextDiff<'_, '_, str>) -> Vec<DiffHunk> {
     groups.iter().filter_map(hunk).collect()
 }
 
-/// Returns the old text of `diff` with those hunks applied that are `taken`, in their order.
-pub fn apply_hunks(diff: &TextDiff<'_, '_, str>, taken: &[bool]) -> String {
-    let mut text = String::new();
-    let mut numbers = diff.grouped_ops(CONTEXT_LINES).into_iter().enumerate();
-    let mut in_hunk = 0;
-    let mut number = None;
-    for op in diff.ops() {
-        let is_taken = if op.tag() == DiffTag::Equal {
-            false
-        } else {
-            while in_hunk == 0 {
-                let Some((next, ops)) = numbers.next() else {
-                    break;
-                };
-                in_hunk = ops.iter().filter(|op| op.tag() != DiffTag::Equal).count();
-                number = Some(next);
-            }
-            in_hunk = in_hunk.saturating_sub(1);
-            number
-                .and_then(|number| taken.get(number).copied())
-                .unwrap_or(false)
-        };
-        if is_taken {
-            text.extend(op.new_range().filter_map(|line| diff.new_slice(line)));
-        } else {
-            text.extend(op.old_range().filter_map(|line| diff.old_slice(line)));
-        }
+/// A hunk of a diff, and whether it is applied. It says where it is: the search for a diff has a time limit,
+/// so that the next diff of the same texts may have other hunks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HunkChoice {
+    /// The lines of the old text, from 0.
+    pub old: Range<usize>,
+    /// The lines of the new text, from 0.
+    pub new: Range<usize>,
+    /// Whether it is applied.
+    pub is_taken: bool,
+}
+
+impl HunkChoice {
+    /// Returns the choices about `hunks`, all hunks of a diff, of which those that are `taken` are applied.
+    pub fn list(hunks: &[DiffHunk], taken: &[bool]) -> Vec<Self> {
+        let taken = taken.iter().copied().chain(std::iter::repeat(false));
+        let choices = hunks.iter().zip(taken).map(|(hunk, is_taken)| Self {
+            old: hunk.old.clone(),
+            new: hunk.new.clone(),
+            is_taken,
+        });
+        choices.collect()
     }
-    text
+}
+
+/// Returns the text `old` with those hunks of its diff with `new` applied that are taken; `None` if
+/// `choices` are about other texts, because these differ between the hunks.
+pub fn apply_hunks(old: &str, new: &str, choices: &[HunkChoice]) -> Option<String> {
+    let old: Vec<&str> = old.split_inclusive('\n').collect();
+    let new: Vec<&str> = new.split_inclusive('\n').collect();
+    let end = HunkChoice {
+        old: old.len()..old.len(),
+        new: new.len()..new.len(),
+        is_taken: false,
+    };
+    let mut text = String::new();
+    let (mut old_end, mut new_end) = (0, 0);
+    for hunk in choices.iter().chain([&end]) {
+        let before = old.get(old_end..hunk.old.start)?;
+        if new.get(new_end..hunk.new.start)? != before {
+            return None;
+        }
+        let lines = if hunk.is_taken {
+            new.get(hunk.new.clone())?
+        } else {
+            old.get(hunk.old.clone())?
+        };
+        text.extend(before.iter().chain(lines).copied());
+        (old_end, new_end) = (hunk.old.end, hunk.new.end);
+    }
+    Some(text)
 }
 
 #[cfg(test)]
@@ -137,10 +159,16 @@ mod tests {
         assert_eq!(hunks[1].counts(), (2, 1));
     }
 
+    /// Returns the choices about the hunks of the diff of two texts.
+    fn choices(old: &str, new: &str, taken: &[bool]) -> Vec<HunkChoice> {
+        HunkChoice::list(&hunks(&TextDiff::from_lines(old, new)), taken)
+    }
+
     #[track_caller]
     fn check(taken: &[bool], expected: &str) {
-        let diff = TextDiff::from_lines(OLD, NEW);
-        assert_eq!(apply_hunks(&diff, taken), expected, "{taken:?}");
+        let chosen = choices(OLD, NEW, taken);
+        let applied = apply_hunks(OLD, NEW, &chosen);
+        assert_eq!(applied.as_deref(), Some(expected), "{taken:?}");
     }
 
     #[test]
@@ -155,15 +183,36 @@ mod tests {
         check(&[], OLD);
     }
 
+    #[test]
+    fn a_choice_is_applied_where_it_was_made_whatever_the_next_diff_is() {
+        // A diff that ran out of time has one hunk.
+        let all = |is_taken| HunkChoice {
+            old: 0..12,
+            new: 0..13,
+            is_taken,
+        };
+        assert_eq!(apply_hunks(OLD, NEW, &[all(true)]).as_deref(), Some(NEW));
+        assert_eq!(apply_hunks(OLD, NEW, &[all(false)]).as_deref(), Some(OLD));
+        // A text that was changed since is another one.
+        let chosen = choices(OLD, NEW, &[true, false]);
+        let changed = OLD.replace("6\n", "six\n");
+        assert_eq!(apply_hunks(&changed, NEW, &chosen), None);
+        let longer = format!("0\n{OLD}");
+        assert_eq!(apply_hunks(&longer, NEW, &chosen), None);
+        assert_eq!(apply_hunks("", NEW, &chosen), None);
+        assert_eq!(apply_hunks(OLD, NEW, &[]), None);
+    }
+
     proptest! {
         #[test]
         fn all_hunks_make_the_new_text_and_none_the_old(
             old in "([ab]\n){0,30}[ab]?", new in "([ab]\n){0,30}[ab]?"
         ) {
-            let diff = TextDiff::from_lines(&old, &new);
-            let count = hunks(&diff).len();
-            prop_assert_eq!(apply_hunks(&diff, &vec![true; count]), new.clone());
-            prop_assert_eq!(apply_hunks(&diff, &vec![false; count]), old.clone());
+            let count = hunks(&TextDiff::from_lines(&old, &new)).len();
+            let all = choices(&old, &new, &vec![true; count]);
+            prop_assert_eq!(apply_hunks(&old, &new, &all), Some(new.clone()));
+            let none = choices(&old, &new, &[]);
+            prop_assert_eq!(apply_hunks(&old, &new, &none), Some(old.clone()));
         }
     }
 }

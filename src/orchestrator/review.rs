@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::DeliveryMode;
 use crate::config::checks::FailedCheckPolicy;
 use crate::delivery::choice::DeliveryChoice;
+use crate::delivery::hunks::HunkChoice;
 use crate::delivery::plan::{DeliveryPlan, EntryAction};
 use crate::error::{Error, Result};
 use crate::event::{ApprovalAnswer, InputChannel};
@@ -126,7 +127,7 @@ pub struct DeliverySelection {
     /// One choice for each entry.
     pub takes: Vec<DeliveryChoice>,
     /// For files that are applied in part: which of their hunks are applied.
-    pub parts: BTreeMap<usize, Vec<bool>>,
+    pub parts: BTreeMap<usize, Vec<HunkChoice>>,
 }
 
 impl DeliverySelection {

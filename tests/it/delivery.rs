@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use massgen::delivery::choice::DeliveryChoice;
+use massgen::delivery::hunks::HunkChoice;
 use massgen::delivery::plan::{DeliveryConflict, DeliveryPlan, EntryAction};
 use massgen::path::{AbsPath, RelPath};
 use massgen::permissions::grant::{Grant, GrantKind, Permission};
@@ -484,7 +485,7 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
             .unwrap()
     };
     takes[place(&plan, "d/1")] = DeliveryChoice::Apply;
-    let parts = BTreeMap::from([(place(&plan, "long"), vec![false, true])]);
+    let parts = BTreeMap::from([(place(&plan, "long"), last_of_two_hunks())]);
     let takes = select_hunks(&delivery, &mut plan, takes, &parts).unwrap();
     let changes = scene.lines(&apply(&delivery, &plan, &takes, None).unwrap());
     assert_eq!(
@@ -671,4 +672,19 @@ fn changes_of_both_become_one_text_where_they_do_not_meet() {
 pub(crate) fn numbered(lines: usize) -> String {
     let lines: Vec<String> = (1..=lines).map(|line| line.to_string()).collect();
     lines.join("\n") + "\n"
+}
+
+/// Returns the choice of the second of the hunks that change the lines 2 and 28 of 30.
+pub(crate) fn last_of_two_hunks() -> Vec<HunkChoice> {
+    let first = HunkChoice {
+        old: 0..5,
+        new: 0..5,
+        is_taken: false,
+    };
+    let last = HunkChoice {
+        old: 24..30,
+        new: 24..30,
+        is_taken: true,
+    };
+    vec![first, last]
 }

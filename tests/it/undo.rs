@@ -18,7 +18,7 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::delivery::{EVERYTHING, Scene, numbered};
+use crate::delivery::{EVERYTHING, Scene, last_of_two_hunks, numbered};
 use crate::project::{Finished, Project, binary};
 use crate::repetition::repetitions;
 use crate::runs::{WRITE_HERE, builds};
@@ -600,7 +600,7 @@ fn the_rest_of_a_file_that_was_changed_since_is_not_offered() {
     let delivery = scene.reopened_delivery();
     delivery.write_source(&offer).unwrap();
     let mut planned = plan(&delivery, &offer, None).unwrap();
-    let parts = BTreeMap::from([(0, vec![false, true])]);
+    let parts = BTreeMap::from([(0, last_of_two_hunks())]);
     let takes = vec![DeliveryChoice::Leave];
     let takes = select_hunks(&delivery, &mut planned, takes, &parts).unwrap();
     apply(&delivery, &planned, &takes, None).unwrap();

@@ -9,7 +9,7 @@ use crate::cli::deliveries::diff_text::{
 use crate::cli::deliveries::interactive_review::entry_name;
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::delivery::choice::DeliveryChoice;
-use crate::delivery::hunks::{DiffHunk, hunks};
+use crate::delivery::hunks::{DiffHunk, HunkChoice, hunks};
 use crate::delivery::plan::{DeliveryPlan, EntryAction};
 use crate::orchestrator::review::DeliverySelection;
 use crate::text::{count_noun, escape_name};
@@ -182,8 +182,9 @@ impl DeliveryReview {
                     DeliveryChoice::Leave
                 };
             }
-            if is_part {
-                selection.parts.insert(file.entry, file.selected.clone());
+            if let (true, Some(changes)) = (is_part, &file.changes) {
+                let choices = HunkChoice::list(&changes.hunks, &file.selected);
+                selection.parts.insert(file.entry, choices);
             }
         }
         selection

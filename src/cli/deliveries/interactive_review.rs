@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::deliveries::diff_text::{hunk_lines, lines, stat, stat_line, stat_summary};
 use crate::cli::output::{CliOutput, StyledRow, TextStyle, row_pieces};
 use crate::delivery::choice::DeliveryChoice;
-use crate::delivery::hunks::{DiffHunk, hunks};
+use crate::delivery::hunks::{DiffHunk, HunkChoice, hunks};
 use crate::delivery::plan::{
     ContentOrigin, ContentSource, DeliveryEntry, DeliveryPlan, EntryAction,
 };
@@ -85,7 +85,7 @@ enum FileReviewAnswer {
     ThisFile(DeliveryChoice),
     /// For this file and all that follow.
     AllRemaining(DeliveryChoice),
-    SelectedHunks(Vec<bool>),
+    SelectedHunks(Vec<HunkChoice>),
 }
 
 /// Shows what `plan` would change and lets the user choose; `next` returns what they type. `None`
@@ -224,8 +224,8 @@ fn ask_for_selection(
                 rest = Some(take);
                 take
             }
-            FileReviewAnswer::SelectedHunks(taken) => {
-                choice.parts.insert(index, taken);
+            FileReviewAnswer::SelectedHunks(hunks) => {
+                choice.parts.insert(index, hunks);
                 DeliveryChoice::Leave
             }
         };
@@ -299,7 +299,8 @@ fn ask_by_hunk(
             break;
         }
     }
-    Some(FileReviewAnswer::SelectedHunks(taken))
+    let choices = HunkChoice::list(parts, &taken);
+    Some(FileReviewAnswer::SelectedHunks(choices))
 }
 
 /// Prints lines of styled pieces to the progress stream.

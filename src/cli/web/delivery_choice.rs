@@ -9,6 +9,7 @@ use crate::cli::deliveries::display_path;
 use crate::cli::web::change_json::{hunk_digest, hunks_of};
 use crate::cli::web::reply::{ApiError, ApiResult};
 use crate::delivery::choice::DeliveryChoice;
+use crate::delivery::hunks::HunkChoice;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::orchestrator::review::DeliverySelection;
 use crate::path::AbsPath;
@@ -76,11 +77,11 @@ pub(super) fn select(
             match &file.hunks {
                 None => choice = DeliveryChoice::Apply,
                 Some(hunks) => {
-                    let taken = taken_hunks(delivery, plan, entry, file, hunks)?;
-                    if !taken.contains(&false) {
+                    let hunks = choose_hunks(delivery, plan, entry, file, hunks)?;
+                    if hunks.iter().all(|hunk| hunk.is_taken) {
                         choice = DeliveryChoice::Apply;
-                    } else if taken.contains(&true) {
-                        selection.parts.insert(index, taken);
+                    } else if hunks.iter().any(|hunk| hunk.is_taken) {
+                        selection.parts.insert(index, hunks);
                     }
                 }
             }
@@ -92,14 +93,14 @@ pub(super) fn select(
     Ok(selection)
 }
 
-/// Returns which hunks of a file are taken.
-fn taken_hunks(
+/// Returns the choices about the hunks of a file.
+fn choose_hunks(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
     entry: &DeliveryEntry,
     file: &FileDecision,
     wanted: &[HunkDecision],
-) -> ApiResult<Vec<bool>> {
+) -> ApiResult<Vec<HunkChoice>> {
     let found = difference(delivery, plan, entry)?;
     let is_text = |side: &DiffSide| matches!(side, DiffSide::Text(_));
     let hunks = hunks_of(&found);
@@ -122,5 +123,5 @@ fn taken_hunks(
         };
         *place = true;
     }
-    Ok(taken)
+    Ok(HunkChoice::list(&hunks, &taken))
 }

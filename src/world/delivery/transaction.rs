@@ -8,7 +8,7 @@ use rustix::fs::Mode;
 use rustix::process::{Gid, Uid};
 
 use crate::delivery::choice::{DeliveryChoice, resolve_choices};
-use crate::delivery::hunks::apply_hunks;
+use crate::delivery::hunks::{HunkChoice, apply_hunks};
 use crate::delivery::path_state::PathState;
 use crate::delivery::plan::{
     ContentOrigin, ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, EntryAction,
@@ -25,7 +25,6 @@ use crate::world::delivery::recovery::recover_delivery;
 use crate::world::delivery::session::{DeliverySession, open_root};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::swap::SwapOutcome;
-use crate::world::exec::compare::line_diff;
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::conditional_replace::temporary_name;
 use crate::world::sys::content::FileContent;
@@ -372,13 +371,14 @@ pub fn select_hunks(
     delivery: &OpenDelivery,
     plan: &mut DeliveryPlan,
     mut takes: Vec<DeliveryChoice>,
-    parts: &BTreeMap<usize, Vec<bool>>,
+    parts: &BTreeMap<usize, Vec<HunkChoice>>,
 ) -> Result<Vec<DeliveryChoice>> {
-    for (index, taken) in parts {
+    for (index, choices) in parts {
         let Some(entry) = plan.entries.get(*index) else {
             continue;
         };
-        let Some(hunks) = HunkCount::of(taken) else {
+        let taken: Vec<bool> = choices.iter().map(|hunk| hunk.is_taken).collect();
+        let Some(hunks) = HunkCount::of(&taken) else {
             if let Some(take) = takes.get_mut(*index) {
                 *take = DeliveryChoice::Apply;
             }
@@ -389,7 +389,10 @@ pub fn select_hunks(
                 before: DiffSide::Text(old),
                 after: DiffSide::Text(new),
                 ..
-            } if taken.contains(&true) => Some(apply_hunks(&line_diff(&old, &new), taken)),
+            } if taken.contains(&true) => {
+                // A file that the user has changed since stays: applying it finds that out.
+                Some(apply_hunks(&old, &new, choices).unwrap_or(old))
+            }
             _ => None,
         };
         if let Some(text) = &made {
