@@ -377,8 +377,8 @@ pub fn select_hunks(
         let Some(entry) = plan.entries.get(*index) else {
             continue;
         };
-        let taken: Vec<bool> = choices.iter().map(|hunk| hunk.is_taken).collect();
-        let Some(hunks) = HunkCount::of(&taken) else {
+        let decisions: Vec<bool> = choices.iter().map(|hunk| hunk.is_taken).collect();
+        let Some(hunks) = HunkCount::of(&decisions) else {
             if let Some(take) = takes.get_mut(*index) {
                 *take = DeliveryChoice::Apply;
             }
@@ -389,7 +389,7 @@ pub fn select_hunks(
                 before: DiffSide::Text(old),
                 after: DiffSide::Text(new),
                 ..
-            } if taken.contains(&true) => {
+            } if decisions.contains(&true) => {
                 // A file that the user has changed since stays: applying it finds that out.
                 Some(apply_hunks(&old, &new, choices).unwrap_or(old))
             }
