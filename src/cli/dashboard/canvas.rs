@@ -2,8 +2,9 @@
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
+use ratatui_core::style::Style;
 
-use crate::cli::dashboard::cell_text::{columns, fit};
+use crate::cli::dashboard::cell_text::{columns, fit, is_printable_ascii};
 use crate::cli::dashboard::theme::{CharacterSet, Theme};
 use crate::cli::output::{StyledRow, TextStyle};
 
@@ -37,14 +38,27 @@ impl<'b> Canvas<'b> {
             if room == 0 {
                 return;
             }
-            let is_ascii = self.theme.characters == CharacterSet::Ascii;
-            let text = match fit(text, room) {
-                cut if is_ascii => cut.replace('…', "~"),
-                cut => cut,
-            };
-            let style = self.theme.style(*style);
-            (x, _) = self.buffer.set_stringn(x, y, text, room, style);
+            let mut text = fit(text, room);
+            if self.theme.characters == CharacterSet::Ascii {
+                text = text.replace('…', "~").into();
+            }
+            x = self.text(x, y, &text, room, self.theme.style(*style));
         }
+    }
+
+    /// Draws at most `room` columns of `text` and returns the column after it.
+    fn text(&mut self, mut x: u16, y: u16, text: &str, room: usize, style: Style) -> u16 {
+        if !is_printable_ascii(text) {
+            (x, _) = self.buffer.set_stringn(x, y, text, room, style);
+            return x;
+        }
+        for character in text.chars().take(room) {
+            if let Some(cell) = self.buffer.cell_mut((x, y)) {
+                cell.set_char(character).set_style(style);
+            }
+            x = x.saturating_add(1);
+        }
+        x
     }
 
     /// Draws `lines` from the top of `area`.
@@ -99,7 +113,7 @@ impl<'b> Canvas<'b> {
         inside
     }
 
-    fn cell(&mut self, x: u16, y: u16, symbol: &str, style: ratatui_core::style::Style) {
+    fn cell(&mut self, x: u16, y: u16, symbol: &str, style: Style) {
         if let Some(cell) = self.buffer.cell_mut((x, y)) {
             cell.set_symbol(symbol).set_style(style);
         }

@@ -1,6 +1,8 @@
 //! Text on its way into cells: control sequences and hidden characters are gone, lines are wrapped by
 //! the width of their graphemes, and no wide character is cut in half. Pure.
 
+use std::borrow::Cow;
+
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -15,7 +17,17 @@ pub(super) fn clean_line(text: &str) -> String {
 
 /// Returns the number of columns that `text` takes.
 pub(super) fn columns(text: &str) -> usize {
-    text.width()
+    if is_printable_ascii(text) {
+        text.len()
+    } else {
+        text.width()
+    }
+}
+
+/// Returns whether each byte of `text` is a character of one column. Most text is such text, and it needs
+/// no graphemes.
+pub(super) fn is_printable_ascii(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// Wraps clean `text` into rows of at most `width` columns: between words, and within a word that is
@@ -110,9 +122,9 @@ pub(super) fn text_end(text: &str, rows: u16, width: u16) -> &str {
 }
 
 /// Returns `text` as it fits into `width` columns, with `…` if something was cut off.
-pub(super) fn fit(text: &str, width: usize) -> String {
+pub(super) fn fit(text: &str, width: usize) -> Cow<'_, str> {
     if columns(text) <= width {
-        return text.to_owned();
+        return Cow::Borrowed(text);
     }
     let (mut out, mut used) = (String::new(), 0_usize);
     for grapheme in text.graphemes(true) {
@@ -123,7 +135,7 @@ pub(super) fn fit(text: &str, width: usize) -> String {
         out.push_str(grapheme);
     }
     out.push('…');
-    out
+    Cow::Owned(out)
 }
 
 /// Returns the end of `text` as it fits into `width` columns, after `…` if something was cut off.
