@@ -6,9 +6,9 @@
     reason = "this is where the disk is"
 )]
 
-use std::fs::{self, DirEntry, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, DirEntry, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
@@ -18,7 +18,7 @@ use tar::{Builder, EntryType, Header};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::sys::state_files::file_error;
+use crate::world::sys::state_files::{file, file_error};
 
 /// The most entries of a directory that is packed.
 const ENTRIES_MAX: usize = 1_000_000;
@@ -28,13 +28,10 @@ const DEPTH_MAX: usize = 80;
 /// Packs the content of `dir` under the directory `name` of a new archive (`tar`, then `gzip`) at
 /// `to`, sorted by name. Returns the number of files. A file at `to` is never replaced.
 pub(crate) fn pack(dir: &AbsPath, name: &str, to: &AbsPath) -> Result<usize> {
-    let parent = to.as_path().parent().unwrap_or(Path::new("/"));
     let unwritable = |error| file_error("write", to.as_path(), error);
-    let temp = tempfile::Builder::new()
-        .prefix(".massgen-")
-        .permissions(Permissions::from_mode(0o600))
-        .tempfile_in(parent)
-        .map_err(unwritable)?;
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    let temp = file::create_temporary(to, &mut options).map_err(unwritable)?;
     let files = write_archive(temp.as_file(), dir, name)?;
     match temp.persist_noclobber(to.as_path()) {
         Ok(_) => Ok(files),

@@ -6,13 +6,14 @@
     reason = "this is where the disk is"
 )]
 
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
+use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
@@ -254,7 +255,7 @@ fn open_regular(path: &AbsPath) -> io::Result<File> {
 
 /// Writes `bytes` to `path` atomically: a reader sees the old file or the new one, never a part.
 pub(crate) fn replace(path: &AbsPath, bytes: &[u8], durability: FileDurability) -> Result<()> {
-    write_with(path, bytes, durability, Permissions::from_mode(0o600))
+    write_with(path, bytes, durability, 0o600)
         .map_err(|error| file_error("write", path.as_path(), error))
 }
 
@@ -263,20 +264,18 @@ pub(crate) fn replace(path: &AbsPath, bytes: &[u8], durability: FileDurability) 
 /// named pipe is an error, because it would block until something reads from it.
 pub(crate) fn write_for_user(path: &AbsPath, bytes: &[u8]) -> Result<()> {
     let failed = |error| unwritable_output(path, error);
-    let (target, permissions) = match fs::metadata(path.as_path()) {
+    let (target, mode) = match fs::metadata(path.as_path()) {
         Ok(metadata) if metadata.is_file() => {
             let real = fs::canonicalize(path.as_path()).map_err(failed)?;
-            (path.join(real), metadata.permissions())
+            (path.join(real), metadata.permissions().mode())
         }
-        Err(_) if fs::symlink_metadata(path.as_path()).is_err() => {
-            (path.clone(), Permissions::from_mode(0o666))
-        }
+        Err(_) if fs::symlink_metadata(path.as_path()).is_err() => (path.clone(), 0o666),
         Ok(metadata) if is_refused_pipe(path, &metadata) => {
             return Err(failed(named_pipe_error()));
         }
         Ok(_) | Err(_) => return write_directly(path, bytes).map_err(failed),
     };
-    write_with(&target, bytes, FileDurability::Power, permissions).map_err(failed)
+    write_with(&target, bytes, FileDurability::Power, mode).map_err(failed)
 }
 
 /// Writes to something other than a regular file, or through a dangling symlink.
@@ -329,20 +328,16 @@ pub(crate) fn expect_writable_for_user(path: &AbsPath) -> Result<()> {
     rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).map_err(|error| failed(error.into()))
 }
 
-/// Replaces the file atomically. `permissions` are its mode; that of a new file is reduced by the
-/// umask.
+/// Replaces the file atomically. `mode` is reduced by the umask.
 fn write_with(
     path: &AbsPath,
     bytes: &[u8],
     durability: FileDurability,
-    permissions: Permissions,
+    mode: u32,
 ) -> io::Result<()> {
-    let parent = path.as_path().parent().unwrap_or(Path::new("/"));
-    let mut temp = tempfile::Builder::new()
-        .prefix(".massgen-")
-        .permissions(permissions)
-        .tempfile_in(parent)
-        .map_err(without_path)?;
+    let mut options = OpenOptions::new();
+    options.write(true).mode(mode);
+    let mut temp = create_temporary(path, &mut options)?;
     temp.write_all(bytes)?;
     if let FileDurability::Power = durability {
         temp.as_file().sync_all()?;
@@ -352,11 +347,16 @@ fn write_with(
         .map_err(|error| error.error)
 }
 
-/// Extracts the system's error, without the random name that the message also contains.
-fn without_path(error: io::Error) -> io::Error {
-    let inner = error.get_ref().and_then(std::error::Error::source);
-    let system = inner.and_then(|inner| inner.downcast_ref::<io::Error>()?.raw_os_error());
-    system.map_or(error, io::Error::from_raw_os_error)
+/// Creates a temporary file that can be moved to `path`. An error is the system's, without the random
+/// name.
+pub(super) fn create_temporary(
+    path: &AbsPath,
+    options: &mut OpenOptions,
+) -> io::Result<NamedTempFile> {
+    let parent = path.as_path().parent().unwrap_or(Path::new("/"));
+    tempfile::Builder::new()
+        .prefix(".massgen-")
+        .make_in(parent, |temporary| options.create_new(true).open(temporary))
 }
 
 /// Opens `path` to append to it; a missing file is created, and a symlink is refused.
@@ -435,12 +435,9 @@ impl Appender {
     /// replacing another.
     pub(crate) fn create_locked(path: AbsPath) -> Result<Self> {
         let failed = |error| file_error("make", path.as_path(), error);
-        let temp = tempfile::Builder::new()
-            .prefix(".massgen-")
-            .permissions(Permissions::from_mode(0o600))
-            .append(true)
-            .tempfile_in(path.as_path().parent().unwrap_or(Path::new("/")))
-            .map_err(failed)?;
+        let mut options = OpenOptions::new();
+        options.append(true).mode(0o600);
+        let temp = create_temporary(&path, &mut options).map_err(failed)?;
         drop(temp.as_file().try_lock());
         match temp.persist_noclobber(path.as_path()) {
             Ok(file) => Ok(Self { path, file, len: 0 }),
@@ -522,4 +519,22 @@ pub(crate) fn replace_link(link: &AbsPath, target: &Path) -> Result<()> {
         drop(fs::remove_file(&temp));
         failed(error)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_file_and_no_temporary_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = AbsPath::new(dir.path().join("missing/log")).unwrap();
+        let written = replace(&path, b"text", FileDurability::Process);
+        let created = Appender::create_locked(path.clone()).map(drop);
+        for (doing, made) in [("write", written), ("make", created)] {
+            let text = format!("{:#}", made.unwrap_err());
+            assert!(text.contains(&format!("cannot {doing} `{path}`")), "{text}");
+            assert!(!text.contains(".massgen-"), "{text}");
+        }
+    }
 }

@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 use crate::error::Error;
 
-pub(crate) mod archive;
 pub(crate) mod clear;
 mod content;
 mod exclusive_lock;
@@ -16,6 +15,7 @@ pub(crate) mod dir;
 pub(crate) mod process_directory;
 pub(crate) mod disk_usage;
 pub(crate) mod file;
+pub(crate) mod archive;
 pub(crate) mod create_once;
 pub(crate) mod inbox;
 pub(crate) mod index_entry;
