@@ -337,8 +337,12 @@ impl<P: ExecProcess> CommandRun<P> {
         now: Instant,
     ) -> io::Result<NextAction> {
         if bounds.until.is_some_and(|until| until <= now) {
+            let had_started = self.process.has_started();
             self.handle_news(bounds.network)?;
-            self.terminate(ExitReason::TimedOut);
+            // One that has just started is not terminated because the time for its start is over.
+            if had_started || !self.process.has_started() {
+                self.terminate(ExitReason::TimedOut);
+            }
             return Ok(NextAction::Poll);
         }
         let Some(disk) = bounds.disk else {
@@ -400,9 +404,12 @@ mod tests {
 
     use super::*;
 
-    /// A process that must do everything in no time. Its exit, if any, is noticed when it is polled.
+    /// A process that must do everything in no time. Its start, and its exit, if any, are noticed when it
+    /// is polled.
+    #[derive(Default)]
     struct LateProcess {
         exits: bool,
+        has_started: bool,
         exit_reason: Option<ExitReason>,
     }
 
@@ -417,12 +424,13 @@ mod tests {
         }
 
         fn poll(&mut self, _network: Option<&NetworkProxy>) -> io::Result<()> {
+            self.has_started = true;
             self.exit_reason = self.exits.then_some(ExitReason::Exited(0));
             Ok(())
         }
 
         fn has_started(&self) -> bool {
-            true
+            self.has_started
         }
 
         fn exit_reason(&self) -> Option<&ExitReason> {
@@ -455,10 +463,12 @@ mod tests {
                 until: Some(Instant::now()),
                 ..ProcessBounds::default()
             };
-            let mut running = CommandRun::new(LateProcess {
+            let process = LateProcess {
                 exits,
-                exit_reason: None,
-            });
+                ..LateProcess::default()
+            };
+            let mut running = CommandRun::new(process);
+            assert_eq!(running.wait_until_started(None).unwrap(), None);
             let ended = running
                 .run_to_end(&mut [ProcessOutput::new(output, &mut on_output)], &bounds)
                 .unwrap();
