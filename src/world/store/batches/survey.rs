@@ -109,25 +109,7 @@ impl BatchDir {
             .into_iter()
             .filter_map(|(cell, attempt)| {
                 let id = CellId::parse(cell)?;
-                let note = self.attempt_note(&id, attempt);
-                let owner = match note {
-                    Some(_) => None,
-                    None => self.claim_owner(&id, attempt),
-                };
-                let state = match &note {
-                    Some(note) => CellState::after(note.end),
-                    None if self.is_owner_alive(owner.as_ref(), &id, attempt, &here) => {
-                        CellState::Running
-                    }
-                    None => CellState::Faulty,
-                };
-                Some(BegunCell {
-                    id,
-                    attempt,
-                    state,
-                    owner,
-                    note,
-                })
+                Some(self.begun_cell(id, attempt, &here))
             })
             .collect();
         Ok(BatchSurvey {
@@ -135,6 +117,33 @@ impl BatchDir {
             results: self.parse_results(&listed)?,
             begun,
         })
+    }
+
+    /// Returns the state of a cell that was begun and had no result when these were listed.
+    fn begun_cell(&self, id: CellId, attempt: u32, here: &ClaimOwner) -> BegunCell {
+        let (mut note, mut owner) = (self.attempt_note(&id, attempt), None);
+        let mut is_lost = false;
+        if note.is_none() {
+            owner = self.claim_owner(&id, attempt);
+            is_lost = !self.is_owner_alive(owner.as_ref(), &id, attempt, here);
+        }
+        if is_lost {
+            // It may have ended since: its note or its result is there before its claim is free.
+            note = self.attempt_note(&id, attempt);
+            is_lost = !self.has_result(&id);
+        }
+        let state = match &note {
+            Some(note) => CellState::after(note.end),
+            None if is_lost => CellState::Faulty,
+            None => CellState::Running,
+        };
+        BegunCell {
+            id,
+            attempt,
+            state,
+            owner: owner.filter(|_| note.is_none()),
+            note,
+        }
     }
 
     /// Returns the names of all claims.
@@ -162,4 +171,28 @@ pub(super) fn last_attempts<'c>(
         }
     }
     attempts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::AbsPath;
+    use crate::world::sys::state_files::dir::DirectoryAudience;
+    use crate::world::sys::state_files::file::{self, FileDurability};
+
+    #[test]
+    fn a_cell_that_gets_its_result_while_it_is_looked_at_is_not_lost() {
+        let temporary = tempfile::tempdir().unwrap();
+        let batch = BatchDir {
+            dir: AbsPath::new(temporary.path()).unwrap(),
+        };
+        let id = CellId::parse("c").unwrap();
+        let here = ClaimOwner::this_process("local", None);
+        let state = || batch.begun_cell(id.clone(), 1, &here).state;
+        assert_eq!(state(), CellState::Faulty);
+        let results = batch.dir.join("results");
+        dir::create_all(&results, DirectoryAudience::User).unwrap();
+        file::replace(&results.join("c.jsonl"), b"", FileDurability::Process).unwrap();
+        assert_eq!(state(), CellState::Running);
+    }
 }
