@@ -70,9 +70,9 @@ pub(super) struct McpClient {
 /// Why a program cannot be used.
 #[derive(Debug)]
 pub(super) struct ProgramConnectError {
-    /// The reason, with how the program ended and what it wrote last.
+    /// The reason, with how the program ended and what it wrote last unless it is tried again.
     pub(super) why: String,
-    /// Whether it may know only the older handshake.
+    /// Whether it may know only the older handshake, with which it is tried again.
     pub(super) may_be_older: bool,
 }
 
@@ -153,7 +153,10 @@ impl McpClient {
             Ok(Err(fault)) => fault,
             Err(_) => fatal(format!("no answer within {} s", time_max.as_secs())),
         };
-        fault.why.push_str(&exit_report(&program));
+        // A program that is started again need not have ended: nothing reports how it did.
+        if !fault.may_be_older {
+            fault.why.push_str(&exit_report(&program));
+        }
         Err(fault)
     }
 
