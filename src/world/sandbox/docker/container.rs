@@ -187,7 +187,8 @@ impl AgentContainer {
     }
 
     /// Like [`AgentContainer::run`], but first mounts `reachable` as [`AgentContainer::remount`] does:
-    /// the command has access to `reachable` only, whatever other commands mount meanwhile.
+    /// the command has access to `reachable` only, whatever other commands mount meanwhile. On another
+    /// machine, it also finds what other commands send there meanwhile.
     pub fn run_with_paths(
         &self,
         command: &str,
