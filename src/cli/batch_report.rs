@@ -259,7 +259,7 @@ struct NewestFailures {
 fn newest_failures<'r>(
     batch: &BatchDir,
     results: impl Iterator<Item = &'r CellResult>,
-    begun: &[BegunCell],
+    unfinished: &[BegunCell],
 ) -> NewestFailures {
     let ended = results.map(|result| CellFailure {
         id: result.id.clone(),
@@ -267,8 +267,8 @@ fn newest_failures<'r>(
         at: result.ended.clone(),
         reason: String::new(),
     });
-    let begun = begun.iter().filter_map(failure_of_attempt);
-    let mut failures: Vec<CellFailure> = ended.chain(begun).collect();
+    let failed_attempts = unfinished.iter().filter_map(failure_of_attempt);
+    let mut failures: Vec<CellFailure> = ended.chain(failed_attempts).collect();
     failures.sort_by(|one, other| other.at.cmp(&one.at));
     let others = failures.len().saturating_sub(FAILURES_MAX);
     failures.truncate(FAILURES_MAX);

@@ -177,7 +177,7 @@ pub(crate) async fn execute_and_show(
     };
     let keyboard = interaction.takes_typed_messages.then(TerminalInput::start);
     let mut steering = SteeringInput::open(sender, request.inbox.as_ref(), keyboard.flatten())?;
-    let asked = interaction.into_questions(stop.graceful.clone());
+    let questions = interaction.into_questions(stop.graceful.clone());
     let (task, redactor) = (request.task.clone(), request.redactor.clone());
     let retention = request.config.retention;
     let store = ProjectStore {
@@ -204,7 +204,7 @@ pub(crate) async fn execute_and_show(
     let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
     let (result, followed) = tokio::join!(
         run.execute(shown),
-        forward_events(events, view, asked, &mut steering)
+        forward_events(events, view, questions, &mut steering)
     );
     let result = result?;
     if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {

@@ -93,7 +93,7 @@ impl TerminalQuestions {
 pub(crate) async fn forward_events(
     mut events: Receiver<Event>,
     mut view: RunObserver<'_, '_>,
-    mut asked: TerminalQuestions,
+    mut reviewer: TerminalQuestions,
     steering: &mut SteeringInput,
 ) -> Result<()> {
     let since_start = Stopwatch::start();
@@ -113,8 +113,8 @@ pub(crate) async fn forward_events(
                 }
                 None => return outcome.and(view.finish().await),
             },
-            Some(question) = asked.questions.recv() => asked.answer_question(question, &mut view),
-            found = steering.forward(&asked.stop, reader) => warnings = found,
+            Some(question) = reviewer.questions.recv() => reviewer.answer_question(question, &mut view),
+            found = steering.forward(&reviewer.stop, reader) => warnings = found,
             () = sleep_until_due(view.due()) => {}
             input = view.next_input() => match view.on_input(&input) {
                 Ok(line) => {
@@ -129,7 +129,7 @@ pub(crate) async fn forward_events(
             outcome = outcome.and(shown);
         }
         for question in view.take_unanswered() {
-            asked.answer_question(question, &mut view);
+            reviewer.answer_question(question, &mut view);
         }
         outcome = outcome.and(view.on_due(since_start.elapsed()));
         if view.has_dashboard() {
@@ -186,12 +186,12 @@ mod tests {
         sender.send(answer).await.unwrap();
         sender.send(ended).await.unwrap();
         drop(sender);
-        let asked = TerminalQuestions {
+        let reviewer = TerminalQuestions {
             questions: tokio::sync::mpsc::channel(1).1,
             stop: CancellationToken::new(),
         };
         let mut steering = SteeringInput::disabled();
-        let followed = forward_events(events, view, asked, &mut steering);
+        let followed = forward_events(events, view, reviewer, &mut steering);
         let error = followed.await.unwrap_err();
         drop(output);
         assert_eq!(

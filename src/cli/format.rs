@@ -21,7 +21,7 @@ const FLAG: &str = "--output-format";
 /// Returns the format that `words` ask for, whatever else is wrong with them: the value of the last
 /// flag that has a valid one.
 pub(crate) fn requested_format(words: &[String]) -> OutputFormat {
-    let mut asked = OutputFormat::Text;
+    let mut choice = OutputFormat::Text;
     let mut words = words.iter().take_while(|word| *word != "--").peekable();
     while let Some(word) = words.next() {
         let value = match word.strip_prefix(FLAG) {
@@ -30,9 +30,9 @@ pub(crate) fn requested_format(words: &[String]) -> OutputFormat {
             None => None,
         };
         let format = value.and_then(|value| OutputFormat::from_str(value, false).ok());
-        asked = format.unwrap_or(asked);
+        choice = format.unwrap_or(choice);
     }
-    asked
+    choice
 }
 
 #[cfg(test)]

@@ -504,7 +504,7 @@ fn from_team(
         hold.apply_to(&mut config);
     }
     let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(SINGLE_CALLS));
-    let held = match missing {
+    let workspaces = match missing {
         MissingWorkspaces::Create => make_directories(&config, &layout)?,
         MissingWorkspaces::Omit => Vec::new(),
     };
@@ -553,7 +553,7 @@ fn from_team(
     Ok(CallerGates {
         agents: gates.collect::<Result<_>>()?,
         team: Some(team),
-        _workspaces: held,
+        _workspaces: workspaces,
         _environment: None,
     })
 }

@@ -61,11 +61,11 @@ pub(crate) fn run(
             return begin(host, &arguments, output, None);
         }
         SessionsCommand::Fork { session } => {
-            let made = found(session)?.fork()?;
-            output.result(&format!("{}\n", made.id()))?;
+            let copy = found(session)?.fork()?;
+            output.result(&format!("{}\n", copy.id()))?;
             output.note(&format!(
                 "to continue it: massgen --session-id {} \"…\"",
-                made.id()
+                copy.id()
             ));
         }
         SessionsCommand::Export {

@@ -175,7 +175,7 @@ pub(crate) async fn require_available_model(variables: &ConfigVariables) -> Resu
 /// Returns the local servers that answer, in the order of the vendor table.
 pub(crate) async fn local_servers(variables: &ConfigVariables) -> Vec<LocalServer> {
     let http = HttpClient::new();
-    let asked = VENDORS
+    let queries = VENDORS
         .iter()
         .filter(|vendor| is_local(vendor))
         .map(|vendor| {
@@ -187,7 +187,7 @@ pub(crate) async fn local_servers(variables: &ConfigVariables) -> Vec<LocalServe
                 }),
             )
         });
-    join_all(asked).await.into_iter().flatten().collect()
+    join_all(queries).await.into_iter().flatten().collect()
 }
 
 fn is_local(vendor: &Vendor) -> bool {

@@ -237,10 +237,10 @@ impl RunArguments {
             ("--max-iterations", iterations.map(|max| max.to_string())),
             ("--orchestrator-timeout", seconds.map(|max| max.to_string())),
         ];
-        let given = flags
+        let words = flags
             .into_iter()
             .filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
-        given.flatten().collect()
+        words.flatten().collect()
     }
 }
 

@@ -56,15 +56,15 @@ impl BatchStartSettings {
         batch: Option<&BatchDir>,
         host: &Host,
     ) -> Result<Self> {
-        let kept = match batch.map(Self::read_saved).transpose() {
+        let saved = match batch.map(Self::read_saved).transpose() {
             // The user names the engine anew.
             Err(_) if arguments.on.is_some() => None,
-            kept => kept?.flatten(),
+            saved => saved?.flatten(),
         };
-        let kept = kept.filter(|kept| arguments.on.is_none_or(|on| on == kept.on));
-        let on = kept.as_ref().map_or(BatchEngine::Local, |kept| kept.on);
+        let saved = saved.filter(|saved| arguments.on.is_none_or(|on| on == saved.on));
+        let on = saved.as_ref().map_or(BatchEngine::Local, |saved| saved.on);
         let on = arguments.on.unwrap_or(on);
-        let kept = kept.unwrap_or_else(|| Self {
+        let saved = saved.unwrap_or_else(|| Self {
             on,
             parallel: PARALLEL_DEFAULT,
             cells_per_job: 1,
@@ -82,22 +82,22 @@ impl BatchStartSettings {
         let kubernetes = named.map(|name| read_settings(name, host)).transpose()?;
         let settings = Self {
             on,
-            parallel: arguments.parallel.unwrap_or(kept.parallel),
-            cells_per_job: arguments.cells_per_job.unwrap_or(kept.cells_per_job),
-            login: queue.login.clone().or(kept.login),
+            parallel: arguments.parallel.unwrap_or(saved.parallel),
+            cells_per_job: arguments.cells_per_job.unwrap_or(saved.cells_per_job),
+            login: queue.login.clone().or(saved.login),
             slurm: SlurmSettings {
-                partition: queue.partition.clone().or(kept.slurm.partition),
-                account: queue.account.clone().or(kept.slurm.account),
-                time: queue.time.clone().or(kept.slurm.time),
+                partition: queue.partition.clone().or(saved.slurm.partition),
+                account: queue.account.clone().or(saved.slurm.account),
+                time: queue.time.clone().or(saved.slurm.time),
                 options: if queue.slurm_option.is_empty() {
-                    kept.slurm.options
+                    saved.slurm.options
                 } else {
                     queue.slurm_option.clone()
                 },
             },
-            commands: commands.or(kept.commands),
-            kubernetes: kubernetes.or(kept.kubernetes),
-            require_sandbox: queue.require_sandbox.or(kept.require_sandbox),
+            commands: commands.or(saved.commands),
+            kubernetes: kubernetes.or(saved.kubernetes),
+            require_sandbox: queue.require_sandbox.or(saved.require_sandbox),
         };
         settings.require_complete(host)?;
         Ok(settings)

@@ -68,11 +68,11 @@ pub(super) const QUESTION_KEYS: [KeyHelp; 4] = [
 pub(super) fn key_line(scene: &Scene<'_>, width: u16) -> StyledRow {
     let mut shown = shown_keys(scene);
     // Less important keys are further to the right, but for the last ones, which always stay.
-    let kept = shown.iter().rev();
-    let kept = kept.take_while(|(key, _)| STAYING_KEYS.contains(key));
-    let kept = kept.count();
-    while line_columns(&shown) > usize::from(width) && shown.len() > kept {
-        let last = shown.len().saturating_sub(kept).saturating_sub(1);
+    let fixed_keys = shown.iter().rev();
+    let fixed_keys = fixed_keys.take_while(|(key, _)| STAYING_KEYS.contains(key));
+    let fixed_keys = fixed_keys.count();
+    while line_columns(&shown) > usize::from(width) && shown.len() > fixed_keys {
+        let last = shown.len().saturating_sub(fixed_keys).saturating_sub(1);
         shown.remove(last);
     }
     let mut line = StyledRow::new();

@@ -70,17 +70,17 @@ impl QuestionPanel {
                 (request_lines(agent, question), keys)
             }
             UserQuestion::FailedCheck { reason, .. } => {
-                let asked = vec![(TextStyle::Warn, escape_line(reason))];
-                (vec![asked], "k keep the delivery  x take it back")
+                let row = vec![(TextStyle::Warn, escape_line(reason))];
+                (vec![row], "k keep the delivery  x take it back")
             }
             UserQuestion::Open {
                 question,
                 otherwise,
                 ..
             } => {
-                let asked = vec![(TextStyle::Strong, escape_line(question))];
+                let question_row = vec![(TextStyle::Strong, escape_line(question))];
                 let otherwise = vec![(TextStyle::Faint, escape_line(otherwise))];
-                (vec![asked, otherwise], "i answer  x no answer")
+                (vec![question_row, otherwise], "i answer  x no answer")
             }
         };
         Self {
@@ -149,18 +149,18 @@ impl QuestionPanel {
         }
     }
 
-    /// Sends `given` to the run; an answer to another kind of question has no effect.
-    pub(super) fn send(self, given: QuestionAnswer) {
+    /// Sends `reply` to the run; an answer to another kind of question has no effect.
+    pub(super) fn send(self, reply: QuestionAnswer) {
         // The run may have stopped waiting.
-        match (self.question, given) {
-            (UserQuestion::Call { answer, .. }, QuestionAnswer::Call(given)) => {
-                answer.send(given).unwrap_or_default();
+        match (self.question, reply) {
+            (UserQuestion::Call { answer, .. }, QuestionAnswer::Call(reply)) => {
+                answer.send(reply).unwrap_or_default();
             }
-            (UserQuestion::FailedCheck { answer, .. }, QuestionAnswer::FailedCheck(given)) => {
-                answer.send(given).unwrap_or_default();
+            (UserQuestion::FailedCheck { answer, .. }, QuestionAnswer::FailedCheck(reply)) => {
+                answer.send(reply).unwrap_or_default();
             }
-            (UserQuestion::Open { answer, .. }, QuestionAnswer::Text(given)) => {
-                answer.send(given).unwrap_or_default();
+            (UserQuestion::Open { answer, .. }, QuestionAnswer::Text(reply)) => {
+                answer.send(reply).unwrap_or_default();
             }
             (UserQuestion::Apply { answer, plan, .. }, QuestionAnswer::ApplyNothing) => {
                 let nothing = DeliverySelection::take_none(&plan);

@@ -50,7 +50,7 @@ pub(crate) fn endpoint_queries(config: &Config, context: ConnectContext<'_>) -> 
 pub(crate) fn skipped_findings(questions: &[EndpointQuery]) -> Vec<DoctorFinding> {
     let mut places: Vec<String> = questions
         .iter()
-        .map(|asked| display_url(&asked.listing.url))
+        .map(|query| display_url(&query.listing.url))
         .collect();
     places.sort_unstable();
     places.dedup();

@@ -64,12 +64,12 @@ async fn inspect(
             .map(|error| DoctorArea::Config.error_finding("prices", &error));
         findings.extend(unpriced);
         findings.extend(keys::team_keys(config, &completed));
-        let asked =
+        let queries =
             with_connect_context(host, |context| endpoints::endpoint_queries(config, context));
         findings.extend(if arguments.online {
-            endpoints::query_all(asked, team.needs).await
+            endpoints::query_all(queries, team.needs).await
         } else {
-            endpoints::skipped_findings(&asked)
+            endpoints::skipped_findings(&queries)
         });
     }
     // Only the user's own environment, not a `.env` file, decides which programs are started and

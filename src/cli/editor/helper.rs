@@ -204,8 +204,8 @@ impl Hinter for LineEditorHelper {
 
 /// Pads `drawn` to the number of lines that must be overwritten.
 fn pad_to_lines(drawn: &str, lines: usize) -> String {
-    let begun = drawn.matches('\n').count();
-    let missing = "\n".repeat(lines.saturating_sub(begun));
+    let line_breaks = drawn.matches('\n').count();
+    let missing = "\n".repeat(lines.saturating_sub(line_breaks));
     format!("{drawn}{missing}")
 }
 

@@ -53,7 +53,7 @@ enum DismissedChoices {
     /// A choice was accepted, which resulted in this line.
     Line {
         /// The line.
-        made: String,
+        content: String,
         /// End of the inserted text including the space after it, in bytes.
         end: usize,
     },
@@ -98,7 +98,7 @@ impl EditorState {
         let found = found?;
         match &self.dismissed {
             DismissedChoices::Word(start) if *start == found.start => return None,
-            DismissedChoices::Line { made, .. } if made == line => return None,
+            DismissedChoices::Line { content, .. } if content == line => return None,
             DismissedChoices::Nowhere
             | DismissedChoices::Word(_)
             | DismissedChoices::Line { .. } => {
@@ -217,7 +217,7 @@ impl EditorState {
         let start = open.choices.start;
         let before = line.get(..start).unwrap_or_default();
         self.dismissed = DismissedChoices::Line {
-            made: format!("{before}{text}{after}"),
+            content: format!("{before}{text}{after}"),
             end: start.saturating_add(text.len()),
         };
         Some((start, text))
@@ -231,11 +231,11 @@ impl EditorState {
     /// Returns whether a choice was just accepted, and the cursor is after the space that was
     /// inserted with it.
     pub(crate) fn is_after_accepted(&self, line: &str, cursor: usize) -> bool {
-        let DismissedChoices::Line { made, end } = &self.dismissed else {
+        let DismissedChoices::Line { content, end } = &self.dismissed else {
             return false;
         };
         let has_space = line.get(..cursor).is_some_and(|text| text.ends_with(' '));
-        made == line && *end == cursor && has_space
+        content == line && *end == cursor && has_space
     }
 
     fn open_choices_at(&self, line: &str, cursor: usize) -> Option<&OpenChoices> {

@@ -71,13 +71,13 @@ pub fn explain_calls(
             return Ok(());
         }
         answer.clear();
-        let asked = match read {
+        let outcome = match read {
             LineReadOutcome::TooLong => {
                 Err(format!("the line has more than {LINE_BYTES_MAX} bytes"))
             }
             LineReadOutcome::Whole | LineReadOutcome::End => reply(agents, &line, &mut answer),
         };
-        let answered = match asked {
+        let answered = match outcome {
             Ok(()) => Ok(()),
             Err(error) => {
                 answer.clear();
@@ -143,9 +143,9 @@ fn reply(
             let (judged, verdicts) = (gate.judge_rules(&call), gate.explain(&call));
             let mut reply = decision_reply(&judged, &verdicts);
             let hooks = gate.hooks().map(HookRunner::hook_list).into_iter();
-            let asked =
+            let matching_hooks =
                 hooks.flat_map(|hooks| hooks.matching(HookEvent::PreToolUse, Some(call.name())));
-            reply.hooks = asked.map(|hook| hook.command.as_str()).collect();
+            reply.hooks = matching_hooks.map(|hook| hook.command.as_str()).collect();
             serde_json::to_writer(answer, &reply)
         }
         Err(error) => serde_json::to_writer(answer, &parse_error_reply(&error)),

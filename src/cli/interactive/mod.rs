@@ -171,9 +171,12 @@ impl InteractiveSession {
             return Ok(ExitStatus::Delivered);
         }
         loop {
-            let begun = std::mem::take(&mut self.typed_ahead);
-            let typed_ahead = begun.clone();
-            let mut line = match self.read_input(BEFORE, begun, LinePurpose::Prompt).await? {
+            let initial = std::mem::take(&mut self.typed_ahead);
+            let typed_ahead = initial.clone();
+            let mut line = match self
+                .read_input(BEFORE, initial, LinePurpose::Prompt)
+                .await?
+            {
                 UserInput::Text(line) => line,
                 UserInput::Leave => return Ok(ExitStatus::Delivered),
                 UserInput::End => return Ok(ExitStatus::Interrupted),
@@ -230,13 +233,13 @@ impl InteractiveSession {
     async fn read_input(
         &mut self,
         before: &'static str,
-        begun: String,
+        initial: String,
         purpose: LinePurpose,
     ) -> Result<UserInput> {
         if self.style == EditorStyle::Simple {
             self.keyboard.restore();
         }
-        let line_read = self.next_line(before, begun, purpose).await;
+        let line_read = self.next_line(before, initial, purpose).await;
         self.keyboard.disable_echo();
         line_read
     }
@@ -245,12 +248,12 @@ impl InteractiveSession {
     async fn next_line(
         &mut self,
         before: &'static str,
-        begun: String,
+        initial: String,
         purpose: LinePurpose,
     ) -> Result<UserInput> {
         let mut ask = LineRequest {
             prompt: before,
-            initial: begun,
+            initial,
             purpose,
         };
         self.editor.request_line(ask.clone());
@@ -258,7 +261,7 @@ impl InteractiveSession {
         loop {
             let typed = tokio::select! {
                 typed = self.editor.next_outcome() => typed,
-                asked = next_signal(&self.interrupts) => match asked {
+                signal = next_signal(&self.interrupts) => match signal {
                     SignalRequest::End => return Ok(UserInput::End),
                     SignalRequest::Interrupt => LineOutcome::InterruptSignal,
                 },
@@ -379,9 +382,9 @@ async fn watch_signals(
     leave: CancellationToken,
 ) {
     loop {
-        let asked = next_signal(&interrupts).await;
+        let signal = next_signal(&interrupts).await;
         let is_second = stop.graceful.is_cancelled();
-        if asked == SignalRequest::End || is_second {
+        if signal == SignalRequest::End || is_second {
             leave.cancel();
         }
         if is_second {

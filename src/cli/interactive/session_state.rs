@@ -376,7 +376,7 @@ impl SessionState {
         if let Some(team) = &self.team {
             return Ok(team.clone());
         }
-        let mut made = choose_team(
+        let mut team = choose_team(
             &self.host,
             &self.arguments,
             None,
@@ -384,8 +384,8 @@ impl SessionState {
             output,
         )
         .await?;
-        apply_flags(&mut made.config, &self.arguments, output);
-        Ok(self.team.insert(made).clone())
+        apply_flags(&mut team.config, &self.arguments, output);
+        Ok(self.team.insert(team).clone())
     }
 
     /// Records the outcome of a turn. A session in which nothing was saved has been removed.

@@ -70,8 +70,8 @@ impl CallbackListener {
                     Ok(_) => {}
                     Err(_) => sleep(ACCEPT_AGAIN).await,
                 },
-                Some(asked) = open.join_next() => {
-                    let Ok(Some((stream, url))) = asked else {
+                Some(request) = open.join_next() => {
+                    let Ok(Some((stream, url))) = request else {
                         continue;
                     };
                     let found = url.filter(|url| is_wanted(url));

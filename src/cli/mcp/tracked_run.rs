@@ -213,14 +213,14 @@ impl TrackedRun {
             votes.filter(|vote| vote.label == label).count()
         };
         let answer = |(label, text): &(AnswerLabel, Arc<str>)| {
-            let mut given = result.answers.iter();
-            let given = given.find(|given| given.label == *label);
+            let mut entries = result.answers.iter();
+            let entry = entries.find(|entry| entry.label == *label);
             json!({
                 "label": label,
                 "text": truncate(text, EACH_ANSWER_CHARS_MAX),
                 "chars": text.chars().count(),
                 "votes": votes_for(*label),
-                "checks": given.and_then(|given| given.evidence.as_ref()),
+                "checks": entry.and_then(|entry| entry.evidence.as_ref()),
             })
         };
         let answers: Vec<Value> = state.answers.iter().map(answer).collect();

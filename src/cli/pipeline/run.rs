@@ -343,7 +343,7 @@ impl PipelineLaunch<'_> {
             session: consents,
             persistent: host.home.as_ref().map(ApprovalFile::in_home),
         };
-        let asked = interaction.into_questions(stop.graceful.clone());
+        let questions = interaction.into_questions(stop.graceful.clone());
         let (name, dir) = (repository.dir.name(), repository.dir.dir().clone());
         let run_start = RunStart {
             session_id: name.clone(),
@@ -375,7 +375,7 @@ impl PipelineLaunch<'_> {
         let mut steering = SteeringInput::disabled();
         let (result, followed) = tokio::join!(
             pipeline.run(),
-            forward_events(events, view, asked, &mut steering)
+            forward_events(events, view, questions, &mut steering)
         );
         let result = result?;
         if let Some(answer) = &result.answer {

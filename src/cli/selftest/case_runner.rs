@@ -216,7 +216,7 @@ impl CaseRunner {
         let grants = runner.path().join(".grants").to_string();
         let phase = case.phase.to_string();
         let executable = self.executable.to_string();
-        let (switch, held) = match &self.enclosure {
+        let (switch, value) = match &self.enclosure {
             ExecutionIsolation::Sandbox { level, .. } => ("--sandbox", level.to_string()),
             ExecutionIsolation::Container { image, .. } => ("--docker", image.clone()),
         };
@@ -231,7 +231,7 @@ impl CaseRunner {
             "--phase",
             &phase,
             switch,
-            &held,
+            &value,
         ];
         let mut env = case.env.clone();
         env.extend(self.env.clone());

@@ -142,11 +142,11 @@ impl SelftestOutcome<'_> {
             })
         };
         let cases: Vec<Value> = self.verdicts.iter().map(case).collect();
-        let (held, by) = match &self.enclosure {
+        let (key, by) = match &self.enclosure {
             ExecutionIsolation::Sandbox { level, .. } => ("level", json!(level)),
             ExecutionIsolation::Container { image, .. } => ("image", json!(image)),
         };
-        json!({ held: by, "clean": self.is_clean(), "cases": cases })
+        json!({ key: by, "clean": self.is_clean(), "cases": cases })
     }
 }
 

@@ -80,20 +80,20 @@ impl PageRun {
     }
 
     /// Records that the run has its records, whose log is followed from now on.
-    pub(crate) fn begin(&self, begun: RunStart, redactor: Redactor) -> Result<()> {
+    pub(crate) fn begin(&self, start: RunStart, redactor: Redactor) -> Result<()> {
         let missing = || {
             Error::bug(format!(
                 "the records of the run are not in `{}`",
-                begun.log_dir
+                start.log_dir
             ))
         };
-        let (place, name) = begun.log_dir.rsplit_once('/').ok_or_else(missing)?;
+        let (place, name) = start.log_dir.rsplit_once('/').ok_or_else(missing)?;
         let place = AbsPath::new(place).ok_or_else(missing)?;
         let run = LoggedRun::find(name, &place)?.ok_or_else(missing)?;
         self.feed.follow(run.events())?;
         let mut state = self.lock();
         state.name = Some(run.name().to_owned());
-        state.session = Some(begun.session_id);
+        state.session = Some(start.session_id);
         state.streams = AgentStreamRedactor::new(redactor);
         drop(state);
         self.started.cancel();

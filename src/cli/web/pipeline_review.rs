@@ -118,7 +118,7 @@ async fn commit_all(id: &str, shape: HistoryMode, host: &Host) -> ApiResult<Valu
     let applied = plan_files(&delivering, &delivery, host)
         .await
         .and_then(|planned| apply_all(&delivery, &planned));
-    let kept = if delivery.is_applied() {
+    let applied_delivery = if delivery.is_applied() {
         Some(delivery)
     } else {
         delivery.discard()?;
@@ -126,7 +126,7 @@ async fn commit_all(id: &str, shape: HistoryMode, host: &Host) -> ApiResult<Valu
     };
     let rows = change_rows(&applied?, host);
     let (commit, branch) = delivering.commit(shape).await?;
-    if let Some(delivery) = kept {
+    if let Some(delivery) = applied_delivery {
         delivery.record_commit(commit.as_str())?;
     }
     Ok(json!({"answered": true, "rows": rows, "commit": commit.as_str(), "branch": branch}))

@@ -148,8 +148,8 @@ where
 pub(super) fn outward(redactor: &Redactor, value: Value) -> Value {
     map_json_strings(value, &|text| {
         let clean = redactor.text(text);
-        let (kept, rest) = clean.split_at(clean.floor_char_boundary(TEXT_BYTES_MAX));
-        let mut shown = escape_text(kept).into_owned();
+        let (head, rest) = clean.split_at(clean.floor_char_boundary(TEXT_BYTES_MAX));
+        let mut shown = escape_text(head).into_owned();
         if !rest.is_empty() {
             shown.push('…');
         }

@@ -177,8 +177,8 @@ fn pending_delivery(
 ) -> Option<(Arc<OpenDelivery>, Arc<DeliveryPlan>)> {
     let live = server.runs().find(run)?;
     live.feed().with_questions(|questions| {
-        let asked = questions.find(|_, question| is_delivery(question))?;
-        if let UserQuestion::Apply { delivery, plan, .. } = asked {
+        let question = questions.find(|_, question| is_delivery(question))?;
+        if let UserQuestion::Apply { delivery, plan, .. } = question {
             return Some((Arc::clone(delivery), Arc::clone(plan)));
         }
         None
@@ -193,10 +193,10 @@ fn is_delivery(question: &UserQuestion) -> bool {
 async fn answer_pending(run: &PageRun, selection: DeliverySelection) -> ApiResult {
     let no_review_error = || ApiError::conflict("the delivery does not wait any more");
     let feed = run.feed();
-    let asked = feed
+    let question = feed
         .with_questions(|questions| questions.take(|_, question| is_delivery(question)))
         .ok_or_else(no_review_error)?;
-    let UserQuestion::Apply { answer, .. } = asked else {
+    let UserQuestion::Apply { answer, .. } = question else {
         return Err(no_review_error());
     };
     let mut changes = feed.subscribe();
@@ -272,17 +272,17 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     let applied = earlier.unwrap_or(applied);
     let offer = delivery.read_source()?;
     let planned = plan_of(&delivery, &offer, partial)?;
-    let mut kept = plan_json("kept", &delivery, &planned, host)?;
-    if let Some(kept) = kept.as_object_mut() {
-        if let Some(files) = kept.get_mut("files").and_then(Value::as_array_mut) {
+    let mut review = plan_json("kept", &delivery, &planned, host)?;
+    if let Some(fields) = review.as_object_mut() {
+        if let Some(files) = fields.get_mut("files").and_then(Value::as_array_mut) {
             for file in files {
                 explain_undone(file, &undone);
             }
         }
-        kept.insert("applied".to_owned(), applied.into());
-        kept.insert("parts".to_owned(), parts.into());
+        fields.insert("applied".to_owned(), applied.into());
+        fields.insert("parts".to_owned(), parts.into());
     }
-    Ok(kept)
+    Ok(review)
 }
 
 /// Returns the files that were applied of the delivery `part`, each with its state now.

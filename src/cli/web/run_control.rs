@@ -57,17 +57,17 @@ pub(super) async fn approve(
     JsonBody(request): JsonBody<AnswerRequest>,
 ) -> ApiResult {
     let run = live_run(&server, id).await?;
-    let said = parse_approval(&request.answer)
+    let decision = parse_approval(&request.answer)
         .ok_or_else(|| ApiError::invalid("expected `once`, `session` or `no`"))?;
-    let asked = run.feed().with_questions(|questions| {
+    let pending = run.feed().with_questions(|questions| {
         questions
             .take(|id, question| id == approval && matches!(question, UserQuestion::Call { .. }))
     });
-    let Some(UserQuestion::Call { answer, .. }) = asked else {
+    let Some(UserQuestion::Call { answer, .. }) = pending else {
         return Err(no_question_error(&approval));
     };
     answer
-        .send(said)
+        .send(decision)
         .map_err(|_| no_question_error(&approval))?;
     Ok(JsonReply(json!({"answered": approval})))
 }

@@ -180,16 +180,16 @@ fn expect_agreement(
         let is_write = mention.permission == Permission::Write && !is_open_for_writing(mention);
         is_write || is_outside(mention)
     };
-    let asked: Vec<&Mention> = prompt.mentions.iter().filter(needs_agreement).collect();
+    let mentions: Vec<&Mention> = prompt.mentions.iter().filter(needs_agreement).collect();
     let is_agreed = |mention: &&Mention| request.opens.contains(&mention.path.to_string());
-    if asked.iter().all(is_agreed) {
+    if mentions.iter().all(is_agreed) {
         return Ok(());
     }
-    let paths: Vec<String> = asked
+    let paths: Vec<String> = mentions
         .iter()
         .map(|mention| mention.path.to_string())
         .collect();
-    let writes = asked
+    let writes = mentions
         .iter()
         .filter(|mention| mention.permission == Permission::Write);
     let writes: Vec<String> = writes.map(|mention| mention.path.to_string()).collect();
