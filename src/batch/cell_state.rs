@@ -112,13 +112,15 @@ impl BatchCounts {
             cells,
             ..Self::default()
         };
-        let mut begun: usize = 0;
+        let mut begun_count: usize = 0;
         for state in states {
             let number = counts.number_mut(state);
             *number = number.saturating_add(1);
-            begun = begun.saturating_add(1);
+            begun_count = begun_count.saturating_add(1);
         }
-        counts.waiting = counts.waiting.saturating_add(cells.saturating_sub(begun));
+        counts.waiting = counts
+            .waiting
+            .saturating_add(cells.saturating_sub(begun_count));
         counts
     }
 

@@ -52,10 +52,11 @@ impl WorkerScript {
 
 /// Keeps those of [`JOB_VARIABLES`].
 pub fn job_variables(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let kept = env
+    let variables = env
         .iter()
         .filter(|(name, _)| JOB_VARIABLES.contains(&name.as_str()));
-    kept.map(|(name, value)| (name.clone(), value.clone()))
+    variables
+        .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }
 

@@ -197,11 +197,12 @@ fn literal(text: &str) -> String {
 fn without_absent(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let kept = fields
+            let fields = fields
                 .into_iter()
                 .map(|(name, value)| (name, without_absent(value)));
-            let kept: Map<String, Value> = kept.filter(|(_, value)| !is_absent(value)).collect();
-            Value::Object(kept)
+            let fields: Map<String, Value> =
+                fields.filter(|(_, value)| !is_absent(value)).collect();
+            Value::Object(fields)
         }
         Value::Array(items) => Value::Array(items.into_iter().map(without_absent).collect()),
         other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => other,

@@ -46,8 +46,8 @@ pub fn job_name_prefix(batch: &str) -> String {
 fn with_digest(name: &str, bytes_max: usize) -> String {
     let digest = to_hex(&Sha256::digest(name.as_bytes()));
     let digest: String = digest.chars().take(DIGEST_DIGITS).collect();
-    let kept = bytes_max.saturating_sub(DIGEST_DIGITS.saturating_add(1));
-    let plain: String = as_dns_label(name).chars().take(kept).collect();
+    let plain_max = bytes_max.saturating_sub(DIGEST_DIGITS.saturating_add(1));
+    let plain: String = as_dns_label(name).chars().take(plain_max).collect();
     let plain = plain.trim_matches('-');
     if plain.is_empty() {
         digest
