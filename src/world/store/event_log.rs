@@ -321,7 +321,7 @@ impl<R: BufRead> LogReader<R> {
 pub struct LiveLogReader {
     source: file::FileReader,
     /// The start of the line that is not complete yet.
-    begun: Vec<u8>,
+    partial_line: Vec<u8>,
     line: u64,
 }
 
@@ -332,7 +332,7 @@ impl LiveLogReader {
             .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
         Ok(Self {
             source,
-            begun: Vec::new(),
+            partial_line: Vec::new(),
             line: 0,
         })
     }
@@ -340,22 +340,23 @@ impl LiveLogReader {
     /// Returns the next line if it is complete.
     pub fn next_complete(&mut self) -> Option<std::result::Result<LogEntry, LogReadError>> {
         let line = self.line.saturating_add(1);
-        let room = LINE_BYTES_MAX.saturating_sub(u64::try_from(self.begun.len()).unwrap_or(0));
+        let room =
+            LINE_BYTES_MAX.saturating_sub(u64::try_from(self.partial_line.len()).unwrap_or(0));
         let read = Read::by_ref(&mut self.source)
             .take(room)
-            .read_until(b'\n', &mut self.begun);
+            .read_until(b'\n', &mut self.partial_line);
         if let Err(source) = read {
             return Some(Err(LogReadError::Unreadable { line, source }));
         }
-        self.begun.pop_if(|last| *last == b'\n')?;
+        self.partial_line.pop_if(|last| *last == b'\n')?;
         self.line = line;
-        let bytes = std::mem::take(&mut self.begun);
+        let bytes = std::mem::take(&mut self.partial_line);
         Some(entry(bytes, line).ok_or(LogReadError::Corrupt { line }))
     }
 
     /// Returns the error of a log that ends in the middle of a line and will not grow.
     pub fn torn_end(&self) -> Option<LogReadError> {
-        let bytes = self.begun.len();
+        let bytes = self.partial_line.len();
         let line = self.line.saturating_add(1);
         (bytes > 0).then_some(LogReadError::Torn { line, bytes })
     }

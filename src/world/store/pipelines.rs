@@ -118,7 +118,7 @@ pub fn clear_unstarted(pipelines: &AbsPath) -> Result<()> {
         if !name.starts_with(PREFIX) || !is_directory || pipeline.exists() || !is_old() {
             continue;
         }
-        if let Ok(_held) = pipeline.lock() {
+        if let Ok(_lock) = pipeline.lock() {
             // It may have begun in the meantime.
             if !pipeline.exists() {
                 pipeline.remove()?;

@@ -100,7 +100,7 @@ pub fn remove(item: &PrunableItem) -> Result<bool> {
         PrunableKind::Run(run) if file::is_locked(&run.events_file()) => Ok(false),
         PrunableKind::Run(_) | PrunableKind::Delivery => remove_all(&item.paths),
         PrunableKind::Pipeline(pipeline) => match pipeline.lock() {
-            Ok(_held) => remove_all(&item.paths),
+            Ok(_lock) => remove_all(&item.paths),
             Err(_) => Ok(false),
         },
     }
@@ -128,8 +128,8 @@ fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
         let name = run_name(&run);
         known.insert(run.name());
         if place > 0 && !file::is_locked(&run.events_file()) {
-            let made = name.map(|name| own_directories(&run, &name, &store.state));
-            let mut paths = made.unwrap_or_default();
+            let own_paths = name.map(|name| own_directories(&run, &name, &store.state));
+            let mut paths = own_paths.unwrap_or_default();
             paths.push(run.log().clone());
             items.extend(item(PrunableKind::Run(run.clone()), run.name(), paths));
         }
@@ -209,8 +209,8 @@ fn own_directories(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
         last.is_some_and(|last| last.ends_with(&format!("_{name}")))
     };
     let workspaces = state.join(WORKSPACES);
-    let made = named.filter(|path| bears(path) && path.is_within(&workspaces));
-    let all = made.chain(own);
+    let own_workspaces = named.filter(|path| bears(path) && path.is_within(&workspaces));
+    let all = own_workspaces.chain(own);
     all.filter(|path| !is_beyond_link(path, state)).collect()
 }
 

@@ -221,21 +221,21 @@ impl fmt::Debug for Redactor {
 /// Redacts text that arrives in chunks, even if a secret is split between them.
 #[derive(Debug, Default)]
 pub struct RedactedStream {
-    held: String,
+    pending: String,
 }
 
 impl RedactedStream {
     /// Adds the next chunk and returns the text that can be written now.
     pub fn push(&mut self, redactor: &Redactor, piece: &str) -> String {
-        self.held.push_str(piece);
-        let (clean, rest) = redactor.scan(&self.held, TextCompleteness::MoreComes);
-        self.held = rest.to_owned();
+        self.pending.push_str(piece);
+        let (clean, rest) = redactor.scan(&self.pending, TextCompleteness::MoreComes);
+        self.pending = rest.to_owned();
         clean
     }
 
     /// Ends the text and returns what was held back.
     pub fn finish(&mut self, redactor: &Redactor) -> String {
-        redactor.text(&std::mem::take(&mut self.held))
+        redactor.text(&std::mem::take(&mut self.pending))
     }
 }
 

@@ -71,24 +71,28 @@ impl MoneyToken {
         })
     }
 
-    /// Returns the two parts of a token of which `kept` is used: that part and the rest.
-    fn divided(&self, kept: u64) -> [Self; 2] {
+    /// Returns the two parts of a token: one of `used` picodollars, and the rest.
+    fn divided(&self, used: u64) -> [Self; 2] {
         let id = Uuid::new_v4().simple();
-        let rest = self.picodollars.saturating_sub(kept);
-        [(kept, ""), (rest, REST_SUFFIX)].map(|(picodollars, suffix)| Self {
+        let rest = self.picodollars.saturating_sub(used);
+        [(used, ""), (rest, REST_SUFFIX)].map(|(picodollars, suffix)| Self {
             picodollars,
             name: format!("{picodollars}-{id}{suffix}"),
         })
     }
 
     /// Returns whether this is a prepared token that counts: a new one of a limit with so many `tokens`,
-    /// or the rest of a token whose other part is among the files `held` by cells.
-    fn counts(&self, tokens: u64, held: &[String]) -> bool {
+    /// or the rest of a token whose other part is among the files `held_names` of cells.
+    fn counts(&self, tokens: u64, held_names: &[String]) -> bool {
         let Some((_, part)) = self.name.split_once('-') else {
             return self.name.parse::<u64>().is_ok_and(|number| number < tokens);
         };
         let id = part.strip_suffix(REST_SUFFIX);
-        id.is_some_and(|id| held.iter().any(|name| name.ends_with(&format!("-{id}"))))
+        id.is_some_and(|id| {
+            held_names
+                .iter()
+                .any(|name| name.ends_with(&format!("-{id}")))
+        })
     }
 
     fn is_part(&self) -> bool {
@@ -160,10 +164,10 @@ impl BatchDir {
             return Ok(());
         }
         // They are listed after the prepared ones: a rest that is prepared later counts later.
-        let held = dir::names_if_exists(&self.held_dir())?;
+        let held_names = dir::names_if_exists(&self.held_dir())?;
         let tokens = names.iter();
         let tokens = tokens.filter_map(|name| MoneyToken::parse(name, budget.token_picodollars));
-        for token in tokens.filter(|token| token.counts(budget.tokens, &held)) {
+        for token in tokens.filter(|token| token.counts(budget.tokens, &held_names)) {
             move_token(&self.prepared_file(&token), &self.free_file(&token))?;
         }
         Ok(())
@@ -195,13 +199,13 @@ impl BatchDir {
         let Some(budget) = self.budget_file()? else {
             return Ok(None);
         };
-        let held = self.held_tokens(cell, budget.token_picodollars)?;
+        let tokens = self.held_tokens(cell, budget.token_picodollars)?;
         Ok(Some(CellBudget {
             batch: self.clone(),
             cell: cell.clone(),
             token: budget.token_picodollars,
             spent_before: spent,
-            held: Mutex::new(MoneyToken::sum(&held)),
+            held_value: Mutex::new(MoneyToken::sum(&tokens)),
             stop,
             is_exhausted: AtomicBool::new(false),
         }))
@@ -215,23 +219,23 @@ impl BatchDir {
             return Ok(());
         };
         let (whole, spent) = (budget.token_picodollars, spent.picodollars());
-        let mut held = self.held_tokens(cell, whole)?;
+        let mut tokens = self.held_tokens(cell, whole)?;
         // The rests of what the cell holds become free before anything of it is moved, because later
         // nothing shows that they count.
         self.free_prepared(&budget)?;
-        while MoneyToken::sum(&held) < spent {
+        while MoneyToken::sum(&tokens) < spent {
             match self.take_token(cell, whole)? {
-                Some(token) => held.push(token),
+                Some(token) => tokens.push(token),
                 None => break,
             }
         }
-        held.sort_unstable();
-        let mut kept: u64 = 0;
+        tokens.sort_unstable();
+        let mut total: u64 = 0;
         let mut divided = None;
         let mut unused = Vec::new();
-        for token in held {
-            let missing = spent.saturating_sub(kept);
-            kept = kept.saturating_add(token.picodollars);
+        for token in tokens {
+            let missing = spent.saturating_sub(total);
+            total = total.saturating_add(token.picodollars);
             if missing == 0 {
                 unused.push(token);
             } else if token.picodollars > missing {
@@ -387,7 +391,7 @@ pub struct CellBudget {
     token: u64,
     spent_before: Money,
     /// The value of the tokens that the cell holds.
-    held: Mutex<u64>,
+    held_value: Mutex<u64>,
     stop: CancellationToken,
     is_exhausted: AtomicBool,
 }
@@ -404,14 +408,17 @@ impl SharedBudget for CellBudget {
     /// money, because no further request is covered.
     fn covers(&self, spent: Money) -> bool {
         let spent = self.spent_before.saturating_add(spent).picodollars();
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        while *held <= spent {
+        let mut held_value = self
+            .held_value
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        while *held_value <= spent {
             let Ok(Some(taken)) = self.batch.take_token(&self.cell, self.token) else {
                 self.is_exhausted.store(true, Ordering::Relaxed);
                 self.stop.cancel();
                 return false;
             };
-            *held = held.saturating_add(taken.picodollars);
+            *held_value = held_value.saturating_add(taken.picodollars);
         }
         true
     }

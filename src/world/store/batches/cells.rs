@@ -196,8 +196,8 @@ impl BatchDir {
     /// Takes the result of `cell` back, so that the cell is run again; the result is kept apart.
     pub fn withdraw_result(&self, cell: &CellId, attempt: u32) -> Result<bool> {
         let earlier = self.dir.join("earlier");
-        let kept = earlier.join(format!("{cell}.{attempt}{RESULT_SUFFIX}"));
-        move_token(&self.result_file(cell), &kept)
+        let archive_path = earlier.join(format!("{cell}.{attempt}{RESULT_SUFFIX}"));
+        move_token(&self.result_file(cell), &archive_path)
     }
 
     /// Returns the directory of the results.

@@ -31,7 +31,7 @@ pub(crate) struct ReplyRecorder {
     /// The tokens that the current request of each agent used.
     usage: BTreeMap<AgentId, TokenUsage>,
     /// The files that have been created.
-    begun: BTreeMap<AgentId, AbsPath>,
+    files: BTreeMap<AgentId, AbsPath>,
 }
 
 /// A reply in the format of scripted backends.
@@ -55,7 +55,7 @@ impl ReplyRecorder {
             dir: turn.join(REPLIES),
             redactor,
             usage: BTreeMap::new(),
-            begun: BTreeMap::new(),
+            files: BTreeMap::new(),
         }
     }
 
@@ -91,19 +91,19 @@ impl ReplyRecorder {
 
     /// Returns the recording of `agent`, if there is one.
     pub(crate) fn path_of(&self, agent: &AgentId) -> Option<&AbsPath> {
-        self.begun.get(agent)
+        self.files.get(agent)
     }
 
     fn add(&mut self, agent: &AgentId, reply: Value) -> Result<()> {
         let line = format!("- {}\n", on_one_line(&self.redactor.json(reply)));
-        if let Some(path) = self.begun.get(agent) {
+        if let Some(path) = self.files.get(agent) {
             return file::append(path, line.as_bytes());
         }
         dir::create(&self.dir)?;
         let path = self.dir.join(format!("{agent}.yaml"));
         let head = format!("{HEAD} of agent {agent}\nreplies:\n{line}");
         file::append(&path, head.as_bytes())?;
-        self.begun.insert(agent.clone(), path);
+        self.files.insert(agent.clone(), path);
         Ok(())
     }
 }

@@ -23,7 +23,7 @@ const SESSION_MAX: TreeLimits = TreeLimits {
 
 /// Creates a session with the same turns next to `of`.
 pub(super) fn fork(of: &SessionDir) -> Result<SessionDir> {
-    let _held = of.lock()?;
+    let _lock = of.lock()?;
     let parent = of.dir.parent();
     let sessions = parent.ok_or_else(|| Error::bug("a session has no directory above it"))?;
     let staging = StagingDirectory::new(&sessions)?;
@@ -41,8 +41,8 @@ pub(super) fn fork(of: &SessionDir) -> Result<SessionDir> {
     let staged = SessionDir {
         dir: staging.path().clone(),
     };
-    publish(&sessions, staging, |made| {
-        rewrite_identity(&staged, &before, made, SessionOrigin::Forked)
+    publish(&sessions, staging, |session| {
+        rewrite_identity(&staged, &before, session, SessionOrigin::Forked)
     })
 }
 
@@ -54,14 +54,14 @@ pub(super) fn publish(
     adopt: impl FnOnce(&SessionDir) -> Result<()>,
 ) -> Result<SessionDir> {
     let stem = format!("{PREFIX}{}_", clock::now().short_name_format());
-    let made = SessionDir {
+    let session = SessionDir {
         dir: dir::create_unique(sessions, &stem, SUFFIX_DIGITS)?,
     };
-    let adopted = adopt(&made).and_then(|()| staging.publish(&made.dir));
+    let adopted = adopt(&session).and_then(|()| staging.publish(&session.dir));
     if adopted.is_err() {
-        dir::remove_empty(&made.dir);
+        dir::remove_empty(&session.dir);
     }
-    adopted.map(|()| made)
+    adopted.map(|()| session)
 }
 
 /// The identity of a session, as its files mention it.
@@ -97,17 +97,17 @@ impl SessionOrigin {
 pub(super) fn rewrite_identity(
     staged: &SessionDir,
     of: &SessionIdentity,
-    made: &SessionDir,
+    session: &SessionDir,
     origin: SessionOrigin,
 ) -> Result<()> {
     let reworded = |path: &AbsPath| -> Result<()> {
-        let text = rewrite_paths(&read_text(path)?, &of.dir, &made.dir.to_string());
+        let text = rewrite_paths(&read_text(path)?, &of.dir, &session.dir.to_string());
         file::replace(path, text.as_bytes(), FileDurability::Power)
     };
     for turn in staged.saved_turns() {
         reworded(&turn.join(ANSWER))?;
         let mut metadata = TurnMetadata::read(&turn)?;
-        metadata.session_id = made.id();
+        metadata.session_id = session.id();
         if origin == SessionOrigin::Imported {
             metadata.opened.clear();
             metadata.config = None;
@@ -123,7 +123,7 @@ pub(super) fn rewrite_identity(
     let summary = staged.dir.join(SUMMARY);
     if file::kind(&summary).is_ok() {
         reworded(&summary)?;
-        let note_line = format!("\n{} from {} as {}\n", origin.word(), of.id, made.id());
+        let note_line = format!("\n{} from {} as {}\n", origin.word(), of.id, session.id());
         file::append(&summary, note_line.as_bytes())?;
     }
     DirectorySeal::write(&staged.dir)

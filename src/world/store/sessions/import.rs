@@ -67,8 +67,8 @@ pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<ImportedSession> {
         dir: place,
         id: unpacked.top,
     };
-    let session = publish(sessions, stage, |made| {
-        rewrite_identity(&staged, &before, made, SessionOrigin::Imported)
+    let session = publish(sessions, stage, |session| {
+        rewrite_identity(&staged, &before, session, SessionOrigin::Imported)
     })?;
     Ok(ImportedSession {
         session,

@@ -178,7 +178,7 @@ impl SessionDir {
     /// Removes it with all its turns. It is an error if a run is part of it, or if another process
     /// has it open.
     pub fn remove(&self) -> Result<()> {
-        let _held = self.lock()?;
+        let _lock = self.lock()?;
         let first = self.saved_turns().into_iter().next();
         let opened = first
             .map(|first| dir::try_lock_at_once(&first))
@@ -201,7 +201,7 @@ impl SessionDir {
     /// Packs all of it into a new archive at `to` and returns the number of files. It is an error
     /// if a run is part of it.
     pub fn export(&self, to: &AbsPath) -> Result<usize> {
-        let _held = self.lock()?;
+        let _lock = self.lock()?;
         archive::pack(&self.dir, &self.id(), to)
     }
 

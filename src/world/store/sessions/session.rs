@@ -32,7 +32,7 @@ pub struct Session {
     earlier: Vec<PreviousTurn>,
     /// The content of `SESSION_SUMMARY.txt` so far.
     summary: String,
-    _held: Option<DirLock>,
+    _lock: Option<DirLock>,
 }
 
 /// A turn that ended with a final answer.
@@ -92,7 +92,7 @@ impl Session {
         let place = SessionDir { dir };
         let summary = format!("Session {}\nBegan {}\n", place.id(), now.iso_format());
         Ok(Self {
-            _held: place.lock()?,
+            _lock: place.lock()?,
             place,
             redactor,
             turn: 1,
@@ -105,14 +105,14 @@ impl Session {
     /// project, or if one of its turns cannot be read.
     pub fn open(place: SessionDir, redactor: Redactor) -> Result<Self> {
         place.expect_own()?;
-        let held = place.lock()?;
+        let lock = place.lock()?;
         let earlier = place.turns()?;
         let summary = match file::kind(&place.dir.join(SUMMARY)) {
             Ok(_) => read_text(&place.dir.join(SUMMARY))?,
             Err(_) => format!("Session {}\n", place.id()),
         };
         Ok(Self {
-            _held: held,
+            _lock: lock,
             turn: place.next_turn(),
             place,
             redactor,
