@@ -174,8 +174,8 @@ impl ElicitationResponder for ElicitationBroker {
                 match &inner.config.channel {
                     ApprovalChannel::Unavailable => None,
                     ApprovalChannel::Terminal(reviewer) => {
-                        let asked = reviewer.ask_open_question(question, otherwise, &inner.stop);
-                        asked.await
+                        let exchange = reviewer.ask_open_question(question, otherwise, &inner.stop);
+                        exchange.await
                     }
                     ApprovalChannel::Socket(socket) => {
                         self.query_socket(socket, question, otherwise).await
@@ -347,13 +347,13 @@ impl AgentApprover {
             }
             ApprovalChannel::Terminal(Reviewer { questions, .. }) => {
                 let (answer, answered) = oneshot::channel();
-                let asked = UserQuestion::Call {
+                let request = UserQuestion::Call {
                     agent: self.agent.clone(),
                     question: question.clone(),
                     always: self.approval_file_path(),
                     answer,
                 };
-                if questions.send(asked).await.is_err() {
+                if questions.send(request).await.is_err() {
                     return no_answer("the terminal or the page is closed");
                 }
                 match answered.await {

@@ -217,8 +217,8 @@ impl CheckRunner {
                 user_trees: beside,
             })
         };
-        let made = tokio::task::spawn_blocking(work).await;
-        made.map_err(|_| Error::bug("cannot prepare the checks"))?
+        let result = tokio::task::spawn_blocking(work).await;
+        result.map_err(|_| Error::bug("cannot prepare the checks"))?
     }
 }
 

@@ -336,7 +336,7 @@ impl Coordinator<'_> {
     ) -> Option<String> {
         let hooks = self.participants.get(&agent)?.hooks.as_ref()?;
         let latest = |agent| self.answers.get(agent).map(|answer| answer.label);
-        let asked = match submission {
+        let payload = match submission {
             AgentSubmission::Answer { content, .. } => {
                 let before = latest(&agent).map_or(0, |label| label.ordinal);
                 let ordinal = before.saturating_add(1);
@@ -350,7 +350,7 @@ impl Coordinator<'_> {
         let ended = self.deadline.stop.child_token();
         let mut refusal = pin!(hooks::hook_refusal(
             hooks,
-            asked,
+            payload,
             Phase::Coordination,
             None,
             &ended

@@ -305,13 +305,13 @@ impl AgentEnvironments {
         let of_subagents = of_subagents.filter(|((agent, _), _)| !is_reported(agent));
         let of_subagents =
             of_subagents.map(|((agent, _), (commands, _))| (agent, commands.isolation()));
-        let mut held: Vec<(ExecutionIsolation, Vec<AgentId>)> = Vec::new();
+        let mut groups: Vec<(ExecutionIsolation, Vec<AgentId>)> = Vec::new();
         let all = ready.chain(refused).chain(only).chain(external);
         for (agent, by) in all.chain(of_subagents) {
-            match held.iter_mut().find(|(known, _)| *known == by) {
+            match groups.iter_mut().find(|(known, _)| *known == by) {
                 Some((_, agents)) if agents.contains(agent) => {}
                 Some((_, agents)) => agents.push(agent.clone()),
-                None => held.push((by, vec![agent.clone()])),
+                None => groups.push((by, vec![agent.clone()])),
             }
         }
         let event = |(by, agents): (ExecutionIsolation, Vec<AgentId>)| {
@@ -326,7 +326,8 @@ impl AgentEnvironments {
             notes.map(move |note| format!("commands of {agent}: {note}"))
         });
         let warning = |message| Event::Run(RunEvent::Warning { message });
-        held.into_iter()
+        groups
+            .into_iter()
             .map(event)
             .chain(notes.map(warning))
             .collect()
@@ -517,19 +518,19 @@ impl EnvironmentBuilder<'_> {
         let trees = grants::write_roots(spec.grants).into_iter();
         let trees = trees.filter(|grant| grant.scope == GrantScope::Tree);
         let trees: Vec<AbsPath> = trees.map(|grant| grant.root.to_abs()).collect();
-        let asked = (spec.config.sandbox, trees);
-        if let Some((_, known)) = self.sandboxes.iter().find(|(known, _)| *known == asked) {
+        let key = (spec.config.sandbox, trees);
+        if let Some((_, known)) = self.sandboxes.iter().find(|(known, _)| *known == key) {
             return Ok(known.clone());
         }
         let record = LevelRecord::in_runtime_dir(&self.host.env, spec.grants);
         let sandbox = Sandbox::open_with(SandboxSpec {
-            choice: asked.0,
+            choice: key.0,
             executable: &self.host.executable,
             place: &directories.home(),
-            trees: &asked.1,
+            trees: &key.1,
             record: record.as_ref(),
         })?;
-        self.sandboxes.push((asked, sandbox.clone()));
+        self.sandboxes.push((key, sandbox.clone()));
         Ok(sandbox)
     }
 }

@@ -142,10 +142,10 @@ pub async fn present_and_deliver(
     let message = presentation_prompt(team, member, task, coordinated);
     let (overlay, notes) = team.open_overlay(member, attempt).await?;
     let events = connection.events.clone();
-    let begun = start_conversation(team, member, overlay.as_ref(), notes, &message, connection);
+    let start = start_conversation(team, member, overlay.as_ref(), notes, &message, connection);
     let mut session = tokio::select! {
         biased;
-        begun = begun => begun?,
+        conversation = start => conversation?,
         stop_cause = deadline.wait() => return Ok(unstarted_result(stored, stop_cause, &events).await),
     };
     let presented = present(&mut session, deadline).await;
@@ -220,9 +220,10 @@ async fn run_delivered_hooks(
 ) -> Result<()> {
     let hooks = team.hooks(member)?.filter(|_| !rows.is_empty());
     if let Some(hooks) = hooks {
-        let asked = HookEventPayload::Delivered(rows.to_vec());
+        let payload = HookEventPayload::Delivered(rows.to_vec());
         // Their answer has no effect any more.
-        let _said = hooks::hook_refusal(&hooks, asked, Phase::Final, None, &deadline.stop).await;
+        let _refusal =
+            hooks::hook_refusal(&hooks, payload, Phase::Final, None, &deadline.stop).await;
     }
     Ok(())
 }
@@ -425,7 +426,7 @@ impl FinalDelivery<'_> {
         } else {
             failure
         };
-        let (Some((how, _)), Some(held)) = (self.team.delivery_settings(), self.open_delivery)
+        let (Some((how, _)), Some(delivery)) = (self.team.delivery_settings(), self.open_delivery)
         else {
             return Ok(());
         };
@@ -434,7 +435,7 @@ impl FinalDelivery<'_> {
             emit(events, RunEvent::Warning { message }).await;
             return Ok(());
         }
-        let reverted = review::revert_delivery(held).await?;
+        let reverted = review::revert_delivery(delivery).await?;
         for change in &mut effects.changes {
             if reverted.contains(&change.path.to_abs()) {
                 let reason = reason.clone();
@@ -508,7 +509,7 @@ impl FinalDelivery<'_> {
         &mut self,
         origin: impl Fn(&Grant, &mut BTreeSet<AbsPath>) -> Option<SourceDirectory>,
     ) -> Result<Vec<FileChange>> {
-        let (Some((how, conflicts)), Some(held)) =
+        let (Some((how, conflicts)), Some(delivery)) =
             (self.team.delivery_settings(), &self.open_delivery)
         else {
             return Ok(Vec::new());
@@ -531,12 +532,13 @@ impl FinalDelivery<'_> {
             runner,
             overlay: self.overlay.clone(),
         });
-        let delivered = match review::deliver(how, held, offer, kept_in, self.state, hooks).await {
-            Ok(delivered) => delivered,
-            Err(error) => return Ok(failed_changes(&roots, &error)),
-        };
+        let delivered =
+            match review::deliver(how, delivery, offer, kept_in, self.state, hooks).await {
+                Ok(delivered) => delivered,
+                Err(error) => return Ok(failed_changes(&roots, &error)),
+            };
         if let Some(why) = delivered.refused {
-            let (name, why) = (held.name(), single_line(&why, WHY_CHARS_MAX));
+            let (name, why) = (delivery.name(), single_line(&why, WHY_CHARS_MAX));
             let message = format!(
                 "nothing was delivered: {why}; see `massgen diff {name}`, and apply it with \
                      `massgen apply {name}`"

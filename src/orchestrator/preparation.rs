@@ -74,8 +74,8 @@ impl PreparedTurn {
             purpose: "write the task in other words".to_owned(),
             question: paraphrases_request(&self.task.question, config),
         };
-        let asked = self.preparing_agent(config.author.as_ref())?;
-        let reply = asked.ask(request).await;
+        let author = self.preparing_agent(config.author.as_ref())?;
+        let reply = author.ask(request).await;
         match reply.and_then(|reply| parse_paraphrases(&reply, config)) {
             Ok(paraphrases) => {
                 let members = self.team.members.iter();

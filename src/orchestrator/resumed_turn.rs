@@ -330,7 +330,7 @@ fn interrupted_requests<'e>(
             open.remove(&(agent, of));
         }
     }
-    let asked = |((agent, of), (model, phase)): (OpenRequestKey<'_>, (Arc<str>, Phase))| {
+    let request = |((agent, of), (model, phase)): (OpenRequestKey<'_>, (Arc<str>, Phase))| {
         let agent = agent.clone();
         let mut known = models.get(&agent).into_iter().flatten();
         let known = known.find(|known| known.name == model);
@@ -353,7 +353,7 @@ fn interrupted_requests<'e>(
             }),
         }
     };
-    open.into_iter().map(asked).collect()
+    open.into_iter().map(request).collect()
 }
 
 /// The agent that asked a model, and its subagent if it was one.
@@ -602,14 +602,14 @@ fn with_conversation_keys<'e>(
         number: 0,
     };
     events.into_iter().map(move |event| {
-        let begun = if let Event::Run(RunEvent::RunStarted { .. }) = event {
+        let next_phase = if let Event::Run(RunEvent::RunStarted { .. }) = event {
             Some(Phase::Coordination)
         } else if let Event::Delivery(DeliveryEvent::FinalStarted { .. }) = event {
             Some(Phase::Final)
         } else {
             None
         };
-        if let Some(phase) = begun {
+        if let Some(phase) = next_phase {
             conversation = ConversationKey {
                 phase,
                 number: conversation.number.saturating_add(1),

@@ -99,12 +99,12 @@ impl Reviewer {
             otherwise,
             answer,
         };
-        let asked = async {
+        let exchange = async {
             self.questions.send(question).await.ok()?;
             answered.await.ok()
         };
         let reply = tokio::select! {
-            reply = asked => reply?,
+            reply = exchange => reply?,
             () = stop.cancelled() => return None,
         };
         let reply = reply.trim();
@@ -239,16 +239,16 @@ pub async fn deliver(
     let choice = match state {
         PresentationState::Complete => {
             if let Some(DeliveryHooks { runner, overlay }) = hooks {
-                let asked = HookEventPayload::Delivery(Arc::clone(&planned));
+                let payload = HookEventPayload::Delivery(Arc::clone(&planned));
                 let stop = &deliveries.stop;
-                refused = hook_refusal(&runner, asked, Phase::Final, overlay, stop).await;
+                refused = hook_refusal(&runner, payload, Phase::Final, overlay, stop).await;
             }
             match refused {
                 None => {
-                    let asked = deliveries.ask_for_selection(&delivery, &planned).await;
-                    selected_by = asked.as_ref().map(|(_, by)| *by);
+                    let selection = deliveries.ask_for_selection(&delivery, &planned).await;
+                    selected_by = selection.as_ref().map(|(_, by)| *by);
                     let unasked = || deliveries.unasked_selection(&planned);
-                    asked.map_or_else(unasked, |(choice, _)| choice)
+                    selection.map_or_else(unasked, |(choice, _)| choice)
                 }
                 Some(_) => DeliverySelection::take_none(&planned),
             }
@@ -349,12 +349,12 @@ impl DeliverySettings {
             reason: reason.to_owned(),
             answer,
         };
-        let asked = async {
+        let exchange = async {
             questions.send(question).await.ok()?;
             answered.await.ok()
         };
         tokio::select! {
-            decision = asked => decision == Some(FailedCheckDecision::Keep),
+            decision = exchange => decision == Some(FailedCheckDecision::Keep),
             () = self.stop.cancelled() => false,
         }
     }
@@ -403,12 +403,12 @@ impl DeliverySettings {
             plan: Arc::clone(plan),
             answer,
         };
-        let asked = async {
+        let exchange = async {
             questions.send(question).await.ok()?;
             answered.await.ok()
         };
         tokio::select! {
-            choice = asked => choice.map(|choice| (choice, *channel)),
+            choice = exchange => choice.map(|choice| (choice, *channel)),
             () = self.stop.cancelled() => None,
         }
     }

@@ -31,9 +31,9 @@ pub(super) fn create_workspaces(
     seed: Option<&AbsPath>,
 ) -> Result<Vec<RunWorkspace>> {
     let seed = seed.map(existing_directory).transpose()?;
-    let mut made = Vec::new();
+    let mut workspaces = Vec::new();
     for workspace in layout.workspaces.values() {
-        made.push(match workspace.owner {
+        workspaces.push(match workspace.owner {
             WorkspaceOwner::Massgen => RunWorkspace::make(&workspace.path, seed.as_ref())?,
             WorkspaceOwner::User => RunWorkspace::claim(&workspace.path)?,
         });
@@ -48,7 +48,7 @@ pub(super) fn create_workspaces(
         }
     }
     make_new(&layout.temp_workspaces)?;
-    Ok(made)
+    Ok(workspaces)
 }
 
 /// Returns the initial contents of agents' workspaces, where they are stored.

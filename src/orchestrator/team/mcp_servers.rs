@@ -147,7 +147,7 @@ impl AgentTeam {
 pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
     let external_agent = agent.backend.external_agent.as_ref();
     let own_level = external_agent.map(|external_agent| external_agent.sandbox.sandbox);
-    let held = |program: &ServerProgram| {
+    let program_config = |program: &ServerProgram| {
         let (commands, sandbox) = match program.instances {
             InstanceSharing::PerAgent => (agent.commands.as_ref(), own_level),
             InstanceSharing::One => (None, None),
@@ -162,7 +162,7 @@ pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
     let serving = |config: &Arc<ServerConfig>| MemberServer {
         sandbox_config: match &config.link {
             ServerTransport::Remote(_) => None,
-            ServerTransport::Program(program) => Some(held(program)),
+            ServerTransport::Program(program) => Some(program_config(program)),
         },
         config: Arc::clone(config),
     };

@@ -209,10 +209,10 @@ mod tests {
         let (home, project) = (root.to_abs().join("home"), root.to_abs().join("project"));
         let unusable = home.join(".massgen/subagent_types/counter/SUBAGENT.md");
         fs::create_dir_all(unusable.as_path()).unwrap();
-        let given = project.join(".agent/subagent_types/counter");
-        fs::create_dir_all(given.as_path()).unwrap();
+        let project_type = project.join(".agent/subagent_types/counter");
+        fs::create_dir_all(project_type.as_path()).unwrap();
         let text = "---\ndescription: d\n---\nCount.\n";
-        fs::write(given.join(TYPE_FILE).as_path(), text).unwrap();
+        fs::write(project_type.join(TYPE_FILE).as_path(), text).unwrap();
         let read = |home: Option<&AbsPath>| {
             let names = vec!["counter".to_owned()];
             let config = SubagentTypesConfig::new(names, &project, home);
