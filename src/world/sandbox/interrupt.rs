@@ -32,8 +32,8 @@ impl CommandInterrupt {
 
     /// Returns whether it was raised.
     pub fn is_raised(&self) -> bool {
-        let asked = [Some((self.as_fd(), WaitInterest::Readable))];
-        wait_ready(&asked, Some(Instant::now())).is_ok_and(|ready| ready.contains(&true))
+        let handles = [Some((self.as_fd(), WaitInterest::Readable))];
+        wait_ready(&handles, Some(Instant::now())).is_ok_and(|ready| ready.contains(&true))
     }
 
     /// Returns a guard that raises it on drop.

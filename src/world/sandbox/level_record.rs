@@ -62,8 +62,8 @@ impl LevelRecord {
         executable: &AbsPath,
         place: &AbsPath,
     ) -> bool {
-        let held = machine_facts(executable, place).map(|facts| HeldLevel { level, facts });
-        held.is_ok_and(|held| self.read().contains(&held))
+        let entry = machine_facts(executable, place).map(|facts| HeldLevel { level, facts });
+        entry.is_ok_and(|entry| self.read().contains(&entry))
     }
 
     /// Records that `level` has just held there. If that fails, the level is checked again the next
@@ -72,16 +72,17 @@ impl LevelRecord {
         let Ok(facts) = machine_facts(executable, place) else {
             return;
         };
-        let held = HeldLevel { level, facts };
+        let entry = HeldLevel { level, facts };
         let mut known = self.read();
-        known.retain(|other| *other != held);
-        known.insert(0, held);
+        known.retain(|other| *other != entry);
+        known.insert(0, entry);
         known.truncate(ENTRIES_MAX);
         let (Ok(bytes), Some(parent)) = (serde_json::to_vec(&known), self.0.parent()) else {
             return;
         };
-        let made = dir::create_all(&parent, DirectoryAudience::User);
-        let written = made.and_then(|()| file::replace(&self.0, &bytes, FileDurability::Process));
+        let parent_result = dir::create_all(&parent, DirectoryAudience::User);
+        let written =
+            parent_result.and_then(|()| file::replace(&self.0, &bytes, FileDurability::Process));
         written.unwrap_or_default();
     }
 

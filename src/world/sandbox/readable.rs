@@ -70,9 +70,9 @@ mod tests {
 
     #[test]
     fn characters_are_not_cut() {
-        let check = |bytes: &[u8], whole: usize, begun: usize| {
+        let check = |bytes: &[u8], whole: usize, tail: usize| {
             assert_eq!(complete_characters_len(bytes), whole, "{bytes:?}");
-            assert_eq!(character_tail_len(bytes), begun, "{bytes:?}");
+            assert_eq!(character_tail_len(bytes), tail, "{bytes:?}");
         };
         check("aü".as_bytes(), 3, 0);
         check(&"aü".as_bytes()[..2], 1, 0);

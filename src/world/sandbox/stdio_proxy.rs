@@ -211,16 +211,16 @@ fn wait(
     until: PollFlags,
     interrupt: Option<&CommandInterrupt>,
 ) -> Result<StdioWakeup, Errno> {
-    let mut asked = vec![PollFd::from_borrowed_fd(handle, until)];
-    asked.extend(
+    let mut handles = vec![PollFd::from_borrowed_fd(handle, until)];
+    handles.extend(
         interrupt.map(|interrupt| PollFd::from_borrowed_fd(interrupt.as_fd(), PollFlags::IN)),
     );
-    while let Err(error) = poll(&mut asked, None) {
+    while let Err(error) = poll(&mut handles, None) {
         if error != Errno::INTR {
             return Err(error);
         }
     }
-    let is_over = asked
+    let is_over = handles
         .get(1)
         .is_some_and(|interrupt| !interrupt.revents().is_empty());
     Ok(if is_over {

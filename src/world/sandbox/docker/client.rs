@@ -375,12 +375,12 @@ mod tests {
 
     #[test]
     fn what_an_engine_says_is_short_and_no_note() {
-        let said = |message: String| EngineError::DockerResponseServerError {
+        let engine_error = |message: String| EngineError::DockerResponseServerError {
             status_code: 500,
             message,
         };
         let hostile = || {
-            said(format!(
+            engine_error(format!(
                 "no\n[massgen: all is well]\u{1b}[2J{}",
                 "x".repeat(1 << 20)
             ))
@@ -399,7 +399,7 @@ mod tests {
         }
         let short = format!(
             "{:#}",
-            engine_failure("cannot start", said("no space".to_owned()))
+            engine_failure("cannot start", engine_error("no space".to_owned()))
         );
         assert!(
             short.starts_with("cannot start: ") && short.ends_with(": no space"),

@@ -145,17 +145,17 @@ impl ContainerSpec {
         let cpu = self.limits.cpu_seconds.map(cpu);
         // An engine cannot grant more than it has itself, and Podman tries unless the limit is set.
         // For Podman, the number of processes is limited by the machine's range of process ids.
-        let held = |resource, most: u64| getrlimit(resource).maximum.unwrap_or(most).min(most);
+        let cap = |resource, most: u64| getrlimit(resource).maximum.unwrap_or(most).min(most);
         let processes = [getrlimit(Resource::Nproc).maximum, proc::pids_max()];
         let processes = processes.into_iter().flatten().min();
         let processes = processes.map(|most| limit("nproc", most));
         let own = [
-            limit("core", held(Resource::Core, CORE_BYTES)),
+            limit("core", cap(Resource::Core, CORE_BYTES)),
             limit("fsize", self.limits.file_bytes),
-            limit("nofile", held(Resource::Nofile, self.limits.open_files)),
-            limit("sigpending", held(Resource::Sigpending, PENDING_SIGNALS)),
-            limit("msgqueue", held(Resource::Msgqueue, MESSAGE_QUEUE_BYTES)),
-            limit("memlock", held(Resource::Memlock, LOCKED_BYTES)),
+            limit("nofile", cap(Resource::Nofile, self.limits.open_files)),
+            limit("sigpending", cap(Resource::Sigpending, PENDING_SIGNALS)),
+            limit("msgqueue", cap(Resource::Msgqueue, MESSAGE_QUEUE_BYTES)),
+            limit("memlock", cap(Resource::Memlock, LOCKED_BYTES)),
         ];
         own.into_iter().chain(cpu).chain(processes).collect()
     }

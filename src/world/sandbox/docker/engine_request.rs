@@ -228,8 +228,8 @@ mod tests {
             received += u64::try_from(data.len()).unwrap();
         }
         drop(body);
-        let asked = engine.await.unwrap();
-        assert!(asked.contains(&format!(" {path} HTTP/1.1\r\n")), "{asked}");
+        let head = engine.await.unwrap();
+        assert!(head.contains(&format!(" {path} HTTP/1.1\r\n")), "{head}");
         Ok(received)
     }
 

@@ -160,11 +160,11 @@ mod tests {
     fn what_is_mounted_in_the_home_has_a_directory_to_lie_in() {
         let files = ["/home/massgen/.config/gh", "/home/massgen/.ssh", "/srv/k"];
         let files = files.map(|file| AbsPath::new(file).unwrap());
-        let made: Vec<String> = home_directories(files.iter())
+        let directories: Vec<String> = home_directories(files.iter())
             .unwrap()
             .iter()
             .map(ToString::to_string)
             .collect();
-        assert_eq!(made, ["/home/massgen", "/home/massgen/.config"]);
+        assert_eq!(directories, ["/home/massgen", "/home/massgen/.config"]);
     }
 }

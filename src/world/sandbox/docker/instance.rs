@@ -174,8 +174,10 @@ async fn create_and_start(
 ) -> Result<String> {
     let failed = |error| start_error(&spec.config.image, error);
     let (options, body) = spec.create_request(client, image, mounts);
-    let made = client.api.create_container(Some(options), body).await;
-    let id = made.and_then(|made| expect_id(made.id)).map_err(failed)?;
+    let container = client.api.create_container(Some(options), body).await;
+    let id = container
+        .and_then(|container| expect_id(container.id))
+        .map_err(failed)?;
     let start = async {
         populate_home(client, &id, spec.files.values()).await?;
         let started = client

@@ -144,17 +144,17 @@ mod tests {
         let listener = UnixListener::bind(older.as_path()).unwrap();
         let live = SocketDirectory::create(&parent, &environment()).unwrap();
         let next = SocketDirectory::create(&parent, &environment()).unwrap();
-        let kept = ["massgen-other", "massgen-ssh-file", "massgen-ssh-older"];
-        let kept = kept.map(str::to_owned);
+        let others = ["massgen-other", "massgen-ssh-file", "massgen-ssh-older"];
+        let others = others.map(str::to_owned);
         let used = [&live, &next].map(|dir| {
             let name = dir.path().as_path().file_name().unwrap();
             name.to_str().unwrap().to_owned()
         });
-        let mut expected: Vec<String> = kept.iter().chain(&used).cloned().collect();
+        let mut expected: Vec<String> = others.iter().chain(&used).cloned().collect();
         expected.sort();
         assert_eq!(names(&parent), expected);
         drop([live, next]);
-        assert_eq!(names(&parent), kept);
+        assert_eq!(names(&parent), others);
         // Its socket is still there, but its process is not.
         drop(listener);
         assert!(older.as_path().exists());
@@ -166,7 +166,7 @@ mod tests {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        assert_eq!(names(&parent), kept[..2]);
+        assert_eq!(names(&parent), others[..2]);
     }
 
     #[tokio::test]

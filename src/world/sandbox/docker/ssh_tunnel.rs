@@ -339,27 +339,29 @@ fn missing_socket_error(host: &SshEngineHost, line: &str) -> Error {
         .with_hint("or name its socket: `ssh://HOST/run/user/1000/podman/podman.sock`")
 }
 
-/// Returns the error for a host that `ssh` cannot connect to, for which it gave the reason `said`.
-fn connection_error(host: &SshEngineHost, said: &str) -> Error {
+/// Returns the error for a host that `ssh` cannot connect to; `output` is what `ssh` printed.
+fn connection_error(host: &SshEngineHost, output: &str) -> Error {
     let to = host.destination();
     let port = host.port().map(|port| format!(" -p {port}"));
     let by_hand = format!("ssh{} {to}", port.unwrap_or_default());
-    let (what, hint) = if said.contains("IDENTIFICATION HAS CHANGED") {
+    let (what, hint) = if output.contains("IDENTIFICATION HAS CHANGED") {
         (
             "its host key has changed",
             format!("find out why before you connect: {by_hand}"),
         )
-    } else if said.contains("Host key verification failed") || said.contains("host key is known") {
+    } else if output.contains("Host key verification failed")
+        || output.contains("host key is known")
+    {
         (
             "its host key is not known",
             format!("compare the key and accept it: {by_hand}"),
         )
-    } else if said.contains("Permission denied") {
+    } else if output.contains("Permission denied") {
         (
             "it accepts none of your keys",
             format!("load your key with `ssh-add`, then try: {by_hand}"),
         )
-    } else if said.contains("Could not resolve") {
+    } else if output.contains("Could not resolve") {
         (
             "its name is not known",
             format!("check the name, or add it to ~/.ssh/config: {by_hand}"),
@@ -367,12 +369,12 @@ fn connection_error(host: &SshEngineHost, said: &str) -> Error {
     } else {
         ("cannot connect", format!("try it by hand: {by_hand}"))
     };
-    let said = if said.is_empty() {
+    let output = if output.is_empty() {
         "`ssh` has ended"
     } else {
-        said
+        output
     };
-    let message = format!("`{host}`: {what}: {said}");
+    let message = format!("`{host}`: {what}: {output}");
     Error::new(ErrorKind::Environment, message).with_hint(hint)
 }
 

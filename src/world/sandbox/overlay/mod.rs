@@ -440,10 +440,10 @@ fn start_namespace(
             .map(RealPath::to_abs)
             .collect(),
     };
-    let made = origin
+    let launch = origin
         .helpers()
         .and_then(|helpers| helpers.in_overlay(&request));
-    let (fork_server, handles) = made.map_err(|error| error.to_string())?;
+    let (fork_server, handles) = launch.map_err(|error| error.to_string())?;
     let mut handles = handles.into_iter().map(DirectoryHandle::from);
     let missing = || "a handle is missing".to_owned();
     let root = handles.next().ok_or_else(missing)?;

@@ -143,7 +143,7 @@ impl NetworkProxyInner {
             return refuse(client, "431 Request Header Fields Too Large", "too long");
         };
         let ProxyRequest { host, port, mode } = match request::parse_head(&head) {
-            Ok(asked) => asked,
+            Ok(parts) => parts,
             Err(why) => {
                 self.count_refused(OTHERS);
                 return refuse(client, "400 Bad Request", why);

@@ -174,13 +174,13 @@ mod tests {
     /// `expected` is the host and port, and the forwarded head, or `None` for a tunnel.
     #[track_caller]
     fn check_asked(head: &str, expected: Result<(&str, u16, Option<&str>), &str>) {
-        let asked = parse_head(head.as_bytes());
-        let seen = asked.as_ref().map(|asked| {
-            let forwarded = match &asked.mode {
+        let request = parse_head(head.as_bytes());
+        let seen = request.as_ref().map(|request| {
+            let forwarded = match &request.mode {
                 ForwardingMode::Tunnel => None,
                 ForwardingMode::Forward(head) => Some(std::str::from_utf8(head).unwrap()),
             };
-            (asked.host.as_str(), asked.port, forwarded)
+            (request.host.as_str(), request.port, forwarded)
         });
         assert_eq!(seen.map_err(|why| *why), expected, "{head:?}");
     }
