@@ -128,8 +128,8 @@ impl ModelSession {
             // The run is being parked; nothing may be recorded that a resumed run would repeat.
             pending::<()>().await;
         }
-        let asked = self.budget.ledger().may_ask(&self.agent);
-        let Err(refusal) = asked else {
+        let answer = self.budget.ledger().may_ask(&self.agent);
+        let Err(refusal) = answer else {
             return Ok(());
         };
         let message = refusal.limit.clone();

@@ -409,14 +409,14 @@ impl ModelSession {
         let gate = gate.clone();
         let tool = request.name.clone();
         let ask = move || {
-            let asked = gate.check(call);
-            let allowed = asked.is_ok();
+            let decision = gate.check(call);
+            let allowed = decision.is_ok();
             tracing::debug!(%tool, allowed, phase = %gate.phase(), "the gate has decided");
-            asked
+            decision
         };
         let mut asking = tokio::task::spawn_blocking(ask);
         tokio::select! {
-            asked = &mut asking => asked,
+            decision = &mut asking => decision,
             () = self.wait_for_deadline() => {
                 ended.cancel();
                 asking.await

@@ -66,8 +66,9 @@ fn recent_steps(messages: &[ChatMessage], share: Option<f64>) -> usize {
     let replies = replies.filter(|message| matches!(message, ChatMessage::Assistant { .. }));
     let all = u32::try_from(replies.count()).unwrap_or(u32::MAX);
     let least = f64::from(all) * share;
-    let kept = (1..=all).find(|kept| f64::from(*kept) >= least);
-    kept.and_then(|kept| usize::try_from(kept).ok())
+    let count = (1..=all).find(|count| f64::from(*count) >= least);
+    count
+        .and_then(|count| usize::try_from(count).ok())
         .unwrap_or(1)
 }
 

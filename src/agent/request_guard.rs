@@ -53,13 +53,13 @@ impl<'a> RequestGuard<'a> {
 
     /// Ends the request with this outcome. Warns if a complete one was not counted.
     pub(super) async fn end(mut self, ending: RequestOutcome) {
-        let asked = self.charge(ending);
-        let cost = if let Event::Model(ModelEvent::ModelRequestFinished { cost_usd, .. }) = &asked {
+        let event = self.charge(ending);
+        let cost = if let Event::Model(ModelEvent::ModelRequestFinished { cost_usd, .. }) = &event {
             *cost_usd
         } else {
             None
         };
-        self.session.emit(asked).await;
+        self.session.emit(event).await;
         if ending == RequestOutcome::Whole && self.usage == TokenUsage::default() {
             self.session.warn_uncounted(&self.model.name, cost).await;
         }
@@ -89,8 +89,8 @@ impl<'a> RequestGuard<'a> {
 impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         if !self.is_charged {
-            let asked = self.charge(RequestOutcome::GivenUp);
-            emit_without_waiting(&self.session.events, asked);
+            let event = self.charge(RequestOutcome::GivenUp);
+            emit_without_waiting(&self.session.events, event);
         }
     }
 }
@@ -118,16 +118,16 @@ mod tests {
     #[tokio::test]
     async fn an_event_that_finds_no_room_comes_later() {
         let (events, mut received) = mpsc::channel(1);
-        let told = ["one", "two"].map(|message| {
+        let warnings = ["one", "two"].map(|message| {
             Event::Run(RunEvent::Warning {
                 message: message.to_owned(),
             })
         });
-        for event in &told {
+        for event in &warnings {
             emit_without_waiting(&events, event.clone());
         }
         drop(events);
-        for event in told {
+        for event in warnings {
             assert_eq!(received.recv().await, Some(event));
         }
         assert_eq!(received.recv().await, None);

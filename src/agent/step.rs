@@ -461,10 +461,10 @@ fn with_wait(mut fault: BackendError) -> BackendError {
     } = fault.kind
         && wait > RETRY_WAIT_MAX
     {
-        let (asked, most) = (wait.as_secs(), RETRY_WAIT_MAX.as_secs());
+        let (secs, most) = (wait.as_secs(), RETRY_WAIT_MAX.as_secs());
         let message = fault.message;
         fault.message =
-            format!("{message} (it asks to wait {asked} s, but massgen waits at most {most} s)");
+            format!("{message} (it asks to wait {secs} s, but massgen waits at most {most} s)");
     }
     fault
 }

@@ -193,12 +193,12 @@ mod tests {
         let request = CountedRequest::new(Arc::new(Silent), count.clone());
         let conversation = Conversation::default();
         let refusal = || {
-            let mut asked = request.ask(ModelRequest {
+            let mut replies = request.ask(ModelRequest {
                 system: "".into(),
                 conversation: &conversation,
                 tools: Arc::default(),
             });
-            let first = asked.next().now_or_never().unwrap();
+            let first = replies.next().now_or_never().unwrap();
             first?.err()
         };
         for _ in 0..VENDOR_REQUESTS_MAX {
