@@ -200,7 +200,7 @@ impl RunExecution {
             config: request.invocation.config_path.clone(),
             opened: request.opened,
         };
-        let context = RecordContext {
+        let input = RecordContext {
             config: &request.config,
             layout: &request.layout,
             session: &session,
@@ -208,8 +208,7 @@ impl RunExecution {
             task: &request.task,
             redactor: &request.redactor,
         };
-        let (recorder, trace) =
-            context.open_records(places, request.resumed, request.invocation)?;
+        let (recorder, trace) = input.open_records(places, request.resumed, request.invocation)?;
         let vendors = ProviderNames::from_config(&request.config);
         let begin_telemetry = |to| RunTelemetry::begin(to, vendors, request.redactor);
         let turn = PreparedTurn {
