@@ -313,12 +313,12 @@ async fn a_server_that_is_not_there_may_come_back_unless_it_is_on_this_machine()
     ] {
         let fault = fault_of(&connect(&config(vendor, &url))).await;
         assert_eq!(fault.kind, BackendErrorKind::Permanent, "{vendor}");
-        let told = fault.message.replace(&url, "http://here");
+        let message = fault.message.replace(&url, "http://here");
         let expected = format!(
             "`{vendor}` cannot be reached at `http://here/chat/completions`: Connection refused \
              (os error 111) (hint: {hint})"
         );
-        assert_eq!(told, expected);
+        assert_eq!(message, expected);
     }
 }
 

@@ -69,8 +69,8 @@ fn an_answer_that_fails_a_required_check_does_not_win_while_one_passes() {
 #[test]
 fn without_checks_the_votes_alone_decide() {
     assert_eq!(winner(&project("", "").success()), "one");
-    let told = "checks: [{name: runs, command: sh app.sh, required: false}]\n";
-    assert_eq!(winner(&project(told, "").success()), "one");
+    let optional_check = "checks: [{name: runs, command: sh app.sh, required: false}]\n";
+    assert_eq!(winner(&project(optional_check, "").success()), "one");
 }
 
 #[test]
@@ -137,8 +137,8 @@ fn voters_see_the_results_of_checks() {
 #[test]
 fn a_check_that_cannot_be_run_says_why() {
     let keys = "enable_mcp_command_line: true\ncommand_line_sandbox: 'off'";
-    let told = "checks: [{command: 'true', required: false}]\non_check_failure: keep\n";
-    let finished = project(told, keys).run();
+    let optional_check = "checks: [{command: 'true', required: false}]\non_check_failure: keep\n";
+    let finished = project(optional_check, keys).run();
     let warning = "checks on the work of one cannot run: with the sandbox off";
     assert!(finished.stderr().contains(warning), "{}", finished.stderr());
     let verdicts = events(&finished, "checked");
@@ -163,9 +163,9 @@ fn a_required_check_that_cannot_be_run_ends_the_run_before_it_begins() {
         ),
     ] {
         let refused = project(checks, keys).args(flags).failure(3);
-        let told = "required check `holds` cannot run on the work of `one`: ";
-        let told = format!("{told}{why}");
-        assert!(refused.stderr().contains(&told), "{}", refused.stderr());
+        let message = "required check `holds` cannot run on the work of `one`: ";
+        let message = format!("{message}{why}");
+        assert!(refused.stderr().contains(&message), "{}", refused.stderr());
         let sessions = fs::read_dir(refused.project().path(".massgen/sessions"));
         assert_eq!(sessions.unwrap().count(), 0);
         let logs = refused.project().path(".massgen/massgen_logs");

@@ -15,7 +15,9 @@ use massgen::world::sandbox::interrupt::CommandInterrupt;
 use massgen::world::sandbox::program_environment::ProgramSafeguards;
 use serde_json::json;
 
-use crate::program_scene::{Given, PANDAS, PYTHON, Row, Scene, rows, run_at, sandbox_of, told};
+use crate::program_scene::{
+    Given, PANDAS, PYTHON, Row, Scene, report_field, rows, run_at, sandbox_of,
+};
 
 const TABLE: &str = include_str!("../cases/programs/ordinary.txt");
 
@@ -39,7 +41,7 @@ fn check_ordinary(dialect: ProgramDialect, count_min: usize) {
         let scene = Scene::new();
         let ran = scene.run(dialect, LAYERS, Given::Guarded, &program.join("\n"));
         let observation = ran.unwrap_or_else(|denial| panic!("{}: {denial}", row.name));
-        let wrote = told(&observation, "stdout");
+        let wrote = report_field(&observation, "stdout");
         let wrote = wrote.as_str().unwrap().trim_end();
         assert_eq!(
             observation.outcome,
@@ -112,7 +114,7 @@ fn programs_run_at_every_level() {
             let programs = scene.programs_in(sandbox.clone(), dialect, LAYERS);
             let ran = run_at(&scene.gate(programs, Given::Guarded), program).unwrap();
             assert_eq!(
-                told(&ran, "stdout"),
+                report_field(&ran, "stdout"),
                 "said\n",
                 "level {level}: {}",
                 ran.content
@@ -133,7 +135,7 @@ fn a_program_begins_with_nothing_of_the_one_before() {
     let program = "import os\nprint(os.listdir('.'))\nos.mkdir('a')\nopen('a/b', 'w')\n";
     for _ in 0..2 {
         let ran = run_at(&gate, program).unwrap();
-        assert_eq!(told(&ran, "stdout"), "[]\n", "{}", ran.content);
+        assert_eq!(report_field(&ran, "stdout"), "[]\n", "{}", ran.content);
     }
 }
 
@@ -164,15 +166,15 @@ fn what_a_program_did_comes_back_with_its_calls() {
     let observation = scene.run(PYTHON, LAYERS, Given::Guarded, program).unwrap();
     assert_eq!(observation.outcome, ActionOutcome::Failed);
     assert_eq!(observation.exit_code, Some(1));
-    assert_eq!(told(&observation, "stdout"), "said\n");
+    assert_eq!(report_field(&observation, "stdout"), "said\n");
     assert_eq!(
-        told(&observation, "calls"),
+        report_field(&observation, "calls"),
         json!([
             "write_file new.txt: done",
             "read_text_file link/secret.txt: denied"
         ])
     );
-    let stderr = told(&observation, "stderr").to_string();
+    let stderr = report_field(&observation, "stderr").to_string();
     assert!(stderr.contains("program.py\\\", line 4"), "{stderr}");
     assert!(
         stderr.contains("does not lead into your directories"),
@@ -196,7 +198,7 @@ fn the_package_is_regenerated_with_the_grants() {
     let programs = scene.programs(PYTHON, LAYERS);
     let program = scene.filled("import workspace_tools as w\nw.write_file('$OUT/harm', 'x')\n");
     let closed = run_at(&scene.gate(programs.clone(), Given::Guarded), &program).unwrap();
-    assert_eq!(told(&closed, "calls"), json!([]));
+    assert_eq!(report_field(&closed, "calls"), json!([]));
     assert!(
         closed.content.contains("outside allowed write boundaries"),
         "{}",
@@ -219,7 +221,7 @@ fn a_program_has_nothing_but_its_directory() {
                    try:\n        print(os.access(path, os.W_OK), bool(os.listdir(path)))\n    \
                    except OSError as error:\n        print(type(error).__name__)\n";
     let ran = scene.run(PYTHON, layers, Given::Guarded, program).unwrap();
-    let wrote = told(&ran, "stdout");
+    let wrote = report_field(&ran, "stdout");
     let wrote = wrote.as_str().unwrap();
     assert!(wrote.starts_with("['own.txt']\n"), "{}", ran.content);
     assert!(!wrote.contains("True"), "{wrote}");
@@ -234,14 +236,17 @@ fn a_program_that_never_ends_is_killed() {
         let call = parse("execute_code", &arguments, &ToolCatalogue::default()).unwrap();
         let observation = exec::run(gate.check(call).unwrap());
         assert_eq!(observation.outcome, ActionOutcome::Failed);
-        told(&observation, "notes").to_string()
+        report_field(&observation, "notes").to_string()
     };
     let slow = "it took too long and was killed";
     assert!(ended("while True: pass").contains(slow));
     assert!(ended("import time\ntime.sleep(1000)").contains(slow));
     let calls = "import workspace_tools as w\nwhile True: w.list_directory()";
-    let told = ended(calls);
-    assert!(told.contains(slow) || told.contains("2000 calls"), "{told}");
+    let notes = ended(calls);
+    assert!(
+        notes.contains(slow) || notes.contains("2000 calls"),
+        "{notes}"
+    );
 }
 
 #[test]
@@ -279,11 +284,14 @@ fn output_and_calls_are_bounded() {
          w.get_file_info('a.txt')\n    except w.ToolError as error:\n        print(n, error)\n        break\n",
     );
     assert!(
-        told(&many, "stdout").as_str().unwrap().starts_with("2000 "),
+        report_field(&many, "stdout")
+            .as_str()
+            .unwrap()
+            .starts_with("2000 "),
         "{}",
         many.content
     );
-    let calls = told(&many, "calls");
+    let calls = report_field(&many, "calls");
     assert_eq!(calls.as_array().unwrap().len(), 101);
     assert_eq!(calls[100], "and 1900 more");
 }
@@ -313,7 +321,7 @@ fn what_is_no_call_ends_the_line_and_not_massgen() {
         } else {
             "massgen takes no more calls\n"
         };
-        let wrote = told(&ran, "stdout");
+        let wrote = report_field(&ran, "stdout");
         assert_eq!(
             wrote.as_str().unwrap().trim(),
             expected.trim(),
@@ -351,7 +359,7 @@ fn a_program_that_is_killed_is_reported() {
     );
     let broken = broken.unwrap();
     assert!(
-        told(&broken, "stderr")
+        report_field(&broken, "stderr")
             .as_str()
             .unwrap()
             .contains("program.go:3"),

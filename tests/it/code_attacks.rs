@@ -8,7 +8,7 @@ use massgen::tools::tool_selection::CommandOffering;
 use massgen::world::sandbox::program_environment::ProgramSafeguards;
 
 use crate::program_scene::{
-    CANARY, Given, PANDAS, PYTHON, ProgramInScene, Row, Scene, rows, run_plainly, told,
+    CANARY, Given, PANDAS, PYTHON, ProgramInScene, Row, Scene, report_field, rows, run_plainly,
 };
 use crate::repetition::repetitions;
 
@@ -87,7 +87,7 @@ fn check_package(dialect: ProgramDialect) {
     assert!(attacks.len() >= 4);
     let leads_out = |attack: &Row, layers: ProgramSafeguards| {
         let ran = Scene::new().run(dialect, layers, Given::Guarded, &attack.text);
-        let calls = told(&ran.unwrap(), "calls").to_string();
+        let calls = report_field(&ran.unwrap(), "calls").to_string();
         let mut outside = ["outside", "ws-other", "/ro/"].iter();
         outside.any(|path| calls.contains(path))
     };

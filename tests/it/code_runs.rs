@@ -127,15 +127,15 @@ fn files_written_by_a_program_are_delivered_and_reported() {
 "#
     );
     let finished = run("", &replies, WRITE_HERE);
-    let told = finished.stderr().to_owned();
+    let stderr = finished.stderr().to_owned();
     let finished = finished
         .has_file("src/old.txt", "changed\n")
         .has_file("src/new.txt", "new\n")
         .has_file("src/unread.txt", "mine\n");
-    assert_eq!(finished.code(), Some(0), "{told}");
+    assert_eq!(finished.code(), Some(0), "{stderr}");
     assert!(
-        told.contains("5 calls: list_allowed_directories: done, read_text_file"),
-        "{told}"
+        stderr.contains("5 calls: list_allowed_directories: done, read_text_file"),
+        "{stderr}"
     );
 }
 
@@ -150,8 +150,8 @@ fn with_programs_single_calls_are_not_offered() {
         replies,
         "orchestrator: {skip_coordination_rounds: true}\n",
     );
-    let told = finished.stderr();
-    assert!(told.contains("is denied write_file"), "{told}");
+    let stderr = finished.stderr();
+    assert!(stderr.contains("is denied write_file"), "{stderr}");
 }
 
 #[test]
@@ -173,12 +173,12 @@ fn a_missing_language_is_an_error_before_any_model_is_asked() {
             .env("PATH", format!("{}:/usr/bin:/bin", bin.display()))
             .args(["--config", "team.yaml", "build"])
             .failure(3);
-        let told = finished.stderr();
+        let stderr = finished.stderr();
         assert!(
-            told.contains("the programs of `one` cannot be run"),
-            "{told}"
+            stderr.contains("the programs of `one` cannot be run"),
+            "{stderr}"
         );
-        assert!(told.contains(remedy), "{told}");
+        assert!(stderr.contains(remedy), "{stderr}");
         assert!(!finished.stdout().contains("asked"));
     }
 }
@@ -202,11 +202,11 @@ fn a_missing_library_is_an_error_before_any_model_is_asked() {
             continue;
         }
         let finished = project.failure(3);
-        let told = finished.stderr();
-        assert!(told.contains("No module named"), "{told}");
+        let stderr = finished.stderr();
+        assert!(stderr.contains("No module named"), "{stderr}");
         assert!(
-            told.contains("hint: install `pandas` for the `python3`"),
-            "{told}"
+            stderr.contains("hint: install `pandas` for the `python3`"),
+            "{stderr}"
         );
         assert!(!finished.stdout().contains("asked"));
     }
@@ -232,37 +232,37 @@ fn program(code: &str) -> Value {
         &arguments,
     ];
     let ran = project.args(words).run();
-    let told: Value = serde_json::from_str(ran.stdout()).unwrap();
-    serde_json::from_str(told["output"].as_str().unwrap()).unwrap()
+    let report: Value = serde_json::from_str(ran.stdout()).unwrap();
+    serde_json::from_str(report["output"].as_str().unwrap()).unwrap()
 }
 
 #[test]
 fn a_command_that_ends_is_a_result_and_is_named() {
-    let told = program(
+    let report = program(
         "import json, workspace_tools as w\n\
          came = json.loads(w.execute_command('echo half; exit 3'))\n\
          print(came['exit_code'], came['stdout'])\n\
          w.execute_command('true')\n",
     );
-    assert_eq!(told["success"], true, "{told}");
-    assert_eq!(told["stdout"], "3 half\n\n", "{told}");
+    assert_eq!(report["success"], true, "{report}");
+    assert_eq!(report["stdout"], "3 half\n\n", "{report}");
     let calls = [
         "execute_command `echo half; exit 3`: status 3",
         "execute_command `true`: done",
     ];
-    assert_eq!(told["calls"], json!(calls), "{told}");
+    assert_eq!(report["calls"], json!(calls), "{report}");
 }
 
 #[test]
 fn a_program_gets_the_error_of_a_call_without_notes_for_models() {
-    let told = program(
+    let report = program(
         "import workspace_tools as w\n\
          for call in [lambda: w.delete_file('nothing.txt'),\n\
          \x20            lambda: w.write_file('$SRC/new.txt', 'x')]:\n\
          \x20   try:\n        call()\n\
          \x20   except w.ToolError as error:\n        print(error)\n",
     );
-    let said = told["stdout"].as_str().unwrap();
+    let said = report["stdout"].as_str().unwrap();
     assert!(!said.contains("\"success\""), "{said}");
     assert!(said.starts_with("cannot "), "{said}");
     assert!(said.contains("read-only until the final phase"), "{said}");

@@ -270,15 +270,15 @@ fn where_a_file_system_is_mounted_in_a_write_path_level_overlay_is_unavailable()
         (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
     };
     let why = "is a separate file system inside";
-    let (code, _, told) = run("overlay");
-    assert_eq!(code, Some(3), "{told}");
-    assert!(told.contains(why), "{told}");
-    let (code, shown, told) = run("auto");
-    assert_eq!(code, Some(4), "{told}");
-    assert!(told.contains("sandbox level `namespaces`"), "{told}");
+    let (code, _, stderr) = run("overlay");
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stderr.contains(why), "{stderr}");
+    let (code, shown, stderr) = run("auto");
+    assert_eq!(code, Some(4), "{stderr}");
+    assert!(stderr.contains("sandbox level `namespaces`"), "{stderr}");
     assert!(
-        told.contains("another file system is mounted there"),
-        "{told}"
+        stderr.contains("another file system is mounted there"),
+        "{stderr}"
     );
     assert!(!shown.contains("new\n"), "{shown}");
 }
@@ -328,8 +328,8 @@ fn a_command_is_shown_before_it_has_ended() {
     let mut run = command.spawn().unwrap();
     let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
     let mut until = |word: &str| {
-        let mut told = lines.by_ref().map(|line| line.unwrap());
-        told.find(|line| line.contains(&format!("\"type\":\"{word}\"")))
+        let mut records = lines.by_ref().map(|line| line.unwrap());
+        records.find(|line| line.contains(&format!("\"type\":\"{word}\"")))
     };
     assert!(until("tool_called").is_some());
     let mut workspaces = fs::read_dir(project.path(".massgen/workspaces")).unwrap();
@@ -383,7 +383,7 @@ fn people_read_in_a_line_how_a_command_ended() {
 - text: "done"
 "#;
     let finished = run(SandboxLevel::Off, replies);
-    for told in [
+    for part in [
         "the agent's commands run without a sandbox, with your own rights\n",
         "commands: no sandbox for one: ",
         "did execute_command: status 0 after ",
@@ -393,8 +393,8 @@ fn people_read_in_a_line_how_a_command_ended() {
         "did start_background_command: command 1: still running\n",
     ] {
         assert!(
-            finished.stderr().contains(told),
-            "{told}\n{}",
+            finished.stderr().contains(part),
+            "{part}\n{}",
             finished.stderr()
         );
     }
@@ -417,8 +417,8 @@ fn what_commands_put_into_tmp_is_there_for_the_next_ones() {
             continue;
         }
         let finished = run(level, replies);
-        let told = finished.stderr();
-        assert!(told.contains(" s: kept\n"), "level {level}: {told}");
+        let stderr = finished.stderr();
+        assert!(stderr.contains(" s: kept\n"), "level {level}: {stderr}");
         let rooms = finished.project().path(".massgen/sandboxes");
         let left = std::fs::read_dir(rooms).map_or(0, Iterator::count);
         assert_eq!(left, 0, "level {level}");
@@ -447,7 +447,7 @@ orchestrator: {skip_coordination_rounds: true}
     }
     let project = Project::new().config(config).file("src/a.txt", "inside\n");
     let finished = project.args(["where am I"]).run();
-    let told = finished.stderr();
-    assert!(told.contains(" s: inside\n"), "{told}");
-    assert!(told.contains("is denied execute_command"), "{told}");
+    let stderr = finished.stderr();
+    assert!(stderr.contains(" s: inside\n"), "{stderr}");
+    assert!(stderr.contains("is denied execute_command"), "{stderr}");
 }

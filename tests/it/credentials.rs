@@ -84,13 +84,13 @@ fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
         }
         (_, Place::Progress) => {
             let token = &message["params"]["_meta"]["progressToken"];
-            let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params":
+            let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params":
                 {"progressToken": token, "progress": 1, "message": words}});
             let result = given(json!({"content": [{"type": "text", "text": "ok"}]}));
             Answer::whole(
                 "200 OK",
                 &["content-type: text/event-stream"],
-                format!("data: {told}\n\ndata: {result}\n\n"),
+                format!("data: {progress}\n\ndata: {result}\n\n"),
             )
         }
         _ => {
@@ -133,8 +133,8 @@ fn bare(sent: &str) -> String {
 fn nothing_that_a_server_says_holds_what_it_was_sent() {
     for place in PLACES {
         let finished = run_with(place, bare);
-        let told = [finished.stdout(), finished.stderr()].concat();
-        assert!(!told.contains(SECRET), "{place:?}: {told}");
+        let output = [finished.stdout(), finished.stderr()].concat();
+        assert!(!output.contains(SECRET), "{place:?}: {output}");
         stands_nowhere(SECRET, finished.project().path(""));
         if !format!("{place:?}").contains("Greeting") && place != Place::ErrorOfList {
             let answer = &read(&finished)[0];

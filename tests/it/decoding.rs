@@ -122,8 +122,8 @@ impl Decoding {
         let half = &body[..body.len() / 2];
         let begun = self.events(STREAMED, [half]);
         Self::check_sound(half, &begun);
-        if let Some((Err(_), told)) = begun.split_last() {
-            assert!(events.starts_with(told), "{told:?} became {events:?}");
+        if let Some((Err(_), head)) = begun.split_last() {
+            assert!(events.starts_with(head), "{head:?} became {events:?}");
         }
     }
 
@@ -131,13 +131,13 @@ impl Decoding {
     /// calls and only before the end, and no more text than was received.
     #[track_caller]
     fn check_sound(body: &[u8], events: &Events) {
-        let (last, told) = events.split_last().expect("a reply ends");
-        let told: Vec<&ReplyEvent> = told
+        let (last, others) = events.split_last().expect("a reply ends");
+        let others: Vec<&ReplyEvent> = others
             .iter()
             .map(|event| event.as_ref().expect("only the last event is a fault"))
             .collect();
         let (mut ids, mut text_bytes) = (vec![TAKEN_ID], 0);
-        for event in told {
+        for event in others {
             match event {
                 ReplyEvent::Text(text) | ReplyEvent::Reasoning(text) => {
                     assert!(!text.is_empty(), "an empty text");

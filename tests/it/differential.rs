@@ -153,7 +153,7 @@ struct Scene {
     manager: PathPermissionManager,
     level: SandboxLevel,
     /// Description of the case for people.
-    told: String,
+    description: String,
     _disk: TempDir,
 }
 
@@ -180,7 +180,7 @@ impl Scene {
         directories.dedup();
         fs::create_dir(root.join("room")).unwrap();
 
-        let mut told = format!("workspace {ws}");
+        let mut description = format!("workspace {ws}");
         let workspace = RealPath::vouch(at("WS"));
         let own = Grant::tree(workspace.clone(), GrantKind::Workspace, Permission::Write);
         let mut grants = vec![own];
@@ -188,32 +188,32 @@ impl Scene {
             let temp = RealPath::vouch(at("temp"));
             let temp = Grant::tree(temp, GrantKind::TempWorkspace, Permission::Read);
             grants.push(temp);
-            told.push_str("; temp workspace");
+            description.push_str("; temp workspace");
         }
         for _ in 0..=chance.below(4) {
             let (rel, permission) = (chance.of(DIRECTORIES), chance.permission());
             let mut grant = Grant::tree(RealPath::vouch(at(rel)), GrantKind::Context, permission);
-            write!(told, "; {permission} {rel}").unwrap();
+            write!(description, "; {permission} {rel}").unwrap();
             for _ in 0..chance.below(3) {
                 let exception = chance.of(EXCEPTIONS);
                 let rel = RelPath::new(exception).unwrap();
                 if chance.below(2) == 0 {
-                    write!(told, " hide {exception}").unwrap();
+                    write!(description, " hide {exception}").unwrap();
                     grant.hidden.push(rel);
                 } else {
-                    write!(told, " protect {exception}").unwrap();
+                    write!(description, " protect {exception}").unwrap();
                     grant.protected.push(rel);
                 }
             }
             if chance.below(4) == 0 {
-                told.push_str(" unprotect .git");
+                description.push_str(" unprotect .git");
                 grant.unprotected.push(".git".to_owned());
             }
             merge(&mut grants, grant);
         }
         for _ in 0..chance.below(3) {
             let (rel, permission) = (chance.of(FILES), chance.permission());
-            write!(told, "; {permission} file {rel}").unwrap();
+            write!(description, "; {permission} file {rel}").unwrap();
             merge(
                 &mut grants,
                 Grant::file(RealPath::vouch(at(rel)), permission),
@@ -223,7 +223,7 @@ impl Scene {
         for _ in 0..chance.below(4) {
             let ruling = [RuleAction::Deny, RuleAction::Deny, RuleAction::Ask][chance.below(3)];
             let (wanted, glob) = (chance.permission(), chance.of(GLOBS));
-            write!(told, "; {ruling} {wanted}_file({glob})").unwrap();
+            write!(description, "; {ruling} {wanted}_file({glob})").unwrap();
             let glob = glob
                 .replace("ROOT", &root.display().to_string())
                 .replace("WS", ws);
@@ -233,14 +233,14 @@ impl Scene {
         let grants = apply_path_rules(grants, &CallRules::new(rules), &base).unwrap();
         let phase = [Phase::Coordination, Phase::Final][chance.below(2)];
         let level = levels[chance.below(levels.len())];
-        write!(told, "; {phase}; level {level}").unwrap();
+        write!(description, "; {phase}; level {level}").unwrap();
         Self {
             workspace,
             files,
             directories,
             manager: PathPermissionManager::new(grants, phase),
             level,
-            told,
+            description,
             root,
             _disk: disk,
         }
@@ -522,12 +522,16 @@ fn explain_the_file_tools_and_commands_say_the_same_of_every_path() {
             let compared = compared(&scene, &sandbox.1);
             answers.fetch_add(compared.answers, Ordering::Relaxed);
             refused.fetch_add(compared.refused, Ordering::Relaxed);
-            let told =
-                |difference| format!("{SEED}={seed} {CASES}=1: {}\n  {difference}", scene.told);
+            let report = |difference| {
+                format!(
+                    "{SEED}={seed} {CASES}=1: {}\n  {difference}",
+                    scene.description
+                )
+            };
             found
                 .lock()
                 .unwrap()
-                .extend(compared.differences.into_iter().map(told));
+                .extend(compared.differences.into_iter().map(report));
         }
     };
     thread::scope(|scope| {

@@ -785,8 +785,11 @@ fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
     inside.fails("echo 1 >/srv/secrets", "Read-only");
     inside.check("touch ~/.config/own", "");
     // `inspect` of the container shows no secret.
-    let told = daemon.says(&["inspect", some.name()]);
-    assert!(!told.contains("a a") && !told.contains("TOKEN"), "{told}");
+    let inspection = daemon.says(&["inspect", some.name()]);
+    assert!(
+        !inspection.contains("a a") && !inspection.contains("TOKEN"),
+        "{inspection}"
+    );
     some.close().unwrap();
     scene
         .config
@@ -1034,9 +1037,9 @@ fn files_belong_to_the_user_who_runs_massgen() {
         .env(SOCKET, daemon.host())
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && told.contains("1 passed"),
+        output.status.success() && stdout.contains("1 passed"),
         "{output:?}"
     );
 }

@@ -213,24 +213,26 @@ fn a_container_that_was_removed_from_outside_is_made_anew_and_the_agent_is_told(
         interrupt: &interrupt,
         network: None,
     };
-    let told = container
+    let fault = container
         .run("true", &scene.workspace(), wait())
         .unwrap_err();
     assert!(
-        told.to_string()
+        fault
+            .to_string()
             .contains("the container was removed from outside"),
-        "{told}"
+        "{fault}"
     );
     inside.check("ls -A ~; cat made", "made\n");
     // The same when other directories are about to be mounted.
     daemon.says(&["rm", "-f", container.name()]);
-    let told = container
+    let fault = container
         .remount(&scene.reachable(Permission::Write))
         .unwrap_err();
     assert!(
-        told.to_string()
+        fault
+            .to_string()
             .contains("the container was removed from outside"),
-        "{told}"
+        "{fault}"
     );
     let source = scene.path("project/src/main.rs");
     inside.check(&format!("echo 1 >{}", source.display()), "");
@@ -296,14 +298,14 @@ fn an_engine_that_ends_during_a_run_leaves_clear_errors_and_a_run_that_ends() {
         run.try_wait().unwrap().is_some()
     });
     assert!(run.wait().unwrap().success());
-    let told = Command::new("grep")
+    let matches = Command::new("grep")
         .args([
             "-rhoE",
             "the container engine closed the connection|container engine does not",
         ])
         .arg(going.path(".massgen"))
         .output();
-    assert!(!told.unwrap().stdout.is_empty());
+    assert!(!matches.unwrap().stdout.is_empty());
     // The next engine lists what the run could not remove, and the next run removes it.
     own.restart();
     let next = going.retyped(["--config", "quick.yaml", "go"]);

@@ -42,11 +42,11 @@ struct Found {
 /// Returns the finding about `subject`.
 #[track_caller]
 fn finding_about(finished: &Finished, area: &str, subject: &str) -> Found {
-    let told: Value = serde_json::from_str(finished.stdout()).unwrap();
-    let findings = told["findings"].as_array().unwrap();
+    let report: Value = serde_json::from_str(finished.stdout()).unwrap();
+    let findings = report["findings"].as_array().unwrap();
     let is_it = |finding: &&Value| finding["area"] == area && finding["subject"] == subject;
     let Some(finding) = findings.iter().find(is_it) else {
-        panic!("nothing about {subject} in {told:#}");
+        panic!("nothing about {subject} in {report:#}");
     };
     let remedies = finding["remedy"].as_array().unwrap().iter();
     let remedies: Vec<&str> = remedies.map(|remedy| remedy.as_str().unwrap()).collect();
@@ -102,9 +102,9 @@ fn a_team_that_needs_nothing_lacks_nothing() {
     check(&finished, ("disk", "state directory"), "ok", "fsync");
     check(&finished, ("sandbox", "gate"), "ok", "openat2");
     check(&finished, ("terminal", "standard output"), "ok", "pipe");
-    let told: Value = serde_json::from_str(finished.stdout()).unwrap();
-    assert_eq!(told["schema_version"], 1);
-    assert_ne!(told["verdict"], "missing");
+    let report: Value = serde_json::from_str(finished.stdout()).unwrap();
+    assert_eq!(report["schema_version"], 1);
+    assert_ne!(report["verdict"], "missing");
     let _clean = finished.has_no(".massgen");
 }
 
@@ -656,10 +656,10 @@ fn unreadable_files_of_the_home_are_reported_and_skipped() {
         project
     };
     let finished = project().args(["go"]).success();
-    let told = "ignoring your list of models: cannot read `[HOME]/.massgen/models.yaml`";
-    assert!(finished.stderr().contains(told), "{}", finished.stderr());
+    let message = "ignoring your list of models: cannot read `[HOME]/.massgen/models.yaml`";
+    assert!(finished.stderr().contains(message), "{}", finished.stderr());
     let doctor = project().args(["doctor"]).run();
-    assert!(doctor.stderr().contains(told), "{}", doctor.stderr());
+    assert!(doctor.stderr().contains(message), "{}", doctor.stderr());
     let refused = project().args(["--config", "own", "go"]).run();
     assert_ne!(refused.code(), Some(0));
     let named = "cannot read `[HOME]/.massgen/configs/own.yaml`";
@@ -668,9 +668,9 @@ fn unreadable_files_of_the_home_are_reported_and_skipped() {
     fs::create_dir_all(unnamed.home(".config/massgen")).unwrap();
     let config = unnamed.home(".config/massgen/config.yaml");
     symlink(&config, &config).unwrap();
-    let told = "not used as a config: cannot read `[HOME]/.config/massgen/config.yaml`";
+    let message = "not used as a config: cannot read `[HOME]/.config/massgen/config.yaml`";
     let ended = unnamed.run();
-    assert!(ended.stderr().contains(told), "{}", ended.stderr());
+    assert!(ended.stderr().contains(message), "{}", ended.stderr());
 }
 
 /// Returns a team whose agent writes programs in `language`.
@@ -692,8 +692,8 @@ fn what_runs_programs_is_tried_where_a_team_writes_some() {
             "runs in the sandbox",
         );
         let other = if language == "go" { "python" } else { "go" };
-        let told = finished.stdout();
-        assert!(!told.contains(&format!("\"{other}\"")), "{told}");
+        let stdout = finished.stdout();
+        assert!(!stdout.contains(&format!("\"{other}\"")), "{stdout}");
         let _clean = finished.has_no(".massgen");
         let project = doctor().file("team.yaml", programmers(language));
         let finished = of_team(project).env("PATH", "/nowhere").failure(3);

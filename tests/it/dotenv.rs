@@ -285,11 +285,11 @@ fn a_value_is_taken_as_it_is_written_and_its_size_is_bounded() {
         huge.stderr()
     );
     let nonsense = project().file(".env", "no\n".repeat(80_000)).success();
-    let told = nonsense
+    let warnings = nonsense
         .stderr()
         .lines()
         .filter(|line| line.contains("/.env"));
-    assert_eq!(told.count(), 6, "{}", nonsense.stderr());
+    assert_eq!(warnings.count(), 6, "{}", nonsense.stderr());
 }
 
 #[test]
@@ -341,12 +341,12 @@ fn a_file_that_others_may_change_is_not_the_users_own() {
     };
     for mode in [0o666, 0o602] {
         let refused = with_mode(mode).failure(2);
-        let told = refused.stderr();
+        let stderr = refused.stderr();
         assert!(
-            told.contains("every user may change `[HOME]/.massgen/.env`"),
-            "{told}"
+            stderr.contains("every user may change `[HOME]/.massgen/.env`"),
+            "{stderr}"
         );
-        assert!(told.contains("chmod o-w"), "{told}");
+        assert!(stderr.contains("chmod o-w"), "{stderr}");
         assert!(
             refused.stdout().contains("`GREETING` is not set"),
             "{}",
@@ -361,10 +361,10 @@ fn a_file_that_others_may_change_is_not_the_users_own() {
     let project = greeting();
     if chown(project.home(".massgen/.env"), Some(12345), None).is_ok() {
         let refused = project.failure(2);
-        let told = refused.stderr();
+        let stderr = refused.stderr();
         assert!(
-            told.contains("another user owns `[HOME]/.massgen/.env`"),
-            "{told}"
+            stderr.contains("another user owns `[HOME]/.massgen/.env`"),
+            "{stderr}"
         );
         let run = refused.then(["--config", "t.yaml", "x"]).run();
         assert!(

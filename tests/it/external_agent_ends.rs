@@ -41,7 +41,7 @@ fn taking(kind: &str, step: &str, keys: &str, rest: &str) -> Project {
 }
 
 /// Returns what the external agent wrote about its cancellation.
-fn told(project: &Project) -> Option<String> {
+fn outcome(project: &Project) -> Option<String> {
     fs::read_to_string(project.path("w1/end.txt")).ok()
 }
 
@@ -70,12 +70,12 @@ fn an_external_agent_is_asked_to_end_its_turn_before_it_is_ended() {
         ("acp", IS_DEAF, None),
         ("claude_code", IS_DEAF, None),
     ] {
-        let told = || told(out_of_time(|| taking(kind, step, "", ""), 3).project());
+        let outcome = || outcome(out_of_time(|| taking(kind, step, "", ""), 3).project());
         // One that is asked has two seconds, which may be too short on a busy machine.
         let tries = if expected.is_some() { TRIES_MAX } else { 1 };
-        let mut tries = (0..tries).map(|_| told());
+        let mut tries = (0..tries).map(|_| outcome());
         assert!(
-            tries.any(|told| told.as_deref() == expected),
+            tries.any(|reply| reply.as_deref() == expected),
             "{kind} {step}: {expected:?}"
         );
     }
@@ -92,11 +92,11 @@ fn a_question_that_is_open_then_is_answered_that_nobody_chooses() {
     let ask = ["--approval-socket".as_ref(), socket.as_os_str()];
     let mut tries = (0..TRIES_MAX).map(|_| {
         let finished = out_of_time(|| taking("acp", asks, "", nobody).args(ask), 5);
-        told(finished.project())
+        outcome(finished.project())
     });
-    assert!(tries.any(|told| told.as_deref() == Some("session/cancel cancelled")));
+    assert!(tries.any(|reply| reply.as_deref() == Some("session/cancel cancelled")));
     let finished = taking("acp", asks, "", "").args(["task"]).run();
-    assert_eq!(told(finished.project()).as_deref(), Some("selected"));
+    assert_eq!(outcome(finished.project()).as_deref(), Some("selected"));
 }
 
 #[test]
@@ -142,13 +142,13 @@ fn a_run_that_is_interrupted_asks_its_external_agents_and_one_that_is_given_up_d
         wait_until("the run ends", ENDS_WITHIN, || {
             child.try_wait().unwrap().is_some()
         });
-        told(&project)
+        outcome(&project)
     };
     // On a busy machine, it may have no time for its reaction, or enough before the second signal.
     for (signals, expected) in [(1, Some("asked")), (2, None)] {
         let mut tries = (0..TRIES_MAX).map(|_| told_after(signals));
         assert!(
-            tries.any(|told| told.as_deref() == expected),
+            tries.any(|reply| reply.as_deref() == expected),
             "{signals}: {expected:?}"
         );
     }

@@ -219,11 +219,11 @@ fn play_later(request: &Recorded) -> Answer {
 fn a_thread_of_codex_is_counted_once() {
     let finished = run(("codex", "codex"), &keys_of_codex(), play_later).0;
     let asked = events(&finished, "model_request_finished");
-    let told: Vec<u64> = asked
+    let numbers: Vec<u64> = asked
         .iter()
         .map(|event| event["input_tokens"].as_u64().unwrap())
         .collect();
-    assert_eq!(told, [7, 14], "{asked:#?}");
+    assert_eq!(numbers, [7, 14], "{asked:#?}");
 }
 
 #[test]

@@ -68,15 +68,15 @@ fn check_killed(project: &Project, mark: &str, prompts: &str) {
         !has_processes(project)
     });
     let gone_on = |words: &[&str]| project.command().args(words).output().unwrap();
-    let told = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let unnamed = gone_on(&["--continue"]);
-    let why = told(&unnamed.stderr);
+    let why = text(&unnamed.stderr);
     assert!(!unnamed.status.success(), "{why}");
     assert!(why.contains("would start the program `python3`"), "{why}");
     let named = gone_on(&["--continue", "--config", "team.yaml"]);
-    let why = told(&named.stderr);
+    let why = text(&named.stderr);
     assert!(named.status.success(), "{why}");
-    assert!(told(&named.stdout).contains("presented"), "{why}");
+    assert!(text(&named.stdout).contains("presented"), "{why}");
     let read = |path: &str| fs::read_to_string(project.path(path)).unwrap();
     assert_eq!(read("out/new.txt"), "delivered");
     assert_eq!(read("w1/prompts.txt").trim(), prompts);
@@ -312,8 +312,8 @@ fn a_killed_pipeline_of_an_external_agent_is_resumed() {
     });
     let words = ["--continue", "--config", "team.yaml"];
     let output = project.command().args(words).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{stderr}");
     let file = |path: &str| git(&project, &["show", &format!("main:{path}")]);
     assert_eq!(file("planner/PLAN.md"), "a plan");
     assert_eq!(file("planner/prompts.txt").trim(), "begun begun");

@@ -526,8 +526,8 @@ fn an_external_agent_has_its_key_and_nothing_else_of_the_environment() {
                 (json!(["env", "FOR_GUESTS"]), "y"),
             ],
         );
-        let told = format!("{:?}", events(&finished, "text"));
-        assert!(!told.contains(secret), "{told}");
+        let texts = format!("{:?}", events(&finished, "text"));
+        assert!(!texts.contains(secret), "{texts}");
     }
 }
 
@@ -687,9 +687,9 @@ fn what_keeps_an_external_agent_from_starting_is_reported_before_any_model_is_as
     ] {
         let finished = start(backend, arguments);
         assert_ne!(finished.code(), Some(0), "{backend}");
-        let told = finished.stderr();
-        assert!(told.contains(expected), "{backend}\n{told}");
-        assert!(!told.contains("agents:"), "{backend}\n{told}");
+        let stderr = finished.stderr();
+        assert!(stderr.contains(expected), "{backend}\n{stderr}");
+        assert!(!stderr.contains("agents:"), "{backend}\n{stderr}");
     }
     let soon = &["--orchestrator-timeout", "12"];
     let finished = start("type: acp, cwd: w, command: [/bin/true]", soon);
@@ -732,8 +732,8 @@ fn a_run_of_external_agents_is_played_again_without_them() {
     let (finished, _) = run("acp", &[json!(["own", "edit", "a.txt"])]);
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
     let replayed = finished.then(["replay", "last"]).success();
-    let told = replayed.stdout();
-    assert!(told.starts_with("same: "), "{told}");
+    let stdout = replayed.stdout();
+    assert!(stdout.starts_with("same: "), "{stdout}");
 }
 
 #[test]

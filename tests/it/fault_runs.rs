@@ -122,8 +122,9 @@ fn an_agent_falls_back_to_its_next_model() {
         assert_eq!(finished.stdout(), expected, "{}", finished.stderr());
         if code == 0 {
             let stderr = finished.stderr();
-            let told = format!("[one] switches to m2 from m1: `chatcompletion` answered {fault}");
-            assert!(stderr.contains(&told), "{stderr}");
+            let message =
+                format!("[one] switches to m2 from m1: `chatcompletion` answered {fault}");
+            assert!(stderr.contains(&message), "{stderr}");
         }
     }
 

@@ -163,8 +163,8 @@ const IN_TURNS: &str = r#"
 
 #[track_caller]
 fn delivered_in_turns(finished: &Finished) {
-    let told = finished.stderr();
-    assert!(finished.stdout().contains("each saw the other"), "{told}");
+    let stderr = finished.stderr();
+    assert!(finished.stdout().contains("each saw the other"), "{stderr}");
 }
 
 #[test]
@@ -197,8 +197,8 @@ fn where_no_overlay_can_be_mounted_a_copy_is_used() {
     give_to_others(&project);
     let finished = project.success();
     delivered_in_turns(&finished);
-    let told = "the final agent works on a copy of";
-    assert!(finished.stderr().contains(told), "{}", finished.stderr());
+    let message = "the final agent works on a copy of";
+    assert!(finished.stderr().contains(message), "{}", finished.stderr());
     let _delivered = finished
         .has_file("src/tool.txt", "of a tool\n")
         .has_file("src/new.txt", "of a command\n")
@@ -375,8 +375,11 @@ fn what_lies_inside_a_write_path_and_is_not_part_of_it_is_seen_as_it_is() {
         }
         let project = project_with(&level.to_string(), rest, replies);
         let finished = project.file("src/inner/docs/a.txt", "docs\n").run();
-        let told = finished.stderr().to_owned();
-        assert!(finished.stdout().contains("all as it should be"), "{told}");
+        let stderr = finished.stderr().to_owned();
+        assert!(
+            finished.stdout().contains("all as it should be"),
+            "{stderr}"
+        );
         let _delivered = finished
             .has_file("src/inner/tool.txt", "inner\n")
             .has_file("src/inner/more.txt", "command\n")
@@ -468,10 +471,10 @@ fn links_that_were_made_on_the_stage_are_followed_there() {
     let project = project("overlay", replies);
     symlink("same.txt", project.path("src/turned")).unwrap();
     let finished = project.run();
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     assert!(
-        told.contains("does not lead into your directories"),
-        "{told}"
+        stderr.contains("does not lead into your directories"),
+        "{stderr}"
     );
     let _delivered = finished
         .has_file("src/link/a.txt", "through\n")

@@ -97,11 +97,11 @@ fn write(paths: &str, path: &str) -> String {
         "--config",
         "team.yaml",
     ];
-    let told = run("auto", paths, &words);
-    let line = told
+    let output = run("auto", paths, &words);
+    let line = output
         .lines()
         .find(|line| line.trim_start().starts_with("write "));
-    line.unwrap_or_else(|| panic!("{told}"))
+    line.unwrap_or_else(|| panic!("{output}"))
         .trim_start()
         .to_owned()
 }

@@ -142,8 +142,8 @@ fn a_found_config_does_not_open_the_repository_around_its_directory() {
     git(&outer, &["init", "-q"]);
     git(&outer, &["commit", "-q", "--allow-empty", "-m", "x"]);
     let finished = pipeline(project, "");
-    let told = finished.stderr();
-    assert!(told.contains("is not in this directory"), "{told}");
+    let stderr = finished.stderr();
+    assert!(stderr.contains("is not in this directory"), "{stderr}");
 }
 
 #[test]
@@ -165,12 +165,12 @@ fn a_file_of_a_project_does_not_take_the_name_of_a_users_own_config() {
                 .home_file(".massgen/configs/team.yaml", says("own"))
         };
         let refused = named(both(), name).failure(2);
-        let told = refused.stderr();
+        let stderr = refused.stderr();
         assert!(
-            told.contains(&format!("`{name}` is ambiguous: `{here}`")),
-            "{told}"
+            stderr.contains(&format!("`{name}` is ambiguous: `{here}`")),
+            "{stderr}"
         );
-        assert!(told.contains(&format!("--config ./{here}")), "{told}");
+        assert!(stderr.contains(&format!("--config ./{here}")), "{stderr}");
         // Either is selected by its path.
         let theirs = named(both(), &format!("./{here}")).success();
         assert_eq!(theirs.stdout(), "theirs\n");
@@ -187,9 +187,9 @@ fn a_file_of_a_project_does_not_take_the_name_of_a_users_own_config() {
         let alone = Project::new().file(here, says("theirs"));
         let ran = named(alone, name).success();
         assert_eq!(ran.stdout(), "theirs\n");
-        let told = ran.stderr();
-        assert_eq!(told.contains("config: "), !line.is_empty(), "{told}");
-        assert!(told.contains(line), "{told}");
+        let stderr = ran.stderr();
+        assert_eq!(stderr.contains("config: "), !line.is_empty(), "{stderr}");
+        assert!(stderr.contains(line), "{stderr}");
     }
     let alone = Project::new().home_file(".massgen/configs/team.yaml", says("own"));
     let own = named(alone, "team").success();
@@ -202,6 +202,6 @@ fn a_file_of_a_project_does_not_take_the_name_of_a_users_own_config() {
     // The name of a built-in config is ambiguous too.
     let built_in = Project::new().file(".massgen/basic/two_agents.yaml", says("theirs"));
     let refused = named(built_in, "basic/two_agents").failure(2);
-    let told = refused.stderr();
-    assert!(told.contains("@examples/basic/two_agents"), "{told}");
+    let stderr = refused.stderr();
+    assert!(stderr.contains("@examples/basic/two_agents"), "{stderr}");
 }

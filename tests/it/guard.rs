@@ -67,10 +67,10 @@ fn call(project: Project, tool: &str, arguments: &Value) -> (Project, bool, Stri
     let arguments = arguments.to_string();
     let words = ["tool", tool, "--args", &arguments, "--config", "team.yaml"];
     let ran = project.retyped(words).args(["--phase", "final"]).run();
-    let told: Value =
+    let report: Value =
         serde_json::from_str(ran.stdout()).unwrap_or_else(|_| panic!("{}", ran.stderr()));
-    let output = told["output"].as_str().unwrap_or_default().to_owned();
-    let ok = told["ok"] == true;
+    let output = report["output"].as_str().unwrap_or_default().to_owned();
+    let ok = report["ok"] == true;
     (ran.then::<&str>([]), ok, output)
 }
 
@@ -82,19 +82,19 @@ fn each_part_reads_and_writes_what_its_preset_says() {
         for dir in ALL {
             // Relative paths begin at the root.
             let path = format!("{dir}/there.txt");
-            let (next, reads, told) = call(here, "read_text_file", &json!({"path": path}));
+            let (next, reads, reply) = call(here, "read_text_file", &json!({"path": path}));
             assert_eq!(
                 reads,
                 part.read.contains(dir),
-                "{guard}: read {dir}: {told}"
+                "{guard}: read {dir}: {reply}"
             );
             let path = format!("{dir}/new.txt");
             let arguments = json!({"path": path, "content": "x"});
-            let (next, writes, told) = call(next, "write_file", &arguments);
+            let (next, writes, reply) = call(next, "write_file", &arguments);
             assert_eq!(
                 writes,
                 part.write.contains(dir),
-                "{guard}: write {dir}: {told}"
+                "{guard}: write {dir}: {reply}"
             );
             assert_eq!(next.path(format!("flow/{dir}/new.txt")).exists(), writes);
             here = next;
@@ -105,20 +105,20 @@ fn each_part_reads_and_writes_what_its_preset_says() {
 #[test]
 fn without_a_root_a_preset_lies_in_the_workspace_and_is_made_there() {
     let here = project("preset: execution");
-    let (here, ok, told) = call(here, "list_directory", &json!({"path": "learnings"}));
-    assert!(ok, "{told}");
+    let (here, ok, reply) = call(here, "list_directory", &json!({"path": "learnings"}));
+    assert!(ok, "{reply}");
     let arguments = json!({"path": "execution/a.txt", "content": "x"});
-    let (here, ok, told) = call(here, "write_file", &arguments);
-    assert!(ok, "{told}");
+    let (here, ok, reply) = call(here, "write_file", &arguments);
+    assert!(ok, "{reply}");
     let arguments = json!({"path": "learnings/a.txt", "content": "x"});
-    let (here, ok, told) = call(here, "write_file", &arguments);
-    assert!(!ok && told.contains("you may write under: "), "{told}");
-    let (_, ok, told) = call(
+    let (here, ok, reply) = call(here, "write_file", &arguments);
+    assert!(!ok && reply.contains("you may write under: "), "{reply}");
+    let (_, ok, reply) = call(
         here,
         "write_file",
         &json!({"path": "Downloads/a", "content": "x"}),
     );
-    assert!(ok, "{told}");
+    assert!(ok, "{reply}");
 }
 
 #[test]
@@ -176,25 +176,25 @@ fn every_path_is_read_from_the_root_and_climbs_nowhere() {
         ("/etc/passwd", false),
         ("", false),
     ] {
-        let (next, ok, told) = call(here, "read_text_file", &json!({"path": path}));
-        assert_eq!(ok, expected, "{path}: {told}");
+        let (next, ok, reply) = call(here, "read_text_file", &json!({"path": path}));
+        assert_eq!(ok, expected, "{path}: {reply}");
         here = next;
     }
     let absolute = here.path("flow/execution/there.txt");
-    let (here, ok, told) = call(here, "read_text_file", &json!({"path": absolute}));
-    assert!(ok, "{told}");
+    let (here, ok, reply) = call(here, "read_text_file", &json!({"path": absolute}));
+    assert!(ok, "{reply}");
     for path in [json!({}), json!({"path": "."})] {
         let next = project("preset: execution, root: flow");
-        let (_, ok, told) = call(next, "list_directory", &path);
-        assert!(!ok && told.contains("you may read under: "), "{told}");
+        let (_, ok, reply) = call(next, "list_directory", &path);
+        assert!(!ok && reply.contains("you may read under: "), "{reply}");
     }
     // Every path of a call is checked, not only the first.
     let both = json!({"source_path": "execution/there.txt", "destination_path": "planning/x"});
-    let (here, ok, told) = call(here, "copy_file", &both);
-    assert!(!ok && told.contains("planning/x"), "{told}");
+    let (here, ok, reply) = call(here, "copy_file", &both);
+    assert!(!ok && reply.contains("planning/x"), "{reply}");
     let several = json!({"paths": ["execution/there.txt", "planning/there.txt"]});
-    let (_, ok, told) = call(here, "read_multiple_files", &several);
-    assert!(!ok && !told.contains("text\n"), "{told}");
+    let (_, ok, reply) = call(here, "read_multiple_files", &several);
+    assert!(!ok && !reply.contains("text\n"), "{reply}");
 }
 
 #[test]
@@ -205,30 +205,30 @@ fn descriptions_name_the_directories_and_writing_is_offered_where_it_can_be_done
             .success();
         format!("{}{}", ran.stdout(), ran.stderr())
     };
-    let told = offered("preset: execution");
-    assert!(told.contains("write_file"), "{told}");
-    let told = offered("preset: read_only");
+    let tools = offered("preset: execution");
+    assert!(tools.contains("write_file"), "{tools}");
+    let tools = offered("preset: read_only");
     assert!(
-        !told.contains("write_file") && told.contains("read_text_file"),
-        "{told}"
+        !tools.contains("write_file") && tools.contains("read_text_file"),
+        "{tools}"
     );
 }
 
 #[test]
 fn the_prompt_names_the_directory_of_paths_and_commands() {
-    let told = |guard: &str| {
-        let (_, ok, told) = call(project(guard), "list_allowed_directories", &json!({}));
-        assert!(ok, "{told}");
-        told
+    let listing = |guard: &str| {
+        let (_, ok, reply) = call(project(guard), "list_allowed_directories", &json!({}));
+        assert!(ok, "{reply}");
+        reply
     };
-    let inner = told("preset: execution");
+    let inner = listing("preset: execution");
     assert!(inner.contains("/execution (in your workspace)"), "{inner}");
     assert!(!inner.contains("relative paths begin here"), "{inner}");
     let base = inner
         .lines()
         .find(|line| line.contains("relative paths begin in"));
     assert!(base.unwrap().contains("/workspaces/w1"), "{inner}");
-    let rooted = told("preset: execution, root: flow");
+    let rooted = listing("preset: execution, root: flow");
     assert!(rooted.contains("/flow\n"), "{rooted}");
 }
 

@@ -53,12 +53,12 @@ const OWN: &str = ".massgen/workspaces/ann_00000000/own.txt";
 
 /// Checks that a write with this hook is allowed or denied, and that the output says so.
 #[track_caller]
-fn check(script: &str, is_allowed: bool, told: &str) -> Finished {
+fn check(script: &str, is_allowed: bool, message: &str) -> Finished {
     let done = call(before_writes(script), "write_file", &write());
     let (out, err) = (done.stdout(), done.stderr());
     let code = if is_allowed { 0 } else { 4 };
     assert_eq!(done.code(), Some(code), "{script}: {out} {err}");
-    assert!(out.contains(told), "{script}: {out}");
+    assert!(out.contains(message), "{script}: {out}");
     assert_eq!(done.project().path(OWN).exists(), is_allowed, "{script}");
     done
 }
@@ -173,9 +173,9 @@ fn a_hook_reads_what_it_is_asked_about() {
 echo \"$CLAUDE_PROJECT_DIR $MASSGEN_AGENT_ID $MASSGEN_HOOK_EVENT $PWD\" >&2; exit 2";
     let asked = call(before_writes(script), "write_file", &write());
     let report: Value = serde_json::from_str(asked.stdout()).unwrap();
-    let told = report["output"].as_str().unwrap();
-    let (_, told) = told.split_at(told.find('{').unwrap());
-    let mut lines = told.lines();
+    let output = report["output"].as_str().unwrap();
+    let (_, output) = output.split_at(output.find('{').unwrap());
+    let mut lines = output.lines();
     let text = lines.next().unwrap();
     let (request, rest) = text.split_at(text.rfind('}').unwrap() + 1);
     let request: Value = serde_json::from_str(request).unwrap();
@@ -333,9 +333,9 @@ fn hooks_after_a_call_add_to_what_is_read_and_undo_nothing() {
         let hooks = "{PostToolUse: [{matcher: Write, hooks: ['sh hooks/check.sh']}]}";
         let done = call(project(hooks, script), "write_file", &write());
         assert_eq!(done.code(), Some(0), "{} {}", done.stdout(), done.stderr());
-        let told = done.stdout().to_owned();
+        let stdout = done.stdout().to_owned();
         done.has_file(OWN, "new");
-        told
+        stdout
     };
     let adds = json!({"hookSpecificOutput": {"additionalContext": "now run the tests"}});
     assert!(after(&format!("echo '{adds}'")).contains("adds: now run the tests]"));
@@ -417,11 +417,11 @@ fn explain_names_the_hooks_and_runs_none() {
     let hooks = "{PreToolUse: [{matcher: Write, hooks: ['sh hooks/check.sh']}]}";
     let calls = "{\"tool\":\"write_file\",\"args\":{\"path\":\"x\",\"content\":\"\"}}
 {\"tool\":\"list_directory\",\"args\":{\"path\":\".\"}}\n";
-    let told = project(hooks, "exit 2")
+    let explained = project(hooks, "exit 2")
         .args(["explain", "calls", "--config", "team.yaml"])
         .stdin(calls)
         .success();
-    let mut lines = told.stdout().lines();
+    let mut lines = explained.stdout().lines();
     let mut line = || serde_json::from_str::<Value>(lines.next().unwrap()).unwrap();
     let hooked = line();
     assert_eq!(hooked["decision"], "allow");
@@ -431,12 +431,12 @@ fn explain_names_the_hooks_and_runs_none() {
 
 #[track_caller]
 fn assert_refused(hooks: &str, expected: &str) {
-    let told = project(hooks, "exit 0")
+    let checked = project(hooks, "exit 0")
         .args(["config", "check", "team.yaml"])
         .run();
-    let out = told.stdout();
+    let out = checked.stdout();
     assert_eq!(
-        told.code().unwrap() == 0,
+        checked.code().unwrap() == 0,
         expected.is_empty(),
         "{hooks}: {out}"
     );
@@ -534,8 +534,8 @@ hooks: {PreToolUse: ['touch \"$TMPDIR/4\"'], PostToolUse: ['ls \"$TMPDIR\" >&2; 
         &write(),
     );
     assert_eq!(done.code(), Some(0), "{} {}", done.stdout(), done.stderr());
-    let told = done.stdout();
-    assert!(told.contains(r"1\n2\n3\n4"), "{told}");
+    let stdout = done.stdout();
+    assert!(stdout.contains(r"1\n2\n3\n4"), "{stdout}");
 }
 
 #[test]
@@ -669,8 +669,8 @@ fn a_delivery_happens_when_hooks_let_it() {
     )
     .run();
     let stopped = stopped.has_no("src/new.txt");
-    let told = stopped.stderr().to_owned() + stopped.stdout();
-    assert!(told.contains("nothing was delivered"), "{told}");
+    let output = stopped.stderr().to_owned() + stopped.stdout();
+    assert!(output.contains("nothing was delivered"), "{output}");
     let rows = &events(&stopped, "delivered")[0]["rows"];
     assert_eq!(rows[0]["outcome"], "declined", "{rows}");
     // A stopped delivery can be applied later.
@@ -681,12 +681,12 @@ fn a_delivery_happens_when_hooks_let_it() {
 #[test]
 fn hooks_receive_the_delivery() {
     let hooks = "{AfterDelivery: ['sh hooks/check.sh']}";
-    let told = delivers(
+    let finished = delivers(
         hooks,
         "grep -q 'src/new.txt\",\"status\":\"created\"' || exit 3",
     )
     .success();
-    let ran = events(&told, "hook_ran");
+    let ran = events(&finished, "hook_ran");
     assert_eq!((ran.len(), &ran[0]["decision"]), (1, &json!("nothing")));
     // A failing hook changes nothing.
     let failed = delivers(hooks, "exit 9").success();
@@ -720,8 +720,11 @@ fn hooks_hold_calls_of_programs() {
         done.stderr()
     );
     let finished = events(&done, "tool_finished");
-    let told = finished[0]["content"].to_string();
-    assert!(told.contains("a hook of the user's denies it"), "{told}");
+    let denial = finished[0]["content"].to_string();
+    assert!(
+        denial.contains("a hook of the user's denies it"),
+        "{denial}"
+    );
 }
 
 #[test]

@@ -31,26 +31,26 @@ enum Step {
 /// Pieces that a test adds to an open stream. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
-    told: UnboundedSender<Option<String>>,
+    sender: UnboundedSender<Option<String>>,
     heard: Arc<tokio::sync::Mutex<UnboundedReceiver<Option<String>>>>,
 }
 
 impl Feed {
     /// Creates an empty feed.
     pub(crate) fn new() -> Self {
-        let (told, heard) = unbounded_channel();
+        let (sender, heard) = unbounded_channel();
         let heard = Arc::new(tokio::sync::Mutex::new(heard));
-        Self { told, heard }
+        Self { sender, heard }
     }
 
     /// Adds a piece to the stream.
     pub(crate) fn piece(&self, piece: impl Into<String>) {
-        self.told.send(Some(piece.into())).unwrap();
+        self.sender.send(Some(piece.into())).unwrap();
     }
 
     /// Ends the stream.
     pub(crate) fn end(&self) {
-        self.told.send(None).unwrap();
+        self.sender.send(None).unwrap();
     }
 }
 

@@ -124,8 +124,11 @@ fn enter_opens_the_current_directory() {
     let written = fs::read_to_string(terminal.project().path("src/new.rs")).unwrap();
     assert_eq!(written, "written");
     terminal.types("/files\r");
-    let told = || terminal.written().matches("created  ").count();
-    terminal.wait(|| told() == 2, || "what was delivered".to_owned());
+    let delivered_count = || terminal.written().matches("created  ").count();
+    terminal.wait(
+        || delivered_count() == 2,
+        || "what was delivered".to_owned(),
+    );
     terminal.shows(&[">"]);
     terminal.types(CTRL_D);
     let again = Terminal::open(terminal.ends(0).retyped(["--continue"]), 80);
@@ -463,9 +466,9 @@ fn a_removed_session_is_reported_and_a_new_one_begins() {
     let mut words = terminal.project().command();
     words.args(["sessions", "delete", "last"]);
     let refused = words.output().unwrap();
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(3), "{told}");
-    assert!(told.contains("is open in another process"), "{told}");
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("is open in another process"), "{stderr}");
     turn(&mut terminal, "Two", 2);
     fs::remove_dir_all(terminal.project().path(".massgen/sessions")).unwrap();
     turn(&mut terminal, "Three", 3);

@@ -82,10 +82,13 @@ fn status(finished: &Finished) -> Value {
 fn tokens_and_costs_are_reported_by_agent_model_and_run() {
     let agents = [able("one", ""), able("two", "")];
     let finished = project("", &agents).args(["go"]).success();
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     let used = "used: one 0 tokens read, 3000 written, $3; two 0 tokens read, 2000 written, $2\n";
-    assert!(told.contains(used), "{told}");
-    assert!(told.contains("0 tokens read, 5000 written, $5)"), "{told}");
+    assert!(stderr.contains(used), "{stderr}");
+    assert!(
+        stderr.contains("0 tokens read, 5000 written, $5)"),
+        "{stderr}"
+    );
     let status = status(&finished);
     assert_eq!(status["token_usage"]["run"]["cost_usd"], 5.0);
     assert_eq!(status["agents"]["one"]["token_usage"]["cost_usd"], 3.0);
@@ -118,8 +121,8 @@ fn tokens_and_costs_are_reported_by_agent_model_and_run() {
 fn a_script_reads_what_a_run_cost() {
     let team = project("", &[able("one", "")]);
     let finished = team.args(["--automation", "go"]).success();
-    let told = finished.stdout();
-    assert!(told.contains("\nTOKENS: 1000\nCOST: 1\n"), "{told}");
+    let stdout = finished.stdout();
+    assert!(stdout.contains("\nTOKENS: 1000\nCOST: 1\n"), "{stdout}");
 }
 
 #[test]
@@ -127,8 +130,8 @@ fn without_prices_a_scripted_team_costs_nothing() {
     let team = format!("agents:\n{}", able("one", ""));
     let limit = ["--max-cost-usd", "0", "go"];
     let finished = Project::new().config(&team).args(limit).success();
-    let told = finished.stderr();
-    assert!(told.contains("1000 written)"), "{told}");
+    let stderr = finished.stderr();
+    assert!(stderr.contains("1000 written)"), "{stderr}");
 }
 
 /// Checks the tokens and cost in the script output for one agent with this script.
@@ -136,8 +139,8 @@ fn without_prices_a_scripted_team_costs_nothing() {
 fn check_cost(script: &str, code: i32, expected: &str) {
     let team = project("", &[agent("one", "", script)]);
     let finished = team.args(["--automation", "go"]).failure(code);
-    let told = finished.stdout();
-    assert!(told.contains(expected), "{told}");
+    let stdout = finished.stdout();
+    assert!(stdout.contains(expected), "{stdout}");
 }
 
 #[test]
@@ -165,10 +168,10 @@ fn check_run_limit(limits: &str, flags: &[&str], code: i32, answer: &str) -> Fin
 #[test]
 fn a_run_that_meets_its_limit_ends_with_the_best_answer() {
     let finished = check_run_limit("max_cost_usd: 1.5", &[], 5, "answer of one\n");
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     let limit = "the run has spent $2 of at most $1.5 (`max_cost_usd`)";
     let summary = format!("ended: {limit}; the best answer so far is one's (");
-    assert!(told.contains(&summary), "{told}");
+    assert!(stderr.contains(&summary), "{stderr}");
     let events = events(&finished);
     let met = of_type(&events, "limit_met");
     assert_eq!(met.len(), 1, "{met:?}");
@@ -225,10 +228,10 @@ fn a_limit_is_exceeded_by_no_more_than_the_requests_under_way() {
     }
     assert_eq!(most, AGENTS, "all are asked at the same time");
     assert!((20..20 + AGENTS).contains(&spent), "{spent}");
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     assert!(
-        told.contains("no agent answered: the run has spent $"),
-        "{told}"
+        stderr.contains("no agent answered: the run has spent $"),
+        "{stderr}"
     );
 }
 
@@ -257,10 +260,10 @@ fn the_stored_answer_of_a_winner_that_may_not_present_is_the_result() {
     let agents = [able("one", "max_tokens_total: 2000"), able("two", "")];
     let finished = project("", &agents).args(["go"]).failure(5);
     assert_eq!(finished.stdout(), "answer of one\n");
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     let summary = "ended: one has used 2000 tokens of at most 2000 (`max_tokens_total`); \
                    the best answer so far is one's";
-    assert!(told.contains(summary), "{told}");
+    assert!(stderr.contains(summary), "{stderr}");
     // Control: with one token more it presents.
     let agents = [able("one", "max_tokens_total: 2001"), able("two", "")];
     let finished = project("", &agents).args(["go"]).success();
@@ -274,9 +277,9 @@ fn a_run_in_which_limits_left_no_answer_says_so() {
         agent("two", "max_cost_usd: 2", WANDERS),
     ];
     let finished = project("", &agents).args(["go"]).failure(5);
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     let summary = "ended: no agent answered: one has spent $1 of at most $1 (`max_cost_usd`)";
-    assert!(told.contains(summary), "{told}");
+    assert!(stderr.contains(summary), "{stderr}");
 }
 
 /// Calls two tools in each reply until it is told that none are left.
@@ -312,9 +315,9 @@ fn a_run_without_tool_calls_left_ends() {
     assert_eq!(finished.stdout(), "answer of able\n");
     let events = events(&finished);
     assert_eq!(of_type(&events, "tool_called").len(), 3);
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     let summary = "ended: the run has used all 3 tool calls (`max_tool_calls`)";
-    assert!(told.contains(summary), "{told}");
+    assert!(stderr.contains(summary), "{stderr}");
     // Control: answers and votes do not count as tool calls.
     let able = [able("one", ""), able("two", "")];
     let team = project("max_tool_calls: 0", &able).args(["go"]);
@@ -330,9 +333,9 @@ fn rounds_have_a_limit_of_requests() {
     let finished = project("max_steps_per_round: 50", &agents)
         .args(["go"])
         .success();
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     let reason = "[wild] drops out: no decision after 3 requests (`max_steps_per_round`)";
-    assert!(told.contains(reason), "{told}");
+    assert!(stderr.contains(reason), "{stderr}");
 }
 
 #[test]
@@ -373,8 +376,8 @@ fn remote(model: &str, base_url: &str) -> Project {
 #[track_caller]
 fn check_price(project: Project, expected: &str) {
     let finished = project.success();
-    let told = format!("{}{}", finished.stdout(), finished.stderr());
-    assert!(told.contains(expected), "{told}");
+    let output = format!("{}{}", finished.stdout(), finished.stderr());
+    assert!(output.contains(expected), "{output}");
 }
 
 #[test]
@@ -392,8 +395,8 @@ fn money_cannot_be_limited_where_a_price_is_not_known() {
     // Controls: a price in the user's file, a price in the table, a server on this machine.
     let prices = "models: [{name: house-1, usd_per_million_tokens: {input: 0.5, output: 2}}]";
     let with_price = remote("house-1", url).home_file(".massgen/models.yaml", prices);
-    let told = "price of house-1: $0.5 input, $0.5 cached, $2 output per million tokens";
-    check_price(with_price, told);
+    let message = "price of house-1: $0.5 input, $0.5 cached, $2 output per million tokens";
+    check_price(with_price, message);
     let known = remote("gpt-5-2025-08-07", "https://api.openai.com/v1");
     check_price(
         known,
@@ -422,14 +425,14 @@ fn a_run_with_an_unknown_price_ends_before_a_model_is_asked() {
     let project = Project::new().file("team.yaml", team);
     let run = ["--config", "team.yaml", "--max-cost-usd", "1", "go"];
     let finished = project.args(run).failure(2);
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     assert!(
-        told.contains("add its price to `~/.massgen/models.yaml`"),
-        "{told}"
+        stderr.contains("add its price to `~/.massgen/models.yaml`"),
+        "{stderr}"
     );
     assert!(
-        told.contains("or limit tokens instead: `max_tokens_total`"),
-        "{told}"
+        stderr.contains("or limit tokens instead: `max_tokens_total`"),
+        "{stderr}"
     );
     let _nothing = finished.has_no(".massgen");
 }
@@ -447,14 +450,14 @@ fn a_project_cannot_say_what_models_cost() {
         .file("models.yaml", "models: [")
         .home_file(".massgen/models.yaml", PRICES);
     let finished = project.args(["go"]).failure(5);
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     assert!(
-        told.contains("the run has spent $1 of at most $0.5"),
-        "{told}"
+        stderr.contains("the run has spent $1 of at most $0.5"),
+        "{stderr}"
     );
     assert!(
-        told.contains("ignoring `.massgen/models.yaml` of this directory"),
-        "{told}"
+        stderr.contains("ignoring `.massgen/models.yaml` of this directory"),
+        "{stderr}"
     );
 }
 
@@ -522,10 +525,10 @@ fn models_are_listed_with_the_users_own_first() {
         "yes",
     ];
     assert_eq!(columns, expected);
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     assert!(
-        told.contains("US dollars per million tokens; prices of 20"),
-        "{told}"
+        stderr.contains("US dollars per million tokens; prices of 20"),
+        "{stderr}"
     );
 
     let project = Project::new().home_file(".massgen/models.yaml", own);

@@ -91,11 +91,11 @@ fn runs_are_listed_newest_first_with_what_they_came_to() {
         .rev()
         .map(|run| name(run))
         .collect();
-    let told: Vec<&str> = rows
+    let shown_names: Vec<&str> = rows
         .iter()
         .map(|row| row["name"].as_str().unwrap())
         .collect();
-    assert_eq!(told, names);
+    assert_eq!(shown_names, names);
     let newest = &rows[0];
     assert_eq!(newest["task"], "second\ntask");
     assert_eq!(newest["agents"], serde_json::json!(["a", "b"]));
@@ -153,14 +153,14 @@ fn a_run_in_progress_and_one_that_was_killed_are_marked() {
 fn a_run_is_shown_as_the_terminal_showed_it() {
     let finished = finished_run("go");
     let (answer, progress) = (finished.stdout().to_owned(), finished.stderr().to_owned());
-    let told: Vec<String> = progress
+    let summary: Vec<String> = progress
         .lines()
         .filter(|line| !line.starts_with("config: ") && !line.starts_with("done: "))
         .map(str::to_owned)
         .collect();
     let shown = finished.then(["logs", "show", "last"]).success();
     assert_eq!(shown.stderr(), "");
-    for line in told.iter().chain([&answer.trim_end().to_owned()]) {
+    for line in summary.iter().chain([&answer.trim_end().to_owned()]) {
         assert!(
             shown.stdout().lines().any(|shown| shown == line),
             "{line}\n{}",
@@ -241,17 +241,17 @@ fn a_run_that_is_killed_is_followed_to_there() {
     assert!(lines.any(|line| line.unwrap().contains("agent1.1")));
     child.kill().unwrap();
     child.wait().unwrap();
-    let mut told = String::new();
+    let mut stderr = String::new();
     following
         .stderr
         .take()
         .unwrap()
-        .read_to_string(&mut told)
+        .read_to_string(&mut stderr)
         .unwrap();
     assert_eq!(following.wait().unwrap().code(), Some(0));
     assert!(
-        told.starts_with("warning: the run was interrupted"),
-        "{told}"
+        stderr.starts_with("warning: the run was interrupted"),
+        "{stderr}"
     );
 }
 

@@ -110,14 +110,14 @@ fn line(name: &str, report: &Value) -> (Outcome, String) {
     let is_less = notes
         .iter()
         .any(|note| !is_by_design(note) && note != PACKAGE);
-    let (outcome, told) = match (errors.is_empty(), is_less) {
+    let (outcome, reasons) = match (errors.is_empty(), is_less) {
         (false, _) => (Outcome::Refused, errors),
         (true, true) => (Outcome::Loads, notes),
         (true, false) if notes.contains(PACKAGE) => (Outcome::Installs, notes),
         (true, false) => (Outcome::Runs, notes),
     };
-    let told: Vec<String> = told.into_iter().collect();
-    let line = format!("{} {name}: {}", outcome.word(), told.join(", "));
+    let reasons: Vec<String> = reasons.into_iter().collect();
+    let line = format!("{} {name}: {}", outcome.word(), reasons.join(", "));
     (outcome, line.trim_end_matches([':', ' ']).to_owned())
 }
 

@@ -246,17 +246,17 @@ fn an_unanswered_call_times_out_and_is_cancelled_at_the_server() {
     );
     let logs = finished.project().path(".massgen/massgen_logs");
     let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
-    let told = fs::read_to_string(log.join("servers/one.h.coordination.log")).unwrap();
-    assert!(told.contains("cancelled: "), "{told}");
+    let log_text = fs::read_to_string(log.join("servers/one.h.coordination.log")).unwrap();
+    assert!(log_text.contains("cancelled: "), "{log_text}");
 }
 
 #[test]
 fn people_hear_how_far_a_server_has_got_now_and_then() {
     let finished = check("", &[("work", json!({}), "worked")]);
-    let told = events(&finished, "server_progress");
-    assert!((1..20).contains(&told.len()), "{told:#?}");
-    assert_eq!(told[0]["server"], "h");
-    let text = told[0]["text"].as_str().unwrap();
+    let progress = events(&finished, "server_progress");
+    assert!((1..20).contains(&progress.len()), "{progress:#?}");
+    assert_eq!(progress[0]["server"], "h");
+    let text = progress[0]["text"].as_str().unwrap();
     assert!(text.ends_with(" of 100: step\\u{1b}[2J"), "{text}");
     let stderr = finished.stderr();
     assert!(stderr.contains(&format!("h: {text}")), "{stderr}");
@@ -336,13 +336,15 @@ fn a_server_that_does_not_list_its_new_tools_is_not_asked_again() {
             ("echo", json!({"text": "as before"}), "echo: as before"),
         ],
     );
-    let told = events(&finished, "warning");
-    let told = told.iter().filter_map(|event| event["message"].as_str());
-    let told: Vec<&str> = told
-        .filter(|told| told.contains("no list of tools"))
+    let warnings = events(&finished, "warning");
+    let warnings = warnings
+        .iter()
+        .filter_map(|event| event["message"].as_str());
+    let warnings: Vec<&str> = warnings
+        .filter(|warning| warning.contains("no list of tools"))
         .collect();
     assert_eq!(
-        told,
+        warnings,
         ["the server `h`: no list of tools within 5 s; its list of tools is unchanged"]
     );
 }
@@ -376,8 +378,8 @@ fn a_run_ends_while_a_server_starts() {
         massgen.stderr(Stdio::piped()).stdout(Stdio::null());
         let mut massgen = massgen.spawn().unwrap();
         let mut lines = BufReader::new(massgen.stderr.take().unwrap()).lines();
-        let told = lines.find(|line| line.as_ref().unwrap().contains("h: is being started"));
-        assert!(told.is_some());
+        let start = lines.find(|line| line.as_ref().unwrap().contains("h: is being started"));
+        assert!(start.is_some());
         if let Some(signal) = signal {
             kill_process(Pid::from_child(&massgen), signal).unwrap();
         }
@@ -407,11 +409,11 @@ fn unsupported_names_and_schemas_are_dropped_and_reported() {
         "`list` of `h` is not offered: its schema is not about an object",
         "`deep` of `h` is not offered: its schema is nested",
     ] {
-        let told = events(&finished, "warning");
-        let told = told
+        let warnings = events(&finished, "warning");
+        let is_warned = warnings
             .iter()
             .any(|event| event["message"].as_str().unwrap().contains(note));
-        assert!(told, "{note}\n{}", finished.stderr());
+        assert!(is_warned, "{note}\n{}", finished.stderr());
     }
 }
 

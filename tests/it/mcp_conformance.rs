@@ -50,16 +50,16 @@ fn conforms(project: &Project, side: &str, version: &str, words: &[&str]) {
         .arg("--expected-failures")
         .arg(list)
         .current_dir(project.path(""));
-    let mut told = String::new();
+    let mut output = String::new();
     for _ in 0..ATTEMPTS {
         let done = suite.output().unwrap();
         if done.status.success() {
             return;
         }
-        told.push_str(&String::from_utf8_lossy(&done.stdout));
-        told.push_str(&String::from_utf8_lossy(&done.stderr));
+        output.push_str(&String::from_utf8_lossy(&done.stdout));
+        output.push_str(&String::from_utf8_lossy(&done.stderr));
     }
-    panic!("{told}");
+    panic!("{output}");
 }
 
 /// Checks the client in one version of the protocol.

@@ -65,8 +65,8 @@ fn a_server_is_usable_after_sign_in() {
     let finished = wants_login(project(&server.url(), ""));
     let finished = finished.then(LOGIN).success();
     assert!(is_kept(&finished, "registered"), "{}", finished.stderr());
-    let told = [finished.stdout(), finished.stderr()].concat();
-    assert!(!told.contains(TOKEN), "{told}");
+    let output = [finished.stdout(), finished.stderr()].concat();
+    assert!(!output.contains(TOKEN), "{output}");
     let mode = |path| {
         fs::metadata(finished.project().home(path))
             .unwrap()
@@ -145,9 +145,9 @@ fn rights_that_are_missing_are_named_as_words_that_can_be_typed() {
     });
     let finished = project(&server.url(), "").args(LOGIN).success();
     let finished = finished.then(RUN).success();
-    let told = "error: the server `t`: it requires more scopes: sign in again with \
+    let message = "error: the server `t`: it requires more scopes: sign in again with \
                 `massgen mcp login t --scope tickets:write`";
-    assert_eq!(read(&finished)[0], told);
+    assert_eq!(read(&finished)[0], message);
     fs::remove_dir_all(finished.project().path(".massgen")).unwrap();
     let wider = LOGIN.into_iter().chain(["--scope", "tickets:write"]);
     let finished = finished.then(wider).success().then(RUN).success();
@@ -265,12 +265,12 @@ fn without_a_browser_the_address_is_pasted() {
         "\nhttp://127.0.0.1:1/callback?code=x&state=y\n{ended}\n"
     )
     .unwrap();
-    let told: Vec<String> = lines.map(Result::unwrap).collect();
-    assert!(massgen.wait().unwrap().success(), "{told:#?}");
-    let wrong = told
+    let stderr_lines: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(massgen.wait().unwrap().success(), "{stderr_lines:#?}");
+    let wrong = stderr_lines
         .iter()
         .filter(|line| line.contains("paste the whole address"));
-    assert_eq!(wrong.count(), 1, "{told:#?}");
+    assert_eq!(wrong.count(), 1, "{stderr_lines:#?}");
     assert!(
         fs::read_to_string(project.home(KEPT))
             .unwrap()

@@ -82,13 +82,13 @@ fn client(project: &Project, server: &Value, steps: &Value) -> Command {
 #[track_caller]
 fn run_steps(project: &Project, server: &Value, steps: &Value) -> Vec<Value> {
     let output = client(project, server, steps).output().unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout)
+    let report: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     assert_eq!(
-        told["tools"],
+        report["tools"],
         json!(["run_task", "status", "answers", "apply", "cancel"])
     );
-    told["taken"].as_array().unwrap().clone()
+    report["taken"].as_array().unwrap().clone()
 }
 
 /// Executes `steps` with its own server, which is started with the arguments `more`.

@@ -102,11 +102,11 @@ fn names_the_command(project: Project) -> Finished {
 #[track_caller]
 fn probe(project: Project) -> (Finished, Value) {
     let finished = project.retyped(RUN).success();
-    let told = finished.stderr();
-    let said = told
+    let stderr = finished.stderr();
+    let said = stderr
         .lines()
         .find_map(|line| line.split_once("did mcp__w__probe: "));
-    let said = said.unwrap_or_else(|| panic!("{told}")).1;
+    let said = said.unwrap_or_else(|| panic!("{stderr}")).1;
     let said = serde_json::from_str(said).unwrap_or_else(|_| panic!("{said}"));
     (finished, said)
 }
@@ -128,16 +128,19 @@ fn an_installed_package_runs_without_network_and_is_refused_once_it_has_changed(
     let finished = names_the_command(npm_project());
     let check = ["config", "check", "team.yaml"];
     let finished = finished.then(check).success();
-    let told = finished.stdout();
+    let stdout = finished.stdout();
     assert!(
-        told.contains("run `massgen mcp install --config team.yaml` once"),
-        "{told}"
+        stdout.contains("run `massgen mcp install --config team.yaml` once"),
+        "{stdout}"
     );
-    assert!(told.contains("network: [registry.npmjs.org]"), "{told}");
+    assert!(stdout.contains("network: [registry.npmjs.org]"), "{stdout}");
 
     let finished = finished.then(INSTALL).success();
-    let told = finished.stderr();
-    assert!(told.contains("installed @tests/packaged 1.2.3 ("), "{told}");
+    let stderr = finished.stderr();
+    assert!(
+        stderr.contains("installed @tests/packaged 1.2.3 ("),
+        "{stderr}"
+    );
     assert_eq!(stored(&finished, "installed-by-a-script").len(), 0);
     let (finished, said) = probe(finished.then(RUN));
     let expected = json!({
@@ -151,23 +154,23 @@ fn an_installed_package_runs_without_network_and_is_refused_once_it_has_changed(
         finished.stdout()
     );
     let finished = finished.then(["mcp", "list"]).success();
-    let told = finished.stdout();
+    let stdout = finished.stdout();
     for expected in [
         "@tests/packaged 1.2.3",
         "tests-packaged-1.2.3.tgz",
         "sha512-",
     ] {
-        assert!(told.contains(expected), "{told}");
+        assert!(stdout.contains(expected), "{stdout}");
     }
 
     let program = stored(&finished, "packaged.cjs").remove(0);
     let mut file = OpenOptions::new().append(true).open(&program).unwrap();
     file.write_all(b"// changed\n").unwrap();
     let finished = finished.then(RUN).failure(3);
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     assert!(
-        told.contains("have changed since it was installed"),
-        "{told}"
+        stderr.contains("have changed since it was installed"),
+        "{stderr}"
     );
     assert_eq!(events(&finished, "replied").len(), 0);
     let (finished, said) = probe(finished.then(INSTALL).success().then(RUN));
@@ -192,8 +195,8 @@ fn a_package_of_python_runs_from_its_own_environment() {
         .unwrap();
     assert!(made.success());
     let finished = names_the_command(project).then(INSTALL).success();
-    let told = finished.stderr();
-    assert!(told.contains("installed py-server 0.4 ("), "{told}");
+    let stderr = finished.stderr();
+    assert!(stderr.contains("installed py-server 0.4 ("), "{stderr}");
     let (_, said) = probe(finished.then(RUN));
     let expected =
         json!({"version": "0.4", "arguments": ["-x"], "writes": false, "network": false});
@@ -208,10 +211,10 @@ fn only_a_config_that_the_user_names_installs_something() {
         .file(".massgen/config.yaml", config)
         .args(["mcp", "install"])
         .failure(2);
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     assert!(
-        told.contains("was found in the project rather than named"),
-        "{told}"
+        stderr.contains("was found in the project rather than named"),
+        "{stderr}"
     );
     assert_eq!(stored(&finished, "*").len(), 0);
     let unknown = ["mcp", "install", "other", "--config", "team.yaml"];

@@ -31,7 +31,7 @@ struct Served {
     lines: Receiver<String>,
     sent: u64,
     /// Notifications that arrived in the meantime.
-    told: Vec<Value>,
+    notifications: Vec<Value>,
 }
 
 /// Returns a project in which `open` is readable, `ws` writable, and `closed` not accessible.
@@ -77,7 +77,7 @@ impl Served {
             child,
             lines,
             sent: 0,
-            told: Vec::new(),
+            notifications: Vec::new(),
         };
         let hello = json!({
             "protocolVersion": PROTOCOL,
@@ -123,7 +123,7 @@ impl Served {
             if message["id"] == id {
                 return message;
             }
-            self.told.push(message);
+            self.notifications.push(message);
         }
     }
 
@@ -162,16 +162,16 @@ impl Served {
     /// Closes the streams, and returns the exit status and standard error.
     fn end(mut self) -> (Option<i32>, String, Project) {
         drop(self.input.take());
-        let mut told = String::new();
+        let mut stderr = String::new();
         self.child
             .stderr
             .take()
             .unwrap()
-            .read_to_string(&mut told)
+            .read_to_string(&mut stderr)
             .unwrap();
         let status = self.child.wait().unwrap();
         assert!(self.lines.recv().is_err(), "nothing follows the protocol");
-        (status.code(), told, self.project)
+        (status.code(), stderr, self.project)
     }
 }
 
@@ -193,10 +193,10 @@ hooks: {PreToolUse: [{matcher: Write, hooks: ['echo not now >&2; exit 2']}]}
     let mut served = Served::start(project, &["--config", "team.yaml"]);
     let denied = served.call("write_file", &json!({"path": "a.txt", "content": ""}));
     assert_eq!(denied["result"]["isError"], true, "{denied}");
-    let told = denied.to_string();
+    let denial = denied.to_string();
     assert!(
-        told.contains("a hook of the user's denies it: not now"),
-        "{told}"
+        denial.contains("a hook of the user's denies it: not now"),
+        "{denial}"
     );
     let control = served.call("create_directory", &json!({"path": "d"}));
     assert_ne!(control["result"]["isError"], true, "{control}");
@@ -250,8 +250,8 @@ fn calls_run_only_within_the_grants() {
         &json!({"path": open, "content": "x"}),
         "denied: write to",
     );
-    let (code, told, project) = served.end();
-    assert_eq!(code, Some(0), "{told}");
+    let (code, stderr, project) = served.end();
+    assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(
         std::fs::read_to_string(project.path("ws/b.txt")).unwrap(),
         "two\n"
@@ -352,8 +352,8 @@ fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
         after.contains("began") && !after.contains("ended"),
         "{after}"
     );
-    let (code, told, project) = served.end();
-    assert_eq!(code, Some(0), "{told}");
+    let (code, stderr, project) = served.end();
+    assert_eq!(code, Some(0), "{stderr}");
     assert!(!project.path("ws/ended").exists());
 }
 
@@ -366,8 +366,8 @@ fn everything_ends_when_the_client_disconnects() {
         &json!({"command": "sleep 3041"}),
     );
     served.call_successfully("get_background_status", &json!({"command_id": 1}));
-    let (code, told, _) = served.end();
-    assert_eq!(code, Some(0), "{told}");
+    let (code, stderr, _) = served.end();
+    assert_eq!(code, Some(0), "{stderr}");
     // A process that was killed ends when it runs next.
     wait_until("nothing is left", PATIENCE, || {
         !processes().contains("sleep 3041")
@@ -409,8 +409,8 @@ fn processes_that_have_built_sandboxes_are_waited_for() {
             let states = children(parent);
             (1..=2).contains(&states.len()) && !states.iter().any(|state| state.starts_with('Z'))
         });
-        let (code, told, _) = served.end();
-        assert_eq!(code, Some(0), "{told}");
+        let (code, stderr, _) = served.end();
+        assert_eq!(code, Some(0), "{stderr}");
     }
 }
 
@@ -453,8 +453,8 @@ orchestrator:
         served.call_successfully("read_text_file", &json!({"path": path}));
         let write = served.call("write_file", &json!({"path": path, "content": "new\n"}));
         assert_eq!(write["result"]["isError"], !writes, "{write}");
-        let (code, told, project) = served.end();
-        assert_eq!(code, Some(0), "{told}");
+        let (code, stderr, project) = served.end();
+        assert_eq!(code, Some(0), "{stderr}");
         let found = std::fs::read_to_string(project.path("target/t.txt")).unwrap();
         assert_eq!(found, if writes { "new\n" } else { "old\n" });
     };
@@ -559,8 +559,8 @@ fn tools_of_the_agents_servers_are_passed_on_within_its_grants() {
     assert_eq!(excluded["error"]["code"], -32602, "{excluded}");
     let unknown = served.call("mcp__files__none", &json!({}));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
-    let (code, told, project) = served.end();
-    assert_eq!(code, Some(0), "{told}");
+    let (code, stderr, project) = served.end();
+    assert_eq!(code, Some(0), "{stderr}");
     let log = project.path(".massgen/mcp_serve/writer.files.coordination.log");
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("MCP Filesystem Server"), "{log}");
@@ -580,8 +580,8 @@ fn servers_are_started_when_they_are_needed_and_end_with_massgen() {
     assert!(!processes().contains("sleep 4817"), "nobody has asked");
     served.call_successfully("mcp__marked__list_allowed_directories", &json!({}));
     assert!(processes().contains("sleep 4817"));
-    let (code, told, _) = served.end();
-    assert_eq!(code, Some(0), "{told}");
+    let (code, stderr, _) = served.end();
+    assert_eq!(code, Some(0), "{stderr}");
     wait_until("nothing is left", PATIENCE, || {
         !processes().contains("sleep 4817")
     });
@@ -621,8 +621,8 @@ fn an_agent_that_works_by_programs_is_offered_so() {
         secret.display()
     );
     let ran = served.call("execute_code", &json!({"code": code}));
-    let told = &ran["result"]["structuredContent"];
-    let out = told["stdout"].as_str().unwrap_or_else(|| panic!("{ran}"));
+    let report = &ran["result"]["structuredContent"];
+    let out = report["stdout"].as_str().unwrap_or_else(|| panic!("{ran}"));
     assert!(out.contains("made by a program"), "{ran}");
     assert!(!ran.to_string().contains("CANARY"), "{ran}");
     let opened = json!({"code": "print(open('/etc/passwd').read())"});
@@ -737,8 +737,8 @@ fn what_commands_change_is_in_the_users_tree_after_each_call() {
         wait_until("it is carried", PATIENCE, || late.exists());
         let status = served.call_successfully("get_background_status", &json!({"command_id": 1}));
         assert!(status.contains("not delivered"), "{status}");
-        let (code, told, project) = served.end();
-        assert_eq!(code, Some(0), "{told}");
+        let (code, stderr, project) = served.end();
+        assert_eq!(code, Some(0), "{stderr}");
         assert!(!project.path("src/d/.git").exists() && !project.path("src/node_modules").exists());
     }
 }
@@ -812,8 +812,8 @@ for line in sys.stdin:
             said.contains("own") && !said.contains("planted"),
             "level {level}: {said}"
         );
-        let (code, told, project) = session.end();
-        assert_eq!(code, Some(0), "{told}");
+        let (code, stderr, project) = session.end();
+        assert_eq!(code, Some(0), "{stderr}");
         assert!(!project.path("src/planted").exists() && !project.path("src/.env").exists());
     }
 }

@@ -48,11 +48,11 @@ impl Listening {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts");
-        let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut after = |beginning: &str| {
-            let line = told.next().expect("a line").unwrap();
-            let told = line.split_once(beginning);
-            told.unwrap_or_else(|| panic!("{line}")).1.to_owned()
+            let line = lines.next().expect("a line").unwrap();
+            let parts = line.split_once(beginning);
+            parts.unwrap_or_else(|| panic!("{line}")).1.to_owned()
         };
         let address = after("http://127.0.0.1:");
         let port = address.strip_suffix("/mcp").unwrap().parse().unwrap();
@@ -356,16 +356,16 @@ fn a_client_of_another_project_lists_and_calls_the_tools() {
             ["write_file", {"path": open, "content": "changed\n"}],
         ]);
         let asked = asked.to_string();
-        let told = parse_result(&node(project, &["client.cjs", &asked]).output().unwrap());
-        let tools = told["tools"].as_array().unwrap();
-        assert!(tools.contains(&json!("read_text_file")), "{told}");
-        let failed = |index: usize| told["results"][index]["isError"] == true;
+        let report = parse_result(&node(project, &["client.cjs", &asked]).output().unwrap());
+        let tools = report["tools"].as_array().unwrap();
+        assert!(tools.contains(&json!("read_text_file")), "{report}");
+        let failed = |index: usize| report["results"][index]["isError"] == true;
         assert_eq!(
             [0, 1, 2, 3].map(failed),
             [false, true, false, true],
-            "{told}"
+            "{report}"
         );
-        assert!(!told.to_string().contains("CANARY"), "{told}");
+        assert!(!report.to_string().contains("CANARY"), "{report}");
         let read = |path: &str| std::fs::read_to_string(project.path(path)).unwrap();
         assert_eq!(read("ws/made.txt"), "by a client\n");
         assert_eq!(read("open/a.txt"), "one\n");

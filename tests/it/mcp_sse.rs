@@ -387,13 +387,13 @@ fn a_sign_in_works_with_an_sse_server() {
         let finished = finished.then(RUN).success();
         assert_eq!(read(&finished), ["you are Bearer [redacted]"], "{keys}");
         assert!(!finished.stderr().contains(TOKEN));
-        let told = [
+        let requests = [
             server.requests("GET /mcp"),
             server.requests("POST /message"),
         ]
         .concat();
         let known = |asked: &&Recorded| asked.headers.contains_key("authorization");
-        assert!(told.iter().filter(known).count() > 3, "{told:#?}");
+        assert!(requests.iter().filter(known).count() > 3, "{requests:#?}");
     }
 }
 

@@ -34,19 +34,19 @@ fn piped_text_opens_nothing() {
     let piped = "commit 1\n\n    fix @~/.ssh/id_rsa, @README.md:w and @src/\n";
     for words in [&["Summarise", "-"][..], &["-"], &["-", "See @src/main.rs"]] {
         let planned = plan(words, piped);
-        let told = format!("{}{}", planned.stdout(), planned.stderr());
+        let output = format!("{}{}", planned.stdout(), planned.stderr());
         let opened: Vec<&str> = planned
             .stdout()
             .lines()
             .filter(|line| line.contains("id_rsa") || line.contains("README.md"))
             .filter(|line| line.contains("read ") || line.contains("write "))
             .collect();
-        assert_eq!(opened, Vec::<&str>::new(), "{words:?}: {told}");
+        assert_eq!(opened, Vec::<&str>::new(), "{words:?}: {output}");
         assert!(
-            told.contains("standard input mentions"),
-            "{words:?}: {told}"
+            output.contains("standard input mentions"),
+            "{words:?}: {output}"
         );
-        assert!(told.contains("opens nothing"), "{words:?}: {told}");
+        assert!(output.contains("opens nothing"), "{words:?}: {output}");
     }
     // What the user typed next to it opens what it names.
     let planned = plan(&["See @src/main.rs", "-"], piped);

@@ -86,8 +86,8 @@ fn with_server(values: Values) -> (String, u64) {
         .file("team.yaml", team(&[agent("a", &keys, replies)], rest))
         .args(["--config", "team.yaml", "task"]);
     let (output, peak) = measured(&project);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{stderr}");
     let mut grep = Command::new("grep");
     let found = grep
         .args(["-rahs", "-e", "heard", "-e", "xxxxxxxx"])
@@ -128,8 +128,8 @@ fn a_line_of_an_agents_program_with_many_values_ends_it() {
         .file("team.yaml", one)
         .args(["--config", "team.yaml", "task"]);
     let (output, peak) = measured(&project);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success(), "{told}");
-    assert!(told.contains("more than 100000 values"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{stderr}");
+    assert!(stderr.contains("more than 100000 values"), "{stderr}");
     assert!(peak < PEAK_KIB_MAX, "{peak} KiB");
 }

@@ -194,8 +194,8 @@ fn authorize(query: &str, manner: &Manner, state: &mut State) -> Answer {
 fn token(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
     let form: BTreeMap<_, _> = parse(&asked.bytes).into_owned().collect();
     let refused = |why: &str| {
-        let told = json!({"error": why}).to_string();
-        Answer::whole("400 Bad Request", &["content-type: application/json"], told)
+        let body = json!({"error": why}).to_string();
+        Answer::whole("400 Bad Request", &["content-type: application/json"], body)
     };
     if manner.client.is_some() && !asked.headers.contains_key("authorization") {
         return refused("invalid_client");

@@ -237,14 +237,14 @@ fn the_stream_tells_what_the_log_tells() {
     let (_, events) = lines.split_last().unwrap();
     let log = read_log(finished.project());
     assert_eq!(types(events), types(&log));
-    for (told, logged) in events.iter().zip(&log) {
+    for (event, logged) in events.iter().zip(&log) {
         let mut logged = logged.clone();
         logged.as_object_mut().unwrap().remove("checksum").unwrap();
-        logged["time"] = told["time"].clone();
-        if let Some(text) = told.get("text").filter(|_| told["type"] == "replied") {
+        logged["time"] = event["time"].clone();
+        if let Some(text) = event.get("text").filter(|_| event["type"] == "replied") {
             logged["text"] = text.clone();
         }
-        assert_eq!(*told, logged);
+        assert_eq!(*event, logged);
     }
     assert_eq!(finished.stderr(), "config: .massgen/config.yaml\n");
 }
@@ -665,9 +665,9 @@ fn check_lacking(preparation: &str, expected: &str) {
         &String::from_utf8(output.stdout).unwrap(),
         output.status.code(),
     );
-    let told = lines[0].to_string();
-    assert_eq!(lines[0]["exit_code"], 3, "{told}");
-    assert!(told.contains(expected), "{told}");
+    let first = lines[0].to_string();
+    assert_eq!(lines[0]["exit_code"], 3, "{first}");
+    assert!(first.contains(expected), "{first}");
 }
 
 #[test]

@@ -102,11 +102,11 @@ pub(crate) fn git_in(dir: &Path, words: &[&str]) -> String {
 }
 
 fn subjects(project: &Project) -> Vec<String> {
-    let told = git(
+    let listing = git(
         project,
         &["log", "--first-parent", "--reverse", "--format=%s", "main"],
     );
-    told.lines().map(str::to_owned).collect()
+    listing.lines().map(str::to_owned).collect()
 }
 
 /// Returns the events of the runs of all stages, in the order in which they began.
@@ -128,7 +128,7 @@ pub(crate) fn runs(finished: &Finished) -> Vec<Vec<Value>> {
 
 /// Returns the tasks of the agents of each stage, with the role first.
 fn questions(finished: &Finished) -> Vec<(String, String)> {
-    let told = runs(finished).into_iter().map(|events| {
+    let pairs = runs(finished).into_iter().map(|events| {
         let first = events
             .into_iter()
             .find(|event| event["type"] == "run_started")
@@ -137,7 +137,7 @@ fn questions(finished: &Finished) -> Vec<(String, String)> {
         let role = question.split('`').nth(1).unwrap().to_owned();
         (role, question)
     });
-    told.collect()
+    pairs.collect()
 }
 
 #[test]
@@ -234,9 +234,9 @@ fn each_role_gets_the_earlier_documents() {
     let finished = Project::new()
         .args(["--config", DEMO, "a prime tester"])
         .success();
-    let told = questions(&finished);
+    let role_questions = questions(&finished);
     let holds = |number: usize, role: &str, parts: &[&str], lacks: &[&str]| {
-        let (found, question) = &told[number];
+        let (found, question) = &role_questions[number];
         assert_eq!(found, role);
         for part in parts {
             assert!(
@@ -294,7 +294,7 @@ fn each_role_gets_the_earlier_documents() {
         &["iteration 2 of at most 3", "I expected `no`", &plan],
         &[&program],
     );
-    assert_eq!(told.len(), 11);
+    assert_eq!(role_questions.len(), 11);
 }
 
 /// Returns a planner whose plan has two parts, and two implementers that write what `first` and
@@ -342,9 +342,10 @@ fn copies_work_on_parts_of_the_plan_and_are_merged_in_order() {
             "[supervisor] merge implementer-2: did it"
         ]
     );
-    let told = questions(&finished);
+    let role_questions = questions(&finished);
     let of = |part: &str| {
-        told.iter()
+        role_questions
+            .iter()
             .filter(|(_, question)| question.contains(part))
             .count()
     };
@@ -371,8 +372,8 @@ fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
         git(finished.project(), &["show", "main:implementer/f"]),
         "one\ntwo\n"
     );
-    let told = questions(&finished);
-    let tasks = told
+    let role_questions = questions(&finished);
+    let tasks = role_questions
         .iter()
         .filter(|(_, question)| question.contains("Your work was not merged"));
     assert_eq!(tasks.count(), 1);
@@ -488,11 +489,11 @@ fn user_says(words: &[&str]) -> Vec<String> {
 }
 
 #[track_caller]
-fn check_end(keys: &str, words: &[&str], rest: &str, code: i32, told: &str) -> Finished {
+fn check_end(keys: &str, words: &[&str], rest: &str, code: i32, message: &str) -> Finished {
     let keys = format!("stages: [planner, user]\nproject: none\n{keys}");
     let config = pipeline(&keys, &user_says(words), rest);
     let finished = Project::new().config(&config).args(["go"]).failure(code);
-    assert!(finished.stderr().contains(told), "{}", finished.stderr());
+    assert!(finished.stderr().contains(message), "{}", finished.stderr());
     finished
 }
 

@@ -91,13 +91,13 @@ fn what_a_pipeline_would_be_is_shown_before_it_begins() {
     let project = project();
     let head = git_in(&project.path(""), &["rev-parse", "HEAD"]);
     let shown = project.args(["--dry-run", "change it"]).success();
-    for told in [
+    for part in [
         ".pipeline/implementer/, the project",
         &format!("trunk at {}", head.trim()),
         "stages: implementer, once",
         "checks: none",
     ] {
-        assert!(shown.stdout().contains(told), "{told}: {}", shown.stdout());
+        assert!(shown.stdout().contains(part), "{part}: {}", shown.stdout());
     }
     let shown = shown.then(["logs", "list"]).success();
     assert!(!shown.stdout().contains("change it"), "nothing was run");
@@ -111,8 +111,8 @@ fn what_a_pipeline_would_be_is_shown_before_it_begins() {
     let name = place(listed.project());
     let name = name.file_name().unwrap().to_str().unwrap().to_owned();
     let log = listed.then(["logs", "show", &name]).success();
-    for told in ["1 of 1 in iteration 1", "merged: implementer", "done: "] {
-        assert!(log.stdout().contains(told), "{told}: {}", log.stdout());
+    for part in ["1 of 1 in iteration 1", "merged: implementer", "done: "] {
+        assert!(log.stdout().contains(part), "{part}: {}", log.stdout());
     }
     let unknown = log.then(["logs", "show", "pipeline_1"]).failure(2);
     assert!(

@@ -102,8 +102,8 @@ fn kill_and_go_on(project: &Project, time: Duration) {
     }
     expect_whole(project, &note);
     let output = project.command().arg("--continue").output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{note}: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{note}: {stderr}");
     expect_whole(project, &note);
 }
 

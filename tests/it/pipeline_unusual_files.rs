@@ -38,7 +38,7 @@ fn committed(project: Project) -> Project {
 }
 
 #[track_caller]
-fn check_sent_back(leaves: &str, mends: &str, told: &str) {
+fn check_sent_back(leaves: &str, mends: &str, message: &str) {
     let replies = format!(
         "- when: {{last: \"Your work was not merged\"}}\n  calls: [{}]\n  repeat: true\n{}",
         runs(mends),
@@ -47,7 +47,7 @@ fn check_sent_back(leaves: &str, mends: &str, told: &str) {
     let finished = project(&replies, &does("", "did nothing"))
         .args(["go"])
         .success();
-    assert!(finished.stderr().contains(told), "{}", finished.stderr());
+    assert!(finished.stderr().contains(message), "{}", finished.stderr());
     let files = git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
@@ -131,13 +131,13 @@ fn unreadable_files_and_directories_are_committed() {
 /// Returns a project whose `.gitignore` contains `rules`, and two roles, the second of which is
 /// told what the first has left.
 fn ignoring(rules: &str, planner: &str) -> String {
-    let told = "- when: {contains: \"THE PLAN\"}\n  calls: [{name: new_answer, arguments: {content: \"told\"}}]\n  repeat: true\n";
+    let reply = "- when: {contains: \"THE PLAN\"}\n  calls: [{name: new_answer, arguments: {content: \"told\"}}]\n  repeat: true\n";
     let agents = [
         agent("planner", "", &does(planner, "planned")),
         agent(
             "implementer",
             "",
-            &format!("{told}{}", does("", "not told")),
+            &format!("{reply}{}", does("", "not told")),
         ),
     ];
     let project = Project::new()

@@ -115,15 +115,15 @@ fn a_planted_run_starts_nothing_when_it_is_played_again() {
             fs::write(file, text + &replies(&project)).unwrap();
         }
         let finished = project.args(["replay", "last"]).run();
-        let told = finished.stderr();
+        let stderr = finished.stderr();
         assert!(
             !finished.project().home("sprung").exists(),
-            "{what}\n{told}"
+            "{what}\n{stderr}"
         );
-        assert_ne!(finished.code(), Some(0), "{what}\n{told}");
+        assert_ne!(finished.code(), Some(0), "{what}\n{stderr}");
         assert!(
-            told.contains("the team in `replay.yaml`") || told.contains("recorded team"),
-            "{told}"
+            stderr.contains("the team in `replay.yaml`") || stderr.contains("recorded team"),
+            "{stderr}"
         );
     }
     // Control: a run that massgen wrote can be replayed elsewhere too.
@@ -219,9 +219,9 @@ fn a_planted_session_is_not_continued() {
     ] {
         let finished = project.retyped(words.iter().copied()).run();
         assert_ne!(finished.code(), Some(0), "{words:?}");
-        let told = finished.stderr();
+        let stderr = finished.stderr();
         assert!(
-            told.contains(REFUSED) || told.contains(NOT_BROKEN_OFF),
+            stderr.contains(REFUSED) || stderr.contains(NOT_BROKEN_OFF),
             "{words:?}\n{}",
             finished.stderr()
         );
@@ -295,8 +295,8 @@ fn a_planted_interrupted_run_is_not_resumed() {
         "{}",
         finished.stderr()
     );
-    let told = finished.stderr();
-    assert!(told.contains(NOT_BROKEN_OFF), "{told}");
+    let stderr = finished.stderr();
+    assert!(stderr.contains(NOT_BROKEN_OFF), "{stderr}");
     let _closed = finished.has_no("new.txt");
 }
 
@@ -366,14 +366,14 @@ fn special_files_instead_of_records_do_not_block() {
             ] {
                 // The harness kills what takes a minute; a panic is an error.
                 let finished = project.retyped(words.iter().copied()).run();
-                let told = finished.stderr();
+                let stderr = finished.stderr();
                 assert!(
                     finished.code().is_some(),
-                    "{what} as {name}: {words:?}\n{told}"
+                    "{what} as {name}: {words:?}\n{stderr}"
                 );
                 assert!(
-                    !told.contains("panicked"),
-                    "{what} as {name}: {words:?}\n{told}"
+                    !stderr.contains("panicked"),
+                    "{what} as {name}: {words:?}\n{stderr}"
                 );
                 commands += 1;
                 project = finished.then([""]);

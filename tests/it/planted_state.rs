@@ -41,8 +41,8 @@ fn tells_nothing(mut project: Project) {
         &["--continue", "go on"],
     ] {
         let finished = project.retyped(words.iter().copied()).run();
-        let told = [finished.stdout(), finished.stderr()].concat();
-        assert!(!told.contains(PRIVATE), "{words:?}\n{told}");
+        let output = [finished.stdout(), finished.stderr()].concat();
+        assert!(!output.contains(PRIVATE), "{words:?}\n{output}");
         project = finished.then([""]);
     }
     let packed = fs::metadata(project.path("all.tar.gz"));

@@ -356,8 +356,8 @@ pub(crate) fn run_at(gate: &Gate, program: &str) -> Result<Observation, Denial> 
 }
 
 /// Returns one part of what a model reads about a program.
-pub(crate) fn told(observation: &Observation, part: &str) -> Value {
-    let told: Value = serde_json::from_str(&observation.content)
+pub(crate) fn report_field(observation: &Observation, part: &str) -> Value {
+    let report: Value = serde_json::from_str(&observation.content)
         .unwrap_or_else(|_| panic!("{}", observation.content));
-    told[part].clone()
+    report[part].clone()
 }

@@ -66,10 +66,10 @@ pub(crate) fn in_network_of(name: &str, test: impl FnOnce()) {
         .env(INSIDE, "1")
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}{error}");
-    assert!(told.contains("1 passed"), "{told}");
+    assert!(output.status.success(), "{stdout}{error}");
+    assert!(stdout.contains("1 passed"), "{stdout}");
 }
 
 /// Starts a proxy to `*.public.example` and `public.example`, and returns its port.

@@ -365,9 +365,9 @@ fn votes_and_answers_are_filed_under_their_agent() {
 #[test]
 fn the_coordination_is_recorded_event_by_event() {
     let (_dir, turn) = write_records();
-    let told = read_json(&turn.join("coordination_events.json"));
-    assert_eq!(told["session_metadata"]["final_winner"], "alpha");
-    let events = told["events"].as_array().unwrap();
+    let record = read_json(&turn.join("coordination_events.json"));
+    assert_eq!(record["session_metadata"]["final_winner"], "alpha");
+    let events = record["events"].as_array().unwrap();
     let types: Vec<_> = events.iter().map(|event| &event["event_type"]).collect();
     let expected = [
         "session_start",

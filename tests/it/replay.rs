@@ -417,9 +417,9 @@ fn what_a_replay_made_can_be_kept() {
     let replayed = finished
         .then(["replay", "last", "--keep", "--json"])
         .success();
-    let told: Value = serde_json::from_str(replayed.stdout()).unwrap();
-    assert_eq!(told["same"], true);
-    let kept = told["kept"].as_str().unwrap().replace("[PROJECT]/", "");
+    let report: Value = serde_json::from_str(replayed.stdout()).unwrap();
+    assert_eq!(report["same"], true);
+    let kept = report["kept"].as_str().unwrap().replace("[PROJECT]/", "");
     let _kept = replayed.has_file(&format!("{kept}/workspaces/a/draft.txt"), "x");
 }
 
@@ -452,9 +452,9 @@ fn a_changed_record_is_found_out_with_both_sides() {
       replayed: b votes for b (agent2.1): agent1 is good (after it saw agent1.1)
     ");
     let replayed = replayed.then(["replay", "last", "--json"]).failure(1);
-    let told: Value = serde_json::from_str(replayed.stdout()).unwrap();
-    assert_eq!(told["difference"]["recorded"]["label"], "agent1.1");
-    assert_eq!(told["difference"]["replayed"]["label"], "agent2.1");
+    let report: Value = serde_json::from_str(replayed.stdout()).unwrap();
+    assert_eq!(report["difference"]["recorded"]["label"], "agent1.1");
+    assert_eq!(report["difference"]["replayed"]["label"], "agent2.1");
     fs::write(&replies, text).unwrap();
     check_same(replayed);
 }
@@ -512,8 +512,8 @@ fn a_run_that_was_killed_is_replayed_as_far_as_it_came() {
         "{}",
         replayed.stdout()
     );
-    let told = "warning: the record is incomplete; later events are not compared\n";
-    assert_eq!(replayed.stderr(), told);
+    let message = "warning: the record is incomplete; later events are not compared\n";
+    assert_eq!(replayed.stderr(), message);
 }
 
 #[test]
@@ -747,13 +747,13 @@ fn a_config_that_was_found_records_inside_the_project_only() {
 #[test]
 fn no_secret_gets_into_a_recording() {
     let secret = "sk-proj-0123\\\"quoted\u{e9}";
-    let told = r#"
+    let replies = r#"
 - text: "the key is sk-proj-0123\"quotedé"
   calls: [{name: new_answer, arguments: {content: "sk-proj-0123\"quotedé"}}]
 "#;
     let key = secret.replace("\\\"", "\"");
     let finished = Project::new()
-        .config(&team(&[agent("a", "record: r.yaml", told)], ""))
+        .config(&team(&[agent("a", "record: r.yaml", replies)], ""))
         .env("OPENAI_API_KEY", &key)
         .args(["go"])
         .success();

@@ -114,7 +114,7 @@ fn as_user(user: Option<u32>, program: &str) -> Command {
 struct Attack {
     child: Child,
     /// The first line that it printed.
-    told: String,
+    first_line: String,
 }
 
 impl Attack {
@@ -124,15 +124,15 @@ impl Attack {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut told = String::new();
+        let mut first_line = String::new();
         let mut output = BufReader::new(child.stdout.take().unwrap());
-        output.read_line(&mut told).unwrap();
-        let told = told.trim().to_owned();
-        Self { child, told }
+        output.read_line(&mut first_line).unwrap();
+        let first_line = first_line.trim().to_owned();
+        Self { child, first_line }
     }
 
     fn count(&self) -> usize {
-        self.told.parse().unwrap()
+        self.first_line.parse().unwrap()
     }
 }
 
@@ -216,7 +216,7 @@ fn descriptors_in_flight_outside_leave_nothing() {
     let mut attack = as_user(Some(user), PYTHON);
     attack.args(["-c", FLIGHT]);
     let attack = Attack::start(attack);
-    assert!(attack.count() > 10_000, "{}", attack.told);
+    assert!(attack.count() > 10_000, "{}", attack.first_line);
     let others = outside(Some(user), PASS);
     assert!(others.contains("Too many references"), "{others}");
 }
@@ -243,7 +243,7 @@ fn massgen_passes_descriptors_where_other_programs_cannot() {
         let mut attack = as_user(Some(user), PYTHON);
         attack.args(["-c", &limited]);
         let attack = Attack::start(attack);
-        assert!(attack.count() > 1024, "{}", attack.told);
+        assert!(attack.count() > 1024, "{}", attack.first_line);
         assert_ne!(outside(Some(user), PASS), "passed");
         let started = run_and_read(sandboxed(&project, Some(user), level), &["echo", "starts"]);
         assert_eq!(started, "starts", "level {level}");
@@ -269,7 +269,7 @@ fn watches_over_files_leave_enough_for_others() {
     let mut control = Command::new(PYTHON);
     control.arg("attack.py").current_dir(project.path("ws"));
     let control = Attack::start(control);
-    assert!(control.count() > WATCHES_MAX, "{}", control.told);
+    assert!(control.count() > WATCHES_MAX, "{}", control.first_line);
 }
 
 /// Returns the hard limit with this name from `/proc/self/limits`.
@@ -343,8 +343,8 @@ fn no_command_takes_requests_that_the_whole_machine_shares() {
     .into_iter()
     .filter(|level| has(*level))
     {
-        let told = run_and_read(sandboxed(&project, None, level), &[PYTHON, "attack.py"]);
-        assert_eq!(told, "Function not implemented", "level {level}");
+        let output = run_and_read(sandboxed(&project, None, level), &[PYTHON, "attack.py"]);
+        assert_eq!(output, "Function not implemented", "level {level}");
     }
     assert_eq!(outside(None, REQUESTS), "made");
 }
@@ -368,9 +368,9 @@ fn a_command_has_pseudo_terminals_of_its_own_and_not_too_many() {
         .into_iter()
         .filter(|level| has(*level))
     {
-        let told = run_and_read(sandboxed(&project, None, level), &[PYTHON, "attack.py"]);
-        let count: usize = told.parse().unwrap();
-        assert!((1..=64).contains(&count), "level {level}: {told}");
+        let output = run_and_read(sandboxed(&project, None, level), &[PYTHON, "attack.py"]);
+        let count: usize = output.parse().unwrap();
+        assert!((1..=64).contains(&count), "level {level}: {output}");
     }
     assert_eq!(outside(None, TERMINALS), "100");
 }
@@ -408,15 +408,15 @@ fn kernel_details_that_programs_do_not_need_are_hidden() {
                 &["sh", "-c", &lengths(names)],
             )
         };
-        let told = read(&closed);
+        let output = read(&closed);
         assert!(
-            told.lines().all(|line| line == "0"),
-            "level {level}: {told}"
+            output.lines().all(|line| line == "0"),
+            "level {level}: {output}"
         );
-        let told = read(&needed);
+        let output = read(&needed);
         assert!(
-            told.lines().all(|line| line != "0"),
-            "level {level}: {told}"
+            output.lines().all(|line| line != "0"),
+            "level {level}: {output}"
         );
     }
     if geteuid().is_root() {
@@ -477,14 +477,14 @@ fn a_command_leaves_room_for_files_on_its_disk() {
             ]);
             run_and_read(command, &["--", "sh", "-c", "/usr/bin/python3 attack.py"])
         };
-        let told = run("few.py");
-        assert!(told.contains("survived"), "level {level}: {told}");
-        let told = run("many.py");
+        let output = run("few.py");
+        assert!(output.contains("survived"), "level {level}: {output}");
+        let output = run("many.py");
         assert!(
-            told.contains("room for only a few more files"),
-            "level {level}: {told}"
+            output.contains("room for only a few more files"),
+            "level {level}: {output}"
         );
-        assert!(told.contains("there is room"), "level {level}: {told}");
-        assert!(!told.contains("survived"), "level {level}: {told}");
+        assert!(output.contains("there is room"), "level {level}: {output}");
+        assert!(!output.contains("survived"), "level {level}: {output}");
     }
 }

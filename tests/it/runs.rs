@@ -324,12 +324,12 @@ fn files_left_out_of_a_copied_workspace_are_reported() {
         .has_file("a.txt", "a")
         .has_no(".env")
         .has_no("__pycache__");
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     assert!(
-        told.contains("[PROJECT]/.env: the name is protected"),
-        "{told}"
+        stderr.contains("[PROJECT]/.env: the name is protected"),
+        "{stderr}"
     );
-    assert!(!told.contains("__pycache__: "), "{told}");
+    assert!(!stderr.contains("__pycache__: "), "{stderr}");
 }
 
 #[test]

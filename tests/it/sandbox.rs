@@ -274,8 +274,8 @@ fn the_limit_that_ended_a_command_is_reported() {
         let busy = ran("while :; do :; done", |limits| {
             limits.cpu_seconds = Some(1);
         });
-        let told = busy.ended.to_string();
-        assert_eq!(told, "its limit on processor time ended it");
+        let reason = busy.ended.to_string();
+        assert_eq!(reason, "its limit on processor time ended it");
         let greedy = ran(
             "exec head -c 400M /dev/zero | tail -c 400M > /dev/null",
             |limits| {
@@ -725,8 +725,12 @@ fn single_commands_run_as_an_agent_of_a_config_would_run_them() {
             "--args",
             r#"{"command": "echo told"}"#,
         ];
-        let told = with(&call);
-        assert!(told.stdout().contains("told\\\\n"), "{}", told.stdout());
+        let finished = with(&call);
+        assert!(
+            finished.stdout().contains("told\\\\n"),
+            "{}",
+            finished.stdout()
+        );
         assert_eq!(with(&["sandbox", "--", "echo", "told"]).stdout(), "told\n");
     }
 }

@@ -306,9 +306,9 @@ fn a_session_is_part_of_one_run_at_a_time() {
         &["sessions", "delete", &id],
     ] {
         refused = refused.then(words).failure(3);
-        let told = format!("a turn of session `{id}` is running");
+        let message = format!("a turn of session `{id}` is running");
         assert!(
-            refused.stderr().contains(&told),
+            refused.stderr().contains(&message),
             "{words:?}: {}",
             refused.stderr()
         );
@@ -731,8 +731,8 @@ fn after_a_killed_run() -> (Finished, String) {
 fn a_task_is_not_given_to_an_older_session_than_the_one_that_was_interrupted() {
     let (finished, id) = after_a_killed_run();
     let refused = finished.then(["--continue", "And then?"]).failure(2);
-    let told = format!("of the last session `{id}` was interrupted and not saved");
-    assert!(refused.stderr().contains(&told), "{}", refused.stderr());
+    let message = format!("of the last session `{id}` was interrupted and not saved");
+    assert!(refused.stderr().contains(&message), "{}", refused.stderr());
     let older = "or continue the session before it: massgen --session-id session_";
     assert!(refused.stderr().contains(older), "{}", refused.stderr());
     let removed = refused.then(["sessions", "delete", &id]).success();
@@ -753,9 +753,9 @@ fn a_state_directory_that_cannot_be_read_is_not_called_empty() {
         let around = Project::new().link(".massgen", ".massgen");
         let refused = around.args(words).run();
         assert_ne!(refused.code(), Some(0), "{words:?}");
-        let told = "`[PROJECT]/.massgen` is a symlink";
+        let message = "`[PROJECT]/.massgen` is a symlink";
         assert!(
-            refused.stderr().contains(told),
+            refused.stderr().contains(message),
             "{words:?}: {}",
             refused.stderr()
         );
@@ -783,9 +783,9 @@ fn nothing_is_made_or_removed_where_a_link_leads() {
         &["sessions", "delete", &id],
     ] {
         finished = finished.then(words).failure(3);
-        let told = "`[PROJECT]/.massgen` is a symlink";
+        let message = "`[PROJECT]/.massgen` is a symlink";
         assert!(
-            finished.stderr().contains(told),
+            finished.stderr().contains(message),
             "{words:?}: {}",
             finished.stderr()
         );

@@ -531,8 +531,8 @@ fn changes_of_a_command_on_the_users_streams_are_applied() {
             .arg("cd ../src; echo new > new; rm -r app; exit 7");
         let output = sandbox.output().unwrap();
         assert_eq!(output.status.code(), Some(7), "{output:?}");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(told.contains("not delivered"), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("not delivered"), "{stderr}");
         assert_eq!(text(&project, "src/new"), "new\n");
         assert!(has(&project, "src/app/.env"));
     }

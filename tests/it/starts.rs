@@ -136,15 +136,15 @@ fn run(project: Project, env: &str) -> Finished {
 #[test]
 fn what_an_agent_starts_sees_nothing_of_a_strangers_variables() {
     let finished = run(deceived(Project::new()), "{}");
-    let told = recorded_marks(&finished);
+    let marks = recorded_marks(&finished);
     for name in ["command", "server", "hook", "check"] {
         assert!(
-            told.contains(&format!("{name}-is-safe")),
-            "{name}: {told}\n{}",
+            marks.contains(&format!("{name}-is-safe")),
+            "{name}: {marks}\n{}",
             finished.stderr()
         );
     }
-    assert!(!told.contains("-is-deceived"), "{told}");
+    assert!(!marks.contains("-is-deceived"), "{marks}");
     // Control: the variables of a named config are visible.
     let named = run(Project::new(), &format!("{{LD_AUDIT: '/{CANARY}'}}"));
     assert!(
@@ -296,10 +296,10 @@ fn a_found_config_gives_no_program_a_variable() {
         with("mcp_servers: [{name: x, command: python3, args: [a.py], env: {LD_PRELOAD: /x}}]")
             .args(["task"])
             .run();
-    let told = finished.stderr();
+    let stderr = finished.stderr();
     assert!(
-        told.contains("found in the project rather than named"),
-        "{told}"
+        stderr.contains("found in the project rather than named"),
+        "{stderr}"
     );
     // Control: the same config may be named.
     let check = ["config", "check", ".massgen/config.yaml"];
@@ -342,19 +342,19 @@ fn run_program(project: Project, language: &str) -> Finished {
 #[test]
 fn a_program_of_an_agent_sees_nothing_of_a_strangers_variables() {
     let finished = run_program(deceived(Project::new()), "python");
-    let told = recorded_marks(&finished);
+    let marks = recorded_marks(&finished);
     assert!(
-        told.contains("program-is-safe"),
-        "{told}\n{}",
+        marks.contains("program-is-safe"),
+        "{marks}\n{}",
         finished.stderr()
     );
-    assert!(!told.contains("-is-deceived"), "{told}");
+    assert!(!marks.contains("-is-deceived"), "{marks}");
     // The control: the interpreter tells what it sees.
     let interpreter = finished.project().path("bin").join("python3");
     let mut plain = Command::new(interpreter);
     let plain = plain.arg("-V").env("LD_AUDIT_OF", CANARY).output().unwrap();
-    let told = String::from_utf8_lossy(&plain.stdout).into_owned();
-    assert!(told.contains("program-is-deceived"), "{told}");
+    let stdout = String::from_utf8_lossy(&plain.stdout).into_owned();
+    assert!(stdout.contains("program-is-deceived"), "{stdout}");
 }
 
 #[test]
@@ -368,9 +368,9 @@ fn an_approval_program_gets_no_variables_of_the_project() {
         let project = project.file("team.yaml", team(&[agent("a", "cwd: w", &replies)], rest));
         let socket = project.home("ask.sock");
         let asked = Arc::new(Mutex::new(String::new()));
-        let told = Arc::clone(&asked);
+        let questions = Arc::clone(&asked);
         let answering = answering_by(&socket, move |question| {
-            told.lock().unwrap().push_str(&question.to_string());
+            questions.lock().unwrap().push_str(&question.to_string());
             "no"
         });
         let finished = project

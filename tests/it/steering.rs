@@ -780,12 +780,12 @@ impl SteeredRecord {
     fn resume(&self, words: &[&str]) -> (String, String) {
         let mut command = self.project.command();
         let output = command.arg("--continue").args(words).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{stderr}");
         let replayed = self.project.command().args(["replay", "last"]).output();
         let said = String::from_utf8(replayed.unwrap().stdout).unwrap();
-        assert!(said.starts_with("same: "), "{told}\n{said}");
-        (String::from_utf8(output.stdout).unwrap(), told)
+        assert!(said.starts_with("same: "), "{stderr}\n{said}");
+        (String::from_utf8(output.stdout).unwrap(), stderr)
     }
 }
 
@@ -796,15 +796,15 @@ fn a_run_that_is_resumed_after_any_record_has_the_same_messages() {
         // Messages that were never recorded are lost with the process.
         let known = record.cut(count);
         let before = record.messages();
-        let (answer, told) = record.resume(&[]);
-        assert_eq!(record.messages(), before, "cut after {count}: {told}");
+        let (answer, stderr) = record.resume(&[]);
+        assert_eq!(record.messages(), before, "cut after {count}: {stderr}");
         if known == 3 {
-            assert_eq!(answer, "final, signed\n", "cut after {count}: {told}");
+            assert_eq!(answer, "final, signed\n", "cut after {count}: {stderr}");
             let resumed = recorded_events(&record.log);
             assert_eq!(
                 resumed.len(),
                 record.whole.len(),
-                "cut after {count}: {told}"
+                "cut after {count}: {stderr}"
             );
         }
     }
@@ -820,18 +820,18 @@ fn a_message_that_arrives_while_a_run_is_resumed_is_read_after_the_recorded_part
             "msg_late.json",
             to_all("late").to_string().as_bytes(),
         );
-        let (_, told) = record.resume(&["--inbox-dir", INBOX]);
+        let (_, stderr) = record.resume(&["--inbox-dir", INBOX]);
         let messages = record.messages();
-        assert_eq!(messages.len(), known + 1, "cut after {count}: {told}");
-        assert_eq!(messages[known], "late", "cut after {count}: {told}");
+        assert_eq!(messages.len(), known + 1, "cut after {count}: {stderr}");
+        assert_eq!(messages[known], "late", "cut after {count}: {stderr}");
         let events = recorded_events(&record.log);
         let number = json!(known + 1);
         let is_shown = events.iter().any(|event| {
             event[0] == "user_messages_shown" && event[3].as_array().unwrap().contains(&number)
         });
         assert!(
-            is_shown || told.contains("no agent has read"),
-            "cut after {count}: {told}"
+            is_shown || stderr.contains("no agent has read"),
+            "cut after {count}: {stderr}"
         );
     }
 }

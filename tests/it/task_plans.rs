@@ -222,8 +222,8 @@ fn a_run_that_is_resumed_after_any_record_has_the_same_plan() {
         }
         seal_again(&state);
         let output = project.command().arg("--continue").output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "cut after {count}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "cut after {count}: {stderr}");
         let logged = fs::read_to_string(&log).unwrap();
         let logged: Vec<Value> = logged
             .lines()
@@ -234,11 +234,11 @@ fn a_run_that_is_resumed_after_any_record_has_the_same_plan() {
             events.map(|event| event[field].clone()).collect()
         };
         let plans = of_type("plan_updated", "entries");
-        assert_eq!(plans, sent, "cut after {count}: {told}");
+        assert_eq!(plans, sent, "cut after {count}: {stderr}");
         assert_eq!(
             of_type("answered", "plan")[0],
             sent[1],
-            "cut after {count}: {told}"
+            "cut after {count}: {stderr}"
         );
     }
 }

@@ -96,7 +96,10 @@ impl Told {
     }
 
     fn spans(&self) -> Vec<&Span> {
-        let resources = self.requests.iter().flat_map(|told| &told.resource_spans);
+        let resources = self
+            .requests
+            .iter()
+            .flat_map(|request| &request.resource_spans);
         let scopes = resources.flat_map(|resource| &resource.scope_spans);
         scopes.flat_map(|scope| &scope.spans).collect()
     }
@@ -119,10 +122,10 @@ impl Told {
             }
             way
         };
-        let told = spans
+        let entries = spans
             .iter()
             .map(|span| (way(span), texts(&span.attributes)));
-        told.collect()
+        entries.collect()
     }
 
     /// Returns the attributes of the spans at this place of the tree.
@@ -185,27 +188,27 @@ fn a_run_is_a_tree_of_spans_with_the_names_of_the_conventions() {
             "deployment.environment.name=test",
         )
         .success();
-    let told = Told::to(&collector);
+    let traces = Told::to(&collector);
 
-    let [run] = &told.at(RUN)[..] else { panic!() };
+    let [run] = &traces.at(RUN)[..] else { panic!() };
     check(run, &[("gen_ai.operation.name", "invoke_workflow")]);
     check(run, &[("massgen.exit_status", "0")]);
     let one = format!("{RUN}/invoke_agent one");
-    let phases = told.at(&one);
+    let phases = traces.at(&one);
     let phases: Vec<_> = phases
         .iter()
         .map(|work| work["massgen.phase"].as_str())
         .collect();
     assert_eq!(phases, ["coordination", "final"]);
     check(
-        &told.at(&format!("{RUN}/invoke_agent two"))[0],
+        &traces.at(&format!("{RUN}/invoke_agent two"))[0],
         &[
             ("gen_ai.operation.name", "invoke_agent"),
             ("gen_ai.agent.name", "two"),
         ],
     );
 
-    let requests = told.at(&format!("{one}/chat m1"));
+    let requests = traces.at(&format!("{one}/chat m1"));
     assert_eq!(requests.len(), 5, "{requests:#?}");
     check(&requests[0], &[("error.type", "transient")]);
     check(
@@ -224,7 +227,7 @@ fn a_run_is_a_tree_of_spans_with_the_names_of_the_conventions() {
     assert!(requests[4]["gen_ai.response.finish_reasons"].contains("stop"));
     assert!(!requests[1].contains_key("error.type"));
 
-    let written = told.at(&format!("{one}/execute_tool write_file"));
+    let written = traces.at(&format!("{one}/execute_tool write_file"));
     check(
         &written[0],
         &[
@@ -234,10 +237,10 @@ fn a_run_is_a_tree_of_spans_with_the_names_of_the_conventions() {
         ],
     );
     assert!(!written[0]["gen_ai.tool.call.id"].is_empty());
-    let refused = told.at(&format!("{one}/execute_tool read_text_file"));
+    let refused = traces.at(&format!("{one}/execute_tool read_text_file"));
     check(&refused[0], &[("error.type", "denied")]);
 
-    let resource = told.requests[0].resource_spans[0].resource.as_ref();
+    let resource = traces.requests[0].resource_spans[0].resource.as_ref();
     let resource = texts(&resource.unwrap().attributes);
     let expected = [
         ("service.name", "massgen"),
@@ -256,8 +259,8 @@ fn spans_last_as_long_as_what_they_tell_of() {
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .success();
-    let told = Told::to(&collector);
-    let spans = told.spans();
+    let traces = Told::to(&collector);
+    let spans = traces.spans();
     let run = spans.iter().find(|span| span.name == RUN).unwrap();
     for span in &spans {
         assert_eq!(span.trace_id, run.trace_id);
@@ -282,8 +285,8 @@ fn retries_answers_and_votes_are_moments() {
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .success();
-    let told = Told::to(&collector);
-    let moments = told.moments();
+    let traces = Told::to(&collector);
+    let moments = traces.moments();
     let of = |name: &str| {
         let named = moments.iter().filter(|(known, _)| known == name);
         named.map(|(_, attributes)| attributes).collect::<Vec<_>>()
@@ -306,7 +309,7 @@ fn retries_answers_and_votes_are_moments() {
 
 #[test]
 fn both_encodings_tell_the_same() {
-    let told = |protocol: &str| {
+    let exported = |protocol: &str| {
         let collector = Endpoint::answering(accept);
         let _run = team()
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
@@ -314,9 +317,9 @@ fn both_encodings_tell_the_same() {
             .success();
         let requests = collector.server.requests();
         let kind = requests[0].headers["content-type"].clone();
-        let told = Told::to(&collector);
-        assert!(told.spans().iter().all(|span| span.span_id.len() == 8));
-        let names = told.tree().into_iter().map(|(way, attributes)| {
+        let traces = Told::to(&collector);
+        assert!(traces.spans().iter().all(|span| span.span_id.len() == 8));
+        let names = traces.tree().into_iter().map(|(way, attributes)| {
             let keys: Vec<String> = attributes.into_keys().collect();
             format!("{way}: {}", keys.join(" "))
         });
@@ -324,8 +327,8 @@ fn both_encodings_tell_the_same() {
         names.sort();
         (kind, names)
     };
-    let (protobuf, binary_names) = told("http/protobuf");
-    let (json, json_names) = told("http/json");
+    let (protobuf, binary_names) = exported("http/protobuf");
+    let (json, json_names) = exported("http/json");
     assert_eq!(
         [protobuf, json],
         ["application/x-protobuf", "application/json"]
@@ -335,22 +338,22 @@ fn both_encodings_tell_the_same() {
 
 #[test]
 fn texts_stay_here_unless_they_are_asked_for_and_keys_always() {
-    let told = |capture: &str| {
+    let traces_with = |capture: &str| {
         let collector = Endpoint::answering(accept);
         let variable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
         let _run = team()
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
             .env(variable, capture)
             .success();
-        let told = Told::to(&collector);
-        assert!(!told.text.contains(KEY), "the key was told");
-        told
+        let traces = Told::to(&collector);
+        assert!(!traces.text.contains(KEY), "the key was told");
+        traces
     };
-    let quiet = told("false");
+    let quiet = traces_with("false");
     assert!(!quiet.text.contains(CANARY), "{}", quiet.text);
     assert!(!quiet.text.contains("shadow"), "{}", quiet.text);
 
-    let open = told("true");
+    let open = traces_with("true");
     let [run] = &open.at(RUN)[..] else { panic!() };
     assert!(run["gen_ai.input.messages"].contains("CANARY, please"));
     assert!(run["gen_ai.output.messages"].contains("CANARY, it is done."));

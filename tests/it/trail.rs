@@ -128,8 +128,8 @@ impl Played {
             .unwrap();
 
         let known = self.text("CUMULATIVE_UNDERSTANDING.md").await;
-        let told = format!("{}\n{instance} {iteration}\n", known.unwrap_or_default());
-        let documents = [("CUMULATIVE_UNDERSTANDING.md", Some(told.as_str()))];
+        let text = format!("{}\n{instance} {iteration}\n", known.unwrap_or_default());
+        let documents = [("CUMULATIVE_UNDERSTANDING.md", Some(text.as_str()))];
         let tree = self.tree(&own, &documents).await;
         let name = instance.trim_end_matches("-2");
         let entry = JournalEntry::Merge(MergeEntry {
@@ -203,7 +203,7 @@ fn rows(finished: &Finished) -> Vec<Value> {
     rows.collect::<Result<_, _>>().unwrap()
 }
 
-fn told<'a>(rows: &'a [Value], name: &str) -> Vec<&'a Value> {
+fn column<'a>(rows: &'a [Value], name: &str) -> Vec<&'a Value> {
     rows.iter().map(|row| &row[name]).collect()
 }
 
@@ -226,8 +226,8 @@ async fn the_log_tells_what_was_committed_and_believes_no_role() {
         "[planner] did 1".to_owned(),
         "[supervisor] start: Write a game".to_owned(),
     ];
-    assert_eq!(told(&log, "subject"), subjects.iter().collect::<Vec<_>>());
-    let iterations: Vec<_> = told(&log, "iteration")
+    assert_eq!(column(&log, "subject"), subjects.iter().collect::<Vec<_>>());
+    let iterations: Vec<_> = column(&log, "iteration")
         .into_iter()
         .map(Value::as_u64)
         .collect();
@@ -272,10 +272,13 @@ async fn branches_are_shown_with_where_their_files_are() {
         own("planner"),
         own("user"),
     ];
-    assert_eq!(told(&branches, "branch"), names.iter().collect::<Vec<_>>());
-    assert_eq!(told(&branches, "ahead"), [0, 0, 0, 0]);
-    assert_eq!(told(&branches, "behind"), [0, 1, 7, 3]);
-    assert_eq!(told(&branches, "subject")[2], "[planner] did 1");
+    assert_eq!(
+        column(&branches, "branch"),
+        names.iter().collect::<Vec<_>>()
+    );
+    assert_eq!(column(&branches, "ahead"), [0, 0, 0, 0]);
+    assert_eq!(column(&branches, "behind"), [0, 1, 7, 3]);
+    assert_eq!(column(&branches, "subject")[2], "[planner] did 1");
     let dirs = |names: &[&str]| -> Value {
         let below = format!(".massgen/pipelines/{}/workspace", played.ground.dir.name());
         let dirs = names.iter().map(|name| format!("[PROJECT]/{below}/{name}"));

@@ -34,16 +34,16 @@ struct Case {
     command: String,
     /// Timeout in seconds, for a command that would not end by itself.
     timeout: Option<u64>,
-    told: [&'static str; 2],
+    texts: [&'static str; 2],
 }
 
 impl Case {
-    fn of(command: impl Into<String>, told: [&'static str; 2]) -> Self {
+    fn of(command: impl Into<String>, texts: [&'static str; 2]) -> Self {
         let command = command.into();
         Self {
             command,
             timeout: None,
-            told,
+            texts,
         }
     }
 
@@ -65,7 +65,7 @@ impl Case {
 
     /// Returns the condition for a request that contains the result.
     fn request_condition(&self) -> Value {
-        let [last, other] = self.told;
+        let [last, other] = self.texts;
         json!({"last": last, "contains": other})
     }
 }
@@ -301,11 +301,11 @@ fn a_command_that_does_not_want_to_end_is_ended() {
 
 #[test]
 fn a_daemon_does_not_outlive_the_command_that_leaves_it() {
-    let told = [r#""stdout":"left\n""#, r#""success":true"#];
-    let harmless = Case::of("sleep 0.01 & wait; echo left", told);
+    let texts = [r#""stdout":"left\n""#, r#""success":true"#];
+    let harmless = Case::of("sleep 0.01 & wait; echo left", texts);
     let hostile = "(setsid nohup sleep 86400 >/dev/null 2>&1 &); (setsid setsid sleep 86400 &); \
                    echo left";
-    check(&json!({}), &harmless, &Case::of(hostile, told));
+    check(&json!({}), &harmless, &Case::of(hostile, texts));
 }
 
 #[test]
