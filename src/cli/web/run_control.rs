@@ -76,14 +76,14 @@ pub(super) async fn approve(
 /// checks failed is kept.
 pub(super) async fn answer(
     State(server): State<WebServer>,
-    Path((id, asked)): Path<(String, String)>,
+    Path((id, question_id)): Path<(String, String)>,
     JsonBody(request): JsonBody<AnswerRequest>,
 ) -> ApiResult {
     let run = live_run(&server, id).await?;
     let decision = parse_decision(&request.answer);
     let question = run.feed().with_questions(|questions| {
         let is_check = questions.find(|id, question| {
-            id == asked && matches!(question, UserQuestion::FailedCheck { .. })
+            id == question_id && matches!(question, UserQuestion::FailedCheck { .. })
         });
         if is_check.is_some() && decision.is_none() {
             return Err(ApiError::invalid("expected `keep` or `revert`"));
@@ -93,11 +93,11 @@ pub(super) async fn answer(
                 question,
                 UserQuestion::FailedCheck { .. } | UserQuestion::Open { .. }
             );
-            id == asked && is_text
+            id == question_id && is_text
         };
         questions
             .take(is_wanted)
-            .ok_or_else(|| no_question_error(&asked))
+            .ok_or_else(|| no_question_error(&question_id))
     })?;
     let is_sent = match (question, decision) {
         (UserQuestion::Open { answer, .. }, _) => answer.send(request.answer).is_ok(),
@@ -110,9 +110,9 @@ pub(super) async fn answer(
         ) => false,
     };
     if !is_sent {
-        return Err(no_question_error(&asked));
+        return Err(no_question_error(&question_id));
     }
-    Ok(JsonReply(json!({"answered": asked})))
+    Ok(JsonReply(json!({"answered": question_id})))
 }
 
 /// Answers `POST /api/runs/{id}/stop`.
