@@ -240,7 +240,7 @@ impl PreparedTurn {
         }
         let participants = tokio::select! {
             biased;
-            begun = self.begin_coordination(task) => begun?,
+            participants = self.begin_coordination(task) => participants?,
             over = deadline.wait() => {
                 self.emit(RunEvent::CoordinationStopped { status: over.exit_status() }).await;
                 return Ok(CoordinationResult::without_answers(CoordinationEnd::Over(over)));
