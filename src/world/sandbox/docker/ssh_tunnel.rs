@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn the_reasons_of_ssh_have_hints() {
         let host: SshEngineHost = "ssh://me@build1:22".parse().unwrap();
-        for (said, what, hint) in [
+        for (output, what, hint) in [
             (
                 "Host key verification failed.",
                 "not known",
@@ -431,7 +431,7 @@ mod tests {
             ),
             ("", "`ssh` has ended", "ssh -p 22 me@build1"),
         ] {
-            let error = connection_error(&host, said);
+            let error = connection_error(&host, output);
             assert!(error.to_string().contains(what), "{error}");
             assert!(error.hints()[0].contains(hint), "{:?}", error.hints());
         }
