@@ -255,12 +255,12 @@ impl BatchDir {
 
     /// Divides a token that `cell` holds: the cell keeps a `part` of its value.
     fn divide_token(&self, cell: &CellId, token: &MoneyToken, part: u64) -> Result<()> {
-        let [kept, rest] = token.divided(part);
+        let [share, rest] = token.divided(part);
         let prepared = self.prepared_file(&rest);
         dir::create_all(&self.prepared(), DirectoryAudience::User)?;
         file::replace(&prepared, b"", FileDurability::Process)?;
         // From here on the rest counts.
-        if move_token(&self.held_file(cell, token), &self.held_file(cell, &kept))? {
+        if move_token(&self.held_file(cell, token), &self.held_file(cell, &share))? {
             // Another process may have done this already.
             return move_token(&prepared, &self.free_file(&rest)).map(drop);
         }
