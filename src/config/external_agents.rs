@@ -32,7 +32,7 @@ pub struct ExternalAgentConfig {
     pub command: Vec<String>,
     /// The package that provides the program, if the type has one.
     pub package: Option<&'static str>,
-    /// The model it is told to use; `None` leaves the choice to the program.
+    /// The model that it should use; `None` leaves the choice to the program.
     pub model: Option<String>,
     /// Reasoning effort of its model.
     pub reasoning: AgentReasoning,

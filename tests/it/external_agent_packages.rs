@@ -1,5 +1,5 @@
 //! External agents that are the real programs of three vendors, each with a server of its vendor's
-//! wire format: each finds the workflow tool over the relay, calls it, and its answer counts.
+//! wire format: each finds the workflow tool over the socket of its agent, calls it, and its answer counts.
 //! `tests/all.sh` installs them.
 
 use serde_json::{Value, json};

@@ -185,7 +185,7 @@ impl AgentProtocol for AcpProtocol {
 
     fn encode_first_turn(&mut self, context: &LaunchContext, text: String) -> Vec<String> {
         let server = json!({
-            "name": SERVER, "command": context.massgen.to_string(), "args": context.relay_arguments(), "env": [],
+            "name": SERVER, "command": context.massgen.to_string(), "args": context.forwarder_arguments(), "env": [],
         });
         self.state = AcpState {
             place: json!({"cwd": context.dir.to_string(), "mcpServers": [server]}),

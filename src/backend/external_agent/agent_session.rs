@@ -1,4 +1,4 @@
-//! State of an external agent that lasts from one reply to the next: its process, the relay socket,
+//! State of an external agent that lasts from one reply to the next: its process, its socket,
 //! and how much of the conversation it knows.
 
 use std::collections::BTreeMap;
@@ -169,7 +169,7 @@ impl ExternalAgentSession {
     }
 }
 
-/// Opens the relay socket and creates the session of an external agent.
+/// Opens the agent socket and creates the session of an external agent.
 pub(super) fn open_session(
     agent: &SandboxedAgent,
 ) -> Result<ExternalAgentSession, ExternalAgentError> {

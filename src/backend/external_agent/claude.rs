@@ -1,5 +1,5 @@
 //! Claude Code's own protocol: one JSON object a line, in both directions, for the lifetime of the
-//! process. Its hook asks about calls of its tools, over the relay.
+//! process. Its hook asks about calls of its tools, over the agent socket.
 //! <https://code.claude.com/docs/en/headless>
 
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ impl AgentProtocol for ClaudeCodeProtocol {
     fn launch(&self, context: &LaunchContext) -> LaunchOptions {
         // Without `alwaysLoad`, a model would have to search for the tools before it sees them.
         let server = json!({
-            "type": "stdio", "command": context.massgen.to_string(), "args": context.relay_arguments(),
+            "type": "stdio", "command": context.massgen.to_string(), "args": context.forwarder_arguments(),
             "alwaysLoad": true,
         });
         let servers = json!({"mcpServers": {SERVER: server}});

@@ -11,7 +11,7 @@ use crate::backend::external_agent::protocol::{
 use crate::spending::{TokenUsage, token_count};
 use crate::tools::task_plan::PlanEntryStatus;
 
-/// Maximum time that a tool of the relay may take, in seconds: longer than any call of a server.
+/// Maximum time that a call of a workflow tool may take, in seconds: longer than any call of a server.
 const TOOL_SECONDS_MAX: u64 = 3_600;
 
 /// A conversation with Codex.
@@ -25,7 +25,7 @@ pub(super) struct CodexProtocol {
 impl AgentProtocol for CodexProtocol {
     fn launch(&self, context: &LaunchContext) -> LaunchOptions {
         let quoted = |text: &str| Value::from(text).to_string();
-        let words = context.relay_arguments();
+        let words = context.forwarder_arguments();
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         let server = format!("mcp_servers.{SERVER}");
         let reasoning = [

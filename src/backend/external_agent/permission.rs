@@ -16,9 +16,9 @@ use crate::tools::external_tools::ExternalToolAction;
 
 /// Maximum length of a tool's name in events, in characters.
 const NAME_CHARS_MAX: usize = 100;
-/// The character that ends the tool's name in the id of a call to the relay.
+/// The character that ends the tool's name in the id of a call of one of massgen's tools.
 const BEFORE_STAMP: char = '-';
-/// What agents write before the name of one of the relay's tools in the title of a call.
+/// What agents write before the name of one of massgen's tools in the title of a call.
 const TITLE_PREFIXES: &[&str] = &["mcp__massgen__", "massgen_", "Tool: massgen/"];
 /// The prefix of the title that Codex gives to calls of servers. Its arguments name the server.
 const TITLE_OF_CODEX: &str = "Tool: ";
@@ -131,7 +131,7 @@ impl<'v> DescribedCall<'v> {
             action,
             directories: Vec::new(),
         };
-        if matches!(kind, "" | "other") && self.is_relayed() {
+        if matches!(kind, "" | "other") && self.is_forwarded() {
             return Ok(only(ExternalToolAction::Nothing));
         }
         match kind {
@@ -167,10 +167,10 @@ impl<'v> DescribedCall<'v> {
         }
     }
 
-    /// Returns whether this is a call of one of the relay's tools, which the gate sees when the
-    /// relay passes it on. Only an agent itself writes the id and the title of such a call; the
+    /// Returns whether this is a call of one of massgen's tools, which the gate sees when it
+    /// arrives over the agent socket. Only an agent itself writes the id and the title of such a call; the
     /// title of a tool that takes paths or commands may contain its model's words.
-    fn is_relayed(&self) -> bool {
+    fn is_forwarded(&self) -> bool {
         let id = text_at(self.requested, "/toolCallId");
         if is_massgen_tool(id.split(BEFORE_STAMP).next().unwrap_or_default()) {
             return true;

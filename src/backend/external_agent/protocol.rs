@@ -55,8 +55,8 @@ pub(super) struct LaunchContext {
 }
 
 impl LaunchContext {
-    /// Returns the arguments with which massgen acts as the relay from an agent to the run.
-    pub(super) fn relay_arguments(&self) -> Vec<String> {
+    /// Returns the arguments with which massgen forwards an agent's calls to the run.
+    pub(super) fn forwarder_arguments(&self) -> Vec<String> {
         let words = ["mcp", "workflow", "--socket"];
         let words = words.iter().map(|word| (*word).to_owned());
         words.chain([self.socket.to_string()]).collect()
@@ -265,7 +265,7 @@ pub(super) fn reported_plan<'e>(
     Some(TaskPlan::from_reported(entries))
 }
 
-/// Returns whether a tool is one of the relay's, which the run sees when it is called.
+/// Returns whether a tool is one that `massgen mcp workflow` offers; the run sees each call of it.
 pub(super) fn is_massgen_tool(tool: &str) -> bool {
     let rest = tool.strip_prefix("mcp__").or(tool.strip_prefix("mcp_"));
     let rest = rest.and_then(|rest| rest.strip_prefix(SERVER));

@@ -1,5 +1,5 @@
-//! The run's side of the relay: receives an external agent's calls of workflow tools and of servers
-//! over the Model Context Protocol, and the permission questions of its hooks. A call waits for its
+//! The run's end of the agent socket: receives an external agent's calls of workflow tools and of
+//! servers over the Model Context Protocol, and the permission questions of its hooks. A call waits for its
 //! answer; the gate answers a question, and no answer is sent if anything goes wrong.
 
 use std::future::Future;
@@ -48,7 +48,7 @@ const QUESTION_BYTES_AT_ONCE: usize = 2 * MESSAGE_BYTES_MAX;
 /// Maximum time to receive a question.
 const QUESTION_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Message that arrived over the relay.
+/// Message that arrived over the agent socket.
 #[derive(Debug)]
 pub(super) enum AgentSocketMessage {
     /// A call that waits for its answer.
@@ -84,7 +84,7 @@ impl ToolCallAnswer {
     }
 }
 
-/// The relay socket of one external agent.
+/// The agent socket of one external agent.
 #[derive(Debug)]
 pub(super) struct AgentSocketServer {
     /// The messages that have arrived.

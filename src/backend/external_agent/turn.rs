@@ -337,7 +337,7 @@ impl<'a> AgentTurn<'a> {
         Err(ExternalAgentError::Permanent(why))
     }
 
-    /// Handles a message from the relay.
+    /// Handles a message from the agent socket.
     fn handle_socket_message(&mut self, incoming: AgentSocketMessage) {
         let (name, arguments, answer) = match incoming {
             AgentSocketMessage::Refused(tool) => return self.push_native_tool_call(tool),
