@@ -69,23 +69,22 @@ pub(super) fn write_instructions(reach: &WriteScope, has_commands: bool) -> Stri
         }
     };
     let names = |dirs: &[RelPath]| dirs.iter().map(name).collect::<Vec<_>>().join(" and ");
-    let stands =
-        "You stand in a checkout of the tree that all roles share. You may read all of it.";
+    let start = "You work in a checkout of the tree that all roles share. You may read all of it.";
     if reach.write.is_empty() {
-        return format!("{stands} You write no files: your answer is what you leave.");
+        return format!("{start} You write no files: your answer is your output.");
     }
     let but = match reach.read.as_slice() {
         [] => String::new(),
         closed => format!(", but not elsewhere in {}", names(closed)),
     };
     let commands = if has_commands {
-        " Commands are held to that too: what builds write elsewhere goes to `$TMPDIR`. There is a git \
-         repository of your own; massgen takes up the files, not your commits."
+        " Commands are restricted in the same way; let builds write to `$TMPDIR`. You have a git \
+         repository of your own; massgen commits the files, not your commits."
     } else {
         ""
     };
     format!(
-        "{stands} You may write only in {}{but}.{commands}",
+        "{start} You may write only in {}{but}.{commands}",
         names(&reach.write)
     )
 }
