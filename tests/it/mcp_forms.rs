@@ -18,7 +18,7 @@ fn start_asking() -> Terminal {
     let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
     let terminal = Terminal::open(project, 240);
     terminal.says("the server `h` asks: How? `color`: of the\\u{1b}[2J door (`red` or `blue`)");
-    terminal.says("Enter alone: the server is told nothing");
+    terminal.says("Enter alone: decline");
     terminal
 }
 
@@ -73,10 +73,7 @@ fn check(color: &'static str, count: &'static str, asked: usize, expected: &[&st
     assert_eq!(questions.len(), asked, "{questions:?}");
     let first = "the server `h` asks: How? `color`: of the\\u{1b}[2J door (`red` or `blue`)";
     assert_eq!(questions[0]["server_asks"], first);
-    assert_eq!(
-        questions[0]["otherwise"],
-        "Enter alone: the server is told nothing"
-    );
+    assert_eq!(questions[0]["otherwise"], "Enter alone: decline");
 }
 
 #[test]

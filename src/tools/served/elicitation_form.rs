@@ -102,7 +102,7 @@ impl FormField {
     /// Describes what an empty answer means.
     pub fn describe_default(&self) -> String {
         match &self.when_omitted {
-            OmittedFieldMeaning::Declines => "Enter alone: the server is told nothing".to_owned(),
+            OmittedFieldMeaning::Declines => "Enter alone: decline".to_owned(),
             OmittedFieldMeaning::Omits => "Enter alone: it is left out".to_owned(),
             OmittedFieldMeaning::Default(default) => {
                 let default = default.as_str().map_or(default.to_string(), str::to_owned);
@@ -285,7 +285,7 @@ mod tests {
         }
         assert_eq!(Value::Object(answers), json!({"b": 3}));
         let otherwise: Vec<String> = fields.iter().map(FormField::describe_default).collect();
-        let expected = ["the server is told nothing", "3", "it is left out"];
+        let expected = ["decline", "3", "it is left out"];
         assert_eq!(
             otherwise,
             expected.map(|what| format!("Enter alone: {what}"))
