@@ -73,7 +73,7 @@ says why.";
 
 pub(crate) const WORKFLOW_EXAMPLES: &str = "\
 Examples:
-  massgen mcp workflow --socket relay
+  massgen mcp workflow --socket agent.sock
 
 An MCP server on standard input and output, which an external agent such as `type: claude_code`
 starts in its sandbox. See `docs/agent-programs.md`.";
