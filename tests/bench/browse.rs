@@ -1,5 +1,5 @@
-//! What somebody waits for who types `@` in a large tree: the walk, the first paths while it goes on, and
-//! all of them when it has ended. The tree lies in `TMPDIR`.
+//! How long a user waits after typing `@` in a large tree: for the walk, for the first paths during it, and
+//! for all of them after it. The tree is in `TMPDIR`.
 
 use std::fs;
 use std::time::{Duration, Instant};

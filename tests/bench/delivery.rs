@@ -1,6 +1,6 @@
-//! A delivery of 10,000 small files beside `cp -a` of the same and `sync -f`. Both are timed in turns in
-//! one run, because only their ratio means something on another machine. The tree lies in `TMPDIR`, which
-//! chooses the file system. `MASSGEN_BENCH_FILES` sets another number, and the memory is told too.
+//! Compares a delivery of 10,000 small files with `cp -a` of the same files and `sync -f`. Both are timed in
+//! turns in one run, because only their ratio applies to other machines. The tree is in `TMPDIR`, which
+//! selects the file system. `MASSGEN_BENCH_FILES` sets another number. Memory usage is printed too.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -33,7 +33,7 @@ const HOSTILE: [&str; 12] = [
     "a\u{1b}]0;t\u{7}$(touch${IFS}$W)",
     "a\n$(touch $W)\nb",
 ];
-/// What stands before the name that is completed.
+/// The words before the name that is completed.
 const PLACES: [&str; 3] = [
     "massgen --config a",
     "massgen task a",

@@ -355,7 +355,7 @@ fn what_a_model_makes_up_begins_no_line_of_a_record() {
     assert!(read > 5, "{read} records");
     assert_eq!(
         marked, 1,
-        "what the agent says of a tool is told as its own words"
+        "the agent's words about a tool are reported as its own"
     );
     let log = crate::project::events(&finished, "tool_called");
     assert!(

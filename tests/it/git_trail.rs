@@ -288,7 +288,7 @@ async fn what_was_merged_is_reverted_or_names_the_files_in_conflict() {
     let later = scene.put(Some(&merged), &[("b", Some("b\n"))]).await;
     let taken = hub.merge_from(&merged, &later, &first).await.unwrap();
     let MergeResult::Clean(tree) = taken else {
-        panic!("nobody changed the same: {taken:?}");
+        panic!("no role changed the same file: {taken:?}");
     };
     let taken = scene.commit(&tree, &[&later], "back\n").await;
     let mut texts = Vec::new();

@@ -282,7 +282,7 @@ fn a_run_in_which_limits_left_no_answer_says_so() {
     assert!(stderr.contains(summary), "{stderr}");
 }
 
-/// Calls two tools in each reply until it is told that none are left.
+/// Calls two tools in each reply until a message says that none are left.
 const CALLS_TOOLS: &str = r#"
 - when: {last: "you have no tool call left"}
   calls: [{name: new_answer, arguments: {content: "what I have"}}]

@@ -577,7 +577,7 @@ fn servers_are_started_when_they_are_needed_and_end_with_massgen() {
     let mut served = Served::start(project, &OF_WRITER);
     let given = served.project.path("given/notes.txt");
     served.call_successfully("read_text_file", &json!({"path": given}));
-    assert!(!processes().contains("sleep 4817"), "nobody has asked");
+    assert!(!processes().contains("sleep 4817"), "no client has asked");
     served.call_successfully("mcp__marked__list_allowed_directories", &json!({}));
     assert!(processes().contains("sleep 4817"));
     let (code, stderr, _) = served.end();

@@ -86,7 +86,7 @@ fn parse_lines(stdout: &str, code: Option<i32>) -> Vec<Value> {
         let is_last = index + 1 == lines.len();
         assert_eq!(line["type"] == "result", is_last, "{line}");
     }
-    let last = lines.last().expect("nothing was told");
+    let last = lines.last().expect("nothing was printed");
     assert_eq!(last["exit_code"].as_i64(), code.map(i64::from), "{last}");
     lines
 }

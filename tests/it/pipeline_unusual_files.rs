@@ -122,7 +122,7 @@ fn unreadable_files_and_directories_are_committed() {
         .stderr()
         .matches(" for one; not protected: ")
         .count();
-    assert_eq!(said, 1, "a sandbox that is the same is told of once");
+    assert_eq!(said, 1, "the same sandbox is reported once");
     let project = finished.project();
     assert_eq!(git(project, &["show", "main:s"]), "s\nagain\n");
     assert_eq!(git(project, &["show", "main:d/f"]), "1\n2\n");

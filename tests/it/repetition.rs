@@ -1,5 +1,5 @@
-//! What the short suite does more seldom than the long one (`tests/long.sh`): repetitions of
-//! nondeterministic tests, and cases of which each stands for its neighbours.
+//! What the short suite does less often than the long one (`tests/long.sh`): repetitions of
+//! nondeterministic tests, and cases that each represent similar ones.
 
 /// Environment variable that selects the long suite.
 const LONG: &str = "MASSGEN_TEST_LONG";

@@ -432,7 +432,7 @@ fn killing_the_fork_server_ends_no_command() {
         };
         let check = |chosen: fn(&[Pid]) -> &[Pid]| {
             run();
-            wait_until("one stem, and one that stands by", LONG, || {
+            wait_until("one fork server, and one waiting helper", LONG, || {
                 processes_of(&program).len() == 2
             });
             let processes = processes_of(&program);

@@ -385,7 +385,7 @@ fn an_approval_program_gets_no_variables_of_the_project() {
     let content = "${LD_PRELOAD} $PAGER {{PAGER}}";
     let asked = question(deceived(Project::new()), content);
     assert!(!asked.contains(CANARY), "{asked}");
-    // The control: what the call says is told.
+    // The control: the content of the call is shown.
     let asked = question(Project::new(), CANARY);
     assert!(asked.contains(CANARY), "{asked}");
 }

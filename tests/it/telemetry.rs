@@ -90,7 +90,7 @@ impl Told {
             other => panic!("{other}"),
         };
         let requests: Vec<_> = requests.iter().map(read).collect();
-        assert!(!requests.is_empty(), "nothing was told");
+        assert!(!requests.is_empty(), "nothing was exported");
         let text = format!("{requests:?}");
         Self { requests, text }
     }
@@ -346,7 +346,7 @@ fn texts_stay_here_unless_they_are_asked_for_and_keys_always() {
             .env(variable, capture)
             .success();
         let traces = Told::to(&collector);
-        assert!(!traces.text.contains(KEY), "the key was told");
+        assert!(!traces.text.contains(KEY), "the key was exported");
         traces
     };
     let quiet = traces_with("false");
