@@ -16,7 +16,7 @@ use crate::world::sys::state_files::{clear, file};
 
 /// How deep repositories may be nested.
 const NESTED_MAX: usize = 64;
-/// The name of a file that git is told about and that need not exist.
+/// The name of a file that is added to git's index and need not exist.
 const KNOWN_INSIDE: &[u8] = b"/.massgen-known";
 /// The prefix of index entries that are gitlinks, commits of another repository.
 const GITLINKS: &[u8] = b"160000 ";

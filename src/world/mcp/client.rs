@@ -334,7 +334,7 @@ impl McpClient {
         Ok(described)
     }
 
-    /// Sends one request. If the caller stops waiting, the server is told that it is cancelled.
+    /// Sends one request. If the caller stops waiting, the server is notified of the cancellation.
     pub(super) async fn ask(
         &self,
         asks: ServerOperation,

@@ -33,7 +33,7 @@ use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
 /// Environment variables of every command: no colours, no pager, no prompts. Debian's `pip` refuses
-/// to install into the system's packages unless it is told that this is intended.
+/// to install into the system's packages unless a variable allows it.
 const FIXED: &[(&str, &str)] = &[
     ("DEBIAN_FRONTEND", "noninteractive"),
     ("GIT_PAGER", "cat"),

@@ -1,7 +1,7 @@
 //! Parent side of the fork server, the pre-forked process that sandbox helpers are forked from.
 //! massgen is a big program, and starting it for each command takes longer than building a sandbox;
 //! the fork server is already running. It never learns what the helpers are to do. One helper is
-//! forked ahead and stands by, so that no command waits for the fork either; the next one is forked
+//! forked ahead and waits, so that no command waits for the fork either; the next one is forked
 //! once that helper has started its program, which nothing may delay.
 
 use std::io::{self, IoSlice, IoSliceMut};

@@ -1,5 +1,5 @@
 //! The fork server (`massgen __fork_server`): a process that forks one sandbox helper after another. Each
-//! helper stands by until massgen has work for it. The fork server must stay as it started: it
+//! helper waits until massgen has work for it. The fork server must stay as it started: it
 //! learns nothing about a sandbox, gets no handle of one, and has one thread. A helper can
 //! become the fork server of an overlay namespace: it creates the namespace, in which all its helpers
 //! live.

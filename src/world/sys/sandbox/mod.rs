@@ -3,7 +3,7 @@
 //! this order; if a step fails, the helper gives up.
 //!
 //! 1. It detaches from massgen: its own session, and no handles but the three standard streams. A
-//!    fork of a fork server then stands by until a request comes.
+//!    fork of a fork server then waits for a request.
 //! 2. It forks. The outer half stays outside and waits ([`watch`]); the inner half starts in its
 //!    own namespaces ([`namespaces`]) and is the first process there ([`init`]).
 //! 3. The inner half builds a root directory ([`root_builder`]) and enters it.
