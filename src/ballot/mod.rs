@@ -71,7 +71,7 @@ pub enum BallotEffect {
         /// The answer that it is for.
         answer: AnswerLabel,
     },
-    /// The submission does not count; the agent is told why, and continues.
+    /// The submission does not count; the agent gets the reason and continues.
     Refuse {
         /// The agent.
         agent: AgentNumber,

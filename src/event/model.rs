@@ -160,7 +160,7 @@ pub enum StopReason {
     Length,
     /// The vendor held content back, or the model refused.
     Filtered,
-    /// The vendor wants to be asked again, with the reply as it stands.
+    /// The vendor wants to be asked again, with the reply so far.
     Paused,
 }
 

@@ -32,7 +32,7 @@ pub struct SubagentType {
     pub name: String,
     /// What it is for.
     description: UntrustedText,
-    /// What a subagent of this type has to be told.
+    /// What the task of a subagent of this type must contain.
     expected_input: Vec<UntrustedText>,
     /// The names of skills that help it.
     skills: Vec<String>,
