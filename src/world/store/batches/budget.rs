@@ -1,9 +1,9 @@
-//! The money of a batch as files: each token is a share of the limit. A cell moves tokens from the
-//! free ones to its own by `rename` before it asks a model, and gives back at its end what it did
-//! not use, also a part of a token. There is no coordinator, and a process that is killed keeps what
-//! it held until its cell is claimed again. Files that add money are prepared in a directory where they
-//! do not count, and become free by `rename` once the file is changed that the money comes from: so a
-//! process that is killed at any point neither loses nor makes money.
+//! The money of a batch as files: each token is a share of the limit. Before a cell asks a model, it
+//! takes free tokens by `rename`; when it ends, it gives back what it did not use, down to a part of a
+//! token. There is no coordinator, and the tokens of a killed process stay with its cell until the
+//! cell is claimed again. Files that add money are prepared in a directory where they do not count,
+//! and are made free by `rename` after the file that the money comes from has been changed: a process
+//! that is killed at any point neither loses nor creates money.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ const TOKENS_MAX: u64 = 100_000;
 const LIMIT: &str = "limit.json";
 /// Maximum size of that file, in bytes.
 const LIMIT_BYTES_MAX: u64 = 4096;
-/// How often tokens are listed while others move those that were seen.
+/// Maximum number of listings of tokens, because other processes may move the listed ones.
 const TAKE_TRIES_MAX: u32 = 16;
 /// The end of the name of the part of a divided token that its cell gives back.
 const REST_SUFFIX: &str = "-rest";
@@ -156,7 +156,7 @@ impl BatchDir {
         self.free_prepared(&budget)
     }
 
-    /// Makes the prepared tokens free that count. Any process may do so, for itself or for one that was
+    /// Frees the prepared tokens that count. Any process may do so, for itself or for one that was
     /// killed: each token is moved once.
     fn free_prepared(&self, budget: &BudgetFile) -> Result<()> {
         let names = dir::names_if_exists(&self.prepared())?;
@@ -220,7 +220,7 @@ impl BatchDir {
         };
         let (whole, spent) = (budget.token_picodollars, spent.picodollars());
         let mut tokens = self.held_tokens(cell, whole)?;
-        // The rests of what the cell holds become free before anything of it is moved, because later
+        // The rests of the cell's tokens are freed before its tokens are moved, because afterwards
         // nothing shows that they count.
         self.free_prepared(&budget)?;
         while MoneyToken::sum(&tokens) < spent {
@@ -242,8 +242,8 @@ impl BatchDir {
                 divided = Some((token, missing));
             }
         }
-        // What is given back goes first: so another process that settles the cell in between keeps and
-        // divides the same tokens.
+        // Unused tokens are given back first, so that another process that settles the cell in between
+        // keeps and divides the same tokens.
         for token in &unused {
             move_token(&self.held_file(cell, token), &self.free_file(token))?;
         }
@@ -267,8 +267,8 @@ impl BatchDir {
         clear::remove(&prepared)
     }
 
-    /// Gives the tokens back that finished cells hold and did not use, and makes prepared ones free: the
-    /// processes may have been killed before they did so.
+    /// Gives back the unused tokens of finished cells, and frees prepared ones, in case their processes
+    /// were killed before they did so.
     pub fn settle_finished(&self) -> Result<()> {
         let Some(budget) = self.budget_file()? else {
             return Ok(());
@@ -307,7 +307,7 @@ impl BatchDir {
                 MoneyToken::parse(token, whole).filter(|_| owner == cell.as_str())
             });
             tokens = own.collect();
-            // One that was divided during the listing may be there under both names.
+            // A token that was divided during the listing may be listed under both names.
             let mut listed = tokens.iter();
             if listed.all(|token| file::exists(&self.held_file(cell, token))) {
                 break;
