@@ -1,5 +1,5 @@
-//! Runs one command to its end, in whatever backend: reads its output, watches its limits, and ends it
-//! with everything that it has started when it exceeds them.
+//! Runs one command to its end, in any backend: reads its output, watches its limits, and ends it and
+//! all its descendants when it exceeds them.
 
 use std::io::{self, PipeReader, Read, pipe};
 use std::time::{Duration, Instant};
@@ -28,10 +28,10 @@ pub(in crate::world) trait ExecProcess {
     /// Whether it is ended on drop.
     const ENDS_WHEN_DROPPED: bool;
 
-    /// Returns the handles that become readable when there is news.
+    /// Returns the handles that become readable when its state may have changed.
     fn handles(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Handles the news.
+    /// Updates its state.
     fn poll(&mut self, network: Option<&NetworkProxy>) -> io::Result<()>;
 
     /// Returns whether it runs or did.
@@ -43,7 +43,7 @@ pub(in crate::world) trait ExecProcess {
     /// Returns whether nothing of it is left.
     fn is_gone(&self) -> bool;
 
-    /// Tells it to end, with everything that it has started.
+    /// Terminates it and all its descendants.
     fn terminate(&mut self);
 
     /// Kills it, because it did not end when it was terminated.
@@ -78,7 +78,7 @@ enum RunStage {
 /// Next action for a command.
 #[derive(Clone, Copy, Debug)]
 enum NextAction {
-    /// Check it again at once, because its stage has changed.
+    /// Check it again immediately, because its stage has changed.
     Poll,
     /// Wait for an event, or until this time.
     Wait(Option<Instant>),
@@ -284,7 +284,7 @@ impl<P: ExecProcess> CommandRun<P> {
         Ok(())
     }
 
-    /// Handles the news of the process, if there are any.
+    /// Updates the state of the process, if it may have changed.
     fn handle_news(&mut self, network: Option<&NetworkProxy>) -> io::Result<()> {
         self.process.poll(network)?;
         if let (RunStage::Going, Some(ended)) = (&self.stage, self.process.exit_reason()) {
@@ -293,8 +293,8 @@ impl<P: ExecProcess> CommandRun<P> {
         Ok(())
     }
 
-    /// Advances the stage if it is time to. Before it acts on a time that is over, it handles what
-    /// happened until then: this thread may not have run for as long.
+    /// Advances the stage when its time is over, but first handles what has happened until then:
+    /// this thread may not have run in the meantime.
     fn advance(
         &mut self,
         streams: &mut [ProcessOutput<'_>],

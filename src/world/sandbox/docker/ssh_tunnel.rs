@@ -1,6 +1,7 @@
 //! Connection to the engine of another machine: one process of the user's own `ssh`, with its
 //! configuration, agent and jump hosts. It finds the engine's socket there and forwards a socket in a
-//! private directory here to it. It ends with massgen, however that ends: its standard input closes.
+//! private directory here to it. It ends when massgen does, for whatever reason: its standard input
+//! closes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
@@ -28,8 +29,8 @@ const CONNECT_OPTION: &str = "ConnectTimeout=10";
 /// A host that answers nothing for 30 seconds is gone.
 const ALIVE_OPTIONS: [&str; 2] = ["ServerAliveInterval=10", "ServerAliveCountMax=3"];
 /// The process stays, keeps its standard input, and runs the command, whatever the user has configured.
-/// `ssh` before 8.7 does not know these options. The first `IgnoreUnknown` counts, so it must cover what
-/// the user's own one covers.
+/// `ssh` before 8.7 does not know these options. Only the first `IgnoreUnknown` applies, so it must
+/// include what the user's own includes.
 const SESSION_OPTIONS: [&str; 4] = [
     "IgnoreUnknown=*",
     "StdinNull=no",
@@ -125,7 +126,7 @@ impl SshTunnel {
     pub(super) async fn lost_reason(&self) -> Option<String> {
         let mut current = self.process.lock().await;
         let running = current.as_mut()?;
-        // Its sockets close a little before it has ended.
+        // Its sockets close shortly before it exits.
         timeout(ENDING_TIME_MAX, running.child.wait())
             .await
             .ok()?
@@ -140,7 +141,7 @@ impl SshTunnel {
     }
 
     async fn connect(&self) -> Result<SshProcess> {
-        // An `ssh` that was killed leaves its socket, and the next one would not take its place.
+        // A killed `ssh` leaves its socket behind, and the next one would not replace it.
         clear::remove(&self.control())?;
         let control = format!("ControlPath={}", self.control());
         let port = self.host.port().map(|port| port.to_string());
@@ -275,7 +276,7 @@ fn find_socket(named: Option<&AbsPath>) -> String {
     )
 }
 
-/// Returns whether what a host names can only mean a socket there.
+/// Returns whether the path that a host reports can only be a socket there.
 fn is_socket_path(socket: &str) -> bool {
     let is_in_path = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+@".contains(&byte);
     socket.starts_with('/') && socket.bytes().all(is_in_path)

@@ -319,7 +319,7 @@ impl WriteOverlay {
     }
 }
 
-/// What is removed of an overlay.
+/// The part of an overlay that is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverlayCleanup {
     /// All of it.

@@ -1,6 +1,6 @@
-//! Reads what an engine sends of a directory after a command. It is a stranger's archive: names, kinds,
-//! sizes and numbers are checked before anything is kept, nothing is written outside a temporary file,
-//! and one malformed entry refuses all of it.
+//! Reads the archive of a directory that an engine sends after a command. It is untrusted: names,
+//! kinds, sizes and counts are checked before anything is kept, nothing is written outside a temporary
+//! file, and the whole archive is refused if one entry is malformed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -47,11 +47,11 @@ const EXTENSION_BYTES_MAX: u64 = 256 * 1024;
 const TARGET_BYTES_MAX: usize = 4095;
 /// Size of a chunk that is read, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// How much content is kept between two looks at the free space, in bytes.
+/// How much content is kept between two checks of the free space, in bytes.
 const DISK_LOOK_BYTES: usize = 16 * 1024 * 1024;
-/// Assumed size of a block of a disk here, in bytes: every file and directory takes whole ones.
+/// Assumed block size of a disk here, in bytes: every file and directory takes whole blocks.
 const BLOCK_BYTES: u64 = 4096;
-/// Permission bits that are taken over: no setuid, setgid or sticky bit.
+/// Permission bits that are kept: no setuid, setgid or sticky bit.
 const BITS: u32 = 0o777;
 /// Timeout for the next part of an archive.
 const PART_TIME_MAX: Duration = Duration::from_mins(2);
@@ -62,7 +62,7 @@ const DOWNLOAD_TIME_MAX: Duration = Duration::from_hours(2);
 #[derive(Debug)]
 pub(super) struct IncomingFiles {
     entries: BTreeMap<AbsPath, IncomingEntry>,
-    /// Pipes, devices and other files that are never taken over, with what they are.
+    /// Pipes, devices and other special files, which are never written here, with their kind.
     special: Vec<(AbsPath, &'static str)>,
     spool: SpoolFile,
     count: u64,
@@ -73,7 +73,7 @@ pub(super) struct IncomingFiles {
     names_bytes_max: u64,
     /// Watches the disk of the temporary file.
     disk: Option<DiskWatch>,
-    /// Content that was kept since the last look at the free space, in bytes.
+    /// Content that was kept since the last check of the free space, in bytes.
     unwatched_bytes: usize,
 }
 
@@ -100,7 +100,7 @@ pub(super) enum IncomingContent {
     Nothing,
     /// In the temporary file.
     Spooled { offset: u64, size_bytes: u64 },
-    /// It is that of the file here that was sent from this path.
+    /// In the local file that was sent from this path.
     AsSent(AbsPath),
 }
 
@@ -158,7 +158,7 @@ impl IncomingFiles {
     pub(super) fn new(spool: SpoolFile, disk: DiskWatch) -> Self {
         Self {
             disk: Some(disk),
-            // The first content is not kept without a look.
+            // The free space is checked before the first content is kept.
             unwatched_bytes: DISK_LOOK_BYTES,
             ..Self::with_limits(spool, ENTRIES_MAX, BYTES_MAX)
         }
@@ -185,13 +185,13 @@ impl IncomingFiles {
         &self.entries
     }
 
-    /// Returns the pipes, devices and other files that are never taken over.
+    /// Returns the pipes, devices and other special files, which are never written here.
     pub(super) fn special_files(&self) -> &[(AbsPath, &'static str)] {
         &self.special
     }
 
-    /// Returns how much space on a disk here is needed to write what was not `sent`, in bytes. A copy of
-    /// a file that was sent needs as much as the file.
+    /// Returns how much space on a disk here is needed to write what was not `sent`, in bytes. A copy
+    /// of a sent file counts as much as the file.
     pub(super) fn new_bytes(&self, sent: &SentEntries) -> u64 {
         let sizes = self.entries.iter().map(|(path, entry)| {
             let size_bytes = match &entry.content {
@@ -218,9 +218,9 @@ impl IncomingFiles {
         is_large(self.entries.len(), self.bytes)
     }
 
-    /// Adds what the listing `now` says about directories and special files, and what is as it was sent
-    /// because it did not change since an `earlier` listing. Returns the other paths: what is there must be
-    /// read.
+    /// Adds the directories and special files of the listing `now`, and the files that are as they were
+    /// sent because they did not change since an `earlier` listing. Returns the other paths, whose
+    /// content must be read.
     pub(super) fn add_listed<'l>(
         &mut self,
         now: &'l RemoteListing,
@@ -287,7 +287,7 @@ impl IncomingFiles {
                     self.entries_max
                 )));
             }
-            // What follows a header is received whatever its kind is.
+            // The data after a header is received whatever its kind.
             self.take_bytes(entry.header().entry_size()?)?;
             let kind = entry.header().entry_type();
             if next.read_extension(kind, &mut entry)? {
@@ -497,7 +497,7 @@ fn sent_size(sent: &SentEntries, path: &AbsPath) -> u64 {
     version.map_or(0, |version| version.size_bytes)
 }
 
-/// Describes a kind of file that is never taken over.
+/// Describes a kind of file that is never written here.
 fn special_kind(kind: EntryType) -> Option<&'static str> {
     if kind == EntryType::Fifo {
         Some("it is a named pipe")
@@ -579,7 +579,7 @@ impl<'e> EngineDownload<'e> {
         }
     }
 
-    /// Returns what ended the download, if it was not the end of what was sent.
+    /// Returns what ended the download, if it ended early.
     pub(super) fn take_failure(&mut self) -> Option<TransferFault> {
         self.failure.take()
     }

@@ -1,7 +1,7 @@
 //! Files of an agent's container on another machine, where nothing of this machine can be mounted.
-//! Before a command runs, what its policy lets it read is sent there, and only what changed since the
-//! last time. Afterwards what it changed is fetched: all of that is a stranger's, and each change is
-//! decided about before it is written here.
+//! Before a command runs, the files that its policy lets it read are sent there, as far as they
+//! changed since the last time. Afterwards its changes are fetched. They are untrusted: each one is
+//! checked before it is written here.
 
 mod local_trees;
 mod local_view;
@@ -57,7 +57,7 @@ const INTERRUPTED_FETCH_TIME_MAX: Duration = Duration::from_secs(3);
 const REMOVAL_TIME_MAX: Duration = Duration::from_mins(2);
 /// Number of paths that one command removes or packs.
 const COMMAND_PATHS_MAX: usize = 200;
-/// The most changed files that are fetched one by one; more are fetched with everything around them.
+/// The most changed files that are fetched one by one; above it, everything is fetched.
 const PACKED_FILES_MAX: usize = 2000;
 /// The longest answer about whether paths exist, in bytes.
 const PRESENCE_BYTES_MAX: u64 = 64 * 1024;
@@ -75,10 +75,10 @@ enum RemoteEntry {
     File { digest: [u8; 32], bits: u32 },
     /// A symlink.
     Link { target: PathBuf },
-    /// Something that was refused here, and that is removed there before the next command.
+    /// A change that was refused here; it is removed in the container before the next command.
     Unknown,
-    /// Its transfer or removal was interrupted: anything may be there. It is removed there and sent
-    /// again before the next command, and never fetched.
+    /// Its transfer or removal was interrupted, so its state there is unknown. It is removed there
+    /// and sent again before the next command, and never fetched.
     Unsent,
 }
 
@@ -88,7 +88,7 @@ struct SentEntry {
     what: RemoteEntry,
     /// Whether commands may change it.
     permission: Permission,
-    /// The version of the file here that it is a copy of.
+    /// The version of the local file that it is a copy of.
     local: Option<FileFingerprint>,
 }
 
@@ -98,20 +98,20 @@ type SentEntries = BTreeMap<AbsPath, SentEntry>;
 /// What is in a container on another machine.
 #[derive(Debug, Default)]
 pub(super) struct SentFiles {
-    /// `None` if nothing was ever sent completely, so that no command has run with it: then everything is
+    /// `None` if no transfer was ever completed, so that no command has run yet: then everything is
     /// removed there first.
     entries: Option<SentEntries>,
-    /// Whether so much is in the writable trees that they are listed before they are fetched.
+    /// Whether the writable trees are so large that they are listed before they are fetched.
     is_large: bool,
-    /// Whether a removal may still run there, because its end was not waited for, or a command whose
-    /// connection was lost. It would remove or change what is sent next, so it is killed first.
+    /// Whether a removal that was not awaited, or a command whose connection was lost, may still run
+    /// there. It could remove or change what is sent next, so it is killed first.
     is_removing: bool,
     /// The listing at the last time that changes were fetched.
     listing: Option<RemoteListing>,
     reported: ReportedFiles,
 }
 
-/// What is needed on a disk here to write what was fetched.
+/// The free space that a disk here needs for the fetched files.
 #[derive(Clone, Copy, Debug, Default)]
 struct IncomingRoom {
     bytes: u64,
@@ -123,7 +123,7 @@ struct IncomingRoom {
 enum TransferFault {
     /// The engine refused, or the connection was lost.
     Engine(EngineError),
-    /// Something here cannot be read or written, or what was received is refused as a whole.
+    /// A local file cannot be read or written, or everything that was received is refused.
     Files(Error),
     /// The command that it belongs to was interrupted.
     Interrupted,
@@ -180,8 +180,8 @@ impl ReplaceableContainer {
         recreated
     }
 
-    /// Sends what commands may read, as far as it changed since the last time, and removes there what
-    /// they may no longer read. Blocks until an interrupt.
+    /// Sends the files that commands may read, as far as they changed since the last time, and
+    /// removes there what they may no longer read. Blocks; an interrupt ends it.
     pub(super) fn send_files(
         &self,
         sent: &Mutex<SentFiles>,
@@ -221,7 +221,7 @@ impl ReplaceableContainer {
         let view = read_view(reachable, earlier)?;
         let owners = EntryOwners::for_user(self.engine.client.container_user());
         let plan = SendPlan::compare(earlier, &view);
-        // Root, who might kill a command, removes only where none runs yet.
+        // Root might kill a command, so it removes files only before any command runs.
         let root = sent.entries.is_none().then_some(ContainerUser::ROOT);
         let users = [owners.read, owners.write].into_iter().chain(root);
         let users: Vec<ContainerUser> = users.collect();
@@ -273,8 +273,8 @@ impl ReplaceableContainer {
         })
     }
 
-    /// Removes files there. Each user removes what belongs to it; afterwards nothing may be left but
-    /// empty directories.
+    /// Removes files there. Each user removes its own files; afterwards only empty directories may
+    /// be left.
     fn remove_there(
         &self,
         guard: &ContainerGuard<'_>,
@@ -297,7 +297,7 @@ impl ReplaceableContainer {
         Ok(())
     }
 
-    /// Removes files there as one user. Returns whether nothing is left but empty directories.
+    /// Removes files there as one user. Returns whether only empty directories are left.
     fn remove_as(
         &self,
         guard: &ContainerGuard<'_>,
@@ -325,7 +325,7 @@ impl ReplaceableContainer {
         Ok(started?)
     }
 
-    /// Returns how a command has ended that was started for a transfer.
+    /// Returns how a command that was started for a transfer has ended.
     fn helper_status(
         &self,
         exec: &str,
@@ -336,10 +336,10 @@ impl ReplaceableContainer {
         Ok(status?)
     }
 
-    /// Fetches what commands have changed where they may write, and writes it here as far as the rules
-    /// allow it. Returns remarks about what was refused. Blocks until a few seconds after an interrupt:
-    /// then nothing is written here, and the next call fetches everything. On this machine, where paths
-    /// are mounted, nothing is fetched.
+    /// Fetches the changes of commands in writable paths, and writes them here as far as the rules
+    /// allow it. Returns remarks about refused changes. Blocks until a few seconds after an
+    /// interrupt: then nothing is written here, and the next call fetches everything. On this
+    /// machine, where paths are mounted, nothing is fetched.
     pub(super) fn fetch_changes(
         &self,
         sent: &Mutex<SentFiles>,
@@ -399,7 +399,7 @@ impl ReplaceableContainer {
         sent.is_large =
             incoming.is_large() || listing.as_ref().is_some_and(RemoteListing::is_large);
         let mut refused = apply_changes(reachable, &roots, entries, &incoming);
-        // What was not written here is fetched again, although it does not change there.
+        // What was not written here is fetched again, even if it does not change there.
         sent.listing = listing.filter(|_| refused.is_empty());
         let special = sent.reported.report_new(incoming.special_files());
         refused.extend(special.named);
@@ -478,8 +478,8 @@ impl ReplaceableContainer {
         Ok(listing.filter(|_| ended == ExitReason::Exited(0)))
     }
 
-    /// Fetches what changed between two listings; `None` if that is too much, or cannot be packed there:
-    /// then everything is fetched.
+    /// Fetches what changed between two listings; `None` if there are too many changes, or they
+    /// cannot be packed there: then everything is fetched.
     fn fetch_listed(
         &self,
         guard: &ContainerGuard<'_>,
@@ -561,7 +561,7 @@ impl ReplaceableContainer {
     }
 }
 
-/// Returns the error for a machine without room for what was changed.
+/// Returns the error for a machine without room for the changes.
 fn no_room_error(why: &str) -> Error {
     let message = format!(
         "the command has ended, but nothing that it changed was fetched: on this machine, {why}; it stays in \
@@ -582,8 +582,8 @@ fn refused_archive(root: &AbsPath, why: &io::Error) -> Error {
     Error::new(ErrorKind::Environment, message)
 }
 
-/// Returns a path as the scripts that remove and look for files read it: with `\0OOO` for a byte if it is
-/// not UTF-8 or contains a backslash.
+/// Returns a path in the format of the scripts that remove and look for files: with `\0OOO` for a
+/// byte if it is not UTF-8 or contains a backslash.
 fn path_argument(path: &AbsPath) -> String {
     let path = path.as_path().as_os_str();
     if let Some(text) = path.to_str().filter(|text| !text.contains('\\')) {
