@@ -254,7 +254,7 @@ impl Gate {
         })
     }
 
-    /// Returns the same gate for a part of a call that hooks have let through.
+    /// Returns the same gate for a part of a call that hooks have already allowed.
     #[must_use]
     pub fn without_hooks(&self) -> Self {
         self.with_hook_result(CallHookResult::default())
@@ -372,7 +372,7 @@ impl Gate {
         })
     }
 
-    /// Returns whether a hook or a person may have to be shown what a call would do.
+    /// Returns whether a hook or a person may have to see what a call would do.
     fn needs_description(&self) -> bool {
         self.has_call_rules() || self.hooks().is_some()
     }
@@ -443,7 +443,7 @@ impl Gate {
         self.0.policy.hooks.as_ref()
     }
 
-    /// Returns what the hooks said about the call that this gate has let through.
+    /// Returns the decisions of the hooks about the call that this gate has allowed.
     pub(in crate::world) fn hook_result(&self) -> Option<(&HookRunner, &CallHookResult)> {
         Some((self.hooks()?, self.1.hooked.as_ref()?))
     }
@@ -462,7 +462,7 @@ impl Gate {
         self.1.id.as_deref()
     }
 
-    /// Runs the user's hooks on a call that rules and grants let through.
+    /// Runs the user's hooks on a call that rules and grants allow.
     fn run_hooks(
         &self,
         described_call: Option<&(String, Value)>,
@@ -475,7 +475,7 @@ impl Gate {
         )
     }
 
-    /// Asks for approval. Without a yes, the call is denied.
+    /// Asks for approval. Unless it is given, the call is denied.
     fn request_approval(&self, question: ApprovalRequest) -> std::result::Result<(), Denial> {
         let subject = question.tool.clone();
         let reason = question.reason.clone();
@@ -493,8 +493,8 @@ impl Gate {
         }
     }
 
-    /// Moves a command from the agent's workspace, if that is closed to it, to the first directory
-    /// that it may read. Without any grants, paths in a server call count as plain strings.
+    /// Starts a command in the first directory that the agent may read, if its workspace is closed to
+    /// it. Without any grants, paths in a server call count as plain strings.
     fn with_open_start_dir(&self, mut call: ToolCall) -> ToolCall {
         if let ToolCall::ExecuteCommand { dir, .. } | ToolCall::StartBackgroundCommand { dir, .. } =
             &mut call
@@ -699,7 +699,7 @@ impl Gate {
         history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the merge base of `place`, if it is the user's and the agent may write to it.
+    /// Records the merge base of `place`, if the file is the user's and the agent may write to it.
     pub(in crate::world) fn record_base(
         &self,
         place: &ResolvedPath,
