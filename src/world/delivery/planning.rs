@@ -41,7 +41,7 @@ pub struct ConflictBaseline {
     pub began_ns: i128,
     /// The versions of files that the agent has read since.
     pub bases: Option<MergeBases>,
-    /// Files that an earlier part of the same delivery left as they are now.
+    /// Files that are unchanged since an earlier part of the same delivery wrote them.
     pub partial: PartialFiles,
 }
 

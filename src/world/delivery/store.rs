@@ -62,7 +62,7 @@ pub struct DeliverySource {
     pub began_ns: i64,
     /// The number of the run's attempt that it ends, from 1.
     pub attempt: u32,
-    /// The directories of agents' workspaces that are no part of their answers.
+    /// The directories of agents' workspaces that do not belong to their answers.
     pub left_out_of_answers: Vec<RelPath>,
 }
 

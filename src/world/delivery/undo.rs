@@ -27,11 +27,11 @@ use crate::world::sys::dir::DirectoryHandle;
 /// The current state of a delivered path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveredState {
-    /// As it was delivered.
+    /// The delivered version.
     Applied,
-    /// As it was before the delivery.
+    /// The version before the delivery.
     Reverted,
-    /// Anything else: it has been changed since.
+    /// Another version: it has been changed since.
     Changed,
 }
 
@@ -85,8 +85,8 @@ pub struct AppliedDelivery {
 }
 
 impl AppliedDelivery {
-    /// Inspects every path of `delivery`; `None` if nothing of it was applied. What a process left
-    /// open is recovered first. Others of this process may still read the delivery.
+    /// Inspects every path of `delivery`; `None` if nothing of it was applied. An interrupted session
+    /// is recovered first. Other parts of this process may still read the delivery.
     pub fn open(delivery: impl Into<Arc<OpenDelivery>>) -> Result<Option<Self>> {
         let delivery = delivery.into();
         recover_delivery(&delivery)?;
@@ -142,7 +142,7 @@ impl AppliedDelivery {
     /// delivered: the rest of their hunks can be offered.
     pub fn partial_files(&self) -> PartialFiles {
         let mut partial = BTreeSet::new();
-        // The last applied step of a path says what is there.
+        // The last applied step of a path determines what is there.
         for (index, step) in self.session.steps.iter().enumerate() {
             let place = (step.root, step.rel.clone());
             let is_applied = self.now.get(index) == Some(&DeliveredState::Applied);
@@ -293,8 +293,8 @@ impl AppliedDelivery {
         Ok(())
     }
 
-    /// Treats what exists at changed paths as what was delivered there, so that it is moved to the
-    /// slot.
+    /// Treats the current versions at changed paths as the delivered ones, so that they are moved to
+    /// the slots.
     fn adopt(
         &mut self,
         order: &[usize],
