@@ -131,7 +131,7 @@ pub(crate) fn is_link(path: &AbsPath) -> bool {
     fs::symlink_metadata(path.as_path()).is_ok_and(|found| found.is_symlink())
 }
 
-/// Returns whether `path` itself is a directory: a symlink would lead wherever its author wanted.
+/// Returns whether `path` itself is a directory: a symlink could lead anywhere.
 pub(crate) fn is_directory(path: &AbsPath) -> bool {
     fs::symlink_metadata(path.as_path()).is_ok_and(|found| found.is_dir())
 }
@@ -295,7 +295,7 @@ fn write_directly(path: &AbsPath, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// Returns whether there is a named pipe at `path`, with which the process was not started.
+/// Returns whether `path` is a named pipe that the process did not get when it was started.
 fn is_refused_pipe(path: &AbsPath, found: &fs::Metadata) -> bool {
     found.file_type().is_fifo() && !is_own_output(path)
 }
@@ -391,7 +391,7 @@ fn open_flag(flag: OFlags) -> i32 {
     i32::try_from(flag.bits()).unwrap_or(0)
 }
 
-/// A file that only grows, by whole pieces: a piece that was written in part is rolled back.
+/// A file that only grows, by whole pieces: a partly written piece is rolled back.
 #[derive(Debug)]
 pub(crate) struct Appender {
     path: AbsPath,
@@ -424,7 +424,7 @@ impl Appender {
             .map(|file| Self { path, file, len })
     }
 
-    /// Returns when everything that was appended is on the disk.
+    /// Waits until everything that was appended is on the disk.
     pub(crate) fn sync(&self) -> Result<()> {
         let synced = self.file.sync_all();
         synced.map_err(|error| file_error("write", self.path.as_path(), error))
