@@ -526,7 +526,7 @@ impl ConnectionSlot {
         }
     }
 
-    /// Describes a failed call to a model.
+    /// Describes a failed call for a model.
     fn describe_fault(&self, link: &McpClient, fault: McpClientError) -> String {
         let name = self.setup.config.name();
         match fault {
