@@ -1,5 +1,5 @@
-//! What a person sees of a batch: its cells by state, its money, the cells that run now, and what
-//! failed last.
+//! Report on a batch for the user: its cells by state, its money, the running cells, and the latest
+//! failures.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -39,27 +39,27 @@ pub(crate) struct BatchReport {
     pub(crate) pause: Option<String>,
     /// Whether it was cancelled before every cell had a result.
     pub(crate) is_cancelled: bool,
-    /// Whether anything works on it.
+    /// Whether any process or job works on it.
     pub(crate) activity: BatchActivity,
 }
 
-/// Whether anything works on a batch.
+/// Whether any process or job works on a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchActivity {
-    /// A process does, or every cell has a result.
+    /// A process works on it, or every cell has a result.
     Active,
-    /// No process does as far as is known here; jobs may wait in a queue, or start on another host.
+    /// No known process works on it; jobs may wait in a queue, or start on another host.
     Unknown,
-    /// Nothing does, and cells have no result.
+    /// Nothing works on it, and some cells have no result.
     Stopped,
 }
 
-/// The cells that a person watches.
+/// The cells to watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchedCells {
-    /// Those that run now, the one that began first at first.
+    /// The running ones, the oldest first.
     pub(crate) running: Vec<RunningCell>,
-    /// What failed last, the newest first.
+    /// The latest failures, the newest first.
     pub(crate) failures: Vec<CellFailure>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct RunningCell {
     pub(crate) attempt: u32,
     /// The host.
     pub(crate) host: String,
-    /// Since when, as ISO 8601.
+    /// When it began, as ISO 8601.
     pub(crate) since: String,
 }
 
@@ -216,7 +216,7 @@ impl WatchedCells {
     }
 }
 
-/// Returns the command that continues the batch with this name, with more money if its own is spent.
+/// Returns the command that continues the batch with this name, with more money if its limit is spent.
 pub(crate) fn resume_command(batch: &str, is_money_spent: bool) -> String {
     let more_money = if is_money_spent {
         " --max-cost-usd …"
@@ -228,17 +228,17 @@ pub(crate) fn resume_command(batch: &str, is_money_spent: bool) -> String {
 
 /// Returns whether anything works on `batch`, no cell of which is running.
 fn idle_activity(batch: &BatchDir) -> Result<BatchActivity> {
-    /// The part of the settings of a start that says what starts the cells.
+    /// The part of the settings of a start that determines what starts the cells.
     #[derive(Deserialize)]
     struct StartEngine {
         on: BatchEngine,
     }
-    // Without settings, it was never started. Those that cannot be read may be of a queue.
+    // Without settings, it was never started. Unreadable settings may be those of a queue.
     let has_queue = batch.settings().is_some_and(|text| {
         let read = serde_json::from_slice::<StartEngine>(&text);
         !read.is_ok_and(|start| start.on == BatchEngine::Local)
     });
-    // Jobs of a batch that was cancelled do not wait in a queue.
+    // Jobs of a cancelled batch do not wait in a queue.
     let may_have_jobs = has_queue && !batch.is_cancelled();
     Ok(match batch.controller_life()? {
         OwnerLife::Here => BatchActivity::Active,
@@ -247,9 +247,9 @@ fn idle_activity(batch: &BatchDir) -> Result<BatchActivity> {
     })
 }
 
-/// What failed last in a batch.
+/// The latest failures of a batch.
 struct NewestFailures {
-    /// The newest failures, the last one first, with their reasons.
+    /// The newest failures, the newest first, with their reasons.
     shown: Vec<CellFailure>,
     /// The number of the others.
     others: usize,
@@ -285,7 +285,7 @@ fn newest_failures<'r>(
     }
 }
 
-/// Returns a line for each of the newest cells without success, with the reason, and one about the
+/// Returns a line with the reason for each of the newest unsuccessful cells, and one about the
 /// others.
 pub(crate) fn failure_lines(batch: &BatchDir, survey: &BatchSurvey<CellResult>) -> Vec<String> {
     let results = survey.results.iter();

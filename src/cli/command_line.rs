@@ -286,8 +286,8 @@ fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
     }
 }
 
-/// Returns whether a flag that a subcommand does not know is one of another subcommand of massgen: then
-/// the Python MassGen, which has no subcommands, is not what the user thinks of.
+/// Returns whether a flag that a subcommand does not know belongs to another subcommand of massgen:
+/// then the user does not mean the Python MassGen, which has no subcommands.
 fn is_misplaced(flag: &str, words: &[String]) -> bool {
     fn has_flag(command: &Command, name: &str) -> bool {
         let mut flags = command.get_arguments();
@@ -302,8 +302,8 @@ fn is_misplaced(flag: &str, words: &[String]) -> bool {
     is_subcommand && name.is_some_and(|name| has_flag(&command, name))
 }
 
-/// Returns the hint which commands have a flag that the typed one of the same group lacks. Commands that
-/// are in no group have nothing in common.
+/// Returns the hint that names the commands of the same group that have a flag which the typed command
+/// lacks. Commands without a group have nothing in common.
 fn sibling_hint(flag: &str, words: &[String]) -> Option<String> {
     const PROGRAM: &str = "massgen";
     let name = flag.strip_prefix("--")?;

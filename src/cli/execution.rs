@@ -367,7 +367,7 @@ pub(crate) struct RunOutcome {
     pub(crate) log_dir: AbsPath,
     /// The beginning of a line that the user typed and did not send to the agents.
     pub(crate) unsent: String,
-    /// The command that a person may want next.
+    /// The next command to suggest to the user.
     pub(crate) hint: Option<&'static str>,
     /// Whether the winner's files stayed in the session, because there was no path to deliver them to.
     pub(crate) has_kept_files: bool,
@@ -526,8 +526,8 @@ pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
     })
 }
 
-/// Returns the secrets of the environment, as far as names tell them: all that is known before a config is
-/// read.
+/// Returns the secrets of the environment that can be recognized by name: no others are known before
+/// a config is read.
 pub(crate) fn environment_secrets(host: &Host) -> Vec<SecretString> {
     let variables = host.config_variables();
     let named = variables.retain_named(|name| is_key_variable(name) || is_secret(name));

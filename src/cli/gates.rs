@@ -63,7 +63,7 @@ use crate::world::store::workspace::RunWorkspace;
 /// Directory of the servers' standard error logs, below the state directory.
 const SERVER_LOGS: &str = "mcp_serve";
 
-/// Run number of single calls: they find each other's files in its workspaces.
+/// Run number of single calls, which share its workspaces.
 const SINGLE_CALLS: u32 = 0;
 
 /// Whether missing workspaces are created.
@@ -75,7 +75,7 @@ enum MissingWorkspaces {
     Omit,
 }
 
-/// Gates, with what they and their commands need while they are in use.
+/// Gates, with the resources that they and their commands need.
 struct CallerGates {
     agents: Vec<AgentGates>,
     /// The team, which owns the directories of its commands.
@@ -342,7 +342,7 @@ pub(crate) fn external_caller(
     Ok((caller, Some(team)))
 }
 
-/// Returns the team with the environments of the user's hooks, if there are any.
+/// Returns the team with the environments of the user's hooks, if they have any.
 fn with_hook_environments(team: AgentTeam, host: &Host) -> Result<AgentTeam> {
     if team.hook_specs().next().is_none() {
         return Ok(team);

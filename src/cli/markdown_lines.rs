@@ -10,7 +10,7 @@ use crate::markdown::{ColumnAlignment, MarkdownBlock, MarkdownCell, MarkdownItem
 
 /// Minimum width that is used, in columns, however narrow the terminal is.
 const WIDTH_MIN: usize = 20;
-/// What is between two columns of a table.
+/// The separator of two columns of a table.
 const COLUMN_GAP: &str = "  ";
 
 /// Appends text of a style to a row.
@@ -57,9 +57,9 @@ enum BlockSpacing {
 /// The prefixes of the lines of a list or a quotation.
 #[derive(Debug)]
 struct LeftMargin {
-    /// On the first line that is written, if it was not written yet.
+    /// Prefix of the first line, until it is written.
     first: Option<String>,
-    /// On all other lines.
+    /// Prefix of all other lines.
     rest: String,
 }
 

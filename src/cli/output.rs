@@ -194,7 +194,7 @@ impl CliOutput<'static> {
         }
     }
 
-    /// Opens the streams of a process about which nothing is known, without colours.
+    /// Opens the streams of a process with unknown settings, without colours.
     pub(crate) fn plain() -> Self {
         CliOutput::with_writers(io::stdout(), io::stderr())
     }

@@ -198,7 +198,7 @@ fn find_pipeline(host: &Host, arguments: &RunArguments) -> Result<Option<Pipelin
     Ok(began.is_none_or(goes_first).then_some(last))
 }
 
-/// Finds the run to resume: a session without a task asks for that.
+/// Finds the run to resume, if a session is selected without a task.
 fn requested_interrupted_run(
     host: &Host,
     arguments: &RunArguments,

@@ -26,8 +26,8 @@ use crate::world::store::batches::{BatchDir, BatchRecord};
 const LOOK_MIN: Duration = Duration::from_millis(500);
 /// The longest time between two polls of the queue.
 const LOOK_MAX: Duration = Duration::from_secs(8);
-/// The part of the shortest time between two polls that each cell of the batch adds: a poll lists all
-/// claims and results.
+/// The time that each cell of the batch adds to the shortest time between two polls, because a poll
+/// lists all claims and results.
 const LOOK_PER_CELL: Duration = Duration::from_micros(80);
 /// Number of submissions in a row whose jobs end without any progress, after which the batch stops.
 const FRUITLESS_SUBMISSIONS_MAX: u32 = 3;
@@ -43,27 +43,27 @@ pub(super) struct QueueControl {
     settings: BatchStartSettings,
     /// The last attempt at each open cell that waited for money when this process began.
     unpaid_before: BTreeMap<u32, u32>,
-    /// How far the batch was at the last submission.
+    /// The progress of the batch at the last submission.
     submitted_at: Option<BatchProgressMark>,
     fruitless_submissions: u32,
     /// Number of polls in a row in which a command of the queue failed.
     faults: u32,
-    /// Whether the queue took no further jobs at the last submission.
+    /// Whether the queue accepted no further jobs at the last submission.
     is_full: bool,
     /// Since when jobs with a claim are missing from the list, by their names.
     missing: BTreeMap<String, Instant>,
     /// How often each cell has lost its process since this process began, by its number.
     lost: BTreeMap<u32, u32>,
-    /// How often a cell is tried again.
+    /// Maximum number of retries of a cell.
     retries: u32,
-    /// What jobs wait for, as it was shown last.
+    /// The last shown reason for which jobs wait.
     shown_wait: Option<String>,
     /// Whether the jobs of a cancelled batch were cancelled.
     has_cancelled: bool,
     stop: Option<BatchStop>,
 }
 
-/// How far a batch is; it changes with each claim and each end.
+/// The progress of a batch; it changes when a cell is claimed or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BatchProgressMark {
     open: usize,
@@ -146,7 +146,7 @@ impl QueueControl {
         Ok(Some(jobs))
     }
 
-    /// Cancels what need not begin, of `jobs`: all of a cancelled batch, or those that wait.
+    /// Cancels those of `jobs` that need not begin: all jobs of a cancelled batch, or the waiting ones.
     async fn cancel(&mut self, jobs: &[QueueJob], output: &mut CliOutput<'_>) -> Result<()> {
         let has_waiting = jobs.iter().any(|job| job.is_waiting);
         let is_cancelled = match self.stop {

@@ -1,5 +1,5 @@
-//! The effect of each key on the state of the dashboard. It reads no key itself. Pure but for the files
-//! that a review reads.
+//! The effect of each key on the state of the dashboard. It reads no keys itself. Pure except for the
+//! files that a review reads.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -18,55 +18,55 @@ use crate::run_view::RunView;
 
 /// Maximum length of a message or an answer, in bytes.
 const COMPOSED_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
-/// Maximum length of a text that is looked for, in bytes.
+/// Maximum length of a search text, in bytes.
 const SEARCH_BYTES_MAX: usize = 4096;
-/// Why a pasted text was not taken.
+/// Why a pasted text was rejected.
 const PASTE_TOO_LONG: &str = "not pasted: too long; a message has at most 16 KiB";
 const PASTE_WITHOUT_LINE: &str = "not pasted: press i first to write a message or an answer";
 /// Number of rows of a small and of a large step.
 const ROW: usize = 1;
 const PAGE: usize = 10;
 
-/// What follows from a key, besides the state that it changed.
+/// The effect of a key in addition to the changed state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum KeyEffect {
-    /// Another frame.
+    /// Draw the next frame.
     Redraw,
-    /// All of another frame.
+    /// Draw the whole next frame.
     RedrawAll,
-    /// The first question is answered.
+    /// Answer the first question.
     Answer(QuestionAnswer),
-    /// A message to the agents is sent.
+    /// Send a message to the agents.
     Send(String),
-    /// The next older place of the searched text is shown.
+    /// Show the next older match of the search.
     SearchOlder,
-    /// The process stops until the shell continues it.
+    /// Stop the process until the shell continues it.
     Suspend,
-    /// The rest of the run is shown as lines.
+    /// Show the rest of the run as lines.
     LeaveToLines,
-    /// A record is closed.
+    /// Close the record.
     Quit,
 }
 
-/// What a key can change.
+/// The state that a key can change.
 #[derive(Debug)]
 pub(super) struct KeyTarget<'k> {
     /// What is open and selected.
     pub(super) state: &'k mut ViewState,
-    /// The questions that wait.
+    /// The waiting questions.
     pub(super) questions: &'k mut [QuestionPanel],
     /// The run.
     pub(super) run: &'k RunView,
     /// The time since the start, in milliseconds.
     pub(super) now_ms: u64,
-    /// Whether a record is looked at.
+    /// Whether this is the record of a run.
     pub(super) is_record: bool,
 }
 
 impl KeyTarget<'_> {
-    /// Applies a key. No key has Alt here, and a terminal sends Alt with a key as it sends Esc and then
-    /// that key: both are applied, as in other programs without Alt keys (curses). In a line that is
-    /// typed, Alt has no effect, so that it loses no text.
+    /// Applies a key. There are no Alt keys, and a terminal sends Alt with a key like Esc followed by
+    /// that key: both are applied, as in other programs without Alt keys (curses). While a line is
+    /// being typed, Alt has no effect, so that no text is lost.
     pub(super) fn press(&mut self, key: KeyEvent) -> KeyEffect {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
@@ -108,8 +108,8 @@ impl KeyTarget<'_> {
         self.press_in_view(code)
     }
 
-    /// Takes a pasted text into the line that is being typed; without one, it has no effect: it is not
-    /// what the user pressed.
+    /// Adds a pasted text to the line that is being typed. Without such a line, it has no effect,
+    /// because the user did not press these keys.
     pub(super) fn paste(&mut self, pasted: &str) {
         let state = &mut *self.state;
         let search = state.search.as_mut().filter(|search| search.is_typing);
@@ -130,7 +130,7 @@ impl KeyTarget<'_> {
         is_review && self.state.view == OpenView::Changes
     }
 
-    /// Returns the answer to the first question that the key gives.
+    /// Returns the answer that the key gives to the first question.
     fn answer(&self, code: KeyCode) -> Option<QuestionAnswer> {
         let question = self.questions.first()?;
         let KeyCode::Char(c) = code else {
@@ -178,7 +178,7 @@ impl KeyTarget<'_> {
         }
     }
 
-    /// Applies a key that is about how a question is shown.
+    /// Applies a key that changes how a question is shown.
     fn press_in_question(&mut self, code: KeyCode) -> bool {
         let Some(question) = self.questions.first() else {
             return false;
@@ -231,7 +231,7 @@ impl KeyTarget<'_> {
             KeyCode::Char('[') => review.move_hunk(-1),
             KeyCode::Char(']') => review.move_hunk(1),
             KeyCode::Char('h') => review.toggle_hunk(),
-            // It opens the review, which is open already: it may have opened just now by itself.
+            // This key opens the review, which is already open: it may just have opened by itself.
             KeyCode::Char('d') => return true,
             _ => return false,
         }
@@ -303,7 +303,7 @@ impl KeyTarget<'_> {
         }
     }
 
-    /// Begins a message: to the agent that is shown in full, else to all.
+    /// Begins a message to the agent that is shown in full, or else to all.
     fn open_composer(&mut self) {
         if !self.run.pipeline().stages.is_empty() {
             self.state.note = Some("the roles of a pipeline take no messages");
@@ -318,7 +318,7 @@ impl KeyTarget<'_> {
         });
     }
 
-    /// Opens or closes the answers; unless another one is selected, from the winner's on.
+    /// Opens or closes the answers, beginning with the winner's unless another one is selected.
     fn toggle_answers(&mut self) {
         if self.state.answer == 0 {
             self.state.answer = self.winner_index().unwrap_or_default();
@@ -343,7 +343,7 @@ impl KeyTarget<'_> {
         answers.position(|answer| answer.label == winner.label)
     }
 
-    /// Selects the agent or the answer that is `step` further.
+    /// Moves the selection of agents or answers by `step`.
     fn move_selection(&mut self, step: isize) {
         let (selected, count) = if self.state.view == OpenView::Answers {
             let count = self.run.ballot().current_answers().count();
@@ -385,15 +385,14 @@ impl KeyTarget<'_> {
     }
 }
 
-/// What a key did to a line that is being typed.
+/// The effect of a key on a line that is being typed.
 enum TypedLineState {
     Open,
     Done,
     Cancelled,
 }
 
-/// Pastes a text into the line of a search, which has no line breaks. Returns whether it was short
-/// enough.
+/// Pastes a text into the line of a search, without line breaks. Returns whether it was short enough.
 fn paste_in_search(line: &mut TypedText, pasted: &str) -> bool {
     if pasted.len() > SEARCH_BYTES_MAX {
         return false;

@@ -1,6 +1,6 @@
-//! The dashboard: a run on the whole terminal. It is a rendering of the model of the run, and keeps no
-//! state of its own but what is open, selected and scrolled. Questions of the run are answered in place.
-//! It draws on events and keys only, and no frame that changes nothing.
+//! The dashboard: a run on the whole terminal. It renders the model of the run; its only own state is
+//! what is open, selected and scrolled. Questions of the run are answered in place. It draws only after
+//! events and keys, and only frames that differ from the last one.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ const SIGCONT: i32 = 18;
 const FRAME: Duration = Duration::from_millis(33);
 /// One second, after which the elapsed time changes.
 const SECOND_MS: u64 = 1000;
-/// Size of a terminal that does not say how large it is.
+/// Size of a terminal that does not report one.
 const SIZE_UNKNOWN: TerminalSize = TerminalSize {
     columns: 80,
     rows: 24,
@@ -65,16 +65,16 @@ pub(crate) enum DashboardSource {
     Record,
 }
 
-/// Something that the terminal reports.
+/// Input from the terminal.
 #[derive(Clone, Debug)]
 pub(crate) enum DashboardInput {
-    /// A key, or another size.
+    /// A key or a changed size.
     Terminal(TerminalEvent),
     /// The process continues after it was stopped.
     Continued,
 }
 
-/// What follows from an input.
+/// The effect of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DashboardFate {
     /// It stays.
@@ -98,17 +98,17 @@ pub(crate) struct Dashboard {
     questions: Vec<QuestionPanel>,
     screen: TerminalScreen,
     input: DashboardInputs,
-    /// The time of the run at the last event or tick, and since then.
+    /// The time of the run at the last event or tick, and the time since then.
     elapsed: Duration,
     since_elapsed: Stopwatch,
-    /// Since the last frame; `None` before the first.
+    /// The time since the last frame; `None` before the first.
     since_frame: Option<Stopwatch>,
-    /// Whether the next frame differs.
+    /// Whether the next frame differs from the last one.
     is_changed: bool,
     signals: FrameSignals,
 }
 
-/// The events of the terminal. One that fails brings no more.
+/// The events of the terminal. After an error there are no more.
 struct DashboardInputs {
     events: Option<EventStream>,
     continued: Option<Signal>,
@@ -144,7 +144,7 @@ impl Dashboard {
         Some(dashboard)
     }
 
-    /// Folds an event that happened `elapsed` after the start into the run.
+    /// Applies an event that happened `elapsed` after the start to the run.
     pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) {
         self.run.apply_next(event, milliseconds(elapsed));
         self.story.push(event, elapsed);
@@ -188,7 +188,7 @@ impl Dashboard {
         }
     }
 
-    /// Waits for a key, another size or the continuation of the process. Can be cancelled.
+    /// Waits for a key, a changed size or the continuation of the process. Can be cancelled.
     pub(crate) async fn next_input(&mut self) -> DashboardInput {
         self.input.next().await
     }
@@ -253,7 +253,7 @@ impl Dashboard {
         self.is_changed = true;
     }
 
-    /// Returns whether the dashboard covers the terminal; a panic takes it back.
+    /// Returns whether the dashboard covers the terminal; a panic restores the terminal.
     pub(crate) fn is_open(&self) -> bool {
         self.screen.is_entered()
     }

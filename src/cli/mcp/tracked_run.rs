@@ -36,7 +36,7 @@ const FILES_MAX: usize = 500;
 /// Maximum number of warnings that are listed.
 const WARNINGS_MAX: usize = 20;
 
-/// A run, from the moment that a client asked for it.
+/// A run, from the moment at which a client requested it.
 #[derive(Debug)]
 pub(crate) struct TrackedRun {
     state: Mutex<TrackedRunState>,
@@ -78,7 +78,7 @@ impl TrackedRunPhase {
 }
 
 impl TrackedRun {
-    /// Creates a run of which nothing is known yet, and which `stop` stops.
+    /// Creates a run without any events so far, which `stop` stops.
     pub(crate) fn new(stop: ShutdownSignal) -> Self {
         Self {
             state: Mutex::default(),

@@ -49,11 +49,11 @@ pub(crate) struct RunRenderer<'o, 'w> {
     output: &'o mut CliOutput<'w>,
     view: RunView,
     speech: BTreeMap<AgentId, AgentReplyBuffer>,
-    /// What the final agent says, if it is shown as the final answer.
+    /// The text of the final agent, if it is shown as the final answer.
     presentation: Option<Presentation>,
     activity: DisplayActivity,
     quiet_since: Duration,
-    /// Since the last tick.
+    /// Time since the last tick.
     ticked: Stopwatch,
     /// Whether only the answer, warnings and a bad end are shown.
     is_quiet: bool,
@@ -236,7 +236,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.append_reply(agent, ReplyTextKind::Text, text);
     }
 
-    /// Starts to collect what `agent` says, if it is shown where the answer belongs.
+    /// Starts to collect the text of `agent`, if it is shown as the final answer.
     fn start_presentation(&mut self, agent: &AgentId) {
         if self.output.is_one_terminal() {
             let mode = if self.output.renders_markdown() {
@@ -355,7 +355,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         }
     }
 
-    /// Shows how the commands of `agents` are isolated, and what that does not promise.
+    /// Shows how the commands of `agents` are isolated, and the limits of that isolation.
     fn show_sandbox(
         &mut self,
         agents: &[AgentId],

@@ -1,5 +1,6 @@
-//! Reviews of deliveries: what a run would change, what the person takes of it, and undoing it. A
-//! delivery that waits for the person is answered; any other is applied as by `massgen apply`.
+//! Reviews of deliveries: shows what a run would change, applies the changes that the user selects, and
+//! undoes them. A delivery that waits for the user is answered; any other is applied like
+//! `massgen apply` does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,7 +45,7 @@ use crate::world::io::file_change::FileChange;
 use crate::world::store::pipelines;
 use crate::world::store::runs::RunDir;
 
-/// Time for which an answered delivery is waited for; then its outcome follows in the stream.
+/// Maximum wait for the outcome of an answered delivery; after it, the outcome follows in the stream.
 const OUTCOME_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Why the files of a delivery that was undone are not offered one by one.
@@ -65,12 +66,12 @@ pub(super) struct DeliveryRequest {
     files: Vec<FileDecision>,
     /// Apply the files of this answer instead of those of the run's result.
     pub(super) answer: Option<String>,
-    /// What is done with the history of a pipeline.
+    /// How the result of a pipeline reaches the git history.
     #[serde(default)]
     pub(super) history: RequestedHistory,
 }
 
-/// What is done with the history of a pipeline; see `--history` of `massgen apply`.
+/// How the result of a pipeline reaches the git history; see `--history` of `massgen apply`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum RequestedHistory {
@@ -91,7 +92,7 @@ pub(super) struct UndoRequest {
     paths: Vec<String>,
     #[serde(default)]
     force: bool,
-    /// The delivery that is reverted; without one, the newest of which something is applied.
+    /// The delivery to revert. Default: the newest one of which something is applied.
     part: Option<String>,
 }
 
@@ -170,7 +171,7 @@ pub(super) async fn undo(
     run_blocking(undoing).await?.map(JsonReply)
 }
 
-/// Returns the delivery of a run that waits for the person.
+/// Returns the delivery of a run that waits for the user.
 fn pending_delivery(
     server: &WebServer,
     run: &str,
@@ -219,7 +220,7 @@ fn no_delivery(name: &str) -> ApiError {
     ApiError::not_found(format!("`{name}` has no delivery")).with_hint(NO_DELIVERY_HINT)
 }
 
-/// Plans what is offered, except what was applied of it earlier and not changed since.
+/// Plans the offered changes, except those that were applied earlier and not changed since.
 fn plan_of(
     delivery: &OpenDelivery,
     offer: &DeliverySource,
@@ -253,7 +254,7 @@ pub(super) fn plan_json(
     Ok(json!({"state": state, "files": files}))
 }
 
-/// Returns what a kept delivery would change now, and what of it was applied before.
+/// Returns what a kept delivery would change now, and which parts of it were applied before.
 fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     let deliveries = deliveries_directory(host);
     let names = parts_of(&run.name(), &deliveries)?;
@@ -285,16 +286,16 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     Ok(review)
 }
 
-/// Returns the files that were applied of the delivery `part`, each with its state now.
+/// Returns the applied files of the delivery `part`, each with its current state.
 pub(super) fn applied_files(part: &str, host: &Host) -> Result<Vec<Value>> {
     let delivery = OpenDelivery::open(&deliveries_directory(host), part)?;
     Ok(AppliedChanges::read(&Arc::new(delivery), host)?.files)
 }
 
-/// What was applied of a delivery.
+/// The applied part of a delivery.
 #[derive(Debug, Default)]
 struct AppliedChanges {
-    /// The files, each with its state now.
+    /// The files, each with its current state.
     files: Vec<Value>,
     /// The paths of those that were reverted.
     undone: BTreeSet<String>,
@@ -302,7 +303,7 @@ struct AppliedChanges {
 }
 
 impl AppliedChanges {
-    /// Reads what was applied of `delivery`.
+    /// Reads the applied part of `delivery`.
     fn read(delivery: &Arc<OpenDelivery>, host: &Host) -> Result<Self> {
         let Some(mut delivered) = AppliedDelivery::open(Arc::clone(delivery))? else {
             return Ok(Self::default());
@@ -333,7 +334,7 @@ impl AppliedChanges {
     }
 }
 
-/// Gives the reason of a conflict that is only an undo: the person changed nothing else.
+/// Gives the reason for a conflict that is only an undo: the user changed nothing else.
 fn explain_undone(file: &mut Value, undone: &BTreeSet<String>) {
     let path = file.get("path").and_then(Value::as_str);
     if path.is_some_and(|path| undone.contains(path))
@@ -397,7 +398,7 @@ fn answer_plan(
 ) -> Result<DeliveryPlan> {
     let target = offer.tree();
     let source = labelled_source(run, label, offer)?;
-    // What the user changed meanwhile does not matter for a comparison.
+    // The user's changes in the meantime do not matter for a comparison.
     let mut planned = plan(delivery, &source, None)?;
     planned.entries.retain(|entry| Some(entry.root) == target);
     Ok(planned)
@@ -434,7 +435,7 @@ pub(super) fn recover_silently(host: &Host) -> Result<()> {
     recover(host, &mut output)
 }
 
-/// Applies a delivery that is kept, or the files of an answer.
+/// Applies a kept delivery, or the files of an answer.
 fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult<Value> {
     recover_silently(host)?;
     let paths = taken_paths(request, host);
@@ -463,14 +464,14 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
     apply_selected(&delivery, &mut planned, request, host)
 }
 
-/// Returns the paths of the files that are taken.
+/// Returns the paths of the selected files.
 pub(super) fn taken_paths(request: &DeliveryRequest, host: &Host) -> Vec<AbsPath> {
     let taken = request.files.iter().filter(|file| file.take);
     let taken: Vec<String> = taken.map(|file| file.path.clone()).collect();
     resolve_paths(&taken, host)
 }
 
-/// Applies what the request takes of `planned`.
+/// Applies the changes of `planned` that the request selects.
 pub(super) fn apply_selected(
     delivery: &OpenDelivery,
     planned: &mut DeliveryPlan,
@@ -496,8 +497,8 @@ fn change_row(change: &FileChange, here: &AbsPath) -> Option<DeliveryRow> {
     Some(DeliveryRow::new(path, change_outcome(&change.kind)?))
 }
 
-/// Applies again the files that are taken, if each was reverted and is taken as a whole: applying again
-/// knows no hunks. Any other request is a new choice among the changes.
+/// Applies the selected files again, if each was reverted and is selected as a whole: reapplying does
+/// not support hunks. Any other request is a new selection of changes.
 fn reapply(
     run: &RunDir,
     request: &DeliveryRequest,
@@ -557,7 +558,7 @@ fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Valu
     };
     let rows = delivered.move_steps(UndoDirection::Back, &paths, since)?;
     let rows: Vec<Value> = rows.iter().map(|row| undo_row(row, host)).collect();
-    // What a pipeline delivers is offered anew, and an earlier delivery of a run by its name alone.
+    // The delivery of a pipeline is offered again, and an earlier delivery of a run only by its name.
     let may_apply_again = part == *newest && !pipelines::is_name(run);
     Ok(json!({"rows": rows, "may_apply_again": may_apply_again}))
 }
