@@ -45,8 +45,8 @@ pub struct ConflictBaseline {
     pub partial: PartialFiles,
 }
 
-/// The files of which some hunks were delivered and which nothing has changed since, each with the
-/// number of its root.
+/// The files of which some hunks were delivered and that are unchanged since, each with the number of
+/// its root.
 #[derive(Clone, Debug, Default)]
 pub struct PartialFiles(pub(super) BTreeSet<RootedFile>);
 
