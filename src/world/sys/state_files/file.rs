@@ -285,7 +285,7 @@ fn write_directly(path: &AbsPath, bytes: &[u8]) -> io::Result<()> {
     if is_own_output(path) {
         return options.open(path.as_path())?.write_all(bytes);
     }
-    // A pipe may have replaced it since it was looked at: opening that must not block either.
+    // A pipe may have replaced it since it was checked: opening that must not block either.
     options.custom_flags(open_flag(OFlags::NONBLOCK));
     let mut file = options.open(path.as_path())?;
     if file.metadata()?.file_type().is_fifo() {
