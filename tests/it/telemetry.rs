@@ -73,13 +73,13 @@ fn accept(_: &Recorded) -> Answer {
 }
 
 /// Everything that a collector received.
-struct Told {
+struct ExportedTraces {
     requests: Vec<ExportTraceServiceRequest>,
     /// Everything as text, including what is not a span.
     text: String,
 }
 
-impl Told {
+impl ExportedTraces {
     fn to(collector: &Endpoint) -> Self {
         let requests = collector.server.requests();
         let read = |request: &Recorded| match request.headers["content-type"].as_str() {
@@ -188,7 +188,7 @@ fn a_run_is_a_tree_of_spans_with_the_names_of_the_conventions() {
             "deployment.environment.name=test",
         )
         .success();
-    let traces = Told::to(&collector);
+    let traces = ExportedTraces::to(&collector);
 
     let [run] = &traces.at(RUN)[..] else { panic!() };
     check(run, &[("gen_ai.operation.name", "invoke_workflow")]);
@@ -259,7 +259,7 @@ fn spans_last_as_long_as_what_they_tell_of() {
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .success();
-    let traces = Told::to(&collector);
+    let traces = ExportedTraces::to(&collector);
     let spans = traces.spans();
     let run = spans.iter().find(|span| span.name == RUN).unwrap();
     for span in &spans {
@@ -285,7 +285,7 @@ fn retries_answers_and_votes_are_moments() {
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .success();
-    let traces = Told::to(&collector);
+    let traces = ExportedTraces::to(&collector);
     let moments = traces.moments();
     let of = |name: &str| {
         let named = moments.iter().filter(|(known, _)| known == name);
@@ -317,7 +317,7 @@ fn both_encodings_tell_the_same() {
             .success();
         let requests = collector.server.requests();
         let kind = requests[0].headers["content-type"].clone();
-        let traces = Told::to(&collector);
+        let traces = ExportedTraces::to(&collector);
         assert!(traces.spans().iter().all(|span| span.span_id.len() == 8));
         let names = traces.tree().into_iter().map(|(way, attributes)| {
             let keys: Vec<String> = attributes.into_keys().collect();
@@ -345,7 +345,7 @@ fn texts_stay_here_unless_they_are_asked_for_and_keys_always() {
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
             .env(variable, capture)
             .success();
-        let traces = Told::to(&collector);
+        let traces = ExportedTraces::to(&collector);
         assert!(!traces.text.contains(KEY), "the key was exported");
         traces
     };
