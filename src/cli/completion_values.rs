@@ -166,16 +166,16 @@ fn values(value: CompletedValue, place: &CompletionPlace, host: &Host) -> Vec<St
         }
         CompletedValue::Agent => agent_names(place.config.as_deref(), host),
         CompletedValue::Session => {
-            let found = sessions::list(&default_sessions(host)).unwrap_or_default();
-            with_last(found.iter().map(sessions::SessionDir::id).collect())
+            let entries = sessions::list(&default_sessions(host)).unwrap_or_default();
+            with_last(entries.iter().map(sessions::SessionDir::id).collect())
         }
         CompletedValue::Run => {
-            let found = runs::list(&logs_directory(host)).unwrap_or_default();
-            with_last(found.iter().map(runs::RunDir::name).collect())
+            let entries = runs::list(&logs_directory(host)).unwrap_or_default();
+            with_last(entries.iter().map(runs::RunDir::name).collect())
         }
         CompletedValue::Batch => {
-            let found = batches::list(&batches_directory(host)).unwrap_or_default();
-            with_last(found.iter().map(batches::BatchDir::name).collect())
+            let entries = batches::list(&batches_directory(host)).unwrap_or_default();
+            with_last(entries.iter().map(batches::BatchDir::name).collect())
         }
         CompletedValue::Cell => cell_names(place.batch.as_deref(), host).unwrap_or_default(),
         CompletedValue::SandboxLevel => SANDBOX_LEVELS.map(str::to_owned).to_vec(),

@@ -56,7 +56,7 @@ fn hook_answer(
         return agent_socket::query(&AbsPath::resolve(&host.cwd, socket), &text);
     }
     let action = request.tool_action()?;
-    let found = external_caller(host, arguments, output).map_err(|error| error.to_string())?;
-    let (caller, _team) = found;
+    let (caller, _team) =
+        external_caller(host, arguments, output).map_err(|error| error.to_string())?;
     Ok(encode_response(caller.decide(&request.tool, action)).to_string())
 }

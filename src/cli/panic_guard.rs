@@ -20,8 +20,8 @@ mod tests {
 
     #[track_caller]
     fn check(work: impl FnOnce() -> Result<u8>, expected: std::result::Result<u8, &str>) {
-        let found = catch_panic(work).map_err(|error| error.to_string());
-        assert_eq!(found, expected.map_err(str::to_owned));
+        let status = catch_panic(work).map_err(|error| error.to_string());
+        assert_eq!(status, expected.map_err(str::to_owned));
     }
 
     #[test]

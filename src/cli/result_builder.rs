@@ -467,11 +467,11 @@ mod tests {
     #[track_caller]
     fn check_denials(events: &[Event], expected: &[(&str, &str)]) {
         let denials = result(events).permission_denials;
-        let found: Vec<(&str, &str)> = denials
+        let rows: Vec<(&str, &str)> = denials
             .iter()
             .map(|denial| (denial.reason.as_str(), denial.arguments.as_str()))
             .collect();
-        assert_eq!(found, expected, "{events:?}");
+        assert_eq!(rows, expected, "{events:?}");
     }
 
     #[test]

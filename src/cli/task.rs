@@ -134,8 +134,8 @@ mod tests {
     #[track_caller]
     fn check(words: &[&str], expected: std::result::Result<TaskSource, &str>) {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let found = TaskSource::parse(&words, &words).map_err(|error| error.to_string());
-        assert_eq!(found, expected.map_err(str::to_owned), "{words:?}");
+        let source = TaskSource::parse(&words, &words).map_err(|error| error.to_string());
+        assert_eq!(source, expected.map_err(str::to_owned), "{words:?}");
     }
 
     #[test]

@@ -34,13 +34,13 @@ pub(crate) async fn choose_team(
     }
     let variables = host.config_variables();
     let servers = local_servers(&variables).await;
-    let found = team_from_environment(&variables, &servers, workspaces)?;
-    output.note(&found.summary);
-    if let [_] = found.config.agents.as_slice() {
+    let team = team_from_environment(&variables, &servers, workspaces)?;
+    output.note(&team.summary);
+    if let [_] = team.config.agents.as_slice() {
         output.note("a second API key, or `-m MODEL -m MODEL`, makes a team that votes");
     }
     Ok(ChosenTeam {
-        config: found.config,
+        config: team.config,
         file: None,
     })
 }
@@ -150,9 +150,9 @@ fn load_and_report(
         }
         Err(invalid) => {
             output.note(&invalid.render());
-            let found = invalid.diagnostics.iter();
-            let errors = found
-                .filter(|found| found.severity == Severity::Error)
+            let diagnostics = invalid.diagnostics.iter();
+            let errors = diagnostics
+                .filter(|diagnostic| diagnostic.severity == Severity::Error)
                 .count();
             let errors = count_noun(errors, "error");
             let message = format!("`{}` cannot be run: {errors}", file.name());

@@ -45,8 +45,8 @@ pub(super) fn is_listed_for_all(config: &Config, copy: &AbsPath) -> bool {
 fn listed_permission(listed: &[ContextPath], copy: &AbsPath) -> Option<Permission> {
     let real = resolve_path(copy);
     let is_copy = |path: &AbsPath| path == copy || (real.is_some() && resolve_path(path) == real);
-    let found = listed.iter().filter(|context| is_copy(&context.path));
-    found.map(|context| context.permission).max()
+    let entries = listed.iter().filter(|context| is_copy(&context.path));
+    entries.map(|context| context.permission).max()
 }
 
 #[cfg(test)]

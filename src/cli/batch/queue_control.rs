@@ -238,7 +238,7 @@ impl QueueControl {
                 && self.unpaid_before.get(&cell.number) != Some(&cell.attempt)
         };
         let pauses = self.batch.pause().map_or(0, |pause| pause.count);
-        let found = if self.batch.is_config_wrong() {
+        let stop = if self.batch.is_config_wrong() {
             BatchStop::WrongConfig
         } else if self.batch.is_cancelled() {
             BatchStop::Cancelled
@@ -249,7 +249,7 @@ impl QueueControl {
         } else {
             return;
         };
-        self.stop.get_or_insert(found);
+        self.stop.get_or_insert(stop);
     }
 
     /// Submits jobs for cells that no job works on, up to the wanted number of jobs.

@@ -211,8 +211,8 @@ fn ask_for_selection(
         let verdict = if let Some(take) = rest {
             FileReviewAnswer::ThisFile(take)
         } else {
-            let found = difference(delivery, plan, entry)?;
-            let Some(verdict) = ask_about_file(&found, &entry_name(plan, entry), output, next)
+            let file_diff = difference(delivery, plan, entry)?;
+            let Some(verdict) = ask_about_file(&file_diff, &entry_name(plan, entry), output, next)
             else {
                 return Ok(None);
             };
@@ -237,16 +237,16 @@ fn ask_for_selection(
 }
 
 fn ask_about_file(
-    found: &DeliveryDifference,
+    file_diff: &DeliveryDifference,
     name: &str,
     output: &mut CliOutput<'_>,
     next: &mut dyn FnMut() -> Option<String>,
 ) -> Option<FileReviewAnswer> {
-    let parts = match (&found.before, &found.after) {
+    let parts = match (&file_diff.before, &file_diff.after) {
         (DiffSide::Text(old), DiffSide::Text(new)) => hunks(&line_diff(old, new)),
         _ => Vec::new(),
     };
-    show(output, &lines(found, name));
+    show(output, &lines(file_diff, name));
     let by_hunks = if parts.len() > 1 { ",s" } else { "" };
     loop {
         output.ask(&format!("apply `{name}`? [y,n,a,d,q{by_hunks},?]"));

@@ -19,12 +19,12 @@ use crate::world::exec::agent_launcher::find_program;
 /// Reports the keys that are set, whether or not the team needs them.
 pub(crate) fn configured_keys(completed: &LoadedEnvironment) -> Vec<DoctorFinding> {
     let set = configured_variables(completed).into_iter();
-    let found = set.map(|(variable, vendors)| {
+    let rows = set.map(|(variable, vendors)| {
         let place = variable_source(variable, completed);
         let message = format!("set {place}, for {}", list_names(&vendors, "and"));
         DoctorArea::Keys.finding(FindingLevel::Ok, variable, message)
     });
-    let mut findings: Vec<DoctorFinding> = found.collect();
+    let mut findings: Vec<DoctorFinding> = rows.collect();
     if findings.is_empty() {
         let message = "no API key is set, neither in the environment nor in a `.env` file";
         findings.push(DoctorArea::Keys.finding(FindingLevel::Skipped, "none", message));

@@ -38,10 +38,13 @@ fn config_levels(config: &Config) -> Vec<SandboxLevelChoice> {
 
 /// Checks what the machine supports. A missing sandbox is an error only if the commands of `config`
 /// ask for it.
-pub(crate) fn check(found: &SandboxCapabilities, config: Option<&Config>) -> Vec<DoctorFinding> {
+pub(crate) fn check(
+    capabilities: &SandboxCapabilities,
+    config: Option<&Config>,
+) -> Vec<DoctorFinding> {
     let needs = config.map(config_levels).unwrap_or_default();
-    let mut findings = vec![check_gate(found.gate.as_deref())];
-    for (choice, tried) in &found.levels {
+    let mut findings = vec![check_gate(capabilities.gate.as_deref())];
+    for (choice, tried) in &capabilities.levels {
         let finding = check_commands(*choice, tried);
         let finding = match finding.verdict() {
             FindingLevel::Missing if !needs.contains(choice) => finding.warning_if_missing(),
@@ -51,20 +54,24 @@ pub(crate) fn check(found: &SandboxCapabilities, config: Option<&Config>) -> Vec
             | FindingLevel::Ok => finding,
         };
         findings.push(finding);
-        findings.extend(tried.iter().flat_map(|tried| stronger_levels(tried, found)));
+        findings.extend(
+            tried
+                .iter()
+                .flat_map(|tried| stronger_levels(tried, capabilities)),
+        );
     }
-    let tried = found
+    let tried = capabilities
         .levels
         .iter()
         .filter_map(|(_, tried)| tried.as_ref().ok());
-    if found.landlock == LandlockSupport::Missing
+    if capabilities.landlock == LandlockSupport::Missing
         && let Some(level) = tried
             .map(|tried| tried.level)
             .find(|level| STANDS_ALONE.contains(level))
     {
-        findings.push(missing_landlock(level, found));
+        findings.push(missing_landlock(level, capabilities));
     }
-    findings.push(check_cgroups(found));
+    findings.push(check_cgroups(capabilities));
     findings
 }
 
@@ -91,7 +98,7 @@ fn check_commands(choice: SandboxLevelChoice, tried: &Result<SandboxSelection>) 
         SandboxLevelChoice::Only(level) => format!("commands with `command_line_sandbox: {level}`"),
     };
     let level = match tried {
-        Ok(found) => found.level,
+        Ok(selection) => selection.level,
         Err(error) => return DoctorArea::Sandbox.error_finding(subject, error),
     };
     let finds = |verdict, message: &str| DoctorArea::Sandbox.finding(verdict, &subject, message);
@@ -127,13 +134,16 @@ fn check_commands(choice: SandboxLevelChoice, tried: &Result<SandboxSelection>) 
 }
 
 /// Reports why no stronger level is available.
-fn stronger_levels(tried: &SandboxSelection, found: &SandboxCapabilities) -> Vec<DoctorFinding> {
+fn stronger_levels(
+    tried: &SandboxSelection,
+    capabilities: &SandboxCapabilities,
+) -> Vec<DoctorFinding> {
     if tried.reasons.is_empty() {
         return Vec::new();
     }
     let message = tried.reasons.join("; ");
     let finding = DoctorArea::Sandbox.finding(FindingLevel::Warning, "stronger levels", message);
-    let finding = match found.obstacles.as_slice() {
+    let finding = match capabilities.obstacles.as_slice() {
         [] => finding.with_remedy("use Linux 6.7 or later with namespaces and Landlock; in a container, this depends on its host: see `--security-opt` of Docker"),
         obstacles => {
             let remedies = obstacles.iter().map(|obstacle| obstacle.remedy.clone());
@@ -144,13 +154,13 @@ fn stronger_levels(tried: &SandboxSelection, found: &SandboxCapabilities) -> Vec
 }
 
 /// Reports that a level has only one layer of isolation instead of two.
-fn missing_landlock(level: SandboxLevel, found: &SandboxCapabilities) -> DoctorFinding {
+fn missing_landlock(level: SandboxLevel, capabilities: &SandboxCapabilities) -> DoctorFinding {
     let message = format!(
         "not available in this kernel: level `{level}` relies on namespaces and seccomp alone. Landlock \
          would add a second layer behind the mounts and between processes"
     );
     let finding = DoctorArea::Sandbox.finding(FindingLevel::Warning, "Landlock", message);
-    let known = found.obstacles.iter();
+    let known = capabilities.obstacles.iter();
     let known = known.filter(|obstacle| obstacle.found.contains("Landlock"));
     let remedies: Vec<&str> = known.map(|obstacle| obstacle.remedy.as_str()).collect();
     match remedies.as_slice() {
@@ -163,9 +173,12 @@ fn missing_landlock(level: SandboxLevel, found: &SandboxCapabilities) -> DoctorF
 }
 
 /// Reports whether resource limits apply to a whole command.
-fn check_cgroups(found: &SandboxCapabilities) -> DoctorFinding {
+fn check_cgroups(capabilities: &SandboxCapabilities) -> DoctorFinding {
     let finds = |verdict, message: &str| DoctorArea::Sandbox.finding(verdict, "cgroups", message);
-    let loose = match (found.together.memory, found.together.processes) {
+    let loose = match (
+        capabilities.together.memory,
+        capabilities.together.processes,
+    ) {
         (true, true) => {
             let message = "memory and processes are limited for each command as a whole";
             return finds(FindingLevel::Ok, message);
@@ -179,7 +192,7 @@ fn check_cgroups(found: &SandboxCapabilities) -> DoctorFinding {
     };
     let boot =
         "boot with `systemd.unified_cgroup_hierarchy=1`; in a container, this depends on its host";
-    let (why, remedy) = match found.cgroups {
+    let (why, remedy) = match capabilities.cgroups {
         CgroupAccess::Delegated => ("no cgroup with limits can be created", boot),
         CgroupAccess::Foreign => (
             "the cgroup of this process is not yours",
@@ -204,13 +217,13 @@ mod tests {
         together: SharedLimits,
         expected: &[(&str, &str)],
     ) {
-        let found = SandboxSelection {
+        let selection = SandboxSelection {
             level,
             reasons: Vec::new(),
         };
         let holds = SandboxCapabilities {
             gate: None,
-            levels: vec![(SandboxLevelChoice::Auto, Ok(found))],
+            levels: vec![(SandboxLevelChoice::Auto, Ok(selection))],
             obstacles: Vec::new(),
             cgroups: CgroupAccess::Absent,
             together,

@@ -62,8 +62,8 @@ fn team_from_file(file: &TeamFile, host: &Host) -> DoctorTeam {
             Err(error) => (None, DoctorArea::Config.error_finding(file.name(), &error)),
         },
         Err(invalid) => {
-            let found = invalid.diagnostics.iter();
-            let errors = found.filter(|found| found.severity == Severity::Error);
+            let diagnostics = invalid.diagnostics.iter();
+            let errors = diagnostics.filter(|diagnostic| diagnostic.severity == Severity::Error);
             let errors = count_noun(errors.count(), "error");
             let message = format!("{errors}: it cannot be run");
             let finding = DoctorArea::Config.finding(FindingLevel::Missing, file.name(), message);
@@ -94,14 +94,14 @@ fn check_command(file: &TeamFile) -> String {
 async fn detect_team(completed: &LoadedEnvironment) -> DoctorTeam {
     let variables = completed.host.config_variables();
     let servers = local_servers(&variables).await;
-    let found = team_from_environment(&variables, &servers, WorkspaceMode::None);
+    let team = team_from_environment(&variables, &servers, WorkspaceMode::None);
     let keys = configured_variables(completed);
     let vendor = keys.values().flatten().next();
-    let (config, finding) = match (found, vendor) {
-        (Ok(found), _) => {
-            let message = format!("no config given or found; {}", found.summary);
+    let (config, finding) = match (team, vendor) {
+        (Ok(team), _) => {
+            let message = format!("no config given or found; {}", team.summary);
             let finding = DoctorArea::Config.finding(FindingLevel::Ok, "team", message);
-            (Some(found.config), finding)
+            (Some(team.config), finding)
         }
         (Err(_), Some(vendor)) => {
             let message = format!("no config found, and `{vendor}` has no default model");

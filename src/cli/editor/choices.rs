@@ -54,8 +54,8 @@ pub(crate) fn choices(
     count_max: usize,
     time_max: Duration,
 ) -> Option<CompletionChoices> {
-    if let Some(found) = command_choices(line, cursor, commands, count_max) {
-        return Some(found);
+    if let Some(choices) = command_choices(line, cursor, commands, count_max) {
+        return Some(choices);
     }
     let typing = mention_at(line, cursor)?;
     let rows = browser.query(typing.name, count_max, time_max);
@@ -76,14 +76,14 @@ pub(crate) fn choices(
             })
         })
         .collect();
-    let found = CompletionChoices {
+    let choices = CompletionChoices {
         start: typing.start,
         list,
         matched: rows.matched,
         extent: rows.extent,
         permission: typing.permission,
     };
-    (!found.list.is_empty() || found.extent == SearchExtent::Part).then_some(found)
+    (!choices.list.is_empty() || choices.extent == SearchExtent::Part).then_some(choices)
 }
 
 fn command_choices(
@@ -161,8 +161,8 @@ mod tests {
             },
         ];
         let check = |line: &str, expected: &[&str]| {
-            let found = command_choices(line, line.len(), &commands, 8);
-            let list = found.map(|found| found.list).unwrap_or_default();
+            let choices = command_choices(line, line.len(), &commands, 8);
+            let list = choices.map(|choices| choices.list).unwrap_or_default();
             let texts: Vec<&str> = list.iter().map(|choice| choice.text.as_str()).collect();
             assert_eq!(texts, expected, "{line}");
         };

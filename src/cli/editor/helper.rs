@@ -125,7 +125,7 @@ impl LineEditorHelper {
         lines: usize,
     ) -> Arc<OnceLock<String>> {
         let later = Arc::new(OnceLock::new());
-        let (found, line) = (Arc::clone(&later), line.to_owned());
+        let (slot, line) = (Arc::clone(&later), line.to_owned());
         let (browser, commands) = (Arc::clone(&self.browser), self.commands);
         let (shared, redraw) = (self.shared.clone(), Arc::clone(&self.redraw));
         std::thread::spawn(move || {
@@ -154,7 +154,7 @@ impl LineEditorHelper {
                     .map(|all| draw(&all, chosen, terminal::terminal_columns()))
                     .unwrap_or_default();
                 let drawn = pad_to_lines(&drawn, lines);
-                if found.set(drawn).is_ok()
+                if slot.set(drawn).is_ok()
                     && let Some(redraw) = redraw
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
@@ -185,8 +185,8 @@ impl Hinter for LineEditorHelper {
         state.was_interrupted = false;
         let rows = terminal::terminal_size().map_or(0, |size| usize::from(size.rows));
         let room = rows.saturating_sub(LINES_LEFT).clamp(1, SHOWN_MAX);
-        let found = self.choices(line, cursor, room, FIRST_TIME_MAX);
-        let (choices, chosen) = state.open(line, cursor, found)?;
+        let candidates = self.choices(line, cursor, room, FIRST_TIME_MAX);
+        let (choices, chosen) = state.open(line, cursor, candidates)?;
         let drawn = draw(choices, chosen, terminal::terminal_columns());
         if choices.extent == SearchExtent::Whole {
             return Some(ChoiceHint::new(&drawn));
@@ -223,17 +223,18 @@ impl Completer for LineEditorHelper {
             let taken = self.shared.lock().accept_choice(line, cursor);
             return Ok(taken.map_or(none, |(start, text)| (start, vec![text])));
         }
-        let found = self.choices(line, cursor, LISTED_MAX, LIST_TIME_MAX);
-        Ok(found.map_or(none, |found| {
-            let permission = found.permission;
-            let texts = found
-                .list
-                .into_iter()
-                .map(|choice| match (permission, choice.writable) {
-                    (Permission::Write, Some(writable)) => writable,
-                    (Permission::Write, None) | (Permission::Read, _) => choice.text,
-                });
-            (found.start, texts.collect())
+        let candidates = self.choices(line, cursor, LISTED_MAX, LIST_TIME_MAX);
+        Ok(candidates.map_or(none, |candidates| {
+            let permission = candidates.permission;
+            let texts =
+                candidates
+                    .list
+                    .into_iter()
+                    .map(|choice| match (permission, choice.writable) {
+                        (Permission::Write, Some(writable)) => writable,
+                        (Permission::Write, None) | (Permission::Read, _) => choice.text,
+                    });
+            (candidates.start, texts.collect())
         }))
     }
 }

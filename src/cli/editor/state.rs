@@ -91,13 +91,13 @@ impl EditorState {
         &mut self,
         line: &str,
         cursor: usize,
-        found: Option<CompletionChoices>,
+        candidates: Option<CompletionChoices>,
     ) -> Option<(&CompletionChoices, usize)> {
         self.generation = self.generation.wrapping_add(1);
         let before = self.open.take();
-        let found = found?;
+        let candidates = candidates?;
         match &self.dismissed {
-            DismissedChoices::Word(start) if *start == found.start => return None,
+            DismissedChoices::Word(start) if *start == candidates.start => return None,
             DismissedChoices::Line { content, .. } if content == line => return None,
             DismissedChoices::Nowhere
             | DismissedChoices::Word(_)
@@ -106,12 +106,12 @@ impl EditorState {
             }
         }
         let same = before.filter(|before| before.line == line && before.cursor == cursor);
-        let last = found.list.len().saturating_sub(1);
+        let last = candidates.list.len().saturating_sub(1);
         let open = OpenChoices {
             line: line.to_owned(),
             cursor,
             chosen: same.map_or(0, |same| same.chosen).min(last),
-            choices: found,
+            choices: candidates,
         };
         let open = self.open.insert(open);
         Some((&open.choices, open.chosen))
@@ -122,14 +122,14 @@ impl EditorState {
     pub(crate) fn replace_choices(
         &mut self,
         generation: u64,
-        found: Option<&CompletionChoices>,
+        candidates: Option<&CompletionChoices>,
     ) -> Option<usize> {
         let mut open = self.open.take_if(|_| self.generation == generation)?;
-        let Some(found) = found else {
+        let Some(candidates) = candidates else {
             return Some(0);
         };
-        open.choices = found.clone();
-        open.chosen = open.chosen.min(found.list.len().saturating_sub(1));
+        open.choices = candidates.clone();
+        open.chosen = open.chosen.min(candidates.list.len().saturating_sub(1));
         let open = self.open.insert(open);
         Some(open.chosen)
     }

@@ -56,13 +56,13 @@ pub(super) fn find_candidates(host: &Host) -> Result<Vec<TeamCandidate>> {
     let env = host.config_variables();
     let servers = call_runtime()?.block_on(local_servers(&env));
     let models = detected_backends(&env, &servers).into_iter();
-    let models = models.map(|found| {
-        let source = if found.backend.vendor.is_local_server {
-            found.source.to_owned()
+    let models = models.map(|entry| {
+        let source = if entry.backend.vendor.is_local_server {
+            entry.source.to_owned()
         } else {
-            format!("key {}", found.source)
+            format!("key {}", entry.source)
         };
-        TeamCandidate::from_backend(found.name, &found.backend, &source, &env)
+        TeamCandidate::from_backend(entry.name, &entry.backend, &source, &env)
     });
     let path = host.env("PATH").unwrap_or_default();
     let is_installed = |kind: &&ExternalAgentKind| {
@@ -71,11 +71,11 @@ pub(super) fn find_candidates(host: &Host) -> Result<Vec<TeamCandidate>> {
     };
     let programs = KINDS.iter().filter(is_installed);
     let programs = programs.filter_map(|kind| TeamCandidate::from_program(kind, None));
-    let found: Vec<TeamCandidate> = models.chain(programs).collect();
-    if found.is_empty() {
+    let candidates: Vec<TeamCandidate> = models.chain(programs).collect();
+    if candidates.is_empty() {
         Err(nothing_found_error(&env))
     } else {
-        Ok(found)
+        Ok(candidates)
     }
 }
 

@@ -74,12 +74,12 @@ impl CallbackListener {
                     let Ok(Some((stream, url))) = request else {
                         continue;
                     };
-                    let found = url.filter(|url| is_wanted(url));
-                    let text = found.as_ref().map_or(NOTHING, |_| WELCOME);
-                    let status = found.as_ref().map_or("404 Not Found", |_| "200 OK");
+                    let redirect = url.filter(|url| is_wanted(url));
+                    let text = redirect.as_ref().map_or(NOTHING, |_| WELCOME);
+                    let status = redirect.as_ref().map_or("404 Not Found", |_| "200 OK");
                     // The request counts even if the client does not read the response.
                     drop(timeout(HEAD_TIME_MAX, write_response(stream, status, text)).await);
-                    if let Some(url) = found {
+                    if let Some(url) = redirect {
                         return url;
                     }
                 }
@@ -135,8 +135,8 @@ mod tests {
     #[track_caller]
     fn check(head: &str, expected: Option<&str>) {
         let own = Url::parse("http://127.0.0.1:9/callback").unwrap();
-        let found = requested_url(head.as_bytes(), &own);
-        assert_eq!(found.as_ref().map(Url::as_str), expected, "{head}");
+        let url = requested_url(head.as_bytes(), &own);
+        assert_eq!(url.as_ref().map(Url::as_str), expected, "{head}");
     }
 
     #[test]

@@ -113,11 +113,11 @@ fn install_missing(
             registry: registry.cloned(),
             variables: variables.clone(),
         };
-        let found = runtime.block_on(job.run(host.hangup))?;
+        let installed_package = runtime.block_on(job.run(host.hangup))?;
         let servers: Vec<&str> = needed.servers.iter().map(String::as_str).collect();
         output.note(&format!(
             "installed {} for {}",
-            describe(&found),
+            describe(&installed_package),
             servers.join(", ")
         ));
     }

@@ -50,12 +50,12 @@ mod tests {
         let tool = TOOLS.iter().chain(COMMANDS).find(|tool| tool.name == name);
         let announced = tool_description(&tool.unwrap().offer());
         let hints = announced.annotations.unwrap();
-        let found = (
+        let values = (
             hints.read_only_hint.unwrap(),
             hints.destructive_hint,
             hints.open_world_hint.unwrap(),
         );
-        assert_eq!(found, expected, "{name}");
+        assert_eq!(values, expected, "{name}");
     }
 
     #[test]

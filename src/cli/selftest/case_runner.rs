@@ -187,7 +187,7 @@ impl CaseRunner {
         let look = runner
             .run(&looked, &["look"], &added, SCRIPT_TIME_MAX)
             .await?;
-        let found = runner.read_file(".said", ANSWER_BYTES_MAX)?;
+        let report = runner.read_file(".said", ANSWER_BYTES_MAX)?;
         match (case.expect, look) {
             (ExpectedOutcome::Works, _) if !answer.ok => {
                 failed("it was refused or failed", &answer.output)
@@ -197,10 +197,10 @@ impl CaseRunner {
                 ExpectedOutcome::Works => CaseVerdict::Worked,
             }),
             (ExpectedOutcome::Held, _) => {
-                failed("it did harm", &format!("{found} {}", answer.output))
+                failed("it did harm", &format!("{report} {}", answer.output))
             }
             (ExpectedOutcome::Works, _) => {
-                failed("it had no effect", &format!("{found} {}", answer.output))
+                failed("it had no effect", &format!("{report} {}", answer.output))
             }
         }
     }

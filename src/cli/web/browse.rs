@@ -177,7 +177,7 @@ pub(super) async fn browse(
     expect_inside(&request.path)?;
     let lookups = server.lookups();
     let replaced = lookups.begin(client)?;
-    let found = async {
+    let reply = async {
         let slot = Arc::clone(&lookups.slots).acquire_owned().await;
         let slot = slot.map_err(|_| ApiError::conflict("the server is stopping"))?;
         lookups.refresh();
@@ -186,7 +186,7 @@ pub(super) async fn browse(
         run_blocking(looking).await?
     };
     tokio::select! {
-        found = found => found.map(JsonReply),
+        reply = reply => reply.map(JsonReply),
         () = replaced.cancelled() => Err(ApiError::conflict("a later lookup replaced this one")),
     }
 }
@@ -224,20 +224,20 @@ fn look(
         let message = "the directory lies outside that of the server";
         return Err(ApiError::new(StatusCode::FORBIDDEN, message));
     }
-    let found = finder.query(typed, request.entries_max(), request.time_max());
+    let suggestions = finder.query(typed, request.entries_max(), request.time_max());
     drop(slot);
-    Ok(to_json(&found, typed, directory))
+    Ok(to_json(&suggestions, typed, directory))
 }
 
 /// Names are relative to the typed directory if all of them are in it.
-fn to_json(found: &FileSuggestions, typed: &str, directory: &str) -> Value {
+fn to_json(suggestions: &FileSuggestions, typed: &str, directory: &str) -> Value {
     let is_below = |row: &FileSuggestion| row.name.starts_with(directory);
-    let path = if found.rows.iter().all(is_below) {
+    let path = if suggestions.rows.iter().all(is_below) {
         directory
     } else {
         ""
     };
-    let entries = found.rows.iter().map(|row| {
+    let entries = suggestions.rows.iter().map(|row| {
         let mut entry = Map::new();
         let name = row.name.strip_prefix(path).unwrap_or(&row.name);
         entry.insert("name".to_owned(), name.into());
@@ -262,11 +262,11 @@ fn to_json(found: &FileSuggestions, typed: &str, directory: &str) -> Value {
         }
         Value::Object(entry)
     });
-    let is_partial = found.extent == SearchExtent::Part;
+    let is_partial = suggestions.extent == SearchExtent::Part;
     json!({
         "entries": entries.collect::<Vec<_>>(),
         "path": path,
-        "has_more": found.matched > found.rows.len() || is_partial,
+        "has_more": suggestions.matched > suggestions.rows.len() || is_partial,
         "is_partial": is_partial,
     })
 }

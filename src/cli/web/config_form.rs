@@ -130,12 +130,12 @@ pub(super) async fn check(
     JsonBody(request): JsonBody<CheckRequest>,
 ) -> ApiResult {
     let checking = move || {
-        let found = check_draft(&server, &request.draft, UNSAVED);
-        let findings: Vec<Value> = found.findings.iter().map(finding_json).collect();
+        let draft_check = check_draft(&server, &request.draft, UNSAVED);
+        let findings: Vec<Value> = draft_check.findings.iter().map(finding_json).collect();
         Ok(json!({
-            "yaml": found.yaml,
+            "yaml": draft_check.yaml,
             "findings": findings,
-            "is_valid": found.loaded.is_some(),
+            "is_valid": draft_check.loaded.is_some(),
         }))
     };
     run_blocking(checking).await.map(JsonReply)
@@ -154,10 +154,10 @@ fn check_draft(server: &WebServer, draft: &TeamDraft, name: &str) -> DraftCheck 
         env: &host.config_variables(),
         packages: &installed_packages(host),
     };
-    let mut found = draft.check(&origin, &context);
-    if server.redactor().text(&found.yaml) != found.yaml {
-        found.loaded = None;
-        found.findings.push(DraftFinding {
+    let mut draft_check = draft.check(&origin, &context);
+    if server.redactor().text(&draft_check.yaml) != draft_check.yaml {
+        draft_check.loaded = None;
+        draft_check.findings.push(DraftFinding {
             severity: FindingSeverity::Error,
             answer: None,
             message: "an answer contains a key or another secret".to_owned(),
@@ -165,7 +165,7 @@ fn check_draft(server: &WebServer, draft: &TeamDraft, name: &str) -> DraftCheck 
             suggestion: Some("leave it out: keys are read from the environment".to_owned()),
         });
     }
-    found
+    draft_check
 }
 
 fn finding_json(finding: &DraftFinding) -> Value {
@@ -194,15 +194,15 @@ pub(super) async fn save(
     let saving = move || {
         let destination = ConfigDestination::parse(&request.path)?;
         let name = destination.path().to_string();
-        let found = check_draft(&server, &request.draft, &name);
-        let Some(loaded) = &found.loaded else {
+        let draft_check = check_draft(&server, &request.draft, &name);
+        let Some(loaded) = &draft_check.loaded else {
             return Err(Error::new(ErrorKind::Config, "the draft has errors")
                 .with_hint("correct the answers that the check names"));
         };
         prepare_destination(&server, &destination, loaded)?;
         let directory = &server.host().cwd;
         let replaces = request.replaces.as_deref();
-        let written = write_config(directory, &destination, &found.yaml, replaces)?;
+        let written = write_config(directory, &destination, &draft_check.yaml, replaces)?;
         Ok((destination, written))
     };
     let (destination, written) = run_blocking(saving).await?;

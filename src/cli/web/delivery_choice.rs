@@ -101,10 +101,10 @@ fn choose_hunks(
     file: &FileDecision,
     wanted: &[HunkDecision],
 ) -> ApiResult<Vec<HunkChoice>> {
-    let found = difference(delivery, plan, entry)?;
+    let file_diff = difference(delivery, plan, entry)?;
     let is_text = |side: &DiffSide| matches!(side, DiffSide::Text(_));
-    let hunks = hunks_of(&found);
-    if hunks.len() > 1 && !(is_text(&found.before) && is_text(&found.after)) {
+    let hunks = hunks_of(&file_diff);
+    if hunks.len() > 1 && !(is_text(&file_diff.before) && is_text(&file_diff.after)) {
         let message = format!("`{}` can only be taken as a whole", file.path);
         return Err(ApiError::conflict(message));
     }

@@ -143,6 +143,6 @@ async fn find_cell_run(server: &WebServer, batch: String, cell: String) -> ApiRe
     let batch = find_batch(server, batch).await?;
     let missing = || ApiError::not_found(format!("no run of the cell `{cell}` on this machine"));
     let id = CellId::parse(&cell).ok_or_else(missing)?;
-    let found = run_blocking(move || LoggedRun::of_cell(&batch, &id)).await?;
-    found.ok_or_else(missing)
+    let run = run_blocking(move || LoggedRun::of_cell(&batch, &id)).await?;
+    run.ok_or_else(missing)
 }

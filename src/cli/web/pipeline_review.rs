@@ -45,21 +45,21 @@ pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
     } else {
         "kept"
     };
-    let mut found = json!({"state": state, "files": []});
+    let mut review = json!({"state": state, "files": []});
     if !delivering.is_empty() {
         let delivery = create(&delivering, host)?;
         let planned = plan_files(&delivering, &delivery, host).await;
         let shown = planned.and_then(|planned| plan_json(state, &delivery, &planned, host));
         delivery.discard()?;
-        found = shown?;
+        review = shown?;
     }
-    if let Some(found) = found.as_object_mut() {
-        found.insert("applied".to_owned(), applied.into());
-        found.insert("parts".to_owned(), parts.into());
+    if let Some(fields) = review.as_object_mut() {
+        fields.insert("applied".to_owned(), applied.into());
+        fields.insert("parts".to_owned(), parts.into());
         let may_commit = delivering.has_branch() && !delivering.is_empty();
-        found.insert("may_commit".to_owned(), may_commit.into());
+        fields.insert("may_commit".to_owned(), may_commit.into());
     }
-    Ok(found)
+    Ok(review)
 }
 
 /// Applies what the person takes of what the pipeline `id` delivers.

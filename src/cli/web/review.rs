@@ -247,8 +247,8 @@ pub(super) fn plan_json(
     };
     let mut files = Vec::new();
     for (_, entry) in plan.entries.iter().enumerate().filter(is_shown) {
-        let found = difference(delivery, plan, entry)?;
-        files.push(change_json(&found, Some(entry), &host.cwd));
+        let file_diff = difference(delivery, plan, entry)?;
+        files.push(change_json(&file_diff, Some(entry), &host.cwd));
     }
     files.extend(refusals_json(plan, &host.cwd));
     Ok(json!({"state": state, "files": files}))
@@ -317,10 +317,10 @@ impl AppliedChanges {
         let reverted = states.iter();
         let reverted = reverted.filter(|(_, state)| **state == DeliveredState::Reverted);
         undone.extend(reverted.map(|(path, _)| display_path(path, &host.cwd)));
-        for found in delivered.differences() {
-            let found = found?;
-            let mut change = change_json(&found, None, &host.cwd);
-            let state = states.get(&found.path).copied().map(delivered_word);
+        for file_diff in delivered.differences() {
+            let file_diff = file_diff?;
+            let mut change = change_json(&file_diff, None, &host.cwd);
+            let state = states.get(&file_diff.path).copied().map(delivered_word);
             if let (Some(change), Some(state)) = (change.as_object_mut(), state) {
                 change.insert("state".to_owned(), state.into());
                 files.push(Value::Object(change.clone()));
@@ -360,28 +360,28 @@ fn answer_json(run: &RunDir, answer: &str, against: Option<&str>, host: &Host) -
     let offer = delivery.read_source()?;
     let read = |label: &str| -> Result<(DeliveryPlan, BTreeMap<AbsPath, DeliveryDifference>)> {
         let planned = answer_plan(run, label, &delivery, offer.clone())?;
-        let mut found = BTreeMap::new();
+        let mut differences = BTreeMap::new();
         for index in planned.items() {
             if let Some(entry) = planned.entries.get(index) {
                 let difference = difference(&delivery, &planned, entry)?;
-                found.insert(difference.path.clone(), difference);
+                differences.insert(difference.path.clone(), difference);
             }
         }
-        Ok((planned, found))
+        Ok((planned, differences))
     };
-    let (planned, found) = read(answer)?;
+    let (planned, differences) = read(answer)?;
     let mut shown: Vec<Value> = match against {
         None => {
-            let all = found.values();
-            all.map(|found| change_json(found, None, &host.cwd))
+            let all = differences.values();
+            all.map(|file_diff| change_json(file_diff, None, &host.cwd))
                 .collect()
         }
         Some(other) => {
             let (_, others) = read(other)?;
-            let changes = changes_between(&others, &found);
+            let changes = changes_between(&others, &differences);
             let shown = changes.iter();
             shown
-                .map(|found| change_json(found, None, &host.cwd))
+                .map(|file_diff| change_json(file_diff, None, &host.cwd))
                 .collect()
         }
     };
@@ -415,8 +415,8 @@ fn changes_between(
     let between = paths.filter_map(|path| {
         let (one, other) = (old.get(path), new.get(path));
         let unchanged = one.or(other).map(|known| known.before.clone())?;
-        let side = |found: Option<&DeliveryDifference>| -> DiffSide {
-            found.map_or_else(|| unchanged.clone(), |found| found.after.clone())
+        let side = |file_diff: Option<&DeliveryDifference>| -> DiffSide {
+            file_diff.map_or_else(|| unchanged.clone(), |file_diff| file_diff.after.clone())
         };
         let change = DeliveryDifference {
             path: path.clone(),

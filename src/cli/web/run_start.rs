@@ -151,12 +151,12 @@ fn recorded_words(named: &NamedTeam, flags: &RunArguments) -> Vec<String> {
 /// Returns the team with this id, or the only one.
 fn chosen_team<'s>(server: &'s WebServer, id: Option<&str>) -> ApiResult<&'s NamedTeam> {
     let teams = server.teams();
-    let found = match (id, teams) {
+    let team = match (id, teams) {
         (None, [only]) => Some(only),
         (None, _) => None,
         (Some(id), _) => teams.iter().find(|named| named.name == id),
     };
-    found.ok_or_else(|| {
+    team.ok_or_else(|| {
         let names: Vec<&str> = teams.iter().map(|named| named.name.as_str()).collect();
         ApiError::invalid("the task names no team of this server")
             .with_hint(format!("name one in `team`: {}", names.join(", ")))

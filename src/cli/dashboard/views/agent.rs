@@ -87,15 +87,15 @@ pub(in crate::cli::dashboard) fn find_older(
     let width = body.width.saturating_sub(2);
     let rows = TranscriptRows::from_end(agent, state, width, usize::MAX);
     let from_end = rows.lines.iter().rev().enumerate();
-    let found = from_end.filter(|(_, line)| contains(line, search.text.as_str()));
-    let found: Vec<usize> = found.map(|(offset, _)| offset).collect();
+    let matches = from_end.filter(|(_, line)| contains(line, search.text.as_str()));
+    let matches: Vec<usize> = matches.map(|(offset, _)| offset).collect();
     let below_state = body.height.saturating_sub(3);
     let plan = plan_lines(agent, plan_rows_max(below_state)).len();
     let height = usize::from(below_state).saturating_sub(plan);
     // Older than the rows in sight; after the oldest place, the newest one again.
     let least = state.scroll.saturating_add(height);
-    let older = found.iter().find(|offset| **offset >= least);
-    let offset = older.or_else(|| found.first())?;
+    let older = matches.iter().find(|offset| **offset >= least);
+    let offset = older.or_else(|| matches.first())?;
     Some(offset.saturating_sub(height / 2))
 }
 
