@@ -203,9 +203,11 @@ impl ClusterState {
 
 fn listed_job(metadata: ObjectMetadata, item: &Value) -> Result<ListedBatchJob, String> {
     let job = JobObject::deserialize(item).map_err(|error| error.to_string())?;
-    let is_end = |found: &JobConditionFields| {
-        matches!(found.kind.as_str(), "Complete" | "Failed" | "FailureTarget")
-            && found.status == "True"
+    let is_end = |condition: &JobConditionFields| {
+        matches!(
+            condition.kind.as_str(),
+            "Complete" | "Failed" | "FailureTarget"
+        ) && condition.status == "True"
     };
     Ok(ListedBatchJob {
         name: metadata.name,
