@@ -691,9 +691,9 @@ async fn with_fingerprints(
     };
     let work = move || {
         for row in rows.iter_mut().filter(|row| row.outcome.is_delivered()) {
-            let found = fingerprint(&gate, &row.path);
-            row.bytes = found.as_ref().map(|found| found.bytes);
-            row.sha256 = found.map(|found| found.sha256);
+            let digest = fingerprint(&gate, &row.path);
+            row.bytes = digest.as_ref().map(|digest| digest.bytes);
+            row.sha256 = digest.map(|digest| digest.sha256);
         }
         rows
     };

@@ -193,14 +193,14 @@ fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) 
     };
     let is_there =
         |path: &AbsPath| matches!(inspect(path), LookupResult::File | LookupResult::Unreadable);
-    let found = if name.contains('/') {
+    let is_installed = if name.contains('/') {
         is_there(&AbsPath::resolve(base, &name))
     } else {
         let dirs = env.get("PATH").map(String::as_str).unwrap_or_default();
         let mut dirs = dirs.split(':').filter_map(AbsPath::new);
         dirs.any(|dir| is_there(&dir.join(&name)))
     };
-    if found {
+    if is_installed {
         return Ok(());
     }
     let command = single_line(&hook.command, SHOWN_CHARS_MAX);

@@ -237,9 +237,9 @@ fn read_skills(
     rules: &Arc<CallRules>,
     base: &RealPath,
 ) -> Result<AgentSkills> {
-    let mut found = AgentSkills::default();
+    let mut agent_skills = AgentSkills::default();
     if roots.is_empty() {
-        return Ok(found);
+        return Ok(agent_skills);
     }
     let policy = GatePolicy {
         rules: Arc::clone(rules),
@@ -267,11 +267,11 @@ fn read_skills(
             Ok(Some(skill))
         });
         match accepted {
-            Ok(skill) => found.skills.extend(skill),
-            Err(reason) => found.notices.push(unused(&root.to_abs(), &reason)),
+            Ok(skill) => agent_skills.skills.extend(skill),
+            Err(reason) => agent_skills.notices.push(unused(&root.to_abs(), &reason)),
         }
     }
-    Ok(found)
+    Ok(agent_skills)
 }
 
 /// Returns the text of a file, as the agent of `gate` would read it.

@@ -32,11 +32,11 @@ impl SubagentTypes {
     /// Reads the types of `config` for a run that is started in `base`. A type of the project replaces
     /// neither massgen's nor the user's own of the same name.
     fn read(config: &SubagentTypesConfig, base: &RealPath) -> Self {
-        let mut found = Self::default();
+        let mut types = Self::default();
         for name in &config.names {
-            found.add(name, config, base);
+            types.add(name, config, base);
         }
-        found
+        types
     }
 
     fn add(&mut self, name: &str, config: &SubagentTypesConfig, base: &RealPath) {
