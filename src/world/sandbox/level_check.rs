@@ -237,8 +237,8 @@ impl LevelCheckDirectories {
             .iter()
             .find(|(path, expected)| is_there(path) != *expected);
         wrong.map(|(path, expected)| {
-            let found = if *expected { "is missing" } else { "came out" };
-            format!("`{path}` {found}")
+            let state = if *expected { "is missing" } else { "came out" };
+            format!("`{path}` {state}")
         })
     }
 }

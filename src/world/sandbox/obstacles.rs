@@ -61,7 +61,7 @@ const FILTERED: &str = "Seccomp:\t2";
 /// Detects all obstacles on this machine.
 pub fn find_obstacles() -> Vec<SandboxObstacle> {
     let switches = SWITCHES.iter().filter(|switch| is_set(switch));
-    let mut found: Vec<SandboxObstacle> = switches
+    let mut obstacles: Vec<SandboxObstacle> = switches
         .map(|switch| SandboxObstacle {
             found: switch.found,
             remedy: switch.remedy.to_owned(),
@@ -69,18 +69,18 @@ pub fn find_obstacles() -> Vec<SandboxObstacle> {
         .collect();
     let status = read("/proc/self/status");
     if status.is_some_and(|status| status.lines().any(|line| line == FILTERED)) {
-        found.push(SandboxObstacle {
+        obstacles.push(SandboxObstacle {
             found: "system calls are filtered by seccomp, as in a container",
             remedy: "start the container with `--security-opt seccomp=unconfined`".to_owned(),
         });
     }
     if security_modules().is_some_and(|modules| !modules.contains("landlock")) {
-        found.push(SandboxObstacle {
+        obstacles.push(SandboxObstacle {
             found: "Landlock is disabled at boot",
             remedy: "add `landlock` to the kernel's `lsm=` parameter".to_owned(),
         });
     }
-    found
+    obstacles
 }
 
 /// Returns why overlays over `trees` would not work, if so. For mounts, see [`nested_mount`]. Files

@@ -110,10 +110,10 @@ impl EngineClient {
 
     /// Connects to an engine on this machine, or whose socket is forwarded here.
     async fn connect_here(host: Option<&str>) -> Result<Self> {
-        let found = find_engine(host).await;
-        let EngineDiscovery::At(socket, DaemonStatus::Answers(kind, version)) = &found else {
-            let error = Error::new(ErrorKind::Environment, found.describe());
-            let error = found.remedy().into_iter().fold(error, Error::with_hint);
+        let discovery = find_engine(host).await;
+        let EngineDiscovery::At(socket, DaemonStatus::Answers(kind, version)) = &discovery else {
+            let error = Error::new(ErrorKind::Environment, discovery.describe());
+            let error = discovery.remedy().into_iter().fold(error, Error::with_hint);
             return Err(error.with_hint(
                 "or run commands without containers: remove `command_line_execution_mode: docker`",
             ));
@@ -170,8 +170,8 @@ impl EngineClient {
     /// Checks that the image of a container exists here. Nothing is pulled: the user must request
     /// an image from elsewhere explicitly.
     pub async fn expect_image(&self, name: &str) -> Result<LocalImage> {
-        let found = match self.api.inspect_image(name).await {
-            Ok(found) => found,
+        let image = match self.api.inspect_image(name).await {
+            Ok(image) => image,
             Err(error) if is_missing(&error) => return Err(missing_image(name, self.host())),
             Err(error) => {
                 return Err(engine_failure(
@@ -180,7 +180,7 @@ impl EngineClient {
                 ));
             }
         };
-        let variables = found
+        let variables = image
             .config
             .and_then(|config| config.env)
             .unwrap_or_default();

@@ -209,8 +209,8 @@ pub(super) async fn exit_status(
 
 async fn poll_exit_status(client: &EngineClient, exec: &str) -> Result<ExitReason, EngineError> {
     loop {
-        let found = client.api.inspect_exec(exec).await?;
-        let code = found.exit_code.filter(|_| found.running != Some(true));
+        let state = client.api.inspect_exec(exec).await?;
+        let code = state.exit_code.filter(|_| state.running != Some(true));
         if let Some(code) = code.and_then(|code| i32::try_from(code).ok()) {
             return Ok(ExitReason::Exited(code));
         }

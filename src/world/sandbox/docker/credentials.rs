@@ -104,14 +104,14 @@ impl ContainerCredentials {
                 "create it, or remove `env_file` from `command_line_docker_credentials`",
             ));
         };
-        let mut found = parse_variables(&String::from_utf8_lossy(&bytes));
+        let mut variables = parse_variables(&String::from_utf8_lossy(&bytes));
         if !only.is_empty() {
-            let unset = only.iter().filter(|name| !found.contains_key(*name));
+            let unset = only.iter().filter(|name| !variables.contains_key(*name));
             let messages = unset.map(|name| format!("`{path}` does not define `{name}`"));
             self.missing.extend(messages);
-            found.retain(|name, _| only.contains(name));
+            variables.retain(|name, _| only.contains(name));
         }
-        self.env.extend(found);
+        self.env.extend(variables);
         Ok(())
     }
 
@@ -188,7 +188,7 @@ mod tests {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         let env =
             BTreeMap::from([("B_API_KEY", "of the user"), ("LANG", "de_DE.UTF-8")].map(owned));
-        let found = |env_file: Option<AbsPath>, environment| {
+        let exposed_secrets = |env_file: Option<AbsPath>, environment| {
             let config = CredentialsConfig {
                 env_file,
                 environment,
@@ -199,21 +199,20 @@ mod tests {
                 env: &env,
                 variables: &ConfigVariables::default(),
             };
-            let found = secrets(&config, user).into_iter();
-            found
-                .map(|secret| secret.expose_secret().to_owned())
+            let list = secrets(&config, user).into_iter();
+            list.map(|secret| secret.expose_secret().to_owned())
                 .collect::<Vec<_>>()
         };
         let file = AbsPath::new(&file);
         assert_eq!(
-            found(file.clone(), PassedEnvironment::Listed),
+            exposed_secrets(file.clone(), PassedEnvironment::Listed),
             ["of the file"]
         );
         assert_eq!(
-            found(file, PassedEnvironment::All),
+            exposed_secrets(file, PassedEnvironment::All),
             ["of the file", "of the user"]
         );
-        assert!(found(AbsPath::new("/nowhere"), PassedEnvironment::Listed).is_empty());
+        assert!(exposed_secrets(AbsPath::new("/nowhere"), PassedEnvironment::Listed).is_empty());
     }
 
     #[test]

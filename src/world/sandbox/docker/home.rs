@@ -58,15 +58,15 @@ pub(super) async fn populate_home(
 /// first.
 fn home_directories<'a>(files: impl Iterator<Item = &'a AbsPath>) -> Result<BTreeSet<AbsPath>> {
     let home = container_path("")?;
-    let mut found = BTreeSet::from([home.clone()]);
+    let mut directories = BTreeSet::from([home.clone()]);
     for file in files {
         let mut above = file.parent();
         while let Some(dir) = above.filter(|dir| dir.is_within(&home)) {
             above = dir.parent();
-            found.insert(dir);
+            directories.insert(dir);
         }
     }
-    Ok(found)
+    Ok(directories)
 }
 
 /// Reads a text file of a container; `None` if it does not exist.

@@ -111,8 +111,8 @@ impl ContainerInstance {
 
     /// Returns whether it was removed from outside.
     async fn is_removed(&self, client: &EngineClient) -> bool {
-        let found = client.api.inspect_container(&self.id, NO_SIZE).await;
-        matches!(found, Err(error) if is_missing(&error))
+        let reply = client.api.inspect_container(&self.id, NO_SIZE).await;
+        matches!(reply, Err(error) if is_missing(&error))
     }
 
     /// Stops and removes it, with the image of its changes.

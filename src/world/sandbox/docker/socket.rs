@@ -109,15 +109,15 @@ pub async fn find_engine(host: Option<&str>) -> EngineDiscovery {
     };
     let mut worst = None;
     for socket in &sockets {
-        let found = query_daemon(socket).await;
-        match &found {
+        let status = query_daemon(socket).await;
+        match &status {
             DaemonStatus::NoSocket => {}
-            DaemonStatus::Answers(..) => return EngineDiscovery::At(socket.clone(), found),
+            DaemonStatus::Answers(..) => return EngineDiscovery::At(socket.clone(), status),
             DaemonStatus::Denied
             | DaemonStatus::Silent
             | DaemonStatus::Hangs
             | DaemonStatus::Strange(_) => {
-                worst = worst.or(Some(EngineDiscovery::At(socket.clone(), found)));
+                worst = worst.or(Some(EngineDiscovery::At(socket.clone(), status)));
             }
         }
     }

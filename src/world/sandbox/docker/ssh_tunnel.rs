@@ -441,16 +441,16 @@ mod tests {
     #[tokio::test]
     async fn a_host_may_print_something_before_the_socket() {
         let check = async |text: &str| socket_line(Some(text.as_bytes())).await;
-        let found = "massgen-engine /var/run/docker.sock";
+        let line = "massgen-engine /var/run/docker.sock";
         assert_eq!(
-            check(&format!("Welcome\n{found}\n")).await.as_deref(),
-            Some(found)
+            check(&format!("Welcome\n{line}\n")).await.as_deref(),
+            Some(line)
         );
         assert_eq!(
             check("massgen-none\n").await.as_deref(),
             Some("massgen-none")
         );
-        assert_eq!(check(found).await, None, "the line is not complete");
+        assert_eq!(check(line).await, None, "the line is not complete");
         assert_eq!(check("Welcome\n").await, None);
         let noise = "x\n".repeat(GREETING_BYTES_MAX);
         assert_eq!(check(&noise).await, None);

@@ -59,15 +59,15 @@ pub(super) fn apply_changes(
         .iter()
         .filter(|(_, sent)| sent.what == RemoteEntry::Unsent);
     let unsent: BTreeSet<AbsPath> = unsent.map(|(path, _)| path.clone()).collect();
-    for (path, found) in incoming.entries() {
+    for (path, entry) in incoming.entries() {
         if is_within_any(path, &unsent) {
             if unsent.contains(path) {
                 applier.refused.push((path.clone(), UNSENT.to_owned()));
             }
             continue;
         }
-        let is_unchanged = sent.get(path).is_some_and(|sent| is_same(sent, found));
-        let is_directory = matches!(found.what, RemoteEntry::Directory { .. });
+        let is_unchanged = sent.get(path).is_some_and(|sent| is_same(sent, entry));
+        let is_directory = matches!(entry.what, RemoteEntry::Directory { .. });
         // The engine creates the directories above what is sent.
         let is_above = || {
             let mut open = reachable.open.iter();
@@ -75,7 +75,7 @@ pub(super) fn apply_changes(
         };
         let is_given = is_directory && (roots.contains(path) || is_above());
         if !is_unchanged && !is_given {
-            applier.write(path, found, sent);
+            applier.write(path, entry, sent);
         }
     }
     applier.refused
@@ -108,8 +108,8 @@ pub(super) fn missing_paths<'s>(
 /// Returns the paths that are gone or have become something else, what is in a directory first.
 fn removed_paths(roots: &[AbsPath], sent: &SentEntries, incoming: &IncomingFiles) -> Vec<AbsPath> {
     let is_gone = |path: &AbsPath, sent: &SentEntry| {
-        let found = incoming.entries().get(path);
-        !found.is_some_and(|found| found.what.has_kind_of(&sent.what))
+        let entry = incoming.entries().get(path);
+        !entry.is_some_and(|entry| entry.what.has_kind_of(&sent.what))
     };
     let gone = sent.iter().rev().filter(|(path, sent)| {
         let is_below = roots
@@ -122,8 +122,8 @@ fn removed_paths(roots: &[AbsPath], sent: &SentEntries, incoming: &IncomingFiles
 
 /// Returns whether a name is as it was sent. The permission bits of what commands may only read were
 /// not sent.
-fn is_same(sent: &SentEntry, found: &IncomingEntry) -> bool {
-    match (&sent.what, &found.what) {
+fn is_same(sent: &SentEntry, entry: &IncomingEntry) -> bool {
+    match (&sent.what, &entry.what) {
         (RemoteEntry::File { digest, .. }, RemoteEntry::File { digest: now, .. })
             if sent.permission == Permission::Read =>
         {
@@ -169,14 +169,14 @@ impl ChangeApplier<'_> {
 
     fn remove_here(&mut self, path: &AbsPath, entry: &SentEntry) -> Result<(), FileSystemError> {
         let (dir, rel) = self.trees.locate(path)?;
-        let found = match dir.meta(&rel) {
+        let meta = match dir.meta(&rel) {
             Err(FileSystemError::Missing) => return Ok(()),
-            found => found?,
+            meta => meta?,
         };
         let (parent, name) = dir.parent_of(&rel)?;
         match &entry.what {
             RemoteEntry::Directory { .. } => parent.remove_dir(name),
-            RemoteEntry::File { .. } if entry.local != Some(found.version) => {
+            RemoteEntry::File { .. } if entry.local != Some(meta.version) => {
                 Err(FileSystemError::Changed)
             }
             RemoteEntry::File { .. } => parent.unlink(name),
@@ -190,10 +190,10 @@ impl ChangeApplier<'_> {
 
     /// Writes what was created or changed there. What the rules refuse is removed there before the next
     /// command. What cannot be written stays there, and the next fetch tries it again.
-    fn write(&mut self, path: &AbsPath, found: &IncomingEntry, sent: &mut SentEntries) {
+    fn write(&mut self, path: &AbsPath, incoming: &IncomingEntry, sent: &mut SentEntries) {
         let (what, local) = match self.rules.check_change(path) {
-            Ok(()) => match self.write_here(path, found, sent) {
-                Ok(local) => (found.what.clone(), local),
+            Ok(()) => match self.write_here(path, incoming, sent) {
+                Ok(local) => (incoming.what.clone(), local),
                 Err(fault) => {
                     self.refused.push((path.clone(), write_failure(fault)));
                     return;
@@ -216,11 +216,11 @@ impl ChangeApplier<'_> {
     fn write_here(
         &mut self,
         path: &AbsPath,
-        found: &IncomingEntry,
+        entry: &IncomingEntry,
         sent: &SentEntries,
     ) -> Result<Option<FileFingerprint>, FileSystemError> {
         let earlier = sent.get(path);
-        match &found.what {
+        match &entry.what {
             RemoteEntry::Directory { bits } => {
                 let (dir, rel) = self.trees.locate(path)?;
                 let (parent, name) = dir.parent_of(&rel)?;
@@ -233,10 +233,10 @@ impl ChangeApplier<'_> {
                 let file = IncomingFile {
                     path,
                     bits: *bits,
-                    modified_ns: found.modified_ns,
+                    modified_ns: entry.modified_ns,
                     replaces: earlier.and_then(|earlier| earlier.local),
                 };
-                self.write_file(&file, &found.content, sent).map(Some)
+                self.write_file(&file, &entry.content, sent).map(Some)
             }
             RemoteEntry::Unknown | RemoteEntry::Unsent => Err(FileSystemError::Missing),
         }
