@@ -37,8 +37,8 @@ impl NameScheme {
             let rest = name.strip_prefix(self.prefix);
             name.starts_with(wanted) || rest.is_some_and(|rest| rest.starts_with(wanted))
         };
-        let found: Vec<&T> = all.iter().filter(begins).collect();
-        match found.as_slice() {
+        let matches: Vec<&T> = all.iter().filter(begins).collect();
+        match matches.as_slice() {
             [] => Ok(None),
             [one] => Ok(Some(one)),
             several => {

@@ -134,10 +134,10 @@ pub fn list(pipelines: &AbsPath) -> Result<Vec<PipelineDir>> {
     let mut names = dir::names_if_exists(pipelines)?;
     names.retain(|name| name.starts_with(PREFIX));
     names.sort_unstable_by(|a, b| b.cmp(a));
-    let found = names.into_iter().map(|name| PipelineDir {
+    let dirs = names.into_iter().map(|name| PipelineDir {
         dir: pipelines.join(name),
     });
-    Ok(found.filter(PipelineDir::exists).collect())
+    Ok(dirs.filter(PipelineDir::exists).collect())
 }
 
 /// Returns the pipeline that `wanted` names: `last`, a name, the end of one, or the only one with

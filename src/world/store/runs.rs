@@ -256,9 +256,9 @@ impl RunDir {
 
     /// Returns the directory of its only turn, or the path of a first turn.
     fn turn(&self) -> AbsPath {
-        let found = self.turn_name();
+        let name = self.turn_name();
         self.log
-            .join(found.unwrap_or_else(|| format!("{TURN_PREFIX}1")))
+            .join(name.unwrap_or_else(|| format!("{TURN_PREFIX}1")))
     }
 
     fn turn_name(&self) -> Option<String> {

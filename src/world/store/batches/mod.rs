@@ -117,10 +117,10 @@ pub fn list(batches: &AbsPath) -> Result<Vec<BatchDir>> {
     let mut names = dir::names_if_exists(batches)?;
     names.retain(|name| name.starts_with(PREFIX));
     names.sort_unstable_by(|a, b| b.cmp(a));
-    let found = names.into_iter().map(|name| BatchDir {
+    let dirs = names.into_iter().map(|name| BatchDir {
         dir: batches.join(name),
     });
-    Ok(found.filter(BatchDir::exists).collect())
+    Ok(dirs.filter(BatchDir::exists).collect())
 }
 
 /// Returns the batch that `wanted` names: `last`, a name, or the only one with this prefix. The last

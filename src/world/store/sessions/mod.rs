@@ -52,18 +52,18 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
     reject_symlinks_to(sessions)?;
     let mut names = dir::names_if_exists(sessions)?;
     names.retain(|name| name.starts_with(PREFIX));
-    let found = names.into_iter().map(|name| SessionDir {
+    let dirs = names.into_iter().map(|name| SessionDir {
         dir: sessions.join(name),
     });
-    let found = found.filter(|session| file::is_directory(&session.dir));
-    let mut found: Vec<(_, SessionDir)> = found
+    let dirs = dirs.filter(|session| file::is_directory(&session.dir));
+    let mut dirs: Vec<(_, SessionDir)> = dirs
         .map(|session| {
             let used = (session.is_running(), session.last_use_time(), session.id());
             (used, session)
         })
         .collect();
-    found.sort_by(|(a, _), (b, _)| b.cmp(a));
-    Ok(found.into_iter().map(|(_, session)| session).collect())
+    dirs.sort_by(|(a, _), (b, _)| b.cmp(a));
+    Ok(dirs.into_iter().map(|(_, session)| session).collect())
 }
 
 /// Returns the session that `wanted` names: an id, the only one with this prefix, or `last`, which
