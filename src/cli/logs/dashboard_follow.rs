@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use crate::cli::command_line::usage_error;
 use crate::cli::dashboard::detection::{DashboardSettings, theme};
 use crate::cli::dashboard::{DashboardFate, DashboardSource};
-use crate::cli::execution::{EVENTS_WAITING_MAX, UserPresence};
+use crate::cli::execution::UserPresence;
 use crate::cli::interrupts::listen;
 use crate::cli::logs::ShownLog;
 use crate::cli::output::CliOutput;
@@ -20,15 +20,18 @@ use crate::host::Host;
 use crate::spending::limits::BudgetLimits;
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::{EventSink as _, sleep_until_due};
-use crate::world::store::event_log::{EventLogClock, LogReadError};
+use crate::world::store::event_log::{EventLogClock, LogEntry, LogReadError};
 use crate::world::store::tail::LogTail;
 
 /// What is reported of a log that ends without a result.
 pub(super) const INTERRUPTED: &str =
     "the run was interrupted: its process ended without recording a result";
 
-/// Maximum number of lines that are folded before input of the terminal is looked at again.
+/// Maximum number of lines that are sent and folded at once, before input of the terminal is looked at
+/// again.
 const LINES_AT_ONCE_MAX: usize = 256;
+/// Maximum number of such batches that wait to be folded.
+const BATCHES_WAITING_MAX: usize = 4;
 
 /// A line of the log, or why it cannot be used.
 type LogLine = std::result::Result<RecordedEvent, LogReadError>;
@@ -58,7 +61,7 @@ pub(super) fn follow(log: &ShownLog, host: &Host) -> Result<()> {
 }
 
 async fn follow_lines(tail: LogTail, limits: BudgetLimits, host: &Host) -> Result<()> {
-    let (sender, mut lines) = mpsc::channel(EVENTS_WAITING_MAX);
+    let (sender, mut lines) = mpsc::channel(BATCHES_WAITING_MAX);
     // Ends with the process: it may wait for a line that never comes.
     tokio::task::spawn_blocking(move || send_lines(tail, &sender));
     let stop = listen(host.hangup)?;
@@ -69,24 +72,13 @@ async fn follow_lines(tail: LogTail, limits: BudgetLimits, host: &Host) -> Resul
     };
     let mut terminal = RunTerminal::with_dashboard(&mut output, settings, DashboardSource::Record);
     let mut clock = RecordClock::start();
-    let mut received = Vec::new();
     let mut is_over = false;
     loop {
         tokio::select! {
-            count = lines.recv_many(&mut received, LINES_AT_ONCE_MAX), if !is_over => {
-                for line in received.drain(..) {
-                    match line {
-                        Ok(recorded) if !is_over => {
-                            clock.set(recorded.elapsed);
-                            terminal.on_event(&recorded.event, recorded.elapsed)?;
-                            is_over =
-                                matches!(recorded.event, Event::Run(RunEvent::RunEnded { .. }));
-                        }
-                        Ok(_) => {}
-                        Err(fault) => terminal.show_note(&fault.to_string()),
-                    }
-                }
-                if count == 0 {
+            batch = lines.recv(), if !is_over => {
+                if let Some(batch) = batch {
+                    is_over = show_lines(batch, &mut terminal, &mut clock)?;
+                } else {
                     is_over = true;
                     terminal.show_note(INTERRUPTED);
                 }
@@ -110,22 +102,59 @@ async fn follow_lines(tail: LogTail, limits: BudgetLimits, host: &Host) -> Resul
     }
 }
 
-/// Reads the events of the log, so that the thread of the terminal only folds them. A line that this
-/// version does not know is left out.
-fn send_lines(tail: LogTail, sender: &mpsc::Sender<LogLine>) {
-    let mut clock = EventLogClock::default();
-    for line in tail {
-        let line = match line {
-            Ok(entry) => {
-                let elapsed = clock.elapsed_at(&entry);
-                let Some(event) = entry.event else { continue };
-                Ok(RecordedEvent { event, elapsed })
+/// Shows the events of these lines up to the end of the run. Returns whether it has ended.
+fn show_lines(
+    batch: Vec<LogLine>,
+    terminal: &mut RunTerminal<'_, '_>,
+    clock: &mut RecordClock,
+) -> Result<bool> {
+    for line in batch {
+        match line {
+            Ok(RecordedEvent { event, elapsed }) => {
+                clock.set(elapsed);
+                terminal.on_event(&event, elapsed)?;
+                if matches!(event, Event::Run(RunEvent::RunEnded { .. })) {
+                    return Ok(true);
+                }
             }
-            Err(fault) => Err(fault),
-        };
-        if sender.blocking_send(line).is_err() {
+            Err(fault) => terminal.show_note(&fault.to_string()),
+        }
+    }
+    Ok(false)
+}
+
+/// Reads the events of the log, so that the thread of the terminal only folds them. Lines that are there
+/// already are sent together.
+fn send_lines(mut tail: LogTail, sender: &mpsc::Sender<Vec<LogLine>>) {
+    let mut clock = EventLogClock::default();
+    let mut batch = Vec::new();
+    loop {
+        let line = tail.next_written();
+        let has_read_all = line.is_none();
+        batch.extend(line.and_then(|line| read_line(line, &mut clock)));
+        let is_due = has_read_all || batch.len() >= LINES_AT_ONCE_MAX;
+        if is_due && !batch.is_empty() && sender.blocking_send(std::mem::take(&mut batch)).is_err()
+        {
             return;
         }
+        if has_read_all && !tail.wait() {
+            return;
+        }
+    }
+}
+
+/// Reads the event of a line; `None` if this version does not know it.
+fn read_line(
+    line: std::result::Result<LogEntry, LogReadError>,
+    clock: &mut EventLogClock,
+) -> Option<LogLine> {
+    match line {
+        Ok(entry) => {
+            let elapsed = clock.elapsed_at(&entry);
+            let event = entry.event?;
+            Some(Ok(RecordedEvent { event, elapsed }))
+        }
+        Err(fault) => Some(Err(fault)),
     }
 }
 
