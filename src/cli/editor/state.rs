@@ -85,7 +85,7 @@ impl EditorState {
         };
     }
 
-    /// Opens the choices `found` for `line`, unless the user closed them. The selection is kept
+    /// Opens the choices `candidates` for `line`, unless the user closed them. The selection is kept
     /// while the same line is shown. Returns the open choices and the index of the selected one.
     pub(crate) fn open(
         &mut self,
@@ -117,7 +117,7 @@ impl EditorState {
         Some((&open.choices, open.chosen))
     }
 
-    /// Replaces the open choices by `found`, and closes them if nothing was found. Returns the index
+    /// Replaces the open choices by `candidates`, and closes them if nothing was found. Returns the index
     /// of the selected one; `None` if other choices were opened since.
     pub(crate) fn replace_choices(
         &mut self,

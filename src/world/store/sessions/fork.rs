@@ -92,7 +92,7 @@ impl SessionOrigin {
     }
 }
 
-/// Rewrites the identity in the `staged` files from `of` to `made`, and seals the directory. The
+/// Rewrites the identity in the `staged` files from `of` to `session`, and seals the directory. The
 /// summary records the `origin` of the session.
 pub(super) fn rewrite_identity(
     staged: &SessionDir,
