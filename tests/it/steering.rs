@@ -540,7 +540,8 @@ fn lines_that_are_typed_while_a_run_works_are_messages() {
             terminal.shows(&[">"]);
             terminal.types("go\r");
         }
-        terminal.says("agents: a, b");
+        // What is typed before an agent's first request becomes part of that request.
+        terminal.says("waiting for a, b");
         terminal.types("b: look at it\r");
         terminal.says("you to b: look at it");
         terminal.types("use the purser\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}arser\r");
