@@ -35,9 +35,10 @@ pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// Returns whether no process works on it.
+/// Returns whether no process has locked the directory `path` of a delivery; `false` if the file system
+/// does not support locks. It keeps no other process from locking it.
 fn is_unlocked(path: &AbsPath) -> bool {
-    matches!(dir::try_lock(path), Ok(DirLockAttempt::Acquired(_)))
+    matches!(dir::try_lock_shared(path), Ok(DirLockAttempt::Acquired(_)))
 }
 
 /// Completes or rolls back what `delivery` left open.
