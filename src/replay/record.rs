@@ -55,7 +55,7 @@ impl RecordedRun {
     pub fn read(run: &RunDir, home: Option<&AbsPath>, here: &AbsPath) -> Result<Self> {
         let manifest = run.manifest()?;
         let mut notes = Vec::new();
-        if run.state().0 == RunStatus::Running {
+        if run.state().status == RunStatus::Running {
             notes.push("the run is still active; replaying what is recorded so far".to_owned());
         }
         let events = events(run, &mut notes)?;

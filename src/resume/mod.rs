@@ -64,9 +64,11 @@ pub fn find_interrupted(
         if session.is_some_and(|session| session != started.session_id) {
             continue;
         }
-        let (state, status) = run.state();
-        let cause = match state {
-            RunStatus::Ended if was_stopped(status.as_ref()) => InterruptionCause::Stopped,
+        let state = run.state();
+        let cause = match state.status {
+            RunStatus::Ended if was_stopped(state.status_file.as_ref()) => {
+                InterruptionCause::Stopped
+            }
             RunStatus::Ended => return Ok(None),
             RunStatus::Interrupted => InterruptionCause::Killed,
             RunStatus::Running => continue,
@@ -87,8 +89,8 @@ pub fn find_interrupted(
 }
 
 /// Returns whether a run with this `status.json` ended because the user stopped it.
-fn was_stopped(status: Option<&Value>) -> bool {
-    let reason = status.and_then(|status| status.get("finish_reason"));
+fn was_stopped(status_file: Option<&Value>) -> bool {
+    let reason = status_file.and_then(|file| file.get("finish_reason"));
     let reason = reason.and_then(|reason| ExitStatus::deserialize(reason).ok());
     reason == Some(ExitStatus::Interrupted)
 }

@@ -358,7 +358,7 @@ fn has_ended_run(host: &Host) -> Result<bool> {
     let Some(run) = last else {
         return Ok(false);
     };
-    if run.state().0 == RunStatus::Ended {
+    if run.state().status == RunStatus::Ended {
         return Ok(true);
     }
     // The process may have been killed between the last event and the last status.

@@ -16,7 +16,7 @@ use crate::text::{count_noun, single_line};
 use crate::world::delivery::delivered_files::DeliveriesByRun;
 use crate::world::diagnostics::probe::terminal::terminal_columns;
 use crate::world::io::clock::LocalDateTime;
-use crate::world::store::runs::{self, RunDir, RunStatus};
+use crate::world::store::runs::{self, RunDir, RunState, RunStatus};
 
 /// Minimum and maximum length of a task on one line, in characters.
 const TASK_CHARS_MIN: usize = 20;
@@ -35,16 +35,19 @@ pub(super) fn list(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) 
     let deliveries = DeliveriesByRun::list(&deliveries_directory(host))?;
     let columns = (host.stdout == StreamTarget::Terminal).then(terminal_columns);
     for run in runs {
-        let (state, status) = run.state();
-        let summary = RecordedRunSummary::read(&run, status.as_ref());
+        let RunState {
+            status,
+            status_file,
+        } = run.state();
+        let summary = RecordedRunSummary::read(&run, status_file.as_ref());
         let files = deliveries.delivered_files(&run.name());
-        let outcome = match state {
+        let outcome = match status {
             RunStatus::Running => "running",
             RunStatus::Interrupted => "crashed",
             RunStatus::Ended => summary.outcome_word(&files).unwrap_or("ended"),
         };
         output.result(&match form {
-            ReportFormat::Json => to_json(&summary, &run, state, outcome),
+            ReportFormat::Json => to_json(&summary, &run, status, outcome),
             ReportFormat::Text => to_text(&summary, &run, outcome, columns),
         })?;
         if output.is_closed() {
@@ -91,8 +94,8 @@ fn to_text(
 }
 
 /// Formats a run as a line of JSON.
-fn to_json(summary: &RecordedRunSummary, run: &RunDir, state: RunStatus, outcome: &str) -> String {
-    let state = match state {
+fn to_json(summary: &RecordedRunSummary, run: &RunDir, status: RunStatus, outcome: &str) -> String {
+    let state = match status {
         RunStatus::Running => "running",
         RunStatus::Interrupted => "broken_off",
         RunStatus::Ended => "ended",

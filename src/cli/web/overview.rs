@@ -17,7 +17,7 @@ use crate::cli::web::server_state::{NamedTeam, WebServer};
 use crate::error::{Error, Result};
 use crate::text::truncate;
 use crate::world::delivery::delivered_files::DeliveriesByRun;
-use crate::world::store::runs::{self, RunDir, RunStatus};
+use crate::world::store::runs::{self, RunDir, RunState, RunStatus};
 
 /// Number of runs that are listed unless the page asks for another.
 const RUNS_DEFAULT: usize = 100;
@@ -126,15 +126,18 @@ fn run_json(
     deliveries: &DeliveriesByRun,
     sessions: &mut BTreeSet<String>,
 ) -> Value {
-    let (state, status) = run.state();
-    let summary = RecordedRunSummary::read(run, status.as_ref());
+    let RunState {
+        status,
+        status_file,
+    } = run.state();
+    let summary = RecordedRunSummary::read(run, status_file.as_ref());
     let duration_ms = summary.seconds.map(|seconds| (seconds * SECOND_MS).round());
     let session = run.metadata().map(|metadata| metadata.session_id);
     let is_last = session
         .as_ref()
         .is_some_and(|id| sessions.insert(id.clone()));
     let is_live = server.runs().is_live(&run.name());
-    let is_interrupted = match state {
+    let is_interrupted = match status {
         RunStatus::Running => false,
         RunStatus::Interrupted => true,
         RunStatus::Ended => summary.outcome.as_deref() == Some("interrupted"),
@@ -146,7 +149,7 @@ fn run_json(
         "session": session,
         "pipeline": null,
         "task": truncate(&summary.task, TASK_CHARS_MAX),
-        "state": state_word(state),
+        "state": state_word(status),
         "agents": summary.agents,
         "started": summary.started,
         "duration_ms": duration_ms,
@@ -160,8 +163,8 @@ fn run_json(
 }
 
 /// Returns the state of a run in one word.
-pub(super) fn state_word(state: RunStatus) -> &'static str {
-    match state {
+pub(super) fn state_word(status: RunStatus) -> &'static str {
+    match status {
         RunStatus::Running => "running",
         RunStatus::Ended => "ended",
         RunStatus::Interrupted => "interrupted",

@@ -40,7 +40,16 @@ pub struct RunDir {
     log: AbsPath,
 }
 
-/// The state of a run.
+/// The state of a run, as its records and the lock on its log show it.
+#[derive(Clone, Debug)]
+pub struct RunState {
+    /// Whether it is running.
+    pub status: RunStatus,
+    /// The content of its `status.json`, if there is a readable one.
+    pub status_file: Option<Value>,
+}
+
+/// Whether a run is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunStatus {
     /// It is running.
@@ -160,7 +169,7 @@ impl RunDir {
     }
 
     /// Reads its `status.json`; `None` if there is no readable one.
-    fn status(&self) -> Option<Value> {
+    fn read_status_file(&self) -> Option<Value> {
         let bytes = file::read_regular_capped(&self.turn().join(STATUS), SUMMARY_BYTES_MAX);
         serde_json::from_slice(&bytes.ok()??).ok()
     }
@@ -227,20 +236,25 @@ impl RunDir {
         self.turn().join(REPLIES).join(format!("{agent}.yaml"))
     }
 
-    /// Returns its state, and the content of its `status.json` if there is a readable one.
-    pub fn state(&self) -> (RunStatus, Option<Value>) {
+    /// Returns its state.
+    pub fn state(&self) -> RunState {
         // The lock before the status: a run that ends meanwhile is not mistaken for an interrupted one.
         let is_written = file::is_locked(&self.events_file());
-        let status = self.status();
-        let complete = status.as_ref().and_then(|status| status.get("is_complete"));
-        let state = if complete == Some(&Value::Bool(true)) {
+        let status_file = self.read_status_file();
+        let complete = status_file
+            .as_ref()
+            .and_then(|file| file.get("is_complete"));
+        let status = if complete == Some(&Value::Bool(true)) {
             RunStatus::Ended
         } else if is_written {
             RunStatus::Running
         } else {
             RunStatus::Interrupted
         };
-        (state, status)
+        RunState {
+            status,
+            status_file,
+        }
     }
 
     /// Packs all records into a new archive at `to` and returns the number of files.
