@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
+/// Nanoseconds per second.
+const SECOND_NS: i32 = 1_000_000_000;
+
 /// A moment in the user's time zone. To measure a duration, use a [`Stopwatch`]: this clock can be
 /// set.
 #[derive(Clone, Debug)]
@@ -78,7 +81,8 @@ impl LocalDateTime {
 
     /// Returns the microseconds within the second.
     pub fn microsecond(&self) -> i32 {
-        self.zoned().subsec_nanosecond() / 1000
+        // Before 1970, it counts back from the next second.
+        self.at.subsec_nanosecond().rem_euclid(SECOND_NS) / 1000
     }
 
     /// Formats the local time for tables that people read: `14:03:22`.
