@@ -63,8 +63,8 @@ use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::{Session, TurnContext};
 use crate::world::store::workspace::RunWorkspace;
 
-/// Maximum number of queued events; senders wait when it is reached. Events that are queued when
-/// the time of a run is over are still recorded before the run ends.
+/// Maximum number of queued events, without the ends of requests; senders wait when it is reached.
+/// Events that are queued when the time of a run is over are still recorded before the run ends.
 const EVENTS_WAITING_MAX: usize = 256;
 /// The directory for the servers' standard error, within that of a run's logs.
 const SERVER_LOGS: &str = "servers";
@@ -177,7 +177,7 @@ impl RunExecution {
         let mut beginning =
             InitialTurnState::from_resumed(request.resumed.as_ref(), &team, &request.models);
         beginning.forget_conflicts(&session, &request.config);
-        let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
+        let (sender, events) = mpsc::channel(events_waiting_max(&team));
         let approvals = request.approval_broker(&sender, &stop, &beginning.events);
         request.protect_user_channels(&team, &approvals)?;
         let (session, prepared) = request.prepare_environments(&team, session)?;
@@ -318,6 +318,12 @@ fn opening_events(team: &AgentTeam, first: Vec<Event>) -> Vec<Event> {
         .chain(team.memory_event())
         .chain(notices.map(warning))
         .collect()
+}
+
+/// Returns the maximum number of queued events of a run of `team`: the open request of each agent keeps
+/// room for the event of its end.
+fn events_waiting_max(team: &AgentTeam) -> usize {
+    EVENTS_WAITING_MAX.saturating_add(team.members.len())
 }
 
 /// Returns the session that the run is a turn of.
