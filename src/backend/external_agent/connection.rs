@@ -135,11 +135,13 @@ impl AgentConnection {
     /// Returns the error that the process has ended, with its exit status and its last output.
     async fn exit_error(&mut self) -> ExternalAgentError {
         self.input = None;
-        let words = match self.process.take() {
-            Some(agent) => spawn_blocking(move || agent.exit_report()).await.ok(),
-            None => None,
+        let (ended, errors) = match &self.process {
+            Some(agent) => agent.exit_report().await,
+            None => (None, String::new()),
         };
-        let (ended, errors) = words.unwrap_or_default();
+        let process = self.process.take();
+        // Ending the process takes a moment.
+        let _ended = spawn_blocking(move || drop(process)).await;
         let chars = errors.chars().count();
         let last = errors.chars();
         let last: String = last

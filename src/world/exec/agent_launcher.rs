@@ -56,9 +56,10 @@ pub struct AgentProcess {
 }
 
 impl AgentProcess {
-    /// Returns how the process ended, if it has, and the end of its standard error. Blocks briefly.
-    pub fn exit_report(&self) -> (Option<String>, String) {
-        let (ended, errors) = self.program.exit_and_stderr();
+    /// Returns how the process ended, if it has, and the end of its standard error. Waits for a
+    /// moment.
+    pub async fn exit_report(&self) -> (Option<String>, String) {
+        let (ended, errors) = self.program.exit_and_stderr().await;
         (ended.map(|ended| ended.to_string()), errors)
     }
 }

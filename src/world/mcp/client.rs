@@ -155,7 +155,7 @@ impl McpClient {
         };
         // A program that is started again need not have ended: nothing reports how it did.
         if !fault.may_be_older {
-            fault.why.push_str(&exit_report(&program));
+            fault.why.push_str(&exit_report(&program).await);
         }
         Err(fault)
     }
@@ -298,8 +298,11 @@ impl McpClient {
     }
 
     /// Returns how its program ended and what it wrote last, as the end of a sentence.
-    pub(super) fn exit_report(&self) -> String {
-        self.program.as_ref().map(exit_report).unwrap_or_default()
+    pub(super) async fn exit_report(&self) -> String {
+        match &self.program {
+            Some(program) => exit_report(program).await,
+            None => String::new(),
+        }
     }
 
     /// Returns the lines of its instructions, which only massgen's own host writes for the user.
@@ -488,8 +491,8 @@ fn quote_server(text: &str) -> String {
 }
 
 /// Returns how a program ended and what it wrote last, as the end of a sentence.
-fn exit_report(program: &StdioProcess) -> String {
-    let (ended, errors) = program.exit_and_stderr();
+async fn exit_report(program: &StdioProcess) -> String {
+    let (ended, errors) = program.exit_and_stderr().await;
     let ended = ended.map(|ended| format!("; {ended}"));
     let chars = errors.chars().count();
     let end: String = errors

@@ -373,7 +373,7 @@ impl McpServers {
             Some(Err(fault)) => fault,
             None => McpClientError::Failed(format!("no answer within {} s", config.call_seconds)),
         };
-        Err(slot.describe_fault(&link, fault))
+        Err(slot.describe_fault(&link, fault).await)
     }
 
     fn slot(&self, server: &ServerName) -> Option<&ConnectionSlot> {
@@ -393,9 +393,10 @@ impl McpServers {
         let seconds = time_max.as_secs();
         let late = || McpClientError::Failed(format!("no list of tools within {seconds} s"));
         let tools = listed.unwrap_or_else(|_| Err(late()));
-        let tools: Arc<[ServerToolDescription]> = tools
-            .map_err(|fault| slot.describe_fault(link, fault))?
-            .into();
+        let tools: Arc<[ServerToolDescription]> = match tools {
+            Ok(tools) => tools.into(),
+            Err(fault) => return Err(slot.describe_fault(link, fault).await),
+        };
         self.0.known.insert(&slot.setup.config, &tools);
         Ok(())
     }
@@ -443,7 +444,10 @@ impl ConnectionSlot {
         let name = self.setup.config.name();
         let before = state.link.take();
         if state.starts >= STARTS_MAX {
-            let words = before.map(|link| link.exit_report()).unwrap_or_default();
+            let words = match before {
+                Some(link) => link.exit_report().await,
+                None => String::new(),
+            };
             return Err(format!(
                 "the server `{name}` was started {STARTS_MAX} times and will not be started \
                  again{words}"
@@ -527,13 +531,15 @@ impl ConnectionSlot {
     }
 
     /// Describes a failed call for a model.
-    fn describe_fault(&self, link: &McpClient, fault: McpClientError) -> String {
+    async fn describe_fault(&self, link: &McpClient, fault: McpClientError) -> String {
         let name = self.setup.config.name();
         match fault {
-            McpClientError::Gone => format!(
-                "the server `{name}` has ended, and what became of the call is not known{}",
-                link.exit_report()
-            ),
+            McpClientError::Gone => {
+                let words = link.exit_report().await;
+                format!(
+                    "the server `{name}` has ended, and what became of the call is not known{words}"
+                )
+            }
             fault @ (McpClientError::Closed(_) | McpClientError::Failed(_)) => {
                 let why = self.fault_reason(link.without_credentials(fault));
                 format!("the server `{name}`: {why}")

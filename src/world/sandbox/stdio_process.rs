@@ -2,11 +2,13 @@
 //! follows it to its end; the program is killed on drop.
 
 use std::io::{self, pipe};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::fd::OwnedFd;
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::sandbox_policy::SandboxPolicy;
 use crate::world::sandbox::command_run::{CommandRun, ProcessBounds, ProcessOutput};
@@ -31,7 +33,10 @@ pub(in crate::world) type StderrFilter = Box<dyn FnMut(&[u8]) -> String + Send>;
 #[derive(Debug)]
 pub(in crate::world) struct StdioProcess {
     interrupt: CommandInterrupt,
-    shared: Arc<SharedStdioStatus>,
+    /// The end of its standard error so far.
+    errors: Arc<Mutex<OutputRing>>,
+    /// How it ended; `None` while it runs.
+    exit_reason: watch::Receiver<Option<ExitReason>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -42,25 +47,6 @@ pub(in crate::world) struct StdioPipes {
     pub(in crate::world) input: OwnedFd,
     /// Read end of its standard output.
     pub(in crate::world) output: OwnedFd,
-}
-
-/// State that the thread of a program shares.
-#[derive(Debug)]
-struct SharedStdioStatus {
-    status: Mutex<StdioStatus>,
-    has_ended: Condvar,
-}
-
-#[derive(Debug)]
-struct StdioStatus {
-    errors: OutputRing,
-    ended: Option<ExitReason>,
-}
-
-impl SharedStdioStatus {
-    fn lock_status(&self) -> MutexGuard<'_, StdioStatus> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl StdioProcess {
@@ -83,27 +69,24 @@ impl StdioProcess {
             stderr: stderr.into(),
         };
         let running = sandbox.start(policy, streams, network.as_deref())?;
-        let shared = Arc::new(SharedStdioStatus {
-            status: Mutex::new(StdioStatus {
-                errors: OutputRing::new(KEPT_BYTES_MAX),
-                ended: None,
-            }),
-            has_ended: Condvar::new(),
-        });
+        let kept_errors = Arc::new(Mutex::new(OutputRing::new(KEPT_BYTES_MAX)));
+        let (exit_sender, exit_reason) = watch::channel(None);
         let interrupt = CommandInterrupt::new()?;
         let following = StdioProcessWorker {
             running,
             disk: DiskWatch::for_policy(policy),
             network,
             interrupt: interrupt.clone(),
-            shared: Arc::clone(&shared),
+            errors: Arc::clone(&kept_errors),
+            exit_reason: exit_sender,
             log,
         };
         let thread = thread::Builder::new().name("server".to_owned());
         let thread = thread.spawn(move || following.run_to_end(errors))?;
         let started = Self {
             interrupt,
-            shared,
+            errors: kept_errors,
+            exit_reason,
             thread: Some(thread),
         };
         let pipes = StdioPipes {
@@ -115,14 +98,12 @@ impl StdioProcess {
 
     /// Returns the exit reason, if the program has ended, and the end of its standard error. Waits
     /// for a moment, since a program that no longer answers may be about to exit.
-    pub(in crate::world) fn exit_and_stderr(&self) -> (Option<ExitReason>, String) {
-        let status = self.shared.lock_status();
-        let has_not_ended = |status: &mut StdioStatus| status.ended.is_none();
-        let ended = &self.shared.has_ended;
-        let waited = ended.wait_timeout_while(status, END_TIME_MAX, has_not_ended);
-        let (mut status, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let text = status.errors.part(0, KEPT_BYTES_MAX).text;
-        (status.ended.clone(), text)
+    pub(in crate::world) async fn exit_and_stderr(&self) -> (Option<ExitReason>, String) {
+        let mut exit_reason = self.exit_reason.clone();
+        let exit = async { exit_reason.wait_for(Option::is_some).await.ok()?.clone() };
+        let exit = timeout(END_TIME_MAX, exit).await.ok().flatten();
+        let text = lock(&self.errors).part(0, KEPT_BYTES_MAX).text;
+        (exit, text)
     }
 }
 
@@ -136,13 +117,18 @@ impl Drop for StdioProcess {
     }
 }
 
+fn lock(errors: &Mutex<OutputRing>) -> MutexGuard<'_, OutputRing> {
+    errors.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// State of the thread that follows a program.
 struct StdioProcessWorker {
     running: CommandRun<SandboxProcess>,
     disk: DiskWatch,
     network: Option<Arc<NetworkProxy>>,
     interrupt: CommandInterrupt,
-    shared: Arc<SharedStdioStatus>,
+    errors: Arc<Mutex<OutputRing>>,
+    exit_reason: watch::Sender<Option<ExitReason>>,
     log: StderrFilter,
 }
 
@@ -155,14 +141,14 @@ impl StdioProcessWorker {
         };
         let mut on_output = |bytes: &[u8]| {
             let logged = (self.log)(bytes);
-            self.shared.lock_status().errors.add(logged.as_bytes());
+            lock(&self.errors).add(logged.as_bytes());
         };
         let ended = self
             .running
             .run_to_end(&mut [ProcessOutput::new(errors, &mut on_output)], &bounds);
         // The proxy must serve until the program has ended.
         drop(self.network);
-        self.shared.lock_status().ended = Some(ended.unwrap_or(ExitReason::Interrupted));
-        self.shared.has_ended.notify_all();
+        let ended = ended.unwrap_or(ExitReason::Interrupted);
+        self.exit_reason.send_replace(Some(ended));
     }
 }
