@@ -24,6 +24,8 @@ use crate::world::sys::state_files::{file_error, random_digits};
 const OTHERS: u32 = 0o066;
 /// The mode bit by which all users may change a file.
 const WORLD_WRITABLE: u32 = 0o002;
+/// The mode bits of permissions, without setuid, setgid and the sticky bit.
+const PERMISSION_BITS: u32 = 0o777;
 /// The user id of root.
 const ROOT: u32 = 0;
 
@@ -255,21 +257,23 @@ fn open_regular(path: &AbsPath) -> io::Result<File> {
 
 /// Writes `bytes` to `path` atomically: a reader sees the old file or the new one, never a part.
 pub(crate) fn replace(path: &AbsPath, bytes: &[u8], durability: FileDurability) -> Result<()> {
-    write_with(path, bytes, durability, 0o600)
+    write_with(path, bytes, durability, NewFileMode::Umask(0o600))
         .map_err(|error| file_error("write", path.as_path(), error))
 }
 
 /// Writes `bytes` to a path that the user named. A regular file is replaced atomically and keeps
-/// its mode; anything else, such as `/dev/stdout` or a dangling symlink, is written to directly. A
-/// named pipe is an error, because it would block until something reads from it.
+/// its permissions; anything else, such as `/dev/stdout` or a dangling symlink, is written to
+/// directly. A named pipe is an error, because it would block until something reads from it.
 pub(crate) fn write_for_user(path: &AbsPath, bytes: &[u8]) -> Result<()> {
     let failed = |error| unwritable_output(path, error);
     let (target, mode) = match fs::metadata(path.as_path()) {
         Ok(metadata) if metadata.is_file() => {
             let real = fs::canonicalize(path.as_path()).map_err(failed)?;
-            (path.join(real), metadata.permissions().mode())
+            (path.join(real), NewFileMode::Replaced(metadata))
         }
-        Err(_) if fs::symlink_metadata(path.as_path()).is_err() => (path.clone(), 0o666),
+        Err(_) if fs::symlink_metadata(path.as_path()).is_err() => {
+            (path.clone(), NewFileMode::Umask(0o666))
+        }
         Ok(metadata) if is_refused_pipe(path, &metadata) => {
             return Err(failed(named_pipe_error()));
         }
@@ -328,23 +332,50 @@ pub(crate) fn expect_writable_for_user(path: &AbsPath) -> Result<()> {
     rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).map_err(|error| failed(error.into()))
 }
 
-/// Replaces the file atomically. `mode` is reduced by the umask.
+/// Where the mode of a written file comes from.
+enum NewFileMode {
+    /// It is this one, reduced by the umask.
+    Umask(u32),
+    /// The permissions are those of the replaced file, which has this metadata.
+    Replaced(fs::Metadata),
+}
+
+/// Replaces the file atomically.
 fn write_with(
     path: &AbsPath,
     bytes: &[u8],
     durability: FileDurability,
-    mode: u32,
+    mode: NewFileMode,
 ) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    options.write(true).mode(mode);
+    options.write(true).mode(match &mode {
+        NewFileMode::Umask(bits) => *bits,
+        NewFileMode::Replaced(metadata) => metadata.mode() & PERMISSION_BITS,
+    });
     let mut temp = create_temporary(path, &mut options)?;
     temp.write_all(bytes)?;
+    if let NewFileMode::Replaced(metadata) = mode {
+        keep_permissions(temp.as_file(), &metadata);
+    }
     if let FileDurability::Power = durability {
         temp.as_file().sync_all()?;
     }
     temp.persist(path.as_path())
         .map(drop)
         .map_err(|error| error.error)
+}
+
+/// Gives `file` the permissions of the file that it replaces, whatever the umask is, unless they would
+/// apply to another owner or group. A file system that refuses this must not cost the content.
+fn keep_permissions(file: &File, replaced: &fs::Metadata) {
+    let owners = |metadata: &fs::Metadata| (metadata.uid(), metadata.gid());
+    if file
+        .metadata()
+        .is_ok_and(|own| owners(&own) == owners(replaced))
+    {
+        let permissions = fs::Permissions::from_mode(replaced.mode() & PERMISSION_BITS);
+        file.set_permissions(permissions).unwrap_or_default();
+    }
 }
 
 /// Creates a temporary file that can be moved to `path`. An error is the system's, without the random
@@ -535,6 +566,19 @@ mod tests {
             let text = format!("{:#}", made.unwrap_err());
             assert!(text.contains(&format!("cannot {doing} `{path}`")), "{text}");
             assert!(!text.contains(".massgen-"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_for_the_user_keeps_its_permissions() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = AbsPath::new(dir.path().join("answer")).unwrap();
+        let mode = || fs::metadata(path.as_path()).unwrap().mode();
+        write_for_user(&path, b"new").unwrap();
+        for kept in [0o600, 0o640, 0o664, 0o666] {
+            fs::set_permissions(path.as_path(), fs::Permissions::from_mode(kept)).unwrap();
+            write_for_user(&path, b"replaced").unwrap();
+            assert_eq!(mode() & PERMISSION_BITS, kept, "{kept:o}");
         }
     }
 }
