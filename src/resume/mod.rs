@@ -17,7 +17,7 @@ use crate::orchestrator::resumed_turn::ResumedTurn;
 use crate::path::AbsPath;
 use crate::replay::plan::ReplayPlan;
 use crate::world::io::clock::LocalDateTime;
-use crate::world::store::event_log::{EventLog, LineEnd, LogEntry};
+use crate::world::store::event_log::{EventLog, LineEnd};
 use crate::world::store::records::metadata::RecordedRunMetadata;
 use crate::world::store::runs::{RunDir, RunStatus, list};
 use crate::world::store::sessions::session::Session;
@@ -121,26 +121,25 @@ impl ResumeState {
         let name = last.and_then(|name| RunName::parse(name.to_str()?));
         let name = name.ok_or_else(|| resume_error(run, "nothing tells its name"))?;
         let mut reopened = EventLog::reopen(&run.events_file())?;
-        let entries = std::mem::take(&mut reopened.entries);
-        let mut decoded = decode_events(entries).ok_or_else(|| {
+        let events = std::mem::take(&mut reopened.events);
+        let mut events = complete_replies(events).ok_or_else(|| {
             resume_error(run, "its log has an event that this version does not know")
         })?;
-        let kept = stop_position(&decoded);
+        let kept = stop_position(&events);
         let stopped_after = kept.map(|count| reopened.line_end(count));
-        decoded.truncate(kept.unwrap_or(decoded.len()));
+        events.truncate(kept.unwrap_or(events.len()));
         let has_ended = |(event, _): &(Event, LocalDateTime)| {
             matches!(event, Event::Run(RunEvent::RunEnded { .. }))
         };
-        if decoded.iter().any(has_ended) {
+        if events.iter().any(has_ended) {
             return Err(resume_error(run, "it has ended"));
         }
-        let events = decoded.iter().map(|(event, _)| event);
-        let coordinations = coordinations(events);
+        let coordinations = coordinations(events.iter().map(|(event, _)| event));
         Ok(Self {
             resumed: ResumedTurn {
                 log: reopened.log,
                 log_dir: run.log().clone(),
-                events: decoded,
+                events,
             },
             coordinations,
             name,
@@ -199,13 +198,13 @@ fn resume_error(run: &RunDir, why: &str) -> Error {
     Error::new(ErrorKind::Environment, message).with_hint("start its task again")
 }
 
-/// Decodes the lines of a log, and adds the streamed text to each reply; `None` if one of them is
-/// unknown.
-fn decode_events(entries: Vec<LogEntry>) -> Option<Vec<(Event, LocalDateTime)>> {
+/// Returns the events of a log with the streamed text in each reply; `None` if one of them is unknown.
+fn complete_replies(
+    events: Vec<Option<(Event, LocalDateTime)>>,
+) -> Option<Vec<(Event, LocalDateTime)>> {
     let mut streamed_texts: BTreeMap<AgentId, String> = BTreeMap::new();
-    let events = entries.into_iter().map(|entry| {
-        let at = entry.at()?;
-        let mut event = entry.event?;
+    let events = events.into_iter().map(|event| {
+        let (mut event, at) = event?;
         if let Event::Model(ModelEvent::ModelRequestStarted { agent, .. }) = &event {
             streamed_texts.remove(agent);
         } else if let Event::Model(ModelEvent::Text { agent, text }) = &event {

@@ -355,7 +355,7 @@ fn a_log_cut_at_any_byte_is_written_on_after_its_last_whole_line() {
         drop(kept.log);
         let left = fs::read(&whole.log).unwrap();
         let lines = whole.bytes[..=len].split(|byte| *byte == b'\n').count() - 1;
-        assert_eq!(kept.entries.len(), lines, "{len}");
+        assert_eq!(kept.events.len(), lines, "{len}");
         assert!(whole.bytes.starts_with(&left), "{len}");
         assert!(left.last().is_none_or(|last| *last == b'\n'), "{len}");
         let is_torn = left.len() < len;

@@ -52,8 +52,8 @@ impl EventLog {
     pub fn reopen(path: &AbsPath) -> Result<ReopenedLog> {
         let mut file = file::Appender::open_locked(path.clone())?;
         let mut reader = open(path)?;
-        let (mut entries, mut whole, mut cut) = (Vec::new(), LogReadExtent::default(), None);
-        let mut ends = Vec::new();
+        let (mut events, mut whole, mut cut) = (Vec::new(), LogReadExtent::default(), None);
+        let (mut seq, mut ends) = (0, Vec::new());
         while let Some(line) = reader.next() {
             match line {
                 Ok(entry) if entry.follows_a_gap() => {
@@ -61,7 +61,10 @@ impl EventLog {
                     cut = Some(format!("lines are missing before line {line}"));
                     break;
                 }
-                Ok(entry) => entries.push(entry),
+                Ok(entry) => {
+                    seq = entry.seq;
+                    events.push(entry.into_event());
+                }
                 Err(fault) => {
                     cut = Some(fault.to_string());
                     break;
@@ -74,11 +77,10 @@ impl EventLog {
         if whole.ends_open {
             file.append(b"\n")?;
         }
-        let seq = entries.last().map_or(0, |last| last.seq);
         let log = Self { file, seq, lost: 0 };
         Ok(ReopenedLog {
             log,
-            entries,
+            events,
             cut,
             ends,
         })
@@ -121,8 +123,9 @@ impl EventLog {
 pub struct ReopenedLog {
     /// The log, which ends with the last complete line.
     pub log: EventLog,
-    /// All its lines.
-    pub entries: Vec<LogEntry>,
+    /// The event of each of its lines with its time; `None` if this version cannot read the event or the
+    /// time.
+    pub events: Vec<Option<(Event, LocalDateTime)>>,
     /// Why the log was truncated, if it was.
     pub cut: Option<String>,
     /// Where each line ends, in bytes from the beginning.
@@ -210,6 +213,12 @@ impl LogEntry {
     /// Returns when the event happened.
     pub fn at(&self) -> Option<LocalDateTime> {
         LocalDateTime::parse(&self.time)
+    }
+
+    /// Returns the event with its time; `None` if this version cannot read the event or the time.
+    fn into_event(self) -> Option<(Event, LocalDateTime)> {
+        let at = self.at()?;
+        Some((self.event?, at))
     }
 
     /// Returns whether lines directly before this one could not be written.

@@ -51,12 +51,9 @@ impl PipelineLog {
             });
         }
         let mut reopened = EventLog::reopen(&path)?;
-        let mut lines = reopened.entries.len();
-        let last = reopened
-            .entries
-            .last()
-            .and_then(|entry| entry.event.as_ref());
-        if let Some(Event::Run(RunEvent::RunEnded { .. })) = last {
+        let mut lines = reopened.events.len();
+        let last = reopened.events.last().and_then(Option::as_ref);
+        if let Some((Event::Run(RunEvent::RunEnded { .. }), _)) = last {
             lines = lines.saturating_sub(1);
             let end = reopened.line_end(lines);
             reopened.log.truncate(end)?;
