@@ -20,21 +20,21 @@ use crate::host::Host;
 use crate::spending::limits::BudgetLimits;
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::{EventSink as _, sleep_until_due};
-use crate::world::store::event_log::{EventLogClock, LogEntry, LogReadError};
+use crate::world::store::event_log::{EventLogClock, LogReadError, LogReadResult};
 use crate::world::store::tail::LogTail;
 
 /// What is reported of a log that ends without a result.
 pub(super) const INTERRUPTED: &str =
     "the run was interrupted: its process ended without recording a result";
 
-/// Maximum number of lines that are sent and folded at once, before input of the terminal is looked at
+/// Maximum number of lines that are sent and folded at once, before input of the terminal is handled
 /// again.
 const LINES_AT_ONCE_MAX: usize = 256;
 /// Maximum number of such batches that wait to be folded.
 const BATCHES_WAITING_MAX: usize = 4;
 
-/// A line of the log, or why it cannot be used.
-type LogLine = std::result::Result<RecordedEvent, LogReadError>;
+/// An event of the log, or why a line of it cannot be used.
+type RecordedLine = std::result::Result<RecordedEvent, LogReadError>;
 
 /// An event of the log.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ async fn follow_lines(tail: LogTail, limits: BudgetLimits, host: &Host) -> Resul
 
 /// Shows the events of these lines up to the end of the run. Returns whether it has ended.
 fn show_lines(
-    batch: Vec<LogLine>,
+    batch: Vec<RecordedLine>,
     terminal: &mut RunTerminal<'_, '_>,
     clock: &mut RecordClock,
 ) -> Result<bool> {
@@ -123,9 +123,9 @@ fn show_lines(
     Ok(false)
 }
 
-/// Reads the events of the log, so that the thread of the terminal only folds them. Lines that are there
-/// already are sent together.
-fn send_lines(mut tail: LogTail, sender: &mpsc::Sender<Vec<LogLine>>) {
+/// Reads the events of the log, so that the thread of the terminal only folds them. Lines that have
+/// already been written are sent together.
+fn send_lines(mut tail: LogTail, sender: &mpsc::Sender<Vec<RecordedLine>>) {
     let mut clock = EventLogClock::default();
     let mut batch = Vec::new();
     loop {
@@ -144,10 +144,7 @@ fn send_lines(mut tail: LogTail, sender: &mpsc::Sender<Vec<LogLine>>) {
 }
 
 /// Reads the event of a line; `None` if this version does not know it.
-fn read_line(
-    line: std::result::Result<LogEntry, LogReadError>,
-    clock: &mut EventLogClock,
-) -> Option<LogLine> {
+fn read_line(line: LogReadResult, clock: &mut EventLogClock) -> Option<RecordedLine> {
     match line {
         Ok(entry) => {
             let elapsed = clock.elapsed_at(&entry);

@@ -9,11 +9,8 @@ use crate::event::{Event, RunEvent};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::world::io::event_sink::EventSink as _;
-use crate::world::store::event_log::{self, EventLogClock, LogEntry, LogReadError};
+use crate::world::store::event_log::{self, EventLogClock, LogEntry, LogReadResult};
 use crate::world::store::tail::LogTail;
-
-/// A line of the log, or why it cannot be used.
-type LogLine = std::result::Result<LogEntry, LogReadError>;
 
 /// Prints a run or a pipeline as far as its log at `events` goes.
 pub(super) fn show(events: &AbsPath, form: ReportFormat, host: &Host) -> Result<()> {
@@ -31,7 +28,7 @@ pub(super) fn follow(events: &AbsPath, form: ReportFormat, host: &Host) -> Resul
 }
 
 fn print_lines(
-    lines: impl Iterator<Item = LogLine>,
+    lines: impl Iterator<Item = LogReadResult>,
     form: ReportFormat,
     host: &Host,
 ) -> Result<bool> {
@@ -43,7 +40,10 @@ fn print_lines(
 }
 
 /// Prints each event as it is in the log, and reports damage on standard error.
-fn print_json(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) -> Result<bool> {
+fn print_json(
+    lines: impl Iterator<Item = LogReadResult>,
+    output: &mut CliOutput<'_>,
+) -> Result<bool> {
     let mut damage = CliOutput::plain();
     for line in lines {
         match line {
@@ -64,7 +64,10 @@ fn is_end(entry: &LogEntry) -> bool {
     matches!(entry.event, Some(Event::Run(RunEvent::RunEnded { .. })))
 }
 
-fn print_text(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) -> Result<bool> {
+fn print_text(
+    lines: impl Iterator<Item = LogReadResult>,
+    output: &mut CliOutput<'_>,
+) -> Result<bool> {
     let mut clock = EventLogClock::default();
     let mut render = RunRenderer::new(output);
     for line in lines {

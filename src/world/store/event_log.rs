@@ -255,6 +255,9 @@ pub enum LogReadError {
     },
 }
 
+/// A line of a log that was read, or why it cannot be used.
+pub type LogReadResult = std::result::Result<LogEntry, LogReadError>;
+
 /// Reads a log from the beginning, line by line.
 #[derive(Debug)]
 pub struct LogReader<R> {
@@ -292,7 +295,7 @@ impl<R: BufRead> LogReader<R> {
         }
     }
 
-    fn read_line(&mut self) -> Option<std::result::Result<LogEntry, LogReadError>> {
+    fn read_line(&mut self) -> Option<LogReadResult> {
         let mut bytes = Vec::new();
         let read = Read::by_ref(&mut self.source)
             .take(LINE_BYTES_MAX)
@@ -347,7 +350,7 @@ impl LiveLogReader {
     }
 
     /// Returns the next line if it is complete.
-    pub fn next_complete(&mut self) -> Option<std::result::Result<LogEntry, LogReadError>> {
+    pub fn next_complete(&mut self) -> Option<LogReadResult> {
         let line = self.line.saturating_add(1);
         let room =
             LINE_BYTES_MAX.saturating_sub(u64::try_from(self.partial_line.len()).unwrap_or(0));
@@ -372,7 +375,7 @@ impl LiveLogReader {
 }
 
 impl<R: BufRead> Iterator for LogReader<R> {
-    type Item = std::result::Result<LogEntry, LogReadError>;
+    type Item = LogReadResult;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended { None } else { self.read_line() }

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::store::event_log::{LiveLogReader, LogEntry, LogReadError};
+use crate::world::store::event_log::{LiveLogReader, LogReadError, LogReadResult};
 use crate::world::sys::state_files::watch::{FileWakeup, FileWatch};
 
 /// An event log that may still grow.
@@ -38,11 +38,9 @@ impl LogTail {
             writer: WriterState::Lives,
         })
     }
-}
 
-impl LogTail {
     /// Returns the next line if it is written already.
-    pub fn next_written(&mut self) -> Option<std::result::Result<LogEntry, LogReadError>> {
+    pub fn next_written(&mut self) -> Option<LogReadResult> {
         match self.reader.next_complete() {
             Some(Err(fault @ LogReadError::Unreadable { .. })) => {
                 let is_new = self.writer != WriterState::Reported;
@@ -69,7 +67,7 @@ impl LogTail {
 }
 
 impl Iterator for LogTail {
-    type Item = std::result::Result<LogEntry, LogReadError>;
+    type Item = LogReadResult;
 
     /// Returns the next line; blocks while another process may still write it.
     fn next(&mut self) -> Option<Self::Item> {
