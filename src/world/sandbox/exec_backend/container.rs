@@ -1,5 +1,5 @@
 //! Commands in an agent's container: the paths that a command may reach are mounted, and the command
-//! runs beside others.
+//! runs alongside others.
 
 use std::io;
 use std::sync::Arc;
@@ -50,11 +50,11 @@ impl ExecBackend for AgentContainer {
         wait: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
         let reachable = reachable_paths(command);
-        let mut finished =
+        let mut output =
             self.run_with_paths(command.line, &command.policy.dir, &reachable, wait)?;
         let notes = self.fetch_changes(&reachable, wait.interrupt)?;
-        finished.notes.extend(notes);
-        Ok(finished)
+        output.notes.extend(notes);
+        Ok(output)
     }
 
     fn start(
@@ -67,8 +67,9 @@ impl ExecBackend for AgentContainer {
         let (line, dir) = (command.line.to_owned(), command.policy.dir.clone());
         Ok(Box::new(
             move |interrupt: &CommandInterrupt, on_output: &mut (dyn FnMut(&[u8]) + Send)| {
-                let ended = self.follow(&line, &dir, &reachable, interrupt, on_output)?;
-                Ok((ended, self.fetch_changes(&reachable, interrupt)?))
+                let exit_reason = self.follow(&line, &dir, &reachable, interrupt, on_output)?;
+                let notes = self.fetch_changes(&reachable, interrupt)?;
+                Ok((exit_reason, notes))
             },
         ))
     }

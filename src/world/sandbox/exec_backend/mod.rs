@@ -35,7 +35,7 @@ pub trait ExecBackend: fmt::Debug + Send + Sync {
     /// Returns massgen's sandbox, in which programs, hooks, MCP servers and external agents run.
     ///
     /// # Errors
-    /// There is none; the error completes a sentence whose subject they are.
+    /// There is none; the error is the rest of a sentence that begins with these programs.
     fn local_sandbox(&self) -> Result<&Sandbox, &'static str>;
 
     /// Runs a command to its end. It blocks, and must not be called on a thread of an event loop.
