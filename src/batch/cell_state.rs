@@ -25,7 +25,7 @@ pub enum CellState {
     OutOfMoney,
     /// It will be tried again after a fault.
     Faulty,
-    /// No process has begun it.
+    /// No process has begun it, or the user asked for a new attempt.
     Waiting,
 }
 
@@ -101,13 +101,13 @@ pub struct BatchCounts {
     pub out_of_money: usize,
     /// Cells that will be tried again after a fault.
     pub faulty: usize,
-    /// Cells that no process has begun.
+    /// Cells that no process has begun, or for which the user asked for a new attempt.
     pub waiting: usize,
 }
 
 impl BatchCounts {
     /// Counts `cells` cells, of which those that were begun are in `states`. The others wait.
-    pub fn of(cells: usize, states: impl IntoIterator<Item = CellState>) -> Self {
+    pub fn from_states(cells: usize, states: impl IntoIterator<Item = CellState>) -> Self {
         let mut counts = Self {
             cells,
             ..Self::default()

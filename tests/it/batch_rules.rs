@@ -149,7 +149,7 @@ fn a_cell_without_money_has_a_state_of_its_own() {
     let ends = [AttemptEnd::OutOfMoney, AttemptEnd::EndpointsFailed];
     let states = ends.map(CellState::after);
     assert_eq!(states, [CellState::OutOfMoney, CellState::Held]);
-    let counts = BatchCounts::of(3, states);
+    let counts = BatchCounts::from_states(3, states);
     let expected = json!({"cells": 3, "completed": 0, "partial": 0, "failed": 0, "running": 0,
         "parked": 0, "held": 1, "out_of_money": 1, "faulty": 0, "waiting": 1});
     assert_eq!(json!(counts), expected);

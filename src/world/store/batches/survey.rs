@@ -83,7 +83,7 @@ impl<R: CountedResult> BatchSurvey<R> {
     pub fn counts(&self) -> BatchCounts {
         let finished = self.results.iter().map(|result| result.outcome().into());
         let begun = self.begun.iter().map(|cell| cell.state);
-        BatchCounts::of(self.cells, finished.chain(begun))
+        BatchCounts::from_states(self.cells, finished.chain(begun))
     }
 
     /// Returns what the finished cells cost.
