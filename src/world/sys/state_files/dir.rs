@@ -249,7 +249,7 @@ pub(crate) enum DirLockAttempt {
 }
 
 /// Tries to lock the directory `path`; nothing is written into it. It waits for other processes that
-/// look whether it [is locked](is_locked), and for no others.
+/// check whether it [is locked](is_locked), and for no others.
 pub(crate) fn try_lock(path: &AbsPath) -> Result<DirLockAttempt> {
     try_lock_with(path, |file| try_lock_exclusive(file, LOOKS_TIME_MAX))
 }
@@ -259,13 +259,13 @@ pub(crate) fn try_lock_at_once(path: &AbsPath) -> Result<DirLockAttempt> {
     try_lock_with(path, File::try_lock)
 }
 
-/// Returns whether a process has locked the directory `path` with [`try_lock`]. No process that tries to
-/// lock it meanwhile fails, and no other one that looks is misled.
+/// Returns whether a process has locked the directory `path` with [`try_lock`]. Processes that lock or
+/// check it meanwhile are not affected.
 pub(crate) fn is_locked(path: &AbsPath) -> bool {
     matches!(try_lock_shared(path), Ok(DirLockAttempt::Taken))
 }
 
-/// Tries to lock the directory `path` in shared mode.
+/// Tries to lock the directory `path` in shared mode; [`try_lock`] waits for it.
 pub(crate) fn try_lock_shared(path: &AbsPath) -> Result<DirLockAttempt> {
     try_lock_with(path, File::try_lock_shared)
 }

@@ -1,13 +1,12 @@
-//! The exclusive lock on a file or directory. A process that only looks whether it is held takes a
-//! shared lock for a moment, and another process may keep it from running meanwhile: such a look must
-//! not pass for an owner.
+//! The exclusive lock on a file or directory. A process that only checks whether it is taken holds a
+//! shared lock for a moment, longer on a busy machine: it must not be mistaken for an owner.
 #![expect(clippy::disallowed_types, reason = "this is where the disk is")]
 
 use std::fs::{File, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long looks of other processes are waited for.
+/// Longest wait for other processes that check the lock.
 pub(super) const LOOKS_TIME_MAX: Duration = Duration::from_secs(10);
 /// The time until the next attempt.
 const LOOK_WAIT: Duration = Duration::from_millis(5);
@@ -25,7 +24,7 @@ pub(super) fn try_lock_exclusive(
             attempt => return attempt,
         }
         // With an owner, a shared lock is not possible either. A network file system may refuse one for
-        // another reason: then the holder of the lock passes for an owner.
+        // another reason: then the holder of the lock counts as an owner.
         let is_owned = file.try_lock_shared().is_err() || file.unlock().is_err();
         if is_owned || began.elapsed() >= looks_time_max {
             return Err(TryLockError::WouldBlock);
