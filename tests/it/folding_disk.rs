@@ -18,8 +18,8 @@ const DISK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/folding_d
 /// Mounts the disk at `disk`, without names in the kernel's dentry cache, and runs the rest.
 const MOUNTED: &str = r#"
 python3 "$1" "$PWD/disk" > ready &
-for _ in $(seq 100); do grep -q ready ready && break; sleep 0.05; done
-grep -q ready ready || exit 99
+for _ in $(seq 2400); do grep -q ready ready && break; sleep 0.05; done
+grep -q ready ready || { kill $!; exit 99; }
 shift
 "$@"
 status=$?
