@@ -2,7 +2,7 @@
 //! closed.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write, pipe};
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
@@ -356,14 +356,15 @@ fn standard_input_that_is_not_read_is_reported() {
         ("text", &["task", "-"], false),
         ("", &["task"], false),
     ] {
-        let project = Project::new().config(team).args(words).stdin(input);
-        let finished = project.success();
-        assert_eq!(
-            finished.stderr().contains(note),
-            expected,
-            "{words:?}: {}",
-            finished.stderr()
-        );
+        let project = Project::new().config(team).args(words);
+        // The text is there before massgen starts.
+        let (reader, mut writer) = pipe().unwrap();
+        writer.write_all(input.as_bytes()).unwrap();
+        drop(writer);
+        let ran = project.command().stdin(reader).output().unwrap();
+        let errors = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{words:?}: {errors}");
+        assert_eq!(errors.contains(note), expected, "{words:?}: {errors}");
     }
 }
 
