@@ -169,11 +169,17 @@ mod tests {
             .contains(SandboxLevel::Overlay, &own, &elsewhere);
         assert!(!there, "another file system");
         let known = fs::read_to_string(runtime_dir.file()).unwrap();
-        fs::write(runtime_dir.file(), known.replace("Linux", "Other")).unwrap();
-        assert!(
-            !runtime_dir.contains(SandboxLevel::Overlay),
-            "another kernel"
-        );
+        for (fact, what) in [
+            ("Linux", "another kernel"),
+            ("first process", "another container"),
+        ] {
+            let other = known.replace(fact, "other");
+            assert_ne!(other, known, "{what}");
+            fs::write(runtime_dir.file(), other).unwrap();
+            assert!(!runtime_dir.contains(SandboxLevel::Overlay), "{what}");
+        }
+        fs::write(runtime_dir.file(), known).unwrap();
+        assert!(runtime_dir.contains(SandboxLevel::Overlay));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use rustix::fs::statfs;
 
 use crate::path::AbsPath;
+use crate::world::sys::proc::start_time;
 
 /// Files that every kernel has.
 const TEXTS: &[&str] = &["/proc/sys/kernel/random/boot_id", "/proc/version"];
@@ -19,6 +20,9 @@ const TEXTS: &[&str] = &["/proc/sys/kernel/random/boot_id", "/proc/version"];
 const TEXTS_OF_SOME: &[&str] = &["/sys/kernel/security/lsm", "/proc/self/attr/current"];
 /// The namespaces that this process is in.
 const NAMESPACES: &[&str] = &["user", "mnt", "pid", "net"];
+/// The first process of a machine or container: it starts and ends with it. The numbers of namespaces
+/// are given again when they are free.
+const FIRST_PROCESS: u32 = 1;
 /// Lines of `/proc/self/status` about the rights and restrictions of a process (proc(5)).
 const RIGHTS: &[&str] = &[
     "Uid:",
@@ -65,6 +69,7 @@ pub(crate) fn machine_facts(executable: &AbsPath, place: &AbsPath) -> io::Result
         let link = fs::read_link(format!("/proc/self/ns/{name}"))?;
         facts.push(link.display().to_string());
     }
+    facts.push(format!("first process {:?}", start_time(FIRST_PROCESS)));
     let status = fs::read_to_string("/proc/self/status")?;
     let is_right = |line: &&str| RIGHTS.iter().any(|right| line.starts_with(right));
     facts.extend(status.lines().filter(is_right).map(str::to_owned));
