@@ -138,7 +138,7 @@ fn build_sandbox(
     trees: &[AbsPath],
     grants: &[Grant],
 ) -> Result<Arc<dyn ExecBackend>> {
-    let record = LevelRecord::in_runtime_dir(&machine.env, grants);
+    let record = LevelRecord::find(&machine.env, grants);
     let sandbox = Sandbox::open_with(SandboxSpec {
         choice,
         executable: &machine.executable,

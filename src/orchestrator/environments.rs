@@ -522,7 +522,7 @@ impl EnvironmentBuilder<'_> {
         if let Some((_, known)) = self.sandboxes.iter().find(|(known, _)| *known == key) {
             return Ok(known.clone());
         }
-        let record = LevelRecord::in_runtime_dir(&self.host.env, spec.grants);
+        let record = LevelRecord::find(&self.host.env, spec.grants);
         let sandbox = Sandbox::open_with(SandboxSpec {
             choice: key.0,
             executable: &self.host.executable,

@@ -96,6 +96,7 @@ mod hooks;
 mod hostile;
 mod init;
 mod interactive;
+mod level_records;
 mod limits;
 mod mcp;
 mod mcp_forms;

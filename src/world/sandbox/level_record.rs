@@ -1,24 +1,32 @@
-//! Record of the sandbox levels that held, in the user's runtime directory (`XDG_RUNTIME_DIR`). A
-//! level check takes as long as a command and gives each process the same result, as long as the
-//! facts are the same on which it depends. A file that another user owns, or that every user may
-//! change, is not trusted.
+//! Record of the sandbox levels that held: in the user's runtime directory (`XDG_RUNTIME_DIR`), or for
+//! root without one in `/run/massgen`. A level check takes as long as a command and gives each process
+//! the same result, as long as the facts are the same on which it depends. A file that another user
+//! owns, or that every user may change, is not trusted.
 
 use std::collections::BTreeMap;
 
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Permission};
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sys::machine_facts::machine_facts;
+use crate::world::sys::proc::is_in_first_user_namespace;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::private_directory::PrivateDirectory;
 
 /// The variable that names the user's runtime directory, which lasts until they log out (XDG Base
 /// Directory Specification).
 const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
-/// The file, in the runtime directory.
-const PLACE: &str = "massgen/sandbox_levels.json";
+/// The runtime directory of the system, in which services of root keep their files (Filesystem
+/// Hierarchy Standard).
+const SYSTEM_RUNTIME_DIR: &str = "/run";
+/// The directory in one of these.
+const DIRECTORY: &str = "massgen";
+/// The file in that.
+const FILE: &str = "sandbox_levels.json";
 /// Largest file that is read, in bytes.
 const BYTES_MAX: u64 = 256 * 1024;
 /// Largest number of entries; the newest come first.
@@ -26,7 +34,16 @@ const ENTRIES_MAX: usize = 32;
 
 /// The record of one user.
 #[derive(Clone, Debug)]
-pub struct LevelRecord(AbsPath);
+pub struct LevelRecord(RecordPlace);
+
+/// Where a record is.
+#[derive(Clone, Debug)]
+enum RecordPlace {
+    /// Below the user's runtime directory.
+    User(AbsPath),
+    /// Below a directory that others search too: all that leads to the record is checked each time.
+    System(AbsPath),
+}
 
 /// A level that held, and the facts on which that depends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,22 +53,37 @@ struct HeldLevel {
 }
 
 impl LevelRecord {
-    /// Returns the record in the runtime directory that `env` names. `None` if there is no such
-    /// directory that belongs to the user, or if one of these grants makes the record writable for an
-    /// agent.
-    pub fn in_runtime_dir(env: &BTreeMap<String, String>, grants: &[Grant]) -> Option<Self> {
+    /// Returns the record in the runtime directory that `env` names, or else, for root, the one in
+    /// `/run`. `None` if there is no such directory that belongs to the user, or if one of these grants
+    /// makes the record writable for an agent.
+    pub fn find(env: &BTreeMap<String, String>, grants: &[Grant]) -> Option<Self> {
+        let of_user = Self::in_runtime_dir(env, grants);
+        of_user.or_else(|| Self::in_system_dir(grants))
+    }
+
+    fn in_runtime_dir(env: &BTreeMap<String, String>, grants: &[Grant]) -> Option<Self> {
         let runtime_dir = AbsPath::new(env.get(RUNTIME_DIR)?)?;
         if !dir::is_owned_by_user(&runtime_dir) {
             return None;
         }
-        let path = runtime_dir.join(PLACE);
-        let real = dir::resolve(&runtime_dir).ok()?.to_abs().join(PLACE);
-        let opens = |grant: &&Grant| {
-            let root = grant.root.to_abs();
-            grant.permission == Permission::Write
-                && (real.is_within(&root) || root.is_within(&real))
-        };
-        (!grants.iter().any(|grant| opens(&grant))).then_some(Self(path))
+        let real = dir::resolve(&runtime_dir).ok()?.to_abs();
+        (!is_opened(&real, grants)).then_some(Self(RecordPlace::User(runtime_dir)))
+    }
+
+    /// Returns the record of the machine's root in `/run`, if that ends with the machine or container.
+    /// In another user namespace, root is somebody else, who gets no record there.
+    fn in_system_dir(grants: &[Grant]) -> Option<Self> {
+        let dir = AbsPath::new(SYSTEM_RUNTIME_DIR)?;
+        let is_root = geteuid().is_root() && is_in_first_user_namespace();
+        if !is_root || !dir::is_in_memory(&dir) {
+            return None;
+        }
+        Self::in_shared_dir(dir, grants)
+    }
+
+    /// Returns the record below `dir`, which others may search.
+    fn in_shared_dir(dir: AbsPath, grants: &[Grant]) -> Option<Self> {
+        (!is_opened(&dir, grants)).then_some(Self(RecordPlace::System(dir)))
     }
 
     /// Returns whether `level` held before, for sandboxes that `executable` builds and that write to
@@ -77,22 +109,60 @@ impl LevelRecord {
         known.retain(|other| *other != entry);
         known.insert(0, entry);
         known.truncate(ENTRIES_MAX);
-        let (Ok(bytes), Some(parent)) = (serde_json::to_vec(&known), self.0.parent()) else {
-            return;
-        };
-        let parent_result = dir::create_all(&parent, DirectoryAudience::User);
-        let written =
-            parent_result.and_then(|()| file::replace(&self.0, &bytes, FileDurability::Process));
-        written.unwrap_or_default();
+        if let Ok(bytes) = serde_json::to_vec(&known) {
+            self.0.write(&bytes);
+        }
     }
 
     /// Reads the file; one that is not trusted is empty.
     fn read(&self) -> Vec<HeldLevel> {
-        let read = file::read_own_capped(&self.0, BYTES_MAX);
-        let bytes = read.ok().and_then(Result::ok).flatten();
+        let bytes = self.0.read();
         let known = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         known.unwrap_or_default()
     }
+}
+
+impl RecordPlace {
+    /// Reads the file; `None` if it is not trusted or cannot be read.
+    fn read(&self) -> Option<Vec<u8>> {
+        match self {
+            RecordPlace::User(dir) => {
+                let read = file::read_own_capped(&dir.join(DIRECTORY).join(FILE), BYTES_MAX);
+                read.ok()?.ok()?
+            }
+            RecordPlace::System(dir) => {
+                let directory = PrivateDirectory::open(dir, DIRECTORY).ok()?;
+                directory.read_capped(FILE, BYTES_MAX).ok()?
+            }
+        }
+    }
+
+    /// Replaces the file. Failures are ignored.
+    fn write(&self, bytes: &[u8]) {
+        match self {
+            RecordPlace::User(dir) => {
+                let dir = dir.join(DIRECTORY);
+                let created = dir::create_all(&dir, DirectoryAudience::User);
+                let written = created
+                    .and_then(|()| file::replace(&dir.join(FILE), bytes, FileDurability::Process));
+                written.unwrap_or_default();
+            }
+            RecordPlace::System(dir) => {
+                let directory = PrivateDirectory::open_or_create(dir, DIRECTORY);
+                let written = directory.and_then(|directory| directory.replace(FILE, bytes));
+                written.unwrap_or_default();
+            }
+        }
+    }
+}
+
+/// Returns whether one of these grants makes the record below `dir` writable for an agent.
+fn is_opened(dir: &AbsPath, grants: &[Grant]) -> bool {
+    let file = dir.join(DIRECTORY).join(FILE);
+    grants.iter().any(|grant| {
+        let root = grant.root.to_abs();
+        grant.permission == Permission::Write && (file.is_within(&root) || root.is_within(&file))
+    })
 }
 
 #[cfg(test)]
@@ -110,7 +180,7 @@ mod tests {
     use crate::path::{AbsPath, RealPath};
     use crate::permissions::grant::{Grant, GrantKind, Permission};
     use crate::sandbox_policy::sandbox_level::SandboxLevel;
-    use crate::world::sandbox::level_record::{LevelRecord, PLACE, RUNTIME_DIR};
+    use crate::world::sandbox::level_record::{DIRECTORY, FILE, LevelRecord, RUNTIME_DIR};
 
     struct RuntimeDir {
         dir: TempDir,
@@ -133,8 +203,13 @@ mod tests {
             LevelRecord::in_runtime_dir(&env, grants)
         }
 
+        /// The record if the directory is the one of the system.
+        fn system_record(&self, grants: &[Grant]) -> Option<LevelRecord> {
+            LevelRecord::in_shared_dir(self.path.clone(), grants)
+        }
+
         fn file(&self) -> std::path::PathBuf {
-            self.dir.path().join(PLACE)
+            self.dir.path().join(DIRECTORY).join(FILE)
         }
 
         fn contains(&self, level: SandboxLevel) -> bool {
@@ -204,17 +279,12 @@ mod tests {
     #[test]
     fn what_a_grant_makes_writable_is_no_record() {
         let runtime_dir = RuntimeDir::new();
-        let grant = |path: &AbsPath, permission| {
-            Grant::tree(
-                RealPath::vouch(path.as_path()),
-                GrantKind::Workspace,
-                permission,
-            )
-        };
         let is_used = |path: &AbsPath, permission| {
-            runtime_dir
-                .record_with(&[grant(path, permission)])
-                .is_some()
+            let root = RealPath::vouch(path.as_path());
+            let grants = [Grant::tree(root, GrantKind::Workspace, permission)];
+            let is_used = runtime_dir.record_with(&grants).is_some();
+            assert_eq!(runtime_dir.system_record(&grants).is_some(), is_used);
+            is_used
         };
         assert!(!is_used(&runtime_dir.path, Permission::Write));
         assert!(!is_used(
@@ -226,5 +296,28 @@ mod tests {
             &runtime_dir.path.join("project"),
             Permission::Write
         ));
+    }
+
+    #[test]
+    fn the_record_in_the_directory_of_the_system_is_for_its_user_alone() {
+        let system = RuntimeDir::new();
+        let own = executable("/proc/self/exe");
+        let record = system.system_record(&[]).unwrap();
+        let contains = || record.contains(SandboxLevel::Overlay, &own, &system.path);
+        assert!(!contains());
+        record.add(SandboxLevel::Overlay, &own, &system.path);
+        assert!(contains());
+        for (path, open, closed) in [
+            (system.dir.path().to_owned(), 0o1777, 0o755),
+            (system.dir.path().join(DIRECTORY), 0o755, 0o700),
+            (system.file(), 0o644, 0o600),
+        ] {
+            fs::set_permissions(&path, Permissions::from_mode(open)).unwrap();
+            assert!(!contains(), "{}", path.display());
+            fs::set_permissions(&path, Permissions::from_mode(closed)).unwrap();
+            assert!(contains(), "{}", path.display());
+        }
+        fs::write(system.file(), "no JSON").unwrap();
+        assert!(!contains());
     }
 }

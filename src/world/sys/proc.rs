@@ -17,6 +17,9 @@ const START_FIELD: usize = 19;
 const ENDED: char = 'Z';
 /// The index of the mount point in a line of `/proc/self/mountinfo` (proc(5)).
 const MOUNT_POINT_FIELD: usize = 4;
+/// The target of a process's link to its user namespace if that is the first one, whose number is
+/// fixed (`PROC_USER_INIT_INO` in the kernel).
+const FIRST_USER_NAMESPACE: &str = "user:[4026531837]";
 
 /// Returns when the process `pid` started, in clock ticks since boot; `None` if there is no such
 /// process, or it is a zombie. Together with the PID, this identifies one process among all since
@@ -32,6 +35,13 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
 pub(crate) fn pid_namespace() -> Option<String> {
     let link = fs::read_link("/proc/self/ns/pid").ok()?;
     link.to_str().map(str::to_owned)
+}
+
+/// Returns whether this process is in the first user namespace of the machine, in which root is the
+/// root of the machine.
+pub(crate) fn is_in_first_user_namespace() -> bool {
+    let link = fs::read_link("/proc/self/ns/user");
+    link.is_ok_and(|link| link.as_os_str() == FIRST_USER_NAMESPACE)
 }
 
 /// Identifies this machine among others, as far as it has been given a name or an id.

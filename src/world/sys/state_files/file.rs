@@ -225,7 +225,8 @@ pub(crate) fn read_end(path: &AbsPath, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn read_to_limit(file: File, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+/// Reads all of `file` if it has at most `bytes_max` bytes; `None` if it has more.
+pub(super) fn read_to_limit(file: File, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let read = file
         .take(bytes_max.saturating_add(1))

@@ -15,6 +15,7 @@ pub(crate) mod dir;
 pub(crate) mod process_directory;
 pub(crate) mod disk_usage;
 pub(crate) mod file;
+pub(crate) mod private_directory;
 pub(crate) mod archive;
 pub(crate) mod create_once;
 pub(crate) mod inbox;
