@@ -1,13 +1,27 @@
-//! Messages from the sandbox helper to massgen, and the framing that both use on the socket between
-//! them: four bytes of length, little endian, followed by JSON.
+//! The messages between massgen and the sandbox helper, and the framing that both use on the socket
+//! between them: four bytes of length, little endian, followed by JSON.
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+
+use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::restricted_files::RestrictedFiles;
 
 /// The longest frame, in bytes without its header.
 pub const FRAME_BYTES_MAX: u32 = 16 * 1024 * 1024;
 
 /// The length of a frame's header, in bytes.
 pub const HEAD_BYTES: usize = 4;
+
+/// The only message to the helper.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HelperOrder<'a> {
+    /// Everything that its program may do.
+    pub policy: Cow<'a, SandboxPolicy>,
+    /// The settings that are hidden from the program; without them, the helper searches for them.
+    pub restricted: Option<Cow<'a, RestrictedFiles>>,
+}
 
 /// A message to massgen. They are sent in this order, and `Refused` or `Ended` is the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

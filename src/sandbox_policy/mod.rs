@@ -5,6 +5,7 @@
 pub mod limits;
 pub mod network;
 pub mod public;
+pub mod restricted_files;
 pub mod helper_protocol;
 pub mod sandbox_level;
 pub mod toolchains;

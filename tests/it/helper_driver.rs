@@ -1,5 +1,6 @@
 //! Drives the sandbox helper with massgen's protocol, and finds processes that it may have left.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use massgen::sandbox_policy::SandboxPolicy;
 use massgen::sandbox_policy::helper_protocol::{
-    HEAD_BYTES, HelperReport, encode_frame, frame_body_bytes,
+    HEAD_BYTES, HelperOrder, HelperReport, encode_frame, frame_body_bytes,
 };
 use rustix::cmsg_space;
 use rustix::io::retry_on_intr;
@@ -63,7 +64,11 @@ pub(crate) fn start(policy: &SandboxPolicy, user: u32, input: Option<&OwnedFd>) 
         command.uid(user).gid(user);
     }
     let helper = command.spawn().unwrap();
-    let order = encode_frame(policy).unwrap();
+    let order = HelperOrder {
+        policy: Cow::Borrowed(policy),
+        restricted: None,
+    };
+    let order = encode_frame(&order).unwrap();
     let handles: Vec<_> = input.iter().map(|input| input.as_fd()).collect();
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut beside = SendAncillaryBuffer::new(&mut space);

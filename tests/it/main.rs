@@ -142,6 +142,7 @@ mod reasoning_echo;
 mod records;
 mod replay;
 mod resource_limits;
+mod restricted_settings;
 mod resume;
 mod rules;
 mod runs;

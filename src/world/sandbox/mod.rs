@@ -24,6 +24,7 @@ use crate::world::sandbox::running::SandboxProcess;
 use crate::world::sys;
 use crate::world::sys::cgroup::Cgroups;
 use crate::world::sys::launch::spawner::HelperSpawner;
+use crate::world::sys::restricted_search::RestrictedFilesSearch;
 
 pub mod interrupt;
 mod readable;
@@ -66,6 +67,7 @@ struct SandboxInner {
     level: SandboxLevel,
     reasons: Vec<String>,
     spawner: HelperSpawner,
+    restricted: Arc<RestrictedFilesSearch>,
     cgroups: Arc<Cgroups>,
 }
 
@@ -217,12 +219,14 @@ impl Sandbox {
         let spawner = HelperSpawner::new(executable);
         let spawner =
             spawner.map_err(|error| Error::io("cannot start the thread for commands", error))?;
+        let restricted = Arc::new(RestrictedFilesSearch::default());
         let cgroups = Arc::new(Cgroups::find());
         let of = |level, reasons| {
             Self(Arc::new(SandboxInner {
                 level,
                 reasons,
                 spawner: spawner.clone(),
+                restricted: Arc::clone(&restricted),
                 cgroups: Arc::clone(&cgroups),
             }))
         };
@@ -234,6 +238,9 @@ impl Sandbox {
             }
             SandboxLevelChoice::Only(level) => vec![level],
         };
+        if candidates.iter().any(|level| hides_settings(*level)) {
+            restricted.begin();
+        }
         for level in candidates {
             let obstacle = match level {
                 SandboxLevel::Overlay => overlay_obstacle(trees),
@@ -376,6 +383,7 @@ impl Sandbox {
             level: self.0.level,
             reasons: self.0.reasons.clone(),
             spawner: fork_server.clone(),
+            restricted: Arc::clone(&self.0.restricted),
             cgroups: Arc::clone(&self.0.cgroups),
         }))
     }
@@ -388,6 +396,7 @@ impl Sandbox {
         let SandboxInner {
             level,
             spawner,
+            restricted,
             cgroups,
             ..
         } = &*self.0;
@@ -398,14 +407,21 @@ impl Sandbox {
             );
             return Err(io::Error::other(message));
         }
+        let restricted = hides_settings(*level).then_some(restricted.as_ref());
         let group = cgroups.create_group(&policy.limits)?;
         if group.limits_memory() {
             let mut policy = policy.clone();
             policy.limits.memory_bytes = None;
-            return SandboxProcess::start(spawner, &policy, streams, group);
+            return SandboxProcess::start(spawner, &policy, restricted, streams, group);
         }
-        SandboxProcess::start(spawner, policy, streams, group)
+        SandboxProcess::start(spawner, policy, restricted, streams, group)
     }
+}
+
+/// Returns whether commands at this level see the machine's settings without the restricted ones; at
+/// the others, they see none or all.
+fn hides_settings(level: SandboxLevel) -> bool {
+    matches!(level, SandboxLevel::Overlay | SandboxLevel::Namespaces)
 }
 
 fn unavailable_error(level: SandboxLevel, reasons: &[String]) -> Error {

@@ -1,6 +1,7 @@
 //! One process in a sandbox, as its helper reports it: whether it runs and how it ended. It must
 //! never leave anything of the process behind, whatever happens.
 
+use std::borrow::Cow;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::Signal;
 
 use crate::sandbox_policy::SandboxPolicy;
-use crate::sandbox_policy::helper_protocol::HelperReport;
+use crate::sandbox_policy::helper_protocol::{HelperOrder, HelperReport};
 use crate::world::sandbox::command_run::{CommandRun, ExecProcess};
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::{ExitReason, ProcessStreams};
@@ -17,6 +18,7 @@ use crate::world::sys::launch::control::{HelperMessage, HelperSocket};
 use crate::world::sys::launch::fork_server::HelperStreams;
 use crate::world::sys::launch::process::ChildProcess;
 use crate::world::sys::launch::spawner::{HelperSpawner, ReapableProcess};
+use crate::world::sys::restricted_search::RestrictedFilesSearch;
 
 /// Note about a command that exceeded its memory limit.
 const KILLED_FOR_MEMORY: &str = "its limit on memory was met: the kernel ended a process of it";
@@ -54,10 +56,12 @@ enum ProcessProgress {
 }
 
 impl SandboxProcess {
-    /// Starts a process. Whether its sandbox can be built is not known yet.
+    /// Starts a process. Whether its sandbox can be built is not known yet. What `restricted` finds
+    /// is hidden from it at the levels that hide anything.
     pub(super) fn start(
         spawner: &HelperSpawner,
         policy: &SandboxPolicy,
+        restricted: Option<&RestrictedFilesSearch>,
         streams: ProcessStreams,
         group: CommandCgroup,
     ) -> io::Result<CommandRun<Self>> {
@@ -82,7 +86,11 @@ impl SandboxProcess {
         });
         let input = streams.stdin.as_ref().map(OwnedFd::as_fd);
         if let Some(control) = &running.process_mut().control {
-            control.send_request(policy, input, started + Self::START_TIME_MAX)?;
+            let order = HelperOrder {
+                policy: Cow::Borrowed(policy),
+                restricted: restricted.map(|search| Cow::Borrowed(search.wait())),
+            };
+            control.send_order(&order, input, started + Self::START_TIME_MAX)?;
         }
         Ok(running)
     }

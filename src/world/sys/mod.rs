@@ -24,6 +24,7 @@ pub(crate) mod state_files;
 pub(crate) mod replica;
 pub(crate) mod proc;
 pub(crate) mod machine_facts;
+pub(crate) mod restricted_search;
 pub(crate) mod environment;
 pub(crate) mod process;
 pub(crate) mod cgroup;

@@ -15,9 +15,8 @@ use rustix::net::{
     socketpair,
 };
 
-use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::helper_protocol::{
-    HEAD_BYTES, HelperReport, encode_frame, frame_body_bytes,
+    HEAD_BYTES, HelperOrder, HelperReport, encode_frame, frame_body_bytes,
 };
 use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 
@@ -66,16 +65,16 @@ impl HelperSocket {
         Ok((control, theirs))
     }
 
-    /// Sends the request, and the handle that the program reads as its standard input. A helper
+    /// Sends the order, and the handle that the program reads as its standard input. A helper
     /// that accepts no data until the deadline `until` is given up.
-    pub(crate) fn send_request(
+    pub(crate) fn send_order(
         &self,
-        policy: &SandboxPolicy,
+        order: &HelperOrder<'_>,
         input: Option<BorrowedFd<'_>>,
         until: Instant,
     ) -> io::Result<()> {
         let too_long = || io::Error::other("the sandbox policy is too long to be sent");
-        let frame = encode_frame(policy).ok_or_else(too_long)?;
+        let frame = encode_frame(order).ok_or_else(too_long)?;
         let mut rest = frame.as_slice();
         let mut input = input;
         while !rest.is_empty() {

@@ -1,6 +1,7 @@
 //! The helper's end of the socket to massgen: it receives one request and sends reports. If the
 //! other end is closed, the program is no longer wanted.
 
+use std::borrow::Cow;
 use std::io::{self, IoSlice, IoSliceMut, stdin};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,8 +14,9 @@ use rustix::net::{
 
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::helper_protocol::{
-    HEAD_BYTES, HelperReport, encode_frame, frame_body_bytes,
+    HEAD_BYTES, HelperOrder, HelperReport, encode_frame, frame_body_bytes,
 };
+use crate::sandbox_policy::restricted_files::RestrictedFiles;
 
 /// The socket to massgen.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct ParentSocket(OwnedFd);
 pub(crate) struct HelperRequest {
     /// The program and everything that it may do.
     pub(crate) policy: SandboxPolicy,
+    /// The settings that are hidden from the program, if massgen has searched for them.
+    pub(crate) restricted: Option<RestrictedFiles>,
     /// The program's standard input; none if absent.
     pub(crate) input: Option<OwnedFd>,
 }
@@ -55,8 +59,12 @@ impl ParentSocket {
                 _ => return Err(io::ErrorKind::UnexpectedEof.into()),
             };
         }
-        let policy = serde_json::from_slice(&body)?;
-        Ok(HelperRequest { policy, input })
+        let order: HelperOrder<'_> = serde_json::from_slice(&body)?;
+        Ok(HelperRequest {
+            policy: order.policy.into_owned(),
+            restricted: order.restricted.map(Cow::into_owned),
+            input,
+        })
     }
 
     fn receive_head(&self, head: &mut [u8; HEAD_BYTES]) -> io::Result<Option<OwnedFd>> {

@@ -17,6 +17,7 @@ use rustix::process::{
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::helper_protocol::HelperReport;
+use crate::sandbox_policy::restricted_files::RestrictedFiles;
 use crate::world::sys::sandbox::HelperSetup;
 use crate::world::sys::sandbox::control::{HelperRequest, ParentSocket, encode_report};
 use crate::world::sys::sandbox::descendants::reap_all;
@@ -36,6 +37,8 @@ pub(crate) struct OuterContext<'a> {
     pub(crate) owner: HelperOwner,
     /// The file at each accessible path.
     pub(crate) identities: PathIdentities,
+    /// The settings that are hidden from the program.
+    pub(crate) restricted: RestrictedFiles,
     /// What was prepared before there was a request.
     pub(crate) ready: &'a HelperSetup,
 }
@@ -87,7 +90,7 @@ fn build_sandbox(
     program::prefer_for_oom()?;
     namespaces::set_up_identity(before.owner)?;
     namespaces::set_up_network(policy.reach, control)?;
-    build_root(policy, &before.identities, &before.ready.restricted_files)?.enter()?;
+    build_root(policy, &before.identities, &before.restricted)?.enter()?;
     let dir = &policy.dir;
     chdir(dir.as_path()).in_step(format_args!("going to `{dir}`"))?;
     privileges::set_limits(policy.level, &policy.limits)?;

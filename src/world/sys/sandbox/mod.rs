@@ -44,7 +44,6 @@ pub(crate) mod fork_server;
 pub(crate) mod privileges;
 pub(crate) mod worker;
 pub(crate) mod supervisor;
-pub(crate) mod restricted_files;
 pub(crate) mod root;
 pub(crate) mod root_builder;
 pub(crate) mod init;
@@ -59,6 +58,7 @@ use rustix::process::{
 };
 
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
+use crate::world::sys::restricted_search::find_restricted_files;
 use crate::world::sys::sandbox::control::{HelperRequest, ParentSocket};
 use crate::world::sys::sandbox::filter::NamespaceFilter;
 use crate::world::sys::sandbox::fork_server::{AssignedWork, ForkRole};
@@ -67,7 +67,6 @@ use crate::world::sys::sandbox::namespaces::{HelperOwner, fork_into_namespaces};
 use crate::world::sys::sandbox::privileges::CORE_BYTES;
 use crate::world::sys::sandbox::raw::ForkHalf;
 use crate::world::sys::sandbox::refusal::{SandboxRefusal, SandboxResult, StepContext};
-use crate::world::sys::sandbox::restricted_files::RestrictedFiles;
 use crate::world::sys::sandbox::root_builder::path_identities;
 
 /// The exit status of a helper that got no request, or could not report its result.
@@ -87,8 +86,6 @@ pub(crate) fn fork_server_main() -> u8 {
 /// What every sandbox needs and no request changes; a fork server prepares it once for all helpers.
 #[derive(Debug)]
 pub(crate) struct HelperSetup {
-    /// Files that the machine's settings close to other users.
-    pub(crate) restricted_files: RestrictedFiles,
     /// The seccomp filter of levels `overlay` and `namespaces`.
     pub(crate) filter: NamespaceFilter,
 }
@@ -96,7 +93,6 @@ pub(crate) struct HelperSetup {
 impl HelperSetup {
     fn prepare() -> Self {
         Self {
-            restricted_files: RestrictedFiles::find(),
             filter: NamespaceFilter::compile(),
         }
     }
@@ -176,12 +172,14 @@ fn release_streams() {
 /// Runs the program at levels `overlay` and `namespaces`: with its own root and namespaces.
 fn run_in_namespaces(
     control: &ParentSocket,
-    request: HelperRequest,
+    mut request: HelperRequest,
     ready: &HelperSetup,
 ) -> SandboxResult<io::Result<()>> {
+    let restricted = request.restricted.take();
     let before = OuterContext {
         owner: HelperOwner::current(),
         identities: path_identities(&request.policy)?,
+        restricted: restricted.unwrap_or_else(find_restricted_files),
         ready,
     };
     let mut set_aside = Vec::new();

@@ -15,11 +15,11 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::network::NetworkAccess;
+use crate::sandbox_policy::restricted_files::{RestrictedFiles, SETTINGS};
 use crate::world::sys::sandbox::mount_plan::{HiddenContent, MountPiece, plan_pieces};
 use crate::world::sys::sandbox::mounts::{MountHandle, PLAIN, READ_ONLY, open_machine_path};
 use crate::world::sys::sandbox::open_granted::open_granted_path;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
-use crate::world::sys::sandbox::restricted_files::{RestrictedFiles, SETTINGS};
 use crate::world::sys::sandbox::root::{IsDirectory, SandboxRoot, show_file};
 use crate::world::sys::sandbox::system_paths::PROGRAMS;
 use crate::world::sys::sandbox::work_directories;
@@ -157,7 +157,8 @@ pub(crate) fn build_root(
         let hidden_paths = restricted.hidden_from(policy);
         let hidden_paths = hidden_paths.in_step(format_args!("looking through `{SETTINGS}`"))?;
         let is_known = |path: &&Path| SECRETS.iter().any(|known| path.starts_with(known));
-        for path in hidden_paths.into_iter().filter(|path| !is_known(path)) {
+        let hidden_paths = hidden_paths.into_iter().map(AbsPath::as_path);
+        for path in hidden_paths.filter(|path| !is_known(path)) {
             let hidden = root.hide(path, HiddenContent::Nothing);
             hidden.in_step(format_args!("hiding `{}`", path.display()))?;
         }

@@ -32,7 +32,7 @@ pub(crate) fn run(link: &WorkerLink, request: HelperRequest) -> io::Result<()> {
 }
 
 fn become_program(link: &WorkerLink, request: HelperRequest) -> SandboxResult<Infallible> {
-    let HelperRequest { policy, input } = request;
+    let HelperRequest { policy, input, .. } = request;
     // Processes that this one starts are not signalled when the supervisor exits: it kills them
     // itself.
     set_parent_process_death_signal(Some(Signal::KILL))

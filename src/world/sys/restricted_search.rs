@@ -1,18 +1,18 @@
-//! Finds the settings of the machine that only their owner and group can read. To a command that
-//! root starts they would be readable: root is their owner.
+//! Searches for the settings of the machine that only their owner and group can read
+//! ([`RestrictedFiles`]), on a thread of its own, while helpers are started.
 #![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use rustix::process::geteuid;
 
-use crate::sandbox_policy::SandboxPolicy;
-
-/// Where the machine's settings are.
-pub(crate) const SETTINGS: &str = "/etc";
+use crate::path::AbsPath;
+use crate::sandbox_policy::restricted_files::{RestrictedFiles, SETTINGS};
 
 /// What all users may do with a file that is not secret: read it; with such a directory, search it,
 /// too.
@@ -22,46 +22,44 @@ const READ_AND_PASS: u32 = 0o5;
 /// The most entries that are examined.
 const ENTRIES_MAX: usize = 200_000;
 
-/// The settings that are closed to other users, as they were when they were searched.
-#[derive(Debug)]
-pub(crate) struct RestrictedFiles {
-    /// A directory comes before its content. Empty for a process that is not root: its commands
-    /// cannot read them anyway.
-    paths: io::Result<Vec<PathBuf>>,
+/// A search whose result is needed later.
+#[derive(Debug, Default)]
+pub(crate) struct RestrictedFilesSearch {
+    thread: Mutex<Option<JoinHandle<RestrictedFiles>>>,
+    found: OnceLock<RestrictedFiles>,
 }
 
-impl RestrictedFiles {
-    /// Finds everything that only its owner and its group can read.
-    pub(crate) fn find() -> Self {
-        let is_root = geteuid().is_root();
-        Self {
-            paths: if is_root {
-                find_restricted()
-            } else {
-                Ok(Vec::new())
-            },
+impl RestrictedFilesSearch {
+    /// Begins it, if this process is root.
+    pub(crate) fn begin(&self) {
+        if geteuid().is_root() {
+            let builder = thread::Builder::new().name("settings".to_owned());
+            // Without a thread, whoever waits for the result searches.
+            let thread = builder.spawn(find_restricted_files).ok();
+            *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread;
         }
     }
 
-    /// Returns what is hidden from a command with this `policy`. Paths that the user opened
-    /// are left out, and those on the way there.
-    pub(crate) fn hidden_from(&self, policy: &SandboxPolicy) -> io::Result<Vec<&Path>> {
-        let paths = match &self.paths {
-            Ok(paths) => paths,
-            Err(error) => return Err(io::Error::new(error.kind(), error.to_string())),
-        };
-        let roots: Vec<&Path> = policy
-            .open
-            .iter()
-            .map(|opening| opening.path.as_path())
-            .collect();
-        let is_open = |path: &Path| {
-            let leads = |root: &&Path| path.starts_with(root) || root.starts_with(path);
-            roots.iter().any(leads)
-        };
-        let closed = paths.iter().map(PathBuf::as_path);
-        Ok(closed.filter(|path| !is_open(path)).collect())
+    /// Returns the result, once it is there.
+    pub(crate) fn wait(&self) -> &RestrictedFiles {
+        self.found.get_or_init(|| {
+            let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+            let found = thread.take().and_then(|thread| thread.join().ok());
+            found.unwrap_or_else(find_restricted_files)
+        })
     }
+}
+
+/// Finds everything that only its owner and its group can read. For a process that is not root, that
+/// is nothing.
+pub(crate) fn find_restricted_files() -> RestrictedFiles {
+    let found = if geteuid().is_root() {
+        find_restricted()
+    } else {
+        Ok(Vec::new())
+    };
+    let paths = found.map(|paths| paths.iter().filter_map(AbsPath::new).collect());
+    RestrictedFiles::new(paths.map_err(|error: io::Error| error.to_string()))
 }
 
 fn is_denied(error: &io::Error) -> bool {
