@@ -58,27 +58,33 @@ pub(crate) fn empty(dir: &DirectoryHandle) -> std::result::Result<(), FileSystem
     }
 }
 
-/// Removes the directory `name` of `dir`; its subdirectories are moved up into `dir`.
+/// Removes the directory `name` of `dir`; its subdirectories are moved up into `dir`, unless they are
+/// empty.
 fn remove_directory(
     dir: &DirectoryHandle,
     name: &OsStr,
 ) -> std::result::Result<(), FileSystemError> {
+    if dir.remove_dir(name).is_ok() {
+        return Ok(());
+    }
     let rel = child_path(name)?;
     make_readable(dir, &rel)?;
     let inner = dir.dir(&rel)?;
     loop {
         let entries = inner.some_entries(NAMES_AT_ONCE)?;
-        if entries.is_empty() {
-            return dir.remove_dir(name);
-        }
-        for entry in entries {
-            if entry.kind == FileKind::Directory {
+        for entry in &entries {
+            if entry.kind != FileKind::Directory {
+                inner.unlink(&entry.name)?;
+            } else if inner.remove_dir(&entry.name).is_err() {
                 // A directory has to be writable to be moved: its `..` changes.
                 make_readable(&inner, &child_path(&entry.name)?)?;
                 inner.rename_new(&entry.name, dir, &temporary_name())?;
-            } else {
-                inner.unlink(&entry.name)?;
             }
+        }
+        match dir.remove_dir(name) {
+            // It had more entries than are read at a time.
+            Err(_) if !entries.is_empty() => {}
+            removed => return removed,
         }
     }
 }
