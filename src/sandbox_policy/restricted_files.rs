@@ -37,3 +37,74 @@ impl RestrictedFiles {
         Ok(paths.iter().filter(|path| !is_open(path)).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::permissions::grant::{GrantScope, Permission};
+    use crate::sandbox_policy::AccessiblePath;
+    use crate::sandbox_policy::limits::ResourceLimits;
+    use crate::sandbox_policy::network::NetworkAccess;
+    use crate::sandbox_policy::sandbox_level::SandboxLevel;
+
+    fn paths(paths: &[&str]) -> Vec<AbsPath> {
+        let paths = paths.iter().map(|path| AbsPath::new(path).unwrap());
+        paths.collect()
+    }
+
+    fn policy(open: &[&str]) -> SandboxPolicy {
+        let top = AbsPath::top();
+        let opened = |path| AccessiblePath {
+            path,
+            permission: Permission::Read,
+            scope: GrantScope::Tree,
+        };
+        SandboxPolicy {
+            level: SandboxLevel::Namespaces,
+            open: paths(open).into_iter().map(opened).collect(),
+            identities: BTreeMap::new(),
+            masked: Vec::new(),
+            hidden: Vec::new(),
+            layers: Vec::new(),
+            toolchains: Vec::new(),
+            home: top.clone(),
+            scratch: top.clone(),
+            dir: top,
+            reach: NetworkAccess::None,
+            env: BTreeMap::new(),
+            limits: ResourceLimits::default(),
+            program: Vec::new(),
+        }
+    }
+
+    #[track_caller]
+    fn check(open: &[&str], hidden: &[&str]) {
+        let restricted = ["/etc/a", "/etc/a/b", "/etc/a/c", "/etc/d"];
+        let restricted = RestrictedFiles::new(Ok(paths(&restricted)));
+        let found = restricted.hidden_from(&policy(open)).unwrap();
+        assert_eq!(found, paths(hidden).iter().collect::<Vec<_>>(), "{open:?}");
+    }
+
+    #[test]
+    fn what_the_user_opened_is_not_hidden() {
+        check(&[], &["/etc/a", "/etc/a/b", "/etc/a/c", "/etc/d"]);
+        check(
+            &["/home", "/etc/ab"],
+            &["/etc/a", "/etc/a/b", "/etc/a/c", "/etc/d"],
+        );
+        check(&["/etc/a"], &["/etc/d"]);
+        check(&["/etc/a/b/x"], &["/etc/a/c", "/etc/d"]);
+        check(&["/etc"], &[]);
+    }
+
+    #[test]
+    fn without_a_list_there_is_no_sandbox() {
+        let unknown = RestrictedFiles::new(Err("too many".to_owned()));
+        assert_eq!(
+            unknown.hidden_from(&policy(&["/etc"])),
+            Err("too many".to_owned())
+        );
+    }
+}
