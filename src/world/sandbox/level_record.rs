@@ -70,15 +70,13 @@ impl LevelRecord {
         (!is_opened(&real, grants)).then_some(Self(RecordPlace::User(runtime_dir)))
     }
 
-    /// Returns the record of the machine's root in `/run`, if that ends with the machine or container.
-    /// In another user namespace, root is somebody else, who gets no record there.
+    /// Returns the record of the machine's root in `/run`. In another user namespace, root is somebody
+    /// else, who gets no record there. In many containers `/run` is on a disk and outlives them: the
+    /// facts do not.
     fn in_system_dir(grants: &[Grant]) -> Option<Self> {
         let dir = AbsPath::new(SYSTEM_RUNTIME_DIR)?;
         let is_root = geteuid().is_root() && is_in_first_user_namespace();
-        if !is_root || !dir::is_in_memory(&dir) {
-            return None;
-        }
-        Self::in_shared_dir(dir, grants)
+        is_root.then(|| Self::in_shared_dir(dir, grants))?
     }
 
     /// Returns the record below `dir`, which others may search.

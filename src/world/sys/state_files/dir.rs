@@ -11,7 +11,6 @@ use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, DirEntryExt as _, MetadataExt, PermissionsExt};
 
-use rustix::fs::statfs;
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
@@ -19,9 +18,6 @@ use crate::error::{Error, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::world::sys::state_files::exclusive_lock::{LOOKS_TIME_MAX, try_lock_exclusive};
 use crate::world::sys::state_files::{file_error, random_digits};
-
-/// The type numbers of the file systems in memory, `tmpfs` and `ramfs` (statfs(2)).
-const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// How often a random name is tried before giving up.
 const UNIQUE_TRIES_MAX: u32 = 16;
@@ -177,11 +173,6 @@ pub(crate) fn numbered_names_if_exists(path: &AbsPath) -> Result<Vec<NumberedNam
 pub(crate) fn is_owned_by_user(path: &AbsPath) -> bool {
     let found = fs::symlink_metadata(path.as_path());
     found.is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw())
-}
-
-/// Returns whether `path` is on a file system in memory, which ends with the machine or container.
-pub(crate) fn is_in_memory(path: &AbsPath) -> bool {
-    statfs(path.as_path()).is_ok_and(|found| IN_MEMORY.contains(&found.f_type))
 }
 
 /// A directory under construction. On drop it is removed with everything in it, unless it was
