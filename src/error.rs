@@ -50,7 +50,7 @@ pub enum ExitStatus {
     /// A change that the winner wanted in the user's paths is not there: it was denied, or the user
     /// changed the file meanwhile.
     Denied = 4,
-    /// A limit was met; what there is has been saved.
+    /// A limit was reached; the results so far were saved.
     Limit = 5,
     /// A bug of massgen's own.
     Bug = 70,

@@ -25,7 +25,7 @@ const NAME: &str = "generate_media";
 /// Timeout of a request with its retries, in seconds.
 const MEDIA_SECONDS_MAX: u64 = 900;
 
-/// The making of media for one call of an agent.
+/// Generation of media for one call of an agent.
 #[derive(Debug)]
 pub(super) struct MediaCall {
     conversations: CallConversations,

@@ -36,7 +36,7 @@ impl fmt::Display for UnparsedReason {
         f.write_str(match self {
             UnparsedReason::Syntax => "its syntax is not understood",
             UnparsedReason::Ambiguous => "shells differ about what it means",
-            UnparsedReason::TooLarge => "it is too long to be looked through",
+            UnparsedReason::TooLarge => "it is too long to be parsed",
             UnparsedReason::TooDeep => "its commands are nested too deep",
         })
     }
@@ -98,7 +98,7 @@ impl WrappedKind {
 /// Whether a command recursively calls the function around it, concurrently with other commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForkBomb {
-    /// It does not.
+    /// The command is no fork bomb.
     #[default]
     No,
     /// Each call starts further concurrent calls, without end.

@@ -144,7 +144,7 @@ pub static RULES: &[CommandRule] = &[
         name: "fork-bomb",
         policy: Standard,
         lifted_by: None,
-        because: "the function starts itself again and again, beside itself",
+        because: "the function calls itself concurrently without end",
         way_out: "let the function end, or call it from a loop",
         refuses: |command| command.fork_bomb == ForkBomb::Yes,
         refused: &[

@@ -379,10 +379,10 @@ pub struct AddressPolicy {
 /// Whether something is allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AddressAllowance {
-    /// It is not.
+    /// Not allowed.
     #[default]
     No,
-    /// It is.
+    /// Allowed.
     Yes,
 }
 

@@ -17,7 +17,7 @@ impl EventSink for DiagnosticEvents {
         if let Event::Model(ModelEvent::Retrying { reason, .. }) = event {
             tracing::warn!(agent, %reason, "a model is asked again");
         } else if let Event::Run(RunEvent::LimitMet { limit, .. }) = event {
-            tracing::warn!(agent, %limit, "a limit is met");
+            tracing::warn!(agent, %limit, "a limit was reached");
         } else if let Event::Coordination(CoordinationEvent::DroppedOut { reason, .. }) = event {
             tracing::warn!(agent, %reason, "an agent drops out");
         } else if let Event::Tool(ToolEvent::ToolCalled {

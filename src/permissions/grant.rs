@@ -1,4 +1,4 @@
-//! Owns the grant, the only unit of access. Workspaces, context paths, mentions and folder guards
+//! The grant, the only unit of access. Workspaces, context paths, mentions and folder guards
 //! are all lowered to grants; nothing else opens a path to an agent.
 
 use std::fmt;

@@ -35,7 +35,7 @@ impl PipelineRepository {
             return Ok(Vec::new());
         }
         let entry = JournalEntry::Revert { role: role.clone() };
-        let subject = format!("[supervisor] take out the work of {role}");
+        let subject = format!("[supervisor] revert the work of {role}");
         let message = entry.message(&subject, "");
         self.commit(&tip, &[], &tree, &message).await?;
         Ok(merges.into_iter().map(|(merge, _)| merge).collect())
@@ -62,7 +62,7 @@ impl PipelineRepository {
         let without = [(self.role_directory(role), None)];
         let tree = self.hub.with_files(&tree, &without).await?;
         let entry = JournalEntry::Reset { role: role.clone() };
-        let subject = format!("[supervisor] start {role} afresh");
+        let subject = format!("[supervisor] reset {role}");
         let message = entry.message(&subject, "");
         self.commit(&tip, &[], &tree, &message).await.map(drop)
     }

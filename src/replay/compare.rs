@@ -112,7 +112,7 @@ pub fn first_difference(
 /// Completeness of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordCompleteness {
-    /// It does.
+    /// It has the end of the run.
     Complete,
     /// It is truncated.
     Interrupted,

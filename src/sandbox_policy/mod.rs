@@ -1,4 +1,4 @@
-//! Owns [`SandboxPolicy`]: everything that a process started by an agent may do, as a value. It is
+//! [`SandboxPolicy`]: everything that a process started by an agent may do, as a value. It is
 //! compiled from the same grants that the gate uses, passed to the helper process that builds the
 //! sandbox, and never changed afterwards. Nothing here touches the machine.
 

@@ -32,7 +32,7 @@ pub struct TokenUsage {
 /// Whether the responses of a model say what was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsageReport {
-    /// They do.
+    /// Responses report usage.
     Given,
     /// They never do.
     Missing,

@@ -1,4 +1,4 @@
-//! Owns [`ToolCall`]: a model's request, parsed and complete, and the paths that it touches.
+//! [`ToolCall`]: a model's request, parsed and complete, and the paths that it touches.
 
 use std::fmt;
 

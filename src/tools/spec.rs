@@ -524,7 +524,7 @@ pub const VENDOR_TOOLS: &[ToolSpec] = &[
 /// The tool by which an agent has its vendor make files.
 pub const MEDIA: &[ToolSpec] = &[ToolSpec {
     name: "generate_media",
-    purpose: "Have an image made, or a text spoken, as a new file.",
+    purpose: "Generate an image, or speech from text, as a new file.",
     permission: Permission::Write,
     parameters: &[
         required_parameter("mode", ParameterType::Text, "image or audio"),

@@ -145,7 +145,7 @@ fn help_names_every_flag() {
               ask on the terminal; without a terminal, deny
 
           --inbox-dir <DIR>
-              Directory in which scripts leave messages for the agents at work, as files `msg_*.json`
+              Directory in which scripts leave messages for the running agents, as files `msg_*.json`
               with `{"content": "text", "target_agents": ["name"]}`; without `target_agents` for all.
               Each file is removed when it has been read. Default: no messages from files
 

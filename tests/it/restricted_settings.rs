@@ -1,6 +1,5 @@
 //! Settings of the machine that only root can read, and commands that root starts: they see the
 //! others. Each test has an `/etc` of its own, in a mount namespace of its own.
-#![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::process::Command;
 

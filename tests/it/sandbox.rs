@@ -251,7 +251,10 @@ fn nothing_outlives_a_command_that_has_ended() {
         let [note] = finished.notes.as_slice() else {
             panic!("{finished:?}");
         };
-        assert!(note.starts_with("what it left running was ended"), "{note}");
+        assert!(
+            note.starts_with("processes that it left running were killed"),
+            "{note}"
+        );
         let waited = room.run("sleep 0 & wait; echo done");
         assert_eq!(waited.notes, Vec::<String>::new());
     });
@@ -285,7 +288,7 @@ fn the_limit_that_ended_a_command_is_reported() {
         // Without a control group, allocations fail and no process is killed.
         let notes = greedy.notes.concat();
         assert!(
-            notes.is_empty() || notes.starts_with("its limit on memory was met"),
+            notes.is_empty() || notes.starts_with("it exceeded its memory limit"),
             "{greedy:?}"
         );
     });

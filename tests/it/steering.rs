@@ -1,4 +1,4 @@
-//! Messages of the user to agents at work, through the real binary: who reads them and when, that
+//! Messages of the user to running agents, through the real binary: who reads them and when, that
 //! decisions wait for them, and that replay and resume give them to the same agents again.
 
 use std::fs;

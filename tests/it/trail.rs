@@ -330,7 +330,7 @@ async fn the_work_of_a_role_is_taken_out_once() {
     let commit = played.ground.hub.read_commit(&tip).await.unwrap();
     assert_eq!(
         commit.subject(),
-        "[supervisor] take out the work of implementer"
+        "[supervisor] revert the work of implementer"
     );
     let entry = JournalEntry::parse(&commit.message).map(|(entry, _)| entry);
     assert_eq!(
@@ -421,7 +421,7 @@ async fn a_role_starts_afresh() {
     assert_eq!(played.text("shared.txt").await.as_deref(), Some("a\n"));
     let tip = played.ground.tip().await.unwrap();
     let commit = played.ground.hub.read_commit(&tip).await.unwrap();
-    assert_eq!(commit.subject(), "[supervisor] start implementer afresh");
+    assert_eq!(commit.subject(), "[supervisor] reset implementer");
     let entry = JournalEntry::parse(&commit.message).map(|(entry, _)| entry);
     assert_eq!(
         entry,

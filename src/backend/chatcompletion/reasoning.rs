@@ -13,7 +13,7 @@ const TEXT_FIELDS: &[&str] = &[CONTENT, "reasoning"];
 const DETAILS: &str = "reasoning_details";
 /// The texts of a part, which are streamed in pieces.
 const TEXTS_OF_DETAILS: &[&str] = &["text", "summary"];
-/// Words of a vendor that misses the reasoning; others do not accept it.
+/// Error text of a vendor that requires the reasoning; others do not accept it.
 const DEMANDS: &[&str] = &["missing", "must", "required", "passed back"];
 
 /// The parts of an echo: what is sent back unless the vendor refuses it, and what is sent only if

@@ -138,7 +138,7 @@ pub(crate) struct RunArguments {
     /// Default: ask on the terminal; without a terminal, deny.
     #[arg(long, alias = "ask-file", value_name = "SOCKET")]
     pub approval_socket: Option<String>,
-    /// Directory in which scripts leave messages for the agents at work, as files `msg_*.json`
+    /// Directory in which scripts leave messages for the running agents, as files `msg_*.json`
     /// with `{"content": "text", "target_agents": ["name"]}`; without `target_agents` for all.
     /// Each file is removed when it has been read. Default: no messages from files.
     #[arg(long, value_name = "DIR")]

@@ -71,7 +71,7 @@ impl QuestionPanel {
             }
             UserQuestion::FailedCheck { reason, .. } => {
                 let row = vec![(TextStyle::Warn, escape_line(reason))];
-                (vec![row], "k keep the delivery  x take it back")
+                (vec![row], "k keep the delivery  x revert it")
             }
             UserQuestion::Open {
                 question,

@@ -1,5 +1,4 @@
-//! Doctor checks of git. This version never starts it for a run; it is how the user can restore
-//! files.
+//! Doctor checks of git, which pipelines need and with which the user can restore files.
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::world::diagnostics::probe::ProgramReply;

@@ -159,7 +159,7 @@ impl RunRegistry {
         }
         let host = self.0.template.host.clone();
         if !self.may_apply() {
-            let message = "the config keeps what a run delivers for a person to look at";
+            let message = "the config requires a person to review deliveries";
             return Err(Error::new(ErrorKind::Denied, message)
                 .with_hint(format!(
                     "a person applies it, in `{}`: massgen apply {}",

@@ -34,7 +34,7 @@ pub(super) const ENTRIES_MAX: usize = 100;
 const ENTRIES_DEFAULT: usize = 20;
 /// Maximum length of a typed path, in bytes.
 const PATH_BYTES_MAX: usize = 4096;
-/// Time that a lookup may take; what was found by then is the reply.
+/// Time that a lookup may take; the reply holds what was found until it ends.
 const LOOKUP_TIME_MAX: Duration = Duration::from_millis(100);
 /// The same for a client that has such a reply and waits for the rest.
 const WAITING_LOOKUP_TIME_MAX: Duration = Duration::from_secs(1);

@@ -52,7 +52,7 @@ pub enum ParentPaths {
 /// Whether the functions of a package check paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathChecks {
-    /// They do.
+    /// Functions check paths.
     #[default]
     Enabled,
     /// They do not, so that the layers behind them can be tested.

@@ -69,7 +69,7 @@ def _check(path, writes):
     if not isinstance(path, str) or not path or "\0" in path:
         raise ToolError("denied: %r is no path" % (path,))
     if not _PARENTS and ".." in path.replace("\\", "/").split("/"):
-        raise ToolError("denied: %s: `..` is not taken in a path" % path)
+        raise ToolError("denied: %s: `..` is not allowed in a path" % path)
     whole = _posixpath.normpath(_posixpath.join(_BASE, path))
     if whole.startswith("//"):
         whole = whole[1:]

@@ -113,7 +113,7 @@ impl<'p> PythonLinter<'_, 'p> {
         if let Some(instead) = member_advice(&full) {
             self.refuse(node, format!("{} is closed", excerpt(&full)), instead);
         } else if member.starts_with('_') && !is_special && is_importable(self.libraries, module) {
-            let message = format!("{} is private to what it belongs to", excerpt(member));
+            let message = format!("{} is private to its module", excerpt(member));
             self.refuse(node, message, INTERNAL);
         }
     }

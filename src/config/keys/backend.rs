@@ -146,7 +146,7 @@ pub(crate) const IMAGE_GENERATION_MODEL: ServedKey<Text> = ServedKey::optional(
 pub(crate) const ENABLE_AUDIO_GENERATION: ServedKey<Flag> = ServedKey::optional(
     &["enable_audio_generation"],
     shape::flag(),
-    "Whether the agent may have texts spoken with the tool `generate_media`, by a model of its \
+    "Whether the agent may generate speech with the tool `generate_media`, by a model of its \
              vendor; for `openai`.",
     Named(MAKES_MEDIA),
 )

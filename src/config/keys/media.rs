@@ -10,7 +10,7 @@ pub(super) const MAKES_MEDIA: &str = "has files made by its vendor, which costs 
 pub(crate) const MULTIMODAL: ServedKey<Flag> = ServedKey::optional(
     &["enable_multimodal_tools"],
     shape::flag(),
-    "Whether agents may have images made and texts spoken with the tool `generate_media`, by the \
+    "Whether agents may generate images and speech with the tool `generate_media`, by the \
      vendors of `image_generation_backend` and `audio_generation_backend`; without these, by an \
      agent's own vendor if that is `openai`. Images are read with `read_media_file`; sound and \
      videos are not.",

@@ -110,7 +110,7 @@ pub enum OutsideEffects {
     /// It may: while agents only plan, it has to wait for the final phase.
     #[default]
     Some,
-    /// It does not.
+    /// The tool has no such effects.
     None,
 }
 

@@ -87,7 +87,7 @@ pub struct Observation {
 /// Whether an action did what was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionOutcome {
-    /// It did.
+    /// The action did what was requested.
     Done,
     /// It failed; the content says why.
     Failed,

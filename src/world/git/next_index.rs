@@ -91,7 +91,7 @@ fn lock_index(project: &ProjectRepository) -> Result<Option<DirLock>> {
 }
 
 fn busy_error(index: &AbsPath) -> Error {
-    let message = format!("another git is at work, for there is a `{index}.lock`");
+    let message = format!("another git process holds `{index}.lock`");
     Error::new(ErrorKind::Environment, message)
         .with_hint("apply again when it has ended; if none runs, remove that file first")
 }

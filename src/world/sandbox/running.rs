@@ -21,10 +21,11 @@ use crate::world::sys::launch::spawner::{HelperSpawner, ReapableProcess};
 use crate::world::sys::restricted_search::RestrictedFilesSearch;
 
 /// Note about a command that exceeded its memory limit.
-const KILLED_FOR_MEMORY: &str = "its limit on memory was met: the kernel ended a process of it";
+const KILLED_FOR_MEMORY: &str =
+    "it exceeded its memory limit: the kernel killed one of its processes";
 /// Note about a command that ended before the processes that it had started.
-const OTHERS_ENDED: &str = "what it left running was ended with it: what needs a server or \
-    another process has to run in the same command";
+const OTHERS_ENDED: &str = "processes that it left running were killed: start a server and its \
+    client in the same command";
 
 /// A process in a sandbox.
 #[derive(Debug)]

@@ -728,7 +728,7 @@ impl Gate {
         let mut names = path.as_str().split(['/', '\\']);
         let path = Path::new(path.as_str());
         if names.any(|name| name == "..") && self.0.policy.parents == ParentDirPolicy::Refused {
-            let refusal = AccessRefusal::new("parent-names", "`..` is not taken in a path");
+            let refusal = AccessRefusal::new("parent-names", "`..` is not allowed in a path");
             return (None, Err(refusal));
         }
         let (real, obstacle) = match follow_path(&self.0.follow_base, path, link) {

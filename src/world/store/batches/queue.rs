@@ -82,7 +82,7 @@ impl BatchDir {
         Ok(unfinished.map(|(number, _)| number).collect())
     }
 
-    /// Records that the job which worked on `cell` is gone, unless the attempt has an end by now.
+    /// Records that the job which worked on `cell` is gone, unless the attempt has already ended.
     pub fn record_lost(&self, cell: &OpenCell) -> Result<()> {
         if self.has_result(&cell.id) {
             return Ok(());
