@@ -150,6 +150,22 @@ impl ExecutionIsolation {
         }
     }
 
+    /// Returns the image, if commands run in a container.
+    pub fn image(&self) -> Option<&str> {
+        match self {
+            ExecutionIsolation::Sandbox { .. } => None,
+            ExecutionIsolation::Container { image, .. } => Some(image),
+        }
+    }
+
+    /// Returns the machine of the container engine, if it is another one.
+    pub fn engine_host(&self) -> Option<&str> {
+        match self {
+            ExecutionIsolation::Sandbox { .. } => None,
+            ExecutionIsolation::Container { host, .. } => host.as_deref(),
+        }
+    }
+
     /// Returns why no stronger isolation is used.
     pub fn reasons(&self) -> &[String] {
         match self {

@@ -115,22 +115,16 @@ impl CaseRunner {
 
     /// Returns why the isolation does not promise this case.
     fn skip_reason(&self, case: &SelftestCase) -> Option<String> {
-        match &self.enclosure {
-            ExecutionIsolation::Sandbox {
-                level: SandboxLevel::Off,
-                ..
-            } => None,
-            ExecutionIsolation::Sandbox { level, .. } if case.levels.contains(level) => None,
-            ExecutionIsolation::Sandbox { level, .. } => {
-                Some(format!("sandbox level `{level}` does not promise it"))
-            }
-            ExecutionIsolation::Container { .. }
-                if !case.levels.contains(&SandboxLevel::Namespaces) =>
-            {
+        match self.enclosure.level() {
+            Some(SandboxLevel::Off) => None,
+            Some(level) if case.levels.contains(&level) => None,
+            Some(level) => Some(format!("sandbox level `{level}` does not promise it")),
+            None if !case.levels.contains(&SandboxLevel::Namespaces) => {
                 Some("a container does not promise it".to_owned())
             }
-            ExecutionIsolation::Container { host, .. } => {
-                let elsewhere = host.as_ref().and(case.not_over_ssh.as_ref());
+            None => {
+                let elsewhere = self.enclosure.engine_host();
+                let elsewhere = elsewhere.and(case.not_over_ssh.as_ref());
                 case.not_in_containers.as_ref().or(elsewhere).cloned()
             }
         }
@@ -216,9 +210,12 @@ impl CaseRunner {
         let grants = runner.path().join(".grants").to_string();
         let phase = case.phase.to_string();
         let executable = self.executable.to_string();
-        let (switch, value) = match &self.enclosure {
-            ExecutionIsolation::Sandbox { level, .. } => ("--sandbox", level.to_string()),
-            ExecutionIsolation::Container { image, .. } => ("--docker", image.clone()),
+        let (switch, value) = match self.enclosure.level() {
+            Some(level) => ("--sandbox", level.to_string()),
+            None => (
+                "--docker",
+                self.enclosure.image().unwrap_or_default().to_owned(),
+            ),
         };
         let words = [
             executable.as_str(),

@@ -72,10 +72,7 @@ pub(super) fn container_env(
     host: &Host,
     enclosure: &ExecutionIsolation,
 ) -> BTreeMap<String, String> {
-    let engine = match enclosure {
-        ExecutionIsolation::Container { .. } => host.env(ENGINE),
-        ExecutionIsolation::Sandbox { .. } => None,
-    };
+    let engine = enclosure.image().and_then(|_| host.env(ENGINE));
     // An engine on another machine is reached with the user's `ssh` and its agent.
     let agent = engine.and_then(|_| host.env(SSH_AGENT));
     let elsewhere = engine.and_then(|_| ssh_engine(host));

@@ -84,11 +84,9 @@ impl SelftestOutcome<'_> {
             .unwrap_or_default();
         let width = width.max(TOTAL.len());
         let name = self.enclosure.label();
-        let title = match &self.enclosure {
-            ExecutionIsolation::Sandbox { level, .. } => {
-                format!("{name}: {}", level.description())
-            }
-            ExecutionIsolation::Container { .. } => name,
+        let title = match self.enclosure.level() {
+            Some(level) => format!("{name}: {}", level.description()),
+            None => name,
         };
         output.result_line(&[(TextStyle::Strong, &title)])?;
         let titles = COLUMNS.map(|title| format!("  {title}")).concat();
@@ -142,9 +140,9 @@ impl SelftestOutcome<'_> {
             })
         };
         let cases: Vec<Value> = self.verdicts.iter().map(case).collect();
-        let (key, by) = match &self.enclosure {
-            ExecutionIsolation::Sandbox { level, .. } => ("level", json!(level)),
-            ExecutionIsolation::Container { image, .. } => ("image", json!(image)),
+        let (key, by) = match self.enclosure.level() {
+            Some(level) => ("level", json!(level)),
+            None => ("image", json!(self.enclosure.image())),
         };
         json!({ key: by, "clean": self.is_clean(), "cases": cases })
     }
