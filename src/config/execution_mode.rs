@@ -16,6 +16,9 @@ pub enum ExecutionMode {
 }
 
 impl ExecutionMode {
+    /// The values of the key. `srt` is read as `local`.
+    pub const NAMES: &'static [&'static str] = &["local", "docker", "srt"];
+
     /// Returns whether commands run in massgen's sandbox on this machine.
     pub fn is_local(&self) -> bool {
         match self {

@@ -2,6 +2,7 @@
 
 use crate::code_mode::ProgramLanguage;
 use crate::code_mode::language::PythonLibraries;
+use crate::config::execution_mode::ExecutionMode;
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
 use crate::config::keys::shape::{self, Flag, NamesOrPairs, Section, Text, TextList, TextOrList};
 use crate::config::keys::{
@@ -57,7 +58,7 @@ pub(crate) const CODE_LIBRARIES: ServedKey<Text> = ServedKey::optional(
 
 pub(crate) const MODE: ServedKey<Text> = ServedKey::optional(
     &["command_line_execution_mode"],
-    shape::one_of(&["local", "docker", "srt"]),
+    shape::one_of(ExecutionMode::NAMES),
     "Where commands run: on this machine in massgen's sandbox, or in a container. `srt` is treated \
      as `local`.",
     Harmless,
