@@ -607,6 +607,10 @@ impl AgentView {
         }
     }
 
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "events that are not named change nothing here"
+    )]
     fn apply_coordination_event(&mut self, event: &CoordinationEvent, at: EventPosition) {
         match event {
             CoordinationEvent::Answered { label, .. } => {
@@ -632,7 +636,7 @@ impl AgentView {
                 self.has_open_request = false;
                 self.set_activity(AgentActivity::DroppedOut(reason.clone()), at);
             }
-            CoordinationEvent::VotesVoided { .. } | CoordinationEvent::WinnerSelected { .. } => {}
+            _ => {}
         }
     }
 
