@@ -93,7 +93,7 @@ fn run_line(event: &Event) -> Option<(TextStyle, String)> {
         Event::Pipeline(PipelineEvent::Refused { role, reason, .. }) => {
             (TextStyle::Warn, format!("not merged: {role}: {reason}"))
         }
-        Event::Pipeline(PipelineEvent::StageRun { .. })
+        Event::Pipeline(_)
         | Event::Run(_)
         | Event::Model(_)
         | Event::Tool(_)
