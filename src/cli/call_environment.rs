@@ -86,8 +86,12 @@ impl CallEnvironment {
             }
             CommandIsolation::Container(image) => {
                 let workspace = grants.base().to_abs();
-                let opened = (grants.grants(), &workspace);
-                let container = build_call_container(image, (CALLER, opened), temporary, machine)?;
+                let access = CallerAccess {
+                    caller: CALLER,
+                    grants: grants.grants(),
+                    workspace: &workspace,
+                };
+                let container = build_call_container(image, access, temporary, machine)?;
                 Ok(Arc::new(container))
             }
         })
@@ -152,15 +156,23 @@ fn build_sandbox(
     Ok(Arc::new(sandbox))
 }
 
-/// Builds a container of `image` for a `caller` that is not an agent, with its grants and its
-/// workspace. The next container with the same `state` removes what an interrupted one left.
+/// A caller that is not an agent, with its grants and its workspace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallerAccess<'a> {
+    pub(crate) caller: &'a str,
+    pub(crate) grants: &'a [Grant],
+    pub(crate) workspace: &'a AbsPath,
+}
+
+/// Builds a container of `image` for a caller with `access`. The next container with the same
+/// `state` removes what an interrupted one left.
 pub(crate) fn build_call_container(
     image: &str,
-    (caller, (grants, workspace)): (&str, (&[Grant], &AbsPath)),
+    access: CallerAccess<'_>,
     state: &AbsPath,
     machine: &HostEnvironment,
 ) -> Result<AgentContainer> {
-    let id = AgentId::parse(caller).map_err(|error| Error::bug(error.to_string()))?;
+    let id = AgentId::parse(access.caller).map_err(|error| Error::bug(error.to_string()))?;
     let docker = DockerConfig {
         image: image.to_owned(),
         ..DockerConfig::default()
@@ -168,8 +180,8 @@ pub(crate) fn build_call_container(
     let runner = EnvironmentSpec {
         id: &id,
         config: &CommandLineConfig::default(),
-        grants,
-        workspace,
+        grants: access.grants,
+        workspace: access.workspace,
     };
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let engine = ConnectedEngines::default().connect(&docker, machine)?;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::cli::call_environment::build_call_container;
+use crate::cli::call_environment::{CallerAccess, build_call_container};
 use crate::cli::execution::host_environment;
 use crate::config::command_line::CommandBounds;
 use crate::config::engine_host::SSH_SCHEME;
@@ -38,12 +38,12 @@ pub(super) fn missing_programs(
     programs: &BTreeSet<String>,
 ) -> Result<BTreeSet<String>> {
     let root = AbsPath::new(ROOT).ok_or_else(|| Error::bug("no root directory"))?;
-    let container = build_call_container(
-        image,
-        (CALLER, (&[], &root)),
-        &host.cwd,
-        &host_environment(host),
-    )?;
+    let access = CallerAccess {
+        caller: CALLER,
+        grants: &[],
+        workspace: &root,
+    };
+    let container = build_call_container(image, access, &host.cwd, &host_environment(host))?;
     let failed = |error| Error::io("cannot run a command in a container", error);
     let interrupt = CommandInterrupt::new().map_err(failed)?;
     let wait = CommandWaitLimits {
