@@ -49,6 +49,15 @@ pub struct HostEnvironment {
     pub home: Option<AbsPath>,
 }
 
+/// The program of an external agent, ready to be started.
+#[derive(Debug)]
+pub struct PreparedProgram {
+    /// Where it runs.
+    pub environment: ExecEnvironment,
+    /// The program as it was found, and its arguments.
+    pub command: Vec<String>,
+}
+
 /// The environments of a run's processes.
 #[derive(Debug, Default)]
 pub struct AgentEnvironments {
@@ -60,11 +69,11 @@ pub struct AgentEnvironments {
     programs: BTreeMap<AgentId, ProgramEnvironment>,
     /// The environments of an agent's servers.
     server_environments: BTreeMap<(AgentId, ServerName), ExecEnvironment>,
-    /// The environments of external agents, and the commands that start them.
-    external_agents: BTreeMap<AgentId, (ExecEnvironment, Vec<String>)>,
+    /// The programs of external agents.
+    external_agents: BTreeMap<AgentId, PreparedProgram>,
     /// The same for external agents that work as subagents of an agent, by their place among the
     /// models for subagents.
-    subagent_programs: BTreeMap<(AgentId, usize), (ExecEnvironment, Vec<String>)>,
+    subagent_programs: BTreeMap<(AgentId, usize), PreparedProgram>,
     /// The environments of an agent's hooks.
     hooks: BTreeMap<AgentId, ExecEnvironment>,
     /// The agents on whose work checks cannot run, and why.
@@ -241,19 +250,14 @@ impl AgentEnvironments {
             .get(&(agent.clone(), server.clone()))
     }
 
-    /// Returns the environment of an external agent and the command that starts it; `None` for
-    /// other agents.
-    pub fn external_agent(&self, agent: &AgentId) -> Option<&(ExecEnvironment, Vec<String>)> {
+    /// Returns the program of an external agent; `None` for other agents.
+    pub fn external_agent(&self, agent: &AgentId) -> Option<&PreparedProgram> {
         self.external_agents.get(agent)
     }
 
-    /// Returns the environment of the external agent at this place among the models for subagents of
-    /// an agent, and the command that starts it; `None` if that model is no external agent.
-    pub fn subagent_program(
-        &self,
-        agent: &AgentId,
-        place: usize,
-    ) -> Option<&(ExecEnvironment, Vec<String>)> {
+    /// Returns the program of the external agent at this place among the models for subagents of an
+    /// agent; `None` if that model is no external agent.
+    pub fn subagent_program(&self, agent: &AgentId, place: usize) -> Option<&PreparedProgram> {
         self.subagent_programs.get(&(agent.clone(), place))
     }
 
@@ -296,7 +300,7 @@ impl AgentEnvironments {
         let only = only.filter(|(agent, _)| !self.ready.contains_key(*agent));
         let only = only.map(|(agent, programs)| (agent, programs.environment().isolation()));
         let external = self.external_agents.iter();
-        let external = external.map(|(agent, (commands, _))| (agent, commands.isolation()));
+        let external = external.map(|(agent, program)| (agent, program.environment.isolation()));
         let is_reported = |agent: &AgentId| {
             let is_external = self.external_agents.contains_key(agent);
             is_external || self.ready.contains_key(agent) || self.programs.contains_key(agent)
@@ -304,7 +308,7 @@ impl AgentEnvironments {
         let of_subagents = self.subagent_programs.iter();
         let of_subagents = of_subagents.filter(|((agent, _), _)| !is_reported(agent));
         let of_subagents =
-            of_subagents.map(|((agent, _), (commands, _))| (agent, commands.isolation()));
+            of_subagents.map(|((agent, _), program)| (agent, program.environment.isolation()));
         let mut groups: Vec<(ExecutionIsolation, Vec<AgentId>)> = Vec::new();
         let all = ready.chain(refused).chain(only).chain(external);
         for (agent, by) in all.chain(of_subagents) {
@@ -461,34 +465,37 @@ impl EnvironmentBuilder<'_> {
         }))
     }
 
-    /// Returns the environment of an external agent, and its command as it is found.
+    /// Finds the program of an external agent and builds its environment.
     fn build_external_agent(
         &mut self,
         agent: &ExternalAgentConfig,
         spec: EnvironmentSpec<'_>,
         directory: &AbsPath,
-    ) -> Result<(ExecEnvironment, Vec<String>)> {
+    ) -> Result<PreparedProgram> {
         let path = self.host.env.get("PATH").map_or("", String::as_str);
         let command = find_program(&agent.command, path, agent.package)?;
-        let commands = self.build_commands(spec, directory)?;
-        match external_agent_error(spec.id, &commands) {
+        let environment = self.build_commands(spec, directory)?;
+        match external_agent_error(spec.id, &environment) {
             Some(error) => Err(error),
-            None => Ok((commands, command)),
+            None => Ok(PreparedProgram {
+                environment,
+                command,
+            }),
         }
     }
 
-    /// Returns the environment of an external agent that works as subagents, and its command as it is
-    /// found. Without a sandbox, it could do more than its agent.
+    /// Prepares the program of an external agent that works as subagents. Without a sandbox, it
+    /// could do more than its agent.
     fn build_subagent_program(
         &mut self,
         program: SubagentProgramSpec<'_>,
-    ) -> Result<(ExecEnvironment, Vec<String>)> {
+    ) -> Result<PreparedProgram> {
         let spec = program.environment;
         let directory = self
             .directories
             .subagent_program_of(spec.id, program.place)?;
         let built = self.build_external_agent(program.program, spec, &directory)?;
-        if built.0.sandbox_level() == SandboxLevel::Off {
+        if built.environment.sandbox_level() == SandboxLevel::Off {
             let (program, id) = (program.program.vendor, spec.id);
             let message =
                 format!("`{program}` does not work as subagents of `{id}` without a sandbox");

@@ -8,14 +8,13 @@ use crate::backend::external_agent::AgentLaunchSetup;
 use crate::config::AgentConfig;
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::error::Result;
-use crate::orchestrator::environments::{EnvironmentSpec, SubagentProgramSpec};
+use crate::orchestrator::environments::{EnvironmentSpec, PreparedProgram, SubagentProgramSpec};
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::prompts::WorkMode;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::world::access::gate::Gate;
 use crate::world::exec::agent_launcher::AgentLauncher;
-use crate::world::sandbox::exec_environment::ExecEnvironment;
 
 impl AgentTeam {
     /// Returns the external agents. In a replay there are none, because their output is recorded.
@@ -89,16 +88,15 @@ impl AgentTeam {
         &self,
         member: &TeamMember,
         gate: &Gate,
-        program: &(ExecEnvironment, Vec<String>),
+        program: &PreparedProgram,
         log: &str,
     ) -> Option<AgentLaunchSetup> {
         let context = self.resources.server_context.as_ref()?;
-        let (commands, command) = program;
         Some(AgentLaunchSetup {
-            command: command.clone(),
+            command: program.command.clone(),
             launcher: AgentLauncher {
                 gate: gate.clone(),
-                commands: commands.clone(),
+                commands: program.environment.clone(),
                 tools: member.config.tools.clone(),
                 log: context.logs.join(log),
                 redactor: context.redactor.clone(),
