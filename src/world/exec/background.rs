@@ -38,12 +38,12 @@ pub(super) fn start(gate: &Gate, invocation: ShellInvocation<'_>) -> ToolResult 
     let policy = compile_policy(&gate, commands, facts)?;
     let background = commands.background();
     let command = ExecCommand {
-        line: invocation.0,
+        line: invocation.line,
         policy: &policy,
         overlay: gate.overlay(),
     };
     let start = || Arc::clone(commands.backend()).start(&command, network);
-    let id = background.begin(invocation.0, start, afterwards);
+    let id = background.begin(invocation.line, start, afterwards);
     let id = id.map_err(|why| cannot_run(&why))?;
     let status = background.status(id).ok_or_else(|| unknown(id))?;
     Ok(status_observation(&status))

@@ -2,7 +2,7 @@
 
 use crate::tools::call::ToolCall;
 use crate::world::access::gate::{Action, Permitted};
-use crate::world::exec::command::run_to_completion;
+use crate::world::exec::command::{ShellInvocation, run_to_completion};
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
@@ -37,7 +37,8 @@ pub fn run_check(
     else {
         return Err("it is no command".to_owned());
     };
-    let ended = run_to_completion(&gate, (&command, &dir), timeout_seconds, Some(interrupt));
+    let invocation = ShellInvocation::new(&command, &dir);
+    let ended = run_to_completion(&gate, invocation, timeout_seconds, Some(interrupt));
     let (finished, _) = ended.map_err(|stop| stop.message)?;
     match &finished.ended {
         ExitReason::Exited(0) => Ok(CheckCommandOutcome::Passed),

@@ -36,7 +36,18 @@ const VENV: &str = ".venv";
 pub(super) const LEFT_OUT_TOLD_MAX: usize = 20;
 
 /// A command line for the shell, and its working directory.
-pub(super) type ShellInvocation<'a> = (&'a str, &'a ResolvedPath);
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShellInvocation<'a> {
+    pub(super) line: &'a str,
+    pub(super) dir: &'a ResolvedPath,
+}
+
+impl<'a> ShellInvocation<'a> {
+    /// Creates an invocation of `line` in `dir`.
+    pub(super) fn new(line: &'a str, dir: &'a ResolvedPath) -> Self {
+        Self { line, dir }
+    }
+}
 
 /// Implements `execute_command`.
 pub(super) fn execute_command(
@@ -71,7 +82,7 @@ pub(super) fn run_to_completion(
     };
     let (finished, mut aftermath) = run_and_sync(gate, commands, facts, |gate, policy| {
         let command = ExecCommand {
-            line: invocation.0,
+            line: invocation.line,
             policy,
             overlay: gate.overlay(),
         };
@@ -162,7 +173,7 @@ pub(super) fn command_context(
     commands: &ExecEnvironment,
     invocation: ShellInvocation<'_>,
 ) -> Result<(CommandContext, Option<Arc<NetworkProxy>>), ToolError> {
-    let (line, dir) = invocation;
+    let ShellInvocation { line, dir } = invocation;
     let found = dir.dir().meta(&dir.below());
     let found =
         found.map_err(|fault| ToolError::failed_at(gate, "run a command in", dir, fault))?;
@@ -195,8 +206,8 @@ fn observation(
     aftermath: CommandChanges,
 ) -> Observation {
     let more = [
-        ("command", invocation.0.into()),
-        ("work_dir", display_path(gate, invocation.1.real()).into()),
+        ("command", invocation.line.into()),
+        ("work_dir", display_path(gate, invocation.dir.real()).into()),
     ];
     let notes = aftermath.notes(gate, LEFT_OUT_TOLD_MAX);
     Observation {

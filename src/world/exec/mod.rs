@@ -53,6 +53,7 @@ use serde_json::json;
 use crate::tools::image::ModelImage;
 use crate::world::access::gate::{Action, Gate, Permitted, ResolvedPath};
 use crate::world::access::verdict::Denial;
+use crate::world::exec::command::ShellInvocation;
 use crate::world::exec::copy::CopyRoute;
 use crate::world::exec::media::MediaRunner;
 use crate::world::exec::pass_through::PassthroughResult;
@@ -162,7 +163,8 @@ pub fn run_on_streams(
     let (action, gate) = permitted.into_action();
     let shape = AnswerFormat::from_action(&action);
     let passed = if let Action::ExecuteCommand { command, dir, .. } = action {
-        pass_through::pass_through(&gate, (&command, &dir), streams, interrupt)
+        let invocation = ShellInvocation::new(&command, &dir);
+        pass_through::pass_through(&gate, invocation, streams, interrupt)
     } else {
         Err(ToolError::failed("only a command has streams"))
     };
@@ -228,9 +230,12 @@ fn carry_out(
             command,
             timeout_seconds,
             dir,
-        } => command::execute_command(gate, (&command, &dir), timeout_seconds, interrupt),
+        } => {
+            let invocation = ShellInvocation::new(&command, &dir);
+            command::execute_command(gate, invocation, timeout_seconds, interrupt)
+        }
         Action::StartBackgroundCommand { command, dir } => {
-            background::start(gate, (&command, &dir))
+            background::start(gate, ShellInvocation::new(&command, &dir))
         }
         Action::GetBackgroundOutput { id, offset } => background::output(gate, id, offset),
         Action::GetBackgroundStatus { id } => background::status(gate, id),
