@@ -15,6 +15,14 @@ use crate::world::git::hub::MergeResult;
 use crate::world::git::object::ObjectId;
 use crate::world::git::tree::TreeEdit;
 
+/// A merge of a role's work.
+#[derive(Debug)]
+struct RoleMerge {
+    commit: GitCommit,
+    /// The edits to exclude from its revert.
+    kept: Vec<TreeEdit>,
+}
+
 impl PipelineRepository {
     /// Reverts all merged work of a role on the shared branch; massgen's own documents stay.
     /// Returns the merges, newest first, or none if nothing is left of them: then nothing is
@@ -38,7 +46,7 @@ impl PipelineRepository {
         let subject = format!("[supervisor] revert the work of {role}");
         let message = entry.message(&subject, "");
         self.commit(&tip, &[], &tree, &message).await?;
-        Ok(merges.into_iter().map(|(merge, _)| merge).collect())
+        Ok(merges.into_iter().map(|merge| merge.commit).collect())
     }
 
     /// Resets a role: removes its branches, checkouts and sessions, and its directory in the tree.
@@ -67,9 +75,8 @@ impl PipelineRepository {
         self.commit(&tip, &[], &tree, &message).await.map(drop)
     }
 
-    /// Returns the merges of a role's work since it was last reverted, newest first. Each comes
-    /// with the edits to exclude from its revert.
-    async fn role_merges(&self, role: &RoleName) -> Result<Vec<(GitCommit, Vec<TreeEdit>)>> {
+    /// Returns the merges of a role's work since it was last reverted, newest first.
+    async fn role_merges(&self, role: &RoleName) -> Result<Vec<RoleMerge>> {
         let before = base_commit(&self.record);
         let shared = main_branch()?;
         let commits = self
@@ -77,17 +84,18 @@ impl PipelineRepository {
             .history(&shared, before.as_ref(), HistoryTraversal::First);
         // Every merge adds to the documents.
         let documents = [TASK, SHARED, CUMULATIVE].map(|name| (self.shared_file(name), None));
-        let mut stays = documents.to_vec();
+        let mut kept = documents.to_vec();
         let mut merges = Vec::new();
         for commit in commits.await?.into_iter().rev() {
             match JournalEntry::parse(&commit.message) {
                 Some((JournalEntry::Revert { role: of }, _)) if of == *role => break,
                 // The reset has already removed what was there before.
                 Some((JournalEntry::Reset { role: of }, _)) if of == *role => {
-                    stays.push((self.role_directory(role), None));
+                    kept.push((self.role_directory(role), None));
                 }
                 Some((JournalEntry::Merge(merge), _)) if merge.role == *role => {
-                    merges.push((commit, stays.clone()));
+                    let kept = kept.clone();
+                    merges.push(RoleMerge { commit, kept });
                 }
                 Some(_) | None => {}
             }
@@ -95,18 +103,18 @@ impl PipelineRepository {
         Ok(merges)
     }
 
-    /// Returns `tree` without the changes of a merge, except for those that stay.
-    async fn tree_without(
-        &self,
-        (merge, stays): &(GitCommit, Vec<TreeEdit>),
-        tree: ObjectId,
-    ) -> Result<ObjectId> {
+    /// Returns `tree` without the changes of a merge, except for those that are kept.
+    async fn tree_without(&self, merged: &RoleMerge, tree: ObjectId) -> Result<ObjectId> {
+        let RoleMerge {
+            commit: merge,
+            kept,
+        } = merged;
         let Some(parent) = merge.parents.first() else {
             return Ok(tree);
         };
         let parent = self.hub.tree_of(parent).await?;
-        let theirs = self.hub.with_files(&parent, stays).await?;
-        let base = self.hub.with_files(&merge.tree, stays).await?;
+        let theirs = self.hub.with_files(&parent, kept).await?;
+        let base = self.hub.with_files(&merge.tree, kept).await?;
         match self.hub.merge_from(&base, &tree, &theirs).await? {
             MergeResult::Clean(tree) => Ok(tree),
             MergeResult::Conflict { files, .. } => {
