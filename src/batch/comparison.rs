@@ -72,12 +72,19 @@ pub struct BatchComparison {
 /// The results of one batch, by task.
 pub type ResultsByCell = BTreeMap<CellId, CellResult>;
 
-/// Compares the results of the batches `first` and `second`, each with its name.
-pub fn compare(first: (&str, &ResultsByCell), second: (&str, &ResultsByCell)) -> BatchComparison {
-    let pairs = first
-        .1
-        .iter()
-        .filter_map(|(id, one)| Some((one, second.1.get(id)?)));
+/// A batch with its results.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedResults<'a> {
+    /// The name of the batch.
+    pub name: &'a str,
+    /// Its results.
+    pub results: &'a ResultsByCell,
+}
+
+/// Compares the results of two batches.
+pub fn compare(first: NamedResults<'_>, second: NamedResults<'_>) -> BatchComparison {
+    let pairs = first.results.iter();
+    let pairs = pairs.filter_map(|(id, one)| Some((one, second.results.get(id)?)));
     let pairs: Vec<(&CellResult, &CellResult)> = pairs.collect();
     let differing = |wins: fn(bool, bool) -> bool| {
         let is_meant =
@@ -95,8 +102,8 @@ pub fn compare(first: (&str, &ResultsByCell), second: (&str, &ResultsByCell)) ->
     let gain = number(only_second) - number(only_first);
     let additional_cost = cost_difference.estimate * number(pairs.len());
     BatchComparison {
-        first: summary(first.0, first.1),
-        second: summary(second.0, second.1),
+        first: summary(first),
+        second: summary(second),
         pairs: pairs.len(),
         only_first,
         only_second,
@@ -108,7 +115,8 @@ pub fn compare(first: (&str, &ResultsByCell), second: (&str, &ResultsByCell)) ->
     }
 }
 
-fn summary(name: &str, results: &ResultsByCell) -> BatchSummary {
+fn summary(batch: NamedResults<'_>) -> BatchSummary {
+    let NamedResults { name, results } = batch;
     let values = |value: fn(&CellResult) -> f64| results.values().map(value).collect::<Vec<f64>>();
     let successes = results.values().filter(|result| result.is_success());
     BatchSummary {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use massgen::batch::cell_state::{BatchCounts, CellState};
-use massgen::batch::comparison::{ConfidenceInterval, compare};
+use massgen::batch::comparison::{ConfidenceInterval, NamedResults, compare};
 use massgen::batch::next_step::{
     AttemptCounts, AttemptEnd, AttemptErrorOrigin, CellNextStep, CellRunEnd, next_step, pause_after,
 };
@@ -238,7 +238,9 @@ fn two_batches_are_compared_by_pairs() {
         cells.collect::<BTreeMap<_, _>>()
     };
     let (one, three) = (batch(40, "0.1", 100), batch(60, "0.3", 101));
-    let compared = compare(("one", &one), ("three", &three));
+    let nothing = BTreeMap::new();
+    let named = |name, results| NamedResults { name, results };
+    let compared = compare(named("one", &one), named("three", &three));
     assert_eq!(
         (compared.pairs, compared.only_first, compared.only_second),
         (100, 0, 20)
@@ -250,7 +252,7 @@ fn two_batches_are_compared_by_pairs() {
     check_interval(compared.cost_difference, [0.2, 0.2, 0.2]);
     let price = compared.cost_per_additional_success.unwrap();
     assert!((price - 1.0).abs() < 1e-9, "{price}");
-    let none = compare(("one", &one), ("none", &BTreeMap::new()));
+    let none = compare(named("one", &one), named("none", &nothing));
     check_interval(none.success_difference, [0.0, -1.0, 1.0]);
     assert_eq!(none.cost_per_additional_success, None);
 }

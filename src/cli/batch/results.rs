@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::batch::comparison::{
-    BatchComparison, BatchSummary, ConfidenceInterval, ResultsByCell, compare as compare_results,
+    BatchComparison, BatchSummary, ConfidenceInterval, NamedResults, ResultsByCell,
+    compare as compare_results,
 };
 use crate::batch::result::CellResult;
 use crate::batch::table::{TagRow, tag_rows};
@@ -127,8 +128,14 @@ pub(super) fn compare(
     let first = open_batch(&arguments.first, host, output)?;
     let second = open_batch(&arguments.second, host, output)?;
     let compared = compare_results(
-        (&first.name(), &by_cell(&first)?),
-        (&second.name(), &by_cell(&second)?),
+        NamedResults {
+            name: &first.name(),
+            results: &by_cell(&first)?,
+        },
+        NamedResults {
+            name: &second.name(),
+            results: &by_cell(&second)?,
+        },
     );
     if arguments.json {
         output.result(&format!("{}\n", json!(compared)))?;
