@@ -57,7 +57,8 @@ pub(super) fn change_json(
     let shown: Vec<Value> = if is_long {
         Vec::new()
     } else {
-        hunks.iter().enumerate().map(hunk_json).collect()
+        let hunks = hunks.iter().enumerate();
+        hunks.map(|(index, hunk)| hunk_json(index, hunk)).collect()
     };
     let modes = difference.modes.map(
         |(before, after)| json!({"before": format!("{before:o}"), "after": format!("{after:o}")}),
@@ -92,7 +93,7 @@ pub(super) fn refusals_json(plan: &DeliveryPlan, here: &AbsPath) -> Vec<Value> {
     plan.refused.iter().map(row).collect()
 }
 
-fn hunk_json((index, hunk): (usize, &DiffHunk)) -> Value {
+fn hunk_json(index: usize, hunk: &DiffHunk) -> Value {
     let line = |(side, text): &(LineSide, String)| json!({"kind": side_word(*side), "text": text});
     json!({
         "index": index,
