@@ -27,6 +27,14 @@ pub struct Hub {
     objects: GitObjectCache,
 }
 
+/// The files of a working tree, with its repository and its index.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GitWorktree<'a> {
+    pub(super) git_dir: &'a AbsPath,
+    pub(super) dir: &'a AbsPath,
+    pub(super) index: &'a AbsPath,
+}
+
 /// A commit to be created.
 #[derive(Clone, Copy, Debug)]
 pub struct NewCommit<'a> {
@@ -311,7 +319,7 @@ impl Hub {
         index: &AbsPath,
         words: &[&str],
     ) -> Result<Vec<u8>> {
-        self.query_other_worktree(&self.dir, dir, index, words)
+        self.query_other_worktree(self.worktree(dir, index), words)
             .await
     }
 
@@ -322,7 +330,7 @@ impl Hub {
         index: &AbsPath,
         words: &[&str],
     ) -> Result<GitOutput> {
-        self.try_with(&self.dir, dir, index, words, b"").await
+        self.try_with(self.worktree(dir, index), words, b"").await
     }
 
     /// Like [`Hub::query_worktree`], but git reads `input`.
@@ -333,46 +341,49 @@ impl Hub {
         words: &[&str],
         input: &[u8],
     ) -> Result<()> {
-        let output = self.ask_with(&self.dir, dir, index, words, input);
+        let output = self.ask_with(self.worktree(dir, index), words, input);
         output.await.map(drop)
     }
 
-    /// Runs git on the files in `dir` of the repository `git_dir`, whose index is `index`.
+    /// Runs git on the files of a working tree that may have another repository.
     pub(super) async fn query_other_worktree(
         &self,
-        git_dir: &AbsPath,
-        dir: &AbsPath,
-        index: &AbsPath,
+        worktree: GitWorktree<'_>,
         words: &[&str],
     ) -> Result<Vec<u8>> {
-        self.ask_with(git_dir, dir, index, words, b"").await
+        self.ask_with(worktree, words, b"").await
+    }
+
+    /// Returns the working tree of this repository in `dir`, whose index is `index`.
+    fn worktree<'a>(&'a self, dir: &'a AbsPath, index: &'a AbsPath) -> GitWorktree<'a> {
+        GitWorktree {
+            git_dir: &self.dir,
+            dir,
+            index,
+        }
     }
 
     async fn ask_with(
         &self,
-        git_dir: &AbsPath,
-        dir: &AbsPath,
-        index: &AbsPath,
+        worktree: GitWorktree<'_>,
         words: &[&str],
         input: &[u8],
     ) -> Result<Vec<u8>> {
-        let answer = self.try_with(git_dir, dir, index, words, input).await?;
+        let answer = self.try_with(worktree, words, input).await?;
         match answer.code {
             0 => Ok(answer.output),
-            _ => Err(GitInvocation::new(dir, words).git_error(&answer.errors)),
+            _ => Err(GitInvocation::new(worktree.dir, words).git_error(&answer.errors)),
         }
     }
 
     async fn try_with(
         &self,
-        git_dir: &AbsPath,
-        dir: &AbsPath,
-        index: &AbsPath,
+        worktree: GitWorktree<'_>,
         words: &[&str],
         input: &[u8],
     ) -> Result<GitOutput> {
-        let (git_dir, tree) = (git_dir.to_string(), dir.to_string());
-        let index = index.to_string();
+        let git_dir = worktree.git_dir.to_string();
+        let (tree, index) = (worktree.dir.to_string(), worktree.index.to_string());
         let env = [
             ("GIT_DIR", git_dir.as_str()),
             ("GIT_WORK_TREE", &tree),
@@ -381,7 +392,7 @@ impl Hub {
         let call = GitInvocation {
             env: &env,
             input,
-            ..GitInvocation::new(dir, words)
+            ..GitInvocation::new(worktree.dir, words)
         };
         self.git.try_ask(call).await
     }

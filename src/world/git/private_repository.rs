@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::git::checkout::PRIVATE;
-use crate::world::git::hub::Hub;
+use crate::world::git::hub::{GitWorktree, Hub};
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
@@ -94,8 +94,11 @@ struct PrivateRepository<'a> {
 impl PrivateRepository<'_> {
     async fn ask(self, words: &[&str]) -> Result<Vec<u8>> {
         let index = self.git_dir.join("index");
-        self.hub
-            .query_other_worktree(self.git_dir, self.dir, &index, words)
-            .await
+        let worktree = GitWorktree {
+            git_dir: self.git_dir,
+            dir: self.dir,
+            index: &index,
+        };
+        self.hub.query_other_worktree(worktree, words).await
     }
 }
