@@ -367,6 +367,14 @@ impl StageMerger<'_> {
     }
 }
 
+/// The environment of a stage's checks, with what it was built from.
+#[derive(Debug)]
+struct CheckPlace {
+    environments: AgentEnvironments,
+    grants: Vec<Grant>,
+    layout: RunLayout,
+}
+
 impl PipelineRun {
     /// Returns the runner of the checks in the checkout `dir`, for the work of `agent`.
     fn check_runner(
@@ -374,7 +382,11 @@ impl PipelineRun {
         agent: &AgentId,
         dir: &AbsPath,
     ) -> Result<(CheckRunner, AgentEnvironments)> {
-        let (environments, grants, layout) = self.check_environment(agent, dir)?;
+        let CheckPlace {
+            environments,
+            grants,
+            layout,
+        } = self.prepare_checks(agent, dir)?;
         let commands = environments.check_environment(agent).cloned();
         let candidate = CheckedAgent {
             grants,
@@ -388,11 +400,7 @@ impl PipelineRun {
         Ok((CheckRunner::new(checks, candidates, overlays), environments))
     }
 
-    fn check_environment(
-        &self,
-        agent: &AgentId,
-        dir: &AbsPath,
-    ) -> Result<(AgentEnvironments, Vec<Grant>, RunLayout)> {
+    fn prepare_checks(&self, agent: &AgentId, dir: &AbsPath) -> Result<CheckPlace> {
         let mut layout = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0));
         layout.deliveries = self.repository.dir.dir().join("checks");
         let agents = self.config.agents.iter();
@@ -414,7 +422,11 @@ impl PipelineRun {
             ..EnvironmentSpecs::default()
         };
         let environments = AgentEnvironments::prepare(runners, &layout, &self.context.host)?;
-        Ok((environments, grants, layout))
+        Ok(CheckPlace {
+            environments,
+            grants,
+            layout,
+        })
     }
 
     /// Rejects required checks that cannot run, before any model is paid; emits a warning if
@@ -427,8 +439,8 @@ impl PipelineRun {
         };
         let checkout = self.repository.checks_checkout();
         checkout.show(&self.repository.tip().await?).await?;
-        let (environments, ..) = self.check_environment(agent, checkout.dir())?;
-        if let Some(message) = validate_checks(&environments, checks)? {
+        let place = self.prepare_checks(agent, checkout.dir())?;
+        if let Some(message) = validate_checks(&place.environments, checks)? {
             self.events.emit(RunEvent::Warning { message }).await;
         }
         Ok(())
