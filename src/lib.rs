@@ -35,7 +35,7 @@ pub mod prompts;
 pub mod delivery;
 pub mod batch;
 
-// world: all side effects, behind one gate
+// world: files, processes and outgoing connections, behind one gate
 pub mod world;
 
 // models, and the loop of one agent

@@ -1,4 +1,4 @@
-//! All side effects: the disk, the clock, the network, processes.
+//! The disk, the clock, outgoing connections, processes.
 //!
 //! The modules are in an order in which each imports only those above it. `sys` is private, so no
 //! module outside can reach the disk around what is offered here; an agent's calls reach it only
