@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 
 use crate::cli::args::LimitArguments;
 use crate::cli::output::CliOutput;
+use crate::cli::team_file::config_context;
 use crate::config::diagnostic::Severity;
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::config::pricing_vendor::model_query;
 use crate::config::storage_path::STATE_DIR;
 use crate::config::yaml::CONFIG_BYTES_MAX;
-use crate::config::{BackendConfig, Config, ConfigContext, ConfigOrigin, load_models};
+use crate::config::{BackendConfig, Config, ConfigOrigin, load_models};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::mentions::LookupResult;
@@ -36,13 +37,8 @@ pub(crate) fn model_list(
     let Some(ModelsFile { origin, text }) = file else {
         return Ok(ModelList::with_user_rows(Vec::new()));
     };
-    let context = ConfigContext {
-        base: &host.cwd,
-        state_parent: &host.state_parent,
-        home: host.home.as_ref(),
-        env: &host.config_variables(),
-        packages: &BTreeSet::new(),
-    };
+    let (env, packages) = (host.config_variables(), BTreeSet::new());
+    let context = config_context(host, &env, &packages);
     let invalid = match load_models(&text, &origin, &context) {
         Ok((rows, warnings)) => {
             for warning in warnings {

@@ -10,6 +10,7 @@ use crate::config::lookup::{EXAMPLE_PREFIX, config_candidates};
 use crate::config::storage_path::STATE_DIR;
 use crate::config::yaml::CONFIG_BYTES_MAX;
 use crate::config::{ConfigContext, ConfigOrigin, InvalidConfig, LoadedConfig, load};
+use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::mentions::LookupResult;
@@ -161,13 +162,8 @@ impl TeamFile {
             ConfigDiscovery::Named => variables,
             ConfigDiscovery::Found => found_config_variables(&variables),
         };
-        let context = ConfigContext {
-            base: &host.cwd,
-            state_parent: &host.state_parent,
-            home: host.home.as_ref(),
-            env: &env,
-            packages: &installed_packages(host),
-        };
+        let packages = installed_packages(host);
+        let context = config_context(host, &env, &packages);
         let mut loaded = load(&self.text, &self.origin, &context)?;
         if self.chosen == ConfigDiscovery::Found {
             loaded.config.restrict_to_project(&host.cwd);
@@ -213,6 +209,22 @@ impl TeamFile {
 pub(crate) fn installed_packages(host: &Host) -> BTreeSet<String> {
     let store = host.home.as_ref().map(PackageStore::in_home);
     store.map(|store| store.keys()).unwrap_or_default()
+}
+
+/// Returns the context in which configs are checked on `host`, with these variables and installed
+/// packages.
+pub(crate) fn config_context<'a>(
+    host: &'a Host,
+    env: &'a ConfigVariables,
+    packages: &'a BTreeSet<String>,
+) -> ConfigContext<'a> {
+    ConfigContext {
+        base: &host.cwd,
+        state_parent: &host.state_parent,
+        home: host.home.as_ref(),
+        env,
+        packages,
+    }
 }
 
 /// Returns whether `place` is in a directory of the user's own configs.

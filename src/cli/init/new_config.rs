@@ -6,13 +6,14 @@ use crate::cli::args::init::InitArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::found_config::reject_outside_reach;
 use crate::cli::output::CliOutput;
+use crate::cli::team_file::config_context;
 use crate::config::draft::destination::ConfigDestination;
 use crate::config::draft::findings::{DraftFinding, FindingSeverity};
 use crate::config::draft::first_team::FirstTeam;
 use crate::config::external_agents::SIGN_IN_HINT;
 use crate::config::lookup::FOUND_CONFIG;
 use crate::config::storage_path::STATE_DIR;
-use crate::config::{Config, ConfigContext, ConfigOrigin};
+use crate::config::{Config, ConfigOrigin};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::mentions::LookupResult;
@@ -70,13 +71,8 @@ impl NewConfig {
             name: destination.path().to_string(),
             directory: Some(host.cwd.clone()),
         };
-        let context = ConfigContext {
-            base: &host.cwd,
-            state_parent: &host.state_parent,
-            home: host.home.as_ref(),
-            env: &host.config_variables(),
-            packages: &BTreeSet::new(),
-        };
+        let (env, packages) = (host.config_variables(), BTreeSet::new());
+        let context = config_context(host, &env, &packages);
         let check = team.to_draft().check(&origin, &context);
         let Some(loaded) = check.loaded else {
             return Err(invalid_team_error(&check.findings));

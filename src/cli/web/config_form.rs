@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::found_config::reject_outside_reach;
-use crate::cli::team_file::installed_packages;
+use crate::cli::team_file::{config_context, installed_packages};
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
 use crate::cli::web::server_state::WebServer;
@@ -19,7 +19,7 @@ use crate::config::draft::{DRAFT_ENTRIES_MAX, DraftCheck, TeamDraft};
 use crate::config::lookup::FOUND_CONFIG;
 use crate::config::storage_path::STATE_DIR;
 use crate::config::vendors::{KeyRequirement, Vendor, VendorConnection};
-use crate::config::{ConfigContext, ConfigOrigin, LoadedConfig};
+use crate::config::{ConfigOrigin, LoadedConfig};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::shell_words::shell_line;
@@ -147,13 +147,8 @@ fn check_draft(server: &WebServer, draft: &TeamDraft, name: &str) -> DraftCheck 
         name: name.to_owned(),
         directory: Some(host.cwd.clone()),
     };
-    let context = ConfigContext {
-        base: &host.cwd,
-        state_parent: &host.state_parent,
-        home: host.home.as_ref(),
-        env: &host.config_variables(),
-        packages: &installed_packages(host),
-    };
+    let (env, packages) = (host.config_variables(), installed_packages(host));
+    let context = config_context(host, &env, &packages);
     let mut draft_check = draft.check(&origin, &context);
     if server.redactor().text(&draft_check.yaml) != draft_check.yaml {
         draft_check.loaded = None;
