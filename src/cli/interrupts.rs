@@ -1,5 +1,5 @@
-//! Handles the signals that end a run or a command: SIGINT, SIGTERM and SIGHUP. The first asks for
-//! a graceful shutdown, which keeps the results so far; the second stops immediately.
+//! Handles the signals that end a run or a command: SIGINT, SIGTERM, SIGQUIT and SIGHUP. The first asks
+//! for a graceful shutdown, which keeps the results so far; the second stops immediately.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -29,8 +29,8 @@ pub(crate) fn listen(hangup: HangupAction) -> Result<ShutdownSignal> {
     Ok(stop)
 }
 
-/// Installs the signal handlers of a run that can be parked: SIGTERM, SIGHUP and SIGUSR1 park it,
-/// and SIGINT ends it as usual.
+/// Installs the signal handlers of a run that can be parked: SIGTERM, SIGQUIT, SIGHUP and SIGUSR1 park
+/// it, and SIGINT ends it as usual.
 pub(crate) fn listen_for_parking(hangup: HangupAction) -> Result<ShutdownSignal> {
     let mut interrupts = SignalListener::subscribe(hangup)?;
     let mut preemption = subscribe_signal(SignalKind::user_defined1())?;
@@ -69,6 +69,7 @@ pub(crate) enum SignalRequest {
 pub(crate) struct SignalListener {
     interrupt: Signal,
     terminate: Signal,
+    quit: Signal,
     hangup: Option<Signal>,
 }
 
@@ -79,6 +80,8 @@ impl SignalListener {
         Ok(Self {
             interrupt: subscribe_signal(SignalKind::interrupt())?,
             terminate: subscribe_signal(SignalKind::terminate())?,
+            // Its default action would leave a terminal in the mode of the dashboard.
+            quit: subscribe_signal(SignalKind::quit())?,
             hangup: match hangup {
                 HangupAction::Ends => Some(subscribe_signal(SignalKind::hangup())?),
                 HangupAction::Ignored => None,
@@ -91,6 +94,7 @@ impl SignalListener {
         tokio::select! {
             _ = self.interrupt.recv() => SignalRequest::Interrupt,
             _ = self.terminate.recv() => SignalRequest::End,
+            _ = self.quit.recv() => SignalRequest::End,
             () = wait_for_hangup(self.hangup.as_mut()) => SignalRequest::End,
         }
     }
