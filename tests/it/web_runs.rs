@@ -160,6 +160,33 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
 }
 
 #[test]
+fn a_file_that_is_edited_while_the_review_waits_is_a_conflict() {
+    let server = started("delivery: review\n");
+    let run = server.start_run(&json!({"task": "change a", "team": "team.yaml"}));
+    let mut page = server.stream(&run, None);
+    page.question("delivery");
+    let conflicts = || -> Vec<String> {
+        let diff = server.get(&format!("/api/runs/{run}/diff")).json();
+        assert_eq!(diff["state"], "pending", "{diff}");
+        let files = diff["files"].as_array().unwrap().iter();
+        let rows = files.map(|file| format!("{} {}", file["path"], file["conflict"]));
+        rows.collect()
+    };
+    let made = "\"out/made.txt\" null".to_owned();
+    assert_eq!(conflicts(), ["\"out/a.txt\" null".to_owned(), made.clone()]);
+    let edited = format!("{BEFORE}13\n");
+    std::fs::write(server.project.path("out/a.txt"), &edited).unwrap();
+    let changed = "\"out/a.txt\" \"you changed it since the run began\"".to_owned();
+    assert_eq!(conflicts(), [changed, made]);
+    let left = json!({"files": [{"path": "out/made.txt", "take": true}]});
+    let delivered = server.post(&format!("/api/runs/{run}/delivery"), &left);
+    assert_eq!(delivered.status, 200, "{delivered:?}");
+    page.read_to_end();
+    assert_eq!(read(&server, "out/a.txt"), Some(edited));
+    assert_eq!(read(&server, "out/made.txt").as_deref(), Some("made\n"));
+}
+
+#[test]
 fn after_an_undo_only_what_is_taken_is_applied() {
     let server = started("delivery: review\n");
     let run = server.start_run(&json!({"task": "change a", "team": "team.yaml"}));

@@ -65,3 +65,15 @@ test('each part is undone in turn, the newest first, and no click undoes two', a
   }
   assert.equal(await undoButton(), null);
 });
+
+test('a delivery that waits is answered even if nothing of it can be taken any more', async () => {
+  const conflict = 'you changed it since the run began';
+  globalThis.fetch = async () => Response.json({ state: 'pending', files: [{ path: 'a.txt', change: 'changed', conflict, hunks: [] }] });
+  const waiting = { ...stream, id: 'log_y', isLive: true, questions: [{ kind: 'delivery' }] };
+  const view = () => deliveryView(waiting, { isReadOnly: false, directory: '/project', answer: '' });
+  view();
+  await settled();
+  const drawn = text(view());
+  assert.match(drawn, /Apply nothing/);
+  assert.match(drawn, /conflict: you changed it since the run began/);
+});

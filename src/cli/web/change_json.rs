@@ -7,9 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::cli::deliveries::display_path;
 use crate::cli::web::reply::TEXT_BYTES_MAX;
 use crate::delivery::hunks::{DiffHunk, LineSide, hunks};
-use crate::delivery::plan::{
-    DeliveryConflict, DeliveryEntry, DeliveryPlan, DeliveryRefusal, RefusalSource,
-};
+use crate::delivery::plan::{DeliveryConflict, DeliveryPlan, DeliveryRefusal, RefusalSource};
 use crate::path::AbsPath;
 use crate::text::to_hex;
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
@@ -40,11 +38,11 @@ pub(super) fn hunk_digest(hunk: &DiffHunk) -> String {
     to_hex(digest.get(..DIGEST_BYTES).unwrap_or(&digest))
 }
 
-/// Returns a change for a person whose current directory is `here`; `entry` is its entry of a plan,
-/// if it is part of one.
+/// Returns a change for a person whose current directory is `here`; with a `conflict`, it cannot be
+/// applied.
 pub(super) fn change_json(
     difference: &DeliveryDifference,
-    entry: Option<&DeliveryEntry>,
+    conflict: Option<DeliveryConflict>,
     here: &AbsPath,
 ) -> Value {
     let hunks = hunks_of(difference);
@@ -70,7 +68,7 @@ pub(super) fn change_json(
         "after": side_json(&difference.after),
         "mode": modes,
         "binary": binary_json(difference),
-        "conflict": entry.and_then(|entry| entry.conflict).map(DeliveryConflict::reason),
+        "conflict": conflict.map(DeliveryConflict::reason),
         "added": added,
         "removed": removed,
         "too_long": is_long,

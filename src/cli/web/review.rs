@@ -33,7 +33,9 @@ use crate::host::Host;
 use crate::orchestrator::delivery_rows::change_outcome;
 use crate::orchestrator::review::{DeliverySelection, UserQuestion};
 use crate::path::AbsPath;
-use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
+use crate::world::delivery::contents::{
+    DeliveryDifference, DiffSide, change_since_plan, difference,
+};
 use crate::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
 use crate::world::delivery::store::{DeliverySource, NO_DELIVERY_HINT, OpenDelivery};
 use crate::world::delivery::transaction::{apply, select_hunks};
@@ -234,7 +236,7 @@ fn plan_of(
     plan(delivery, offer, Some(&since))
 }
 
-/// Returns all changes of `plan`.
+/// Returns all changes of `plan`, each with the conflict that there is by now.
 pub(super) fn plan_json(
     state: &str,
     delivery: &OpenDelivery,
@@ -248,7 +250,12 @@ pub(super) fn plan_json(
     let mut files = Vec::new();
     for (_, entry) in plan.entries.iter().enumerate().filter(is_shown) {
         let file_diff = difference(delivery, plan, entry)?;
-        files.push(change_json(&file_diff, Some(entry), &host.cwd));
+        // A plan that waits for the user may be older than their last change.
+        let conflict = match entry.conflict {
+            Some(conflict) => Some(conflict),
+            None => change_since_plan(plan, entry)?,
+        };
+        files.push(change_json(&file_diff, conflict, &host.cwd));
     }
     files.extend(refusals_json(plan, &host.cwd));
     Ok(json!({"state": state, "files": files}))

@@ -1,4 +1,5 @@
-//! Reads both sides of a change, as far as a person or a merge can use them.
+//! Reads both sides of a change, as far as a person or a merge can use them, and whether the user has
+//! changed theirs since it was planned.
 
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -7,11 +8,12 @@ use sha2::{Digest, Sha256};
 
 use crate::delivery::merge::{MERGE_BYTES_MAX, as_text};
 use crate::delivery::path_state::PathState;
-use crate::delivery::plan::{ContentSource, DeliveryEntry, DeliveryPlan};
+use crate::delivery::plan::{ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan};
 use crate::error::Result;
 use crate::path::{AbsPath, RelPath};
 use crate::text::to_hex;
 use crate::world::delivery::delivery_dir::delivery_error;
+use crate::world::delivery::read_state::read_state;
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -75,6 +77,37 @@ pub fn difference(
         before,
         after,
         modes: modes(&entry.theirs, &entry.ours),
+    })
+}
+
+/// Returns the conflict if the user has changed the path of `entry` since `plan` was made: the change
+/// of the plan would not be applied.
+pub fn change_since_plan(
+    plan: &DeliveryPlan,
+    entry: &DeliveryEntry,
+) -> Result<Option<DeliveryConflict>> {
+    let Some(root) = plan.roots.get(entry.root) else {
+        return Ok(None);
+    };
+    let dir =
+        DirectoryHandle::open_own(root).map_err(|fault| delivery_error("open", root, fault))?;
+    let found = dir
+        .parent_of(&entry.rel)
+        .and_then(|(parent, name)| read_state(&parent, name));
+    let now = match found {
+        Ok((now, _)) => now,
+        Err(
+            FileSystemError::Missing | FileSystemError::NotDirectory | FileSystemError::Replaced,
+        ) => PathState::Nothing,
+        Err(FileSystemError::NotRegular(_)) => return Ok(Some(DeliveryConflict::Changed)),
+        Err(fault) => return Err(delivery_error("read", &plan.path(entry), fault)),
+    };
+    Ok(if entry.theirs.is_unchanged(&now) {
+        None
+    } else if now.is_absent() {
+        Some(DeliveryConflict::Removed)
+    } else {
+        Some(DeliveryConflict::Changed)
     })
 }
 

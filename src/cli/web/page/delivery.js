@@ -204,7 +204,8 @@ export function deliveryView(stream, { isReadOnly, directory, answer }) {
   if (reply) chosen.begin(reply);
   const files = reply ? filesOf(reply) : [];
   const applied = reply?.applied ?? [];
-  const isReviewable = !isReadOnly && (isPending || !stream.isLive) && files.some(isTakeable);
+  // A delivery that waits needs an answer, even if nothing of it can be taken any more.
+  const isReviewable = !isReadOnly && (isPending || (!stream.isLive && files.some(isTakeable)));
   chosen.isOpen = isReviewable && !chosen.isSending;
   const parts = reply?.parts ?? [];
   // What was just applied is the newest part, also before the server has said so.
