@@ -29,9 +29,19 @@ pub(crate) async fn choose_team(
     workspaces: WorkspaceMode,
     output: &mut CliOutput<'_>,
 ) -> Result<ChosenTeam> {
-    if let Some(team) = configured_team(host, arguments, remembered, workspaces, output)? {
-        return Ok(team);
+    match configured_team(host, arguments, remembered, workspaces, output)? {
+        Some(team) => Ok(team),
+        None => detect_team(host, workspaces, output).await,
     }
+}
+
+/// Builds a team from the keys and local servers that are available. Without any, it is an error of
+/// the environment.
+pub(crate) async fn detect_team(
+    host: &Host,
+    workspaces: WorkspaceMode,
+    output: &mut CliOutput<'_>,
+) -> Result<ChosenTeam> {
     let variables = host.config_variables();
     let servers = local_servers(&variables).await;
     let team = team_from_environment(&variables, &servers, workspaces)?;

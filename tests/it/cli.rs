@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
 
-use crate::project::{Finished, Project};
+use crate::project::{Finished, Project, has_local_models};
 
 /// Expects a usage error with this text.
 #[track_caller]
@@ -742,12 +742,8 @@ fn keys_are_found_in_env_files_and_never_shown() {
 
 #[test]
 fn without_a_key_or_server_the_error_has_a_hint() {
-    let local = [11434, 1234, 8000, 30000];
-    if local
-        .iter()
-        .any(|port| std::net::TcpStream::connect(("127.0.0.1", *port)).is_ok())
-    {
-        println!("skipped: a local server answers on one of {local:?}");
+    if has_local_models() {
+        println!("skipped: a local server of models may be running");
         return;
     }
     let finished = Project::new().args(["why?"]).failure(3).has_no(".massgen");

@@ -326,6 +326,12 @@ pub(crate) fn machine() -> HostEnvironment {
     }
 }
 
+/// Returns whether something answers where massgen looks for local servers of models.
+pub(crate) fn has_local_models() -> bool {
+    let mut ports = [11434, 1234, 8000, 30000].iter();
+    ports.any(|port| std::net::TcpStream::connect(("127.0.0.1", *port)).is_ok())
+}
+
 /// Returns the binary under test. `tests/all.sh` names a copy where an unprivileged user can run
 /// it.
 pub(crate) fn binary() -> PathBuf {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::project::Project;
+use crate::project::{Project, has_local_models};
 use crate::source_tree::repository;
 use crate::web_server::{Reply, WebServer};
 
@@ -478,4 +478,26 @@ fn other_addresses_need_a_name_and_a_token() {
     assert_eq!(status("box.example.org:8080", token), 200);
     assert_eq!(status("box.example.org", "0123456789abcdef0124"), 401);
     assert_eq!(status("other.example.org", token), 403);
+}
+
+#[test]
+fn without_a_model_the_page_is_served_to_write_a_config() {
+    if has_local_models() {
+        println!("skipped: a local server of models may be running");
+        return;
+    }
+    let server = WebServer::start(Project::new(), &[]);
+    let told = "warning: the page starts no runs: no model available";
+    assert!(server.printed.contains(told), "{}", server.printed);
+    assert!(server.printed.contains("\nhint: "), "{}", server.printed);
+    let info = server.get("/api/info").json();
+    assert_eq!(info["teams"], json!([]), "{info}");
+    assert_eq!(info["read_only"], false, "{info}");
+    assert_eq!(server.get("/api/config/keys").status, 200);
+    let refused = server.post("/api/runs", &json!({"task": "x"}));
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert!(refused.body.contains("has no team"), "{refused:?}");
+    // A config that cannot be run still ends it.
+    let project = Project::new().config("agents: 1\n");
+    project.args(["web", "--no-browser"]).failure(2);
 }

@@ -25,6 +25,8 @@ pub(crate) struct WebServer {
     pub(crate) port: u16,
     /// The code of the link that it printed.
     pub(crate) code: String,
+    /// What it printed before the link.
+    pub(crate) printed: String,
     /// A token; empty until the code is exchanged.
     pub(crate) token: String,
 }
@@ -77,6 +79,7 @@ impl WebServer {
             child: None,
             port: port.parse().unwrap(),
             code: code.to_owned(),
+            printed: String::new(),
             token: String::new(),
         };
         server.with_session()
@@ -124,6 +127,7 @@ impl WebServer {
             child: Some(child),
             port,
             code: link.1,
+            printed: seen,
             token: String::new(),
         }
     }

@@ -105,3 +105,8 @@ test('a pipeline is continued with the limits that are typed for it, and for no 
   field(limitForm(one), 'continue-max_iterations').type('5');
   assert.equal(field(limitForm(other), 'continue-max_iterations').value, '');
 });
+
+test('without a team the page leads to the form that writes a config', () => {
+  assert.match(text(draw([])), /The server has no team\. <a href="#\/config">Write a config<\/a>/);
+  assert.doesNotMatch(text(draw()), /has no team/);
+});

@@ -19,7 +19,7 @@ use crate::cli::interrupts::listen;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::run::{CALLS_END_MAX, runtime, telemetry_settings};
-use crate::cli::team::{ChosenTeam, choose_team, find_named_config, load_config};
+use crate::cli::team::{ChosenTeam, configured_team, detect_team, find_named_config, load_config};
 use crate::cli::team_file::TeamFile;
 use crate::cli::web::browse::FileLookups;
 use crate::cli::web::link_codes::{CODE_TIME_MAX, LinkCodes};
@@ -28,7 +28,7 @@ use crate::cli::web::router;
 use crate::cli::web::run_board::RunBoard;
 use crate::cli::web::server_state::{NamedTeam, WebServer, WebServerState};
 use crate::config::team::WorkspaceMode;
-use crate::error::{Error, ExitStatus, Result};
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::world::io::web_browser::WebBrowser;
 use crate::world::store::redact::Redactor;
@@ -134,7 +134,7 @@ async fn serve(
     Ok(())
 }
 
-/// Returns the teams that the command line names, or the one that a run would use.
+/// Returns the teams that the command line names, or the one that a run would use, if there is one.
 async fn load_teams(
     arguments: &WebArguments,
     host: &Host,
@@ -156,15 +156,37 @@ async fn load_teams(
         });
     }
     if teams.is_empty() && !arguments.read_only {
-        let arguments = RunArguments::default();
-        let team = choose_team(host, &arguments, None, WorkspaceMode::Given, output).await?;
-        let name = team.file.as_ref().map_or(UNNAMED_TEAM, TeamFile::name);
-        teams.push(NamedTeam {
-            name: name.to_owned(),
-            team,
-        });
+        let found = default_team(host, output).await?;
+        teams.extend(found.map(|team| {
+            let name = team.file.as_ref().map_or(UNNAMED_TEAM, TeamFile::name);
+            NamedTeam {
+                name: name.to_owned(),
+                team,
+            }
+        }));
     }
     Ok(teams)
+}
+
+/// Returns the team that a run would use. Without a model there is none, and the user is told: the
+/// page still shows runs and writes configs.
+async fn default_team(host: &Host, output: &mut CliOutput<'_>) -> Result<Option<ChosenTeam>> {
+    let (flags, workspaces) = (RunArguments::default(), WorkspaceMode::Given);
+    let configured = configured_team(host, &flags, None, workspaces, output)?;
+    if configured.is_some() {
+        return Ok(configured);
+    }
+    match detect_team(host, workspaces, output).await {
+        Ok(team) => Ok(Some(team)),
+        Err(error) if error.kind() == ErrorKind::Environment => {
+            output.warning(&format!("the page starts no runs: {error}"));
+            for hint in error.hints() {
+                output.note(&format!("hint: {hint}"));
+            }
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns the address of the page. Other machines reach it by the first name that was given.
