@@ -23,6 +23,7 @@ const runs = {};
 async function runOf(tester, team) {
   if (!runs[team]) {
     runs[team] = await tester.start(`${team}.yaml`, `a task for ${team}`);
+    if (team === 'slow') await tester.cancel();
     if (team !== 'review' && team !== 'ask') await tester.ended();
   }
   return runs[team];
@@ -66,7 +67,7 @@ export const cases = {
    * continued. */
   async reconnect(self) {
     const { page } = self;
-    await self.start('slow.yaml', 'say all words');
+    runs.slow = await self.start('slow.yaml', 'say all words');
     const reply = page.getByRole('log', { name: 'Reply of ann' });
     await reply.getByText('w1 w2 w3').waitFor();
     for (let cuts = 0; cuts < 3; cuts += 1) {
@@ -449,8 +450,9 @@ export const cases = {
   /** Every view is without faults for axe-core, in light and dark, and its keys are listed. */
   async axe(self) {
     const { page } = self;
-    const [watch, review] = [await runOf(self, 'watch'), await runOf(self, 'review')];
-    const views = ['#/', '#/new', '#/config', ...RUN_VIEWS.map((view) => `#/runs/${watch}${view}`), `#/runs/${review}/diff`, `#/runs/${review}/delivery`, '#/nothing', '#/runs/log_none'];
+    const [watch, review, slow] = [await runOf(self, 'watch'), await runOf(self, 'review'), await runOf(self, 'slow')];
+    const views = ['#/', '#/batches', '#/new', '#/config', ...RUN_VIEWS.map((view) => `#/runs/${watch}${view}`), `#/runs/${review}/diff`,
+      `#/runs/${review}/delivery`, `#/runs/${slow}/delivery`, '#/nothing', '#/runs/log_none'];
     for (const view of views) {
       await page.emulateMedia({ colorScheme: 'light' });
       await self.show(view);

@@ -103,7 +103,7 @@ function previewPanel(preview) {
   const text = preview.text ?? preview.preview ?? JSON.stringify(preview.dry_run ?? preview, null, 2);
   return html`<section class="panel" aria-labelledby="preview"><h2 id="preview" tabindex="-1">Dry run: what each agent may do and its first prompt</h2>
     ${preview.notes ? html`<p class="warning">${preview.notes}</p>` : nothing}
-    <pre class="output tall" tabindex="0" aria-label="Dry run">${text}</pre></section>`;
+    <pre class="output tall" role="region" tabindex="0" aria-label="Dry run">${text}</pre></section>`;
 }
 
 /** The folded fields of the limits. @param {Team} team @param {(event: KeyboardEvent) => void} key */

@@ -252,7 +252,7 @@ function savePanel() {
     redraw();
   };
   return html`<section class="preview" aria-labelledby="preview-title"><h2 id="preview-title">Preview</h2>
-    <pre class="output tall" tabindex="0" aria-label="YAML of the config">${found?.yaml ?? ''}</pre>
+    <pre class="output tall" role="region" tabindex="0" aria-label="YAML of the config">${found?.yaml ?? ''}</pre>
     <p class=${errors ? 'tone-bad' : 'tone-done'} id="verdict">${found ? html`${icon(errors ? 'bad' : 'done')} ${errors ? counted(errors, 'error') : 'It can be run.'}` : nothing}</p>
     ${whole.map((finding, at) => note(finding, `whole-${at}`))}
     ${form.error ? failure(form.error) : nothing}
