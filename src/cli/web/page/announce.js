@@ -1,20 +1,22 @@
-// Announcements for screen readers while a run is live: answers, votes, questions and the end, and
-// nothing of the streamed text. One polite region has all of them.
+// Announcements for screen readers: answers, votes, questions and the end of a live run, what became of a
+// person's action, and nothing of the streamed text. One polite region has all of them.
 
 /** Wait before a sentence is said, so that several come together, in milliseconds. */
 const COLLECT_MS = 300;
-/** @type {string[]} */
-let waiting = [];
+/** The sentences that are said next, by subject. @type {Map<string, string>} */
+const waiting = new Map();
 let timer = 0;
 
-/** @param {string} sentence */
-export function announce(sentence) {
-  waiting.push(sentence);
+/** Says a sentence soon; a later one about the same subject replaces it.
+ * @param {string} sentence @param {string} [subject] */
+export function announce(sentence, subject = sentence) {
+  waiting.delete(subject);
+  waiting.set(subject, sentence);
   clearTimeout(timer);
   timer = window.setTimeout(() => {
     const region = document.getElementById('announcements');
-    if (region) region.textContent = waiting.join(' ');
-    waiting = [];
+    if (region) region.textContent = [...waiting.values()].join(' ');
+    waiting.clear();
   }, COLLECT_MS);
 }
 
@@ -30,5 +32,7 @@ export function announceChange(section, value, before) {
     announce(kind === 'approval' ? `${agent} asks for approval of ${tool}.` : 'The run waits for you.');
   } else if (section === 'run' && value.phase === 'ended' && before.phase !== 'ended') {
     announce(`The run has ended: ${value.summary ?? value.status}.`);
+  } else if (section === 'connection') {
+    announce('The connection is lost; the page tries again.', section);
   }
 }

@@ -36,7 +36,7 @@ export const chip = (text, tone = '') => html`<span class="chip ${tone && `tone-
 export const prose = (text) => text.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').split('`').map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
 
 /** @param {string} text */
-export const loading = (text) => html`<p class="note loading" role="status">${icon('work')} ${text}</p>`;
+export const loading = (text) => html`<p class="note loading">${icon('work')} ${text}</p>`;
 
 /** @param {string} title @param {any} [more] */
 export const empty = (title, more = nothing) =>

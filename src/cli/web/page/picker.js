@@ -2,6 +2,7 @@
 // task as well; the chosen name replaces it, in quotes if it needs them. Names are text, never HTML.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { announce } from './announce.js';
 import { post } from './api.js';
 import { icon } from './elements.js';
 import { counted } from './format.js';
@@ -90,8 +91,20 @@ export class FilePicker {
         this.active = 0;
       }
       this.isLoading = false;
+      this.say();
       redraw();
     }, TYPING_MS);
+  }
+
+  /** What was found. */
+  found() {
+    if (this.error) return this.error.message;
+    if (!this.entries.length) return 'no matches';
+    return `${this.hasMore ? 'the first ' : ''}${counted(this.entries.length, 'match', 'matches')}`;
+  }
+
+  say() {
+    announce(this.found().replace(/\.?$/, '.'), 'picker');
   }
 
   /** Asks for the entries until the whole tree has been searched. @param {AbortSignal} signal */
@@ -127,6 +140,7 @@ export class FilePicker {
     const mention = mentionOf(name, this.isWrite);
     if (mention === null) {
       this.error = new Error('No mention can name this file: its name has a quote or a control character.');
+      this.say();
       return redraw();
     }
     this.replace(`${mention} `);
@@ -183,7 +197,6 @@ export class FilePicker {
   view() {
     if (!this.isOpen) return nothing;
     const active = this.entries[this.active] ? `file-option-${this.active}` : nothing;
-    const said = this.isLoading ? 'searching' : this.error ? '' : this.entries.length ? `${this.hasMore ? 'the first ' : ''}${counted(this.entries.length, 'match', 'matches')}` : 'no matches';
     return html`<div class="picker" @focusout=${(/** @type {FocusEvent} */ event) => {
       const next = /** @type {Node | null} */ (event.relatedTarget);
       if (next && !/** @type {Element} */ (event.currentTarget).contains(next) && this.isOpen) this.close();
@@ -193,7 +206,7 @@ export class FilePicker {
         @keydown=${(/** @type {KeyboardEvent} */ event) => this.key(event)}>
       <label class="check"><input type="checkbox" .checked=${this.isWrite} @change=${() => this.update(this.typed, !this.isWrite)}> open for writing <kbd>Ctrl</kbd>/<kbd>Alt</kbd> <kbd>W</kbd></label></div>
       <ul id="picker-list" role="listbox" aria-label="Files">${this.entries.map((entry, index) => this.option(entry, index))}</ul>
-      <p class="muted picker-foot" role="status">${this.error ? this.error.message : said}</p>
+      <p class="muted picker-foot">${this.isLoading && !this.error ? 'searching' : this.found()}</p>
       <p class="muted picker-foot"><kbd>↑</kbd> <kbd>↓</kbd> choose · <kbd>Enter</kbd> insert · <kbd>Tab</kbd> open a directory · <kbd>Esc</kbd> close</p></div>`;
   }
 

@@ -44,7 +44,7 @@ function runState(stream) {
 
 /** @param {RunStream} stream */
 function connection(stream) {
-  if (stream.state === 'broken') return html`<span class="state tone-wait" role="status">${icon('wait')} connection lost, trying again</span>`;
+  if (stream.state === 'broken') return html`<span class="state tone-wait">${icon('wait')} connection lost, trying again</span>`;
   return stream.state === 'paused' ? html`<span class="muted">paused while hidden</span>` : nothing;
 }
 

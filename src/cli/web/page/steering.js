@@ -2,6 +2,7 @@
 // in two steps.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { announce } from './announce.js';
 import { post, runPath } from './api.js';
 import { failure } from './elements.js';
 import { AnswerHold, heldButton } from './held_button.js';
@@ -40,6 +41,7 @@ async function send(path, body, note) {
   try {
     await post(path, body);
     line.note = note;
+    announce(note);
   } catch (error) {
     line.error = error;
   }
@@ -105,6 +107,6 @@ export function steeringLine(stream, agent) {
   return html`<div class="sticky-bar steering" role="region" aria-label="Steering">
     ${hasStages ? html`<span class="muted grow">The roles of a pipeline take no messages.</span>` : messageForm(stream, agent)}
     ${hasStages ? nothing : stopButton('finish', 'End with the best', 'Really end now?')}${stopButton('cancel', 'Cancel', 'Really cancel?', 'danger')}
-    ${steering.note ? html`<span class="muted" role="status">${steering.note}</span>` : nothing}
+    ${steering.note ? html`<span class="muted">${steering.note}</span>` : nothing}
     ${steering.error ? failure(steering.error) : nothing}</div>`;
 }

@@ -175,6 +175,7 @@ export class RunStream {
       }
       if (signal.aborted || /** @type {string} */ (this.state) === 'ended') return;
       if (!isAsked) {
+        if (this.state !== 'broken') for (const listener of this.listeners) listener('connection', 'broken', this.state);
         this.state = 'broken';
         this.changed();
       }
