@@ -478,6 +478,16 @@ fn other_addresses_need_a_name_and_a_token() {
     assert_eq!(status("box.example.org:8080", token), 200);
     assert_eq!(status("box.example.org", "0123456789abcdef0124"), 401);
     assert_eq!(status("other.example.org", token), 403);
+    let warning = "warning: other machines can reach the page";
+    assert!(server.printed.contains(warning), "{}", server.printed);
+
+    // All of these are addresses of this machine; by default, the server has one of them.
+    let reaches =
+        |address: &str, server: &WebServer| TcpStream::connect((address, server.port)).is_ok();
+    assert!(reaches("127.0.0.1", &server) && reaches("127.0.0.2", &server));
+    let own = started(&[]);
+    assert!(reaches("127.0.0.1", &own) && !reaches("127.0.0.2", &own));
+    assert!(!own.printed.contains(warning), "{}", own.printed);
 }
 
 #[test]
