@@ -212,8 +212,9 @@ fn after_an_undo_only_what_is_taken_is_applied() {
     let undone = server.post(&format!("/api/runs/{run}/undo"), &json!({}));
     assert_eq!(undone.status, 200, "{undone:?}");
     assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
-    let conflict = diff()["files"][0]["conflict"].to_string();
-    assert!(conflict.contains("it was undone"), "{conflict}");
+    let shown = diff()["files"][0].clone();
+    assert_eq!(shown["undone"], "apply it again as a whole", "{shown}");
+    assert_eq!(shown["conflict"], Value::Null, "{shown}");
     // The undone file counts as changed since the run began, so its hunks cannot be taken; those
     // that were delivered before are not applied in their place, and nothing else is.
     for files in [json!([hunk(0)]), json!([hunk(0), made(true)])] {

@@ -77,3 +77,16 @@ test('a delivery that waits is answered even if nothing of it can be taken any m
   assert.match(drawn, /Apply nothing/);
   assert.match(drawn, /conflict: you changed it since the run began/);
 });
+
+test('a file that was undone is no conflict', async () => {
+  const files = [['a.txt', { undone: 'apply it again as a whole' }], ['b.txt', { conflict: 'you changed it' }]]
+    .map(([path, why]) => ({ path, change: 'changed', hunks: [], ...why }));
+  globalThis.fetch = async () => Response.json({ state: 'kept', files, applied: [], parts: [] });
+  const view = () => deliveryView({ ...stream, id: 'log_z' }, { isReadOnly: false, directory: '/project', answer: '' });
+  view();
+  await settled();
+  const drawn = text(view());
+  assert.match(drawn, /undone: apply it again as a whole/);
+  assert.equal(drawn.split('conflict: ').length, 2);
+  assert.doesNotMatch(drawn, /id="apply"/);
+});

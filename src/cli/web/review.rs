@@ -50,8 +50,8 @@ use crate::world::store::runs::RunDir;
 /// Maximum wait for the outcome of an answered delivery; after it, the outcome follows in the stream.
 const OUTCOME_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Why the files of a delivery that was undone are not offered one by one.
-const UNDONE: &str = "it was undone; apply it again as a whole";
+/// What can be done with the files of a delivery that was undone: they are not offered one by one.
+const UNDONE: &str = "apply it again as a whole";
 
 /// Query of `GET /api/runs/{id}/diff`.
 #[derive(Debug, Deserialize)]
@@ -341,14 +341,15 @@ impl AppliedChanges {
     }
 }
 
-/// Gives the reason for a conflict that is only an undo: the user changed nothing else.
+/// Marks a file as undone whose conflict is only the undo: the user changed nothing else.
 fn explain_undone(file: &mut Value, undone: &BTreeSet<String>) {
     let path = file.get("path").and_then(Value::as_str);
-    if path.is_some_and(|path| undone.contains(path))
-        && let Some(conflict) = file.get_mut("conflict")
-        && conflict.is_string()
-    {
-        *conflict = UNDONE.into();
+    let is_undone = path.is_some_and(|path| undone.contains(path));
+    if is_undone && let Some(file) = file.as_object_mut() {
+        let conflict = file.insert("conflict".to_owned(), Value::Null);
+        if conflict.is_some_and(|conflict| conflict.is_string()) {
+            file.insert("undone".to_owned(), UNDONE.into());
+        }
     }
 }
 

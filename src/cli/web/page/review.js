@@ -25,7 +25,7 @@ const narrow = window.matchMedia('(max-width: 900px)');
 const style = { isSplit: localStorage.getItem('massgen-split') === 'yes', hidesSpace: false };
 
 /** @param {DiffFile} file */
-export const isTakeable = (file) => !file.refused && !file.conflict;
+export const isTakeable = (file) => !file.refused && !file.conflict && !file.undone;
 
 /** All files of a diff; those that are refused come last. @param {DiffReply} reply @returns {DiffFile[]} */
 export const filesOf = ({ files, refused = [] }) => [...files, ...refused.map((one) => ({ ...one, hunks: [] }))];
@@ -202,7 +202,8 @@ function toggleSpace() {
 }
 
 /** Why nothing of a file can be taken. @param {DiffFile} file */
-const refusal = (file) => (file.refused ? `${file.protected ? 'protected' : 'refused'}: ${file.refused}` : file.conflict ? `conflict: ${file.conflict}` : '');
+const refusal = (file) => (file.refused ? `${file.protected ? 'protected' : 'refused'}: ${file.refused}`
+  : file.conflict ? `conflict: ${file.conflict}` : file.undone ? `undone: ${file.undone}` : '');
 
 /** @param {DiffFile} file @param {'before' | 'after'} when */
 function sideText(file, when) {
