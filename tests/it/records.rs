@@ -449,6 +449,30 @@ fn a_log_that_is_cut_at_any_byte_still_tells_every_whole_line() {
 }
 
 #[test]
+fn a_reader_that_skips_lines_reads_the_rest_as_if_it_had_read_them() {
+    let (_dir, turn) = write_records();
+    let log = read(&turn.join("events.jsonl"));
+    let seqs = |log: &[u8], skipped: u64| -> Vec<u64> {
+        let mut reader = LogReader::new(log);
+        reader.skip_lines(skipped);
+        reader.flatten().map(|entry| entry.seq).collect()
+    };
+    let lines = u64::try_from(log.lines().count()).unwrap();
+    assert!(lines > 3, "{lines} lines");
+    for skipped in 0..=lines + 1 {
+        let expected: Vec<u64> = (skipped + 1..=lines).collect();
+        assert_eq!(seqs(log.as_bytes(), skipped), expected, "{skipped}");
+    }
+    // A damaged line counts as a line.
+    let damaged = log.replacen('{', "[", 1);
+    assert_eq!(seqs(damaged.as_bytes(), 0)[0], 2);
+    assert_eq!(seqs(damaged.as_bytes(), 1)[0], 2);
+    // So does one that is not complete.
+    let torn = log.as_bytes().strip_suffix(b"\"}\n").unwrap();
+    assert_eq!(seqs(torn, lines - 1), [0_u64; 0]);
+}
+
+#[test]
 fn a_reader_never_sees_half_a_status() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = recorder(dir.path(), AttemptLayout::One);

@@ -99,11 +99,9 @@ pub(super) async fn find_feed(server: &WebServer, run: LoggedRun) -> ApiResult<A
 fn read_events(run: &LoggedRun, query: &LogQuery) -> Result<Value> {
     let limit = query.limit.unwrap_or(EVENTS_DEFAULT).min(EVENTS_MAX);
     let (mut events, mut bytes, mut has_more) = (Vec::new(), 0_usize, false);
-    for entry in run
-        .open_log()?
-        .flatten()
-        .filter(|entry| entry.seq > query.after)
-    {
+    let mut log = run.open_log()?;
+    log.skip_lines(query.after);
+    for entry in log.flatten() {
         if events.len() == limit || bytes > EVENTS_BYTES_MAX {
             has_more = true;
             break;

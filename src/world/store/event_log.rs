@@ -313,6 +313,25 @@ impl<R: BufRead> LogReader<R> {
         }
     }
 
+    /// Skips the lines up to this number without checking them, which is much faster than reading
+    /// them.
+    pub fn skip_lines(&mut self, last: u64) {
+        while self.line < last {
+            let skipped = Read::by_ref(&mut self.source)
+                .take(LINE_BYTES_MAX)
+                .skip_until(b'\n');
+            match skipped {
+                // An error occurs again when the next line is read.
+                Ok(0) | Err(_) => return,
+                Ok(bytes) => {
+                    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+                    self.read.bytes = self.read.bytes.saturating_add(bytes);
+                    self.line = self.line.saturating_add(1);
+                }
+            }
+        }
+    }
+
     fn read_line(&mut self) -> Option<LogReadResult> {
         let mut bytes = Vec::new();
         let read = Read::by_ref(&mut self.source)
