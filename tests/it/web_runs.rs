@@ -178,8 +178,19 @@ fn a_file_that_is_edited_while_the_review_waits_is_a_conflict() {
     std::fs::write(server.project.path("out/a.txt"), &edited).unwrap();
     let changed = "\"out/a.txt\" \"you changed it since the run began\"".to_owned();
     assert_eq!(conflicts(), [changed, made]);
-    let left = json!({"files": [{"path": "out/made.txt", "take": true}]});
-    let delivered = server.post(&format!("/api/runs/{run}/delivery"), &left);
+    // A page that was loaded before the edit still offers both.
+    let deliver = |paths: &[&str]| {
+        let files = paths.iter();
+        let files: Vec<Value> = files
+            .map(|path| json!({"path": path, "take": true}))
+            .collect();
+        let target = format!("/api/runs/{run}/delivery");
+        server.post(&target, &json!({ "files": files }))
+    };
+    let both = deliver(&["out/made.txt", "out/a.txt"]);
+    refused(&both, 409, "was changed while the review waited");
+    assert_eq!(read(&server, "out/made.txt"), None);
+    let delivered = deliver(&["out/made.txt"]);
     assert_eq!(delivered.status, 200, "{delivered:?}");
     page.read_to_end();
     assert_eq!(read(&server, "out/a.txt"), Some(edited));

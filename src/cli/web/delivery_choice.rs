@@ -13,7 +13,7 @@ use crate::delivery::hunks::HunkChoice;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::orchestrator::review::DeliverySelection;
 use crate::path::AbsPath;
-use crate::world::delivery::contents::{DiffSide, difference};
+use crate::world::delivery::contents::{DiffSide, change_since_plan, difference};
 use crate::world::delivery::store::OpenDelivery;
 
 /// The choice about one file.
@@ -74,6 +74,10 @@ pub(super) fn select(
         }
         let mut choice = DeliveryChoice::Leave;
         if file.take {
+            if change_since_plan(plan, entry)?.is_some() {
+                let message = format!("`{}` was changed while the review waited", file.path);
+                return Err(ApiError::conflict(message).with_hint("read the changes again"));
+            }
             match &file.hunks {
                 None => choice = DeliveryChoice::Apply,
                 Some(hunks) => {
