@@ -79,21 +79,27 @@ async fn a_reply_that_is_broken_is_no_reply() {
 #[tokio::test]
 async fn an_unknown_finish_reason_does_not_spoil_a_whole_reply() {
     let call = json!([{"functionCall": {"name": "read_text_file", "args": {}}}]);
-    for (content, is_whole) in [
-        (call, true),
-        (json!([{"text": "Hi"}]), true),
-        (json!([]), false),
-        (json!([{"text": "Hm", "thought": true}]), false),
+    for (reason, content, is_whole) in [
+        ("FUNCTION_CALL", call.clone(), true),
+        ("FUNCTION_CALL", json!([{"text": "Hi"}]), true),
+        ("FUNCTION_CALL", json!([]), false),
+        (
+            "FUNCTION_CALL",
+            json!([{"text": "Hm", "thought": true}]),
+            false,
+        ),
+        ("OTHER", call, true),
+        ("OTHER", json!([{"text": "Hi"}]), false),
     ] {
         let reply = Answer::stream()
             .piece(parts(&content))
-            .piece(finish("FUNCTION_CALL"))
+            .piece(finish(reason))
             .piece("data: {\"usageMeta\n\n")
             .end();
         let server = Server::start(vec![reply.clone(), reply]).await;
         let backend = connect(&gemini(&server, "gemini-3.8-flash", &json!({})));
         let events = collect(&backend, simple_request()).await;
-        let odd = Ok(ReplyEvent::OddFinish("FUNCTION_CALL".to_owned()));
+        let odd = Ok(ReplyEvent::OddFinish(reason.to_owned()));
         assert_eq!(events.contains(&odd), is_whole, "{content} {events:?}");
         let end = Ok(ReplyEvent::End(StopReason::Done));
         assert_eq!(events.contains(&end), is_whole, "{content} {events:?}");
@@ -101,6 +107,24 @@ async fn an_unknown_finish_reason_does_not_spoil_a_whole_reply() {
         let again = collect(&backend, simple_request()).await;
         assert!(!again.contains(&odd), "{again:?}");
         assert_eq!(again.contains(&end), is_whole, "{again:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_without_a_finish_reason_is_whole() {
+    let call = json!([{"functionCall": {"name": "read_text_file", "args": {}}}]);
+    for reason in ["", "FINISH_REASON_UNSPECIFIED"] {
+        let reply = Answer::stream()
+            .piece(parts(&call))
+            .piece(finish(reason))
+            .end();
+        let server = Server::start(vec![reply]).await;
+        let backend = connect(&gemini(&server, "gemini-3.8-flash", &json!({})));
+        let events = collect(&backend, simple_request()).await;
+        assert!(
+            events.contains(&Ok(ReplyEvent::End(StopReason::Done))),
+            "{events:?}"
+        );
     }
 }
 

@@ -35,10 +35,12 @@ const FAILED: &[&str] = &[
     "MALFORMED_FUNCTION_CALL",
     "MALFORMED_RESPONSE",
     "MISSING_THOUGHT_SIGNATURE",
-    "OTHER",
     "TOO_MANY_TOOL_CALLS",
     "UNEXPECTED_TOOL_CALL",
 ];
+
+/// The finish reason of a reply without one.
+const UNSPECIFIED: &str = "FINISH_REASON_UNSPECIFIED";
 
 /// The reason for which a reply ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +51,10 @@ enum FinishReason {
     Failed(String),
     /// A reason that the documentation does not list.
     Unknown(String),
+    /// `OTHER`, with this explanation: text may be cut, a call is never sent in parts.
+    Other(String),
+    /// None, in a response that has the field: more may follow.
+    Unspecified,
 }
 
 /// A reply that is being decoded.
@@ -149,6 +155,11 @@ impl<'a> GenerateContentDecoder<'a> {
     }
 
     /// Returns the event that reports an unknown finish reason, unless it is the last one again.
+    /// Returns whether the model has said why the reply ended.
+    fn has_finished(&self) -> bool {
+        !matches!(self.finish, None | Some(FinishReason::Unspecified))
+    }
+
     fn report_odd_finish(&self, reason: String) -> Option<ReplyEvent> {
         let mut last = self
             .odd_finish
@@ -191,7 +202,7 @@ impl ReplyDecoder for GenerateContentDecoder<'_> {
         let mut response: Value = match serde_json::from_str(piece.data) {
             Ok(response) => response,
             // The reply is whole: what follows cannot change it.
-            Err(_) if self.finish.is_some() => return Ok(Vec::new()),
+            Err(_) if self.has_finished() => return Ok(Vec::new()),
             Err(error) => {
                 let why = format!("{error}: {}", piece.data);
                 return Err(ReplyDecodeError::Malformed(why));
@@ -218,7 +229,17 @@ impl ReplyDecoder for GenerateContentDecoder<'_> {
             FinishReason::Unknown(reason) if !calls.is_empty() || self.has_text => {
                 (StopReason::Done, self.report_odd_finish(reason))
             }
-            FinishReason::Failed(reason) | FinishReason::Unknown(reason) => {
+            FinishReason::Other(reason) if !calls.is_empty() => {
+                (StopReason::Done, self.report_odd_finish(reason))
+            }
+            FinishReason::Unspecified if !calls.is_empty() => {
+                let reason = UNSPECIFIED.to_owned();
+                (StopReason::Done, self.report_odd_finish(reason))
+            }
+            FinishReason::Unspecified => return Err(ReplyDecodeError::UnexpectedEnd),
+            FinishReason::Failed(reason)
+            | FinishReason::Unknown(reason)
+            | FinishReason::Other(reason) => {
                 return Err(ReplyDecodeError::GaveUp(reason));
             }
         };
@@ -270,11 +291,12 @@ fn finish_reason(response: &Value) -> Option<FinishReason> {
         None => reason.to_owned(),
     };
     Some(match reason {
-        "" | "FINISH_REASON_UNSPECIFIED" => return None,
+        "" | UNSPECIFIED => FinishReason::Unspecified,
         "STOP" => FinishReason::Known(StopReason::Done),
         "MAX_TOKENS" => FinishReason::Known(StopReason::Length),
         filtered if FILTERED.contains(&filtered) => FinishReason::Known(StopReason::Filtered),
         failed if FAILED.contains(&failed) => FinishReason::Failed(explained),
+        "OTHER" => FinishReason::Other(explained),
         _ => FinishReason::Unknown(explained),
     })
 }
