@@ -151,7 +151,26 @@ const UNSERVED: &[(&[&str], &str)] = &[
         "give the task in quotes: massgen \"…\"",
     ),
     (&["resume", "continue"], "run `massgen --continue`"),
-    (&["status", "list", "history"], "see `massgen logs list`"),
+    (
+        &["status", "list", "ls", "history", "stats", "usage"],
+        "see `massgen logs list`",
+    ),
+    (
+        &["setup-token"],
+        "run `claude setup-token`; an agent of type `claude_code` uses its token",
+    ),
+    (
+        &["agent", "agents", "providers", "settings", "features"],
+        "see `massgen models`, and `massgen config schema` for the keys of a team",
+    ),
+    (
+        &["install", "uninstall", "plugin", "plugins", "extensions"],
+        "see `massgen mcp install` for packages of servers, and `massgen skills list`",
+    ),
+    (&["attach", "tui"], "see `massgen logs follow --dashboard`"),
+    (&["new", "clear"], "run `massgen` alone for a new session"),
+    (&["mcp-server"], "see `massgen mcp serve`"),
+    (&["review"], "see `massgen diff` and `massgen apply`"),
     (
         &["update", "upgrade"],
         "update massgen in the way in which you installed it",
