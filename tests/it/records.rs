@@ -468,8 +468,8 @@ fn a_reader_that_skips_lines_reads_the_rest_as_if_it_had_read_them() {
     assert_eq!(seqs(damaged.as_bytes(), 0)[0], 2);
     assert_eq!(seqs(damaged.as_bytes(), 1)[0], 2);
     // So does one that is not complete.
-    let torn = log.as_bytes().strip_suffix(b"\"}\n").unwrap();
-    assert_eq!(seqs(torn, lines - 1), [0_u64; 0]);
+    let truncated = log.as_bytes().strip_suffix(b"\"}\n").unwrap();
+    assert_eq!(seqs(truncated, lines - 1), [0_u64; 0]);
 }
 
 #[test]

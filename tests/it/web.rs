@@ -23,13 +23,13 @@ const RUN: &str = "log_20260101_000000_000000";
 /// Returns every method of every route, as the router lists them, with an address of it.
 fn routes() -> Vec<(&'static str, String)> {
     let source = std::fs::read_to_string(repository().join("src/cli/web/router.rs")).unwrap();
-    let routers: Vec<&str> = source.split("Router::new()").skip(1).collect();
-    let [api, page] = routers[..] else {
-        panic!("{} routers", routers.len());
+    let groups: Vec<&str> = source.split("Router::new()").skip(1).collect();
+    let [api, page] = groups[..] else {
+        panic!("{} groups", groups.len());
     };
     let mut routes = vec![("GET", "/nothing".to_owned())];
-    for (prefix, router) in [("/api", api), ("", page)] {
-        for call in router.split(".route(").skip(1) {
+    for (prefix, group) in [("/api", api), ("", page)] {
+        for call in group.split(".route(").skip(1) {
             let (_, rest) = call.split_once('"').unwrap();
             let (path, rest) = rest.split_once('"').unwrap();
             let handlers = rest.split("\n        .").next().unwrap();
