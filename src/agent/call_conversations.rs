@@ -78,7 +78,7 @@ pub(super) struct ConversationSetup {
 }
 
 /// How the work of a conversation ended, and the reason if it was not completed.
-type WorkEnd = (SubagentStatus, Option<String>);
+type ConversationEnd = (SubagentStatus, Option<String>);
 
 impl ModelSession {
     /// Returns what the conversations within a call of the agent share with it.
@@ -321,7 +321,7 @@ pub(super) async fn cancel_when<T>(
 }
 
 /// Returns the end of a conversation whose time of `allowed` is over.
-fn timeout(allowed: Duration, seconds_max: u64, limit: &str) -> WorkEnd {
+fn timeout(allowed: Duration, seconds_max: u64, limit: &str) -> ConversationEnd {
     let reason = if allowed.as_secs() < seconds_max {
         "its agent's round reached its time limit".to_owned()
     } else {
@@ -342,7 +342,7 @@ fn for_subagent(model: &AvailableModel, task: &SubagentTask) -> AvailableModel {
 }
 
 /// Lets a subagent work until it replies without a call. `answer` is the last text of its model.
-async fn work(session: &mut ModelSession, answer: &mut String) -> WorkEnd {
+async fn work(session: &mut ModelSession, answer: &mut String) -> ConversationEnd {
     let failed = |reason: String| (SubagentStatus::Failed, Some(reason));
     for _ in 0..session.steps_max {
         let reply = match session.step().await {

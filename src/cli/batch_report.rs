@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::spending::money::Money;
 use crate::text::{count_noun, escape_line, single_line, truncate};
 use crate::world::store::batches::budget::BatchBudget;
-use crate::world::store::batches::claims::OwnerLife;
+use crate::world::store::batches::claims::OwnerLiveness;
 use crate::world::store::batches::survey::{BatchSurvey, BegunCell, CountedResult, ResultTally};
 use crate::world::store::batches::{BatchDir, BatchRecord};
 
@@ -241,9 +241,9 @@ fn idle_activity(batch: &BatchDir) -> Result<BatchActivity> {
     // Jobs of a cancelled batch do not wait in a queue.
     let may_have_jobs = has_queue && !batch.is_cancelled();
     Ok(match batch.controller_life()? {
-        OwnerLife::Here => BatchActivity::Active,
-        OwnerLife::Gone if !may_have_jobs => BatchActivity::Stopped,
-        OwnerLife::Elsewhere | OwnerLife::Gone => BatchActivity::Unknown,
+        OwnerLiveness::Here => BatchActivity::Active,
+        OwnerLiveness::Gone if !may_have_jobs => BatchActivity::Stopped,
+        OwnerLiveness::Elsewhere | OwnerLiveness::Gone => BatchActivity::Unknown,
     })
 }
 

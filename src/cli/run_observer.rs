@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::cli::args::RunArguments;
 use crate::cli::automation::AutomationOutput;
 use crate::cli::dashboard::detection::DashboardSettings;
-use crate::cli::dashboard::{DashboardFate, DashboardInput, DashboardSource};
+use crate::cli::dashboard::{DashboardInput, DashboardInputEffect, DashboardSource};
 use crate::cli::execution::OutputMode;
 use crate::cli::json_report::JsonEvents;
 use crate::cli::mcp::tracked_run::TrackedEvents;
@@ -126,8 +126,10 @@ impl<'o, 'w> RunObserver<'o, 'w> {
             return Ok(None);
         };
         Ok(match terminal.on_input(input)? {
-            DashboardFate::Sends(line) => Some(line),
-            DashboardFate::Stays | DashboardFate::Lines | DashboardFate::Quits => None,
+            DashboardInputEffect::Sends(line) => Some(line),
+            DashboardInputEffect::Stays
+            | DashboardInputEffect::Lines
+            | DashboardInputEffect::Quits => None,
         })
     }
 

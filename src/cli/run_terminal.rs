@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::cli::dashboard::detection::DashboardSettings;
-use crate::cli::dashboard::{Dashboard, DashboardFate, DashboardInput, DashboardSource};
+use crate::cli::dashboard::{Dashboard, DashboardInput, DashboardInputEffect, DashboardSource};
 use crate::cli::output::CliOutput;
 use crate::cli::render::RunRenderer;
 use crate::error::Result;
@@ -88,15 +88,15 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
     }
 
     /// Handles an input of the dashboard. Returns what follows.
-    pub(crate) fn on_input(&mut self, input: &DashboardInput) -> Result<DashboardFate> {
+    pub(crate) fn on_input(&mut self, input: &DashboardInput) -> Result<DashboardInputEffect> {
         let Some(dashboard) = &mut self.dashboard else {
-            return Ok(DashboardFate::Lines);
+            return Ok(DashboardInputEffect::Lines);
         };
         let fate = dashboard.on_input(input, self.lines.output());
         match &fate {
-            DashboardFate::Stays | DashboardFate::Sends(_) => {}
-            DashboardFate::Lines => self.leave_dashboard()?,
-            DashboardFate::Quits => self.close_dashboard(),
+            DashboardInputEffect::Stays | DashboardInputEffect::Sends(_) => {}
+            DashboardInputEffect::Lines => self.leave_dashboard()?,
+            DashboardInputEffect::Quits => self.close_dashboard(),
         }
         Ok(fate)
     }

@@ -92,7 +92,7 @@ const BASE: WrapperProgram = WrapperProgram {
     asks: "",
 };
 
-static STARTERS: &[WrapperProgram] = &[
+static WRAPPERS: &[WrapperProgram] = &[
     WrapperProgram {
         names: &[
             "nohup",
@@ -333,27 +333,27 @@ pub(super) fn wrapped_command(command: &SimpleCommand, is_fed: bool) -> WrappedC
     let Some(program) = command.program() else {
         return WrappedCommand::Nothing;
     };
-    let starter = STARTERS
+    let wrapper = WRAPPERS
         .iter()
-        .find(|starter| starter.names.contains(&program.as_str()));
-    let (Some(starter), Some((_, words))) = (starter, command.words.split_first()) else {
+        .find(|wrapper| wrapper.names.contains(&program.as_str()));
+    let (Some(wrapper), Some((_, words))) = (wrapper, command.words.split_first()) else {
         return WrappedCommand::Nothing;
     };
-    if starter.style == WrapperStyle::Find {
+    if wrapper.style == WrapperStyle::Find {
         return find_commands(words);
     }
-    let rest = WrapperArguments::parse(starter, words);
+    let rest = WrapperArguments::parse(wrapper, words);
     if let Some(script) = &rest.script {
         return joined_script(std::slice::from_ref(script));
     }
     if rest
         .letters
         .chars()
-        .any(|letter| starter.asks.contains(letter))
+        .any(|letter| wrapper.asks.contains(letter))
     {
         return WrappedCommand::Nothing;
     }
-    match (starter.style, rest.words) {
+    match (wrapper.style, rest.words) {
         (WrapperStyle::Shell, words) => shell_script(command, &rest.letters, words, is_fed),
         (_, []) | (WrapperStyle::Find, _) => WrappedCommand::Nothing,
         (WrapperStyle::Instead, words) => WrappedCommand::Only(words.to_vec()),
@@ -401,14 +401,14 @@ struct WrapperArguments<'a> {
 }
 
 impl<'a> WrapperArguments<'a> {
-    fn parse(starter: &WrapperProgram, words: &'a [ShellWord]) -> Self {
+    fn parse(wrapper: &WrapperProgram, words: &'a [ShellWord]) -> Self {
         let mut rest = Self {
             letters: String::new(),
             script: None,
             mark: None,
             words,
         };
-        let mut operands = starter.operands;
+        let mut operands = wrapper.operands;
         while let Some((first, after)) = rest.words.split_first() {
             let value = first.known_text().unwrap_or_default();
             let is_option = value.len() > 1 && value.starts_with(['-', '+']);
@@ -418,7 +418,7 @@ impl<'a> WrapperArguments<'a> {
             }
             if is_option {
                 rest.words = after;
-                rest.option(starter, &value);
+                rest.option(wrapper, &value);
             } else if operands > 0 {
                 operands = operands.saturating_sub(1);
                 rest.words = after;
@@ -430,18 +430,18 @@ impl<'a> WrapperArguments<'a> {
     }
 
     /// Consumes an option, and its value if that is the next word.
-    fn option(&mut self, starter: &WrapperProgram, written: &str) {
+    fn option(&mut self, wrapper: &WrapperProgram, written: &str) {
         if let Some(long) = written.strip_prefix("--") {
             let (name, value) = long.split_once('=').unwrap_or((long, ""));
-            let is_script = starter.script.1.contains(&name);
-            if starter.style == WrapperStyle::Given && name == "replace" {
+            let is_script = wrapper.script.1.contains(&name);
+            if wrapper.style == WrapperStyle::Given && name == "replace" {
                 self.mark = Some(placeholder(value));
             }
             if is_script && long.contains('=') {
                 self.script = Some(ShellWord::literal(value));
             } else if is_script {
                 self.script = self.next();
-            } else if starter.long.contains(&long) {
+            } else if wrapper.long.contains(&long) {
                 let _value = self.next();
             }
             return;
@@ -449,12 +449,12 @@ impl<'a> WrapperArguments<'a> {
         let mut letters = written.chars().skip(1);
         while let Some(letter) = letters.next() {
             self.letters.push(letter);
-            let is_mark = starter.style == WrapperStyle::Given && matches!(letter, 'I' | 'i');
+            let is_mark = wrapper.style == WrapperStyle::Given && matches!(letter, 'I' | 'i');
             if is_mark && letter == 'i' {
                 self.mark = Some(placeholder(&letters.collect::<String>()));
                 return;
             }
-            if !starter.letters.contains(letter) {
+            if !wrapper.letters.contains(letter) {
                 continue;
             }
             let glued: String = letters.by_ref().collect();
@@ -471,7 +471,7 @@ impl<'a> WrapperArguments<'a> {
                         .unwrap_or_default(),
                 ));
             }
-            if starter.script.0.contains(letter) {
+            if wrapper.script.0.contains(letter) {
                 self.script = value;
             }
         }

@@ -566,7 +566,7 @@ fn is_same_event(known: &Event, event: &Event) -> bool {
     if let (Event::Subagent(known), Event::Subagent(event)) = (known, event) {
         return is_same_subagent_event(known, event);
     }
-    let is_said = matches!(
+    let is_compared_whole = matches!(
         event,
         Event::Run(
             RunEvent::Warning { .. }
@@ -579,7 +579,7 @@ fn is_same_event(known: &Event, event: &Event) -> bool {
                 | RunEvent::UserMessagesShown { .. }
         ) | Event::Tool(ToolEvent::PlanUpdated { .. })
     );
-    if is_said {
+    if is_compared_whole {
         known == event
     } else {
         known.is_same_kind(event) && known.agent() == event.agent()

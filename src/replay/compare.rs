@@ -59,7 +59,7 @@ pub fn compared_events<'e>(
 ) -> Vec<ComparedEvent> {
     let mut shown: BTreeMap<AgentId, Vec<AnswerLabel>> = BTreeMap::new();
     let mut messages: BTreeMap<AgentId, Vec<u32>> = BTreeMap::new();
-    let mut happenings = Vec::new();
+    let mut compared = Vec::new();
     for event in events {
         if let Event::Coordination(CoordinationEvent::AnswersShown { agent, labels }) = event {
             let shown = shown.entry(agent.clone()).or_default();
@@ -71,7 +71,7 @@ pub fn compared_events<'e>(
             let agent = event.agent();
             let shown = agent.and_then(|agent| shown.remove(agent));
             let messages = agent.and_then(|agent| messages.remove(agent));
-            happenings.push(ComparedEvent {
+            compared.push(ComparedEvent {
                 event,
                 shown: shown.unwrap_or_default(),
                 messages: messages.unwrap_or_default(),
@@ -86,7 +86,7 @@ pub fn compared_events<'e>(
             messages.clear();
         }
     }
-    happenings
+    compared
 }
 
 /// Returns the first difference. Events after the end of an interrupted record are not a
@@ -195,8 +195,8 @@ mod tests {
             r#"{"type":"winner_selected","agent":"a","label":"agent1.1","votes":[]}"#,
         ];
         let events = lines.map(|line| serde_json::from_str::<Event>(line).unwrap());
-        let happenings = compared_events(&events, &PathAliases::default());
-        let winner = happenings.last().unwrap();
+        let compared = compared_events(&events, &PathAliases::default());
+        let winner = compared.last().unwrap();
         assert_eq!(!winner.shown.is_empty(), expected, "{between}");
     }
 

@@ -63,9 +63,9 @@ impl RecordedRun {
         let mut config = team(&manifest, &cwd, home)?;
         use_recorded_criteria(&mut config.orchestrator, &events);
         let reach = if run.is_own() {
-            Reach::Everywhere
+            RecordPathScope::Everywhere
         } else {
-            Reach::Within(locate(here)?.into_real())
+            RecordPathScope::Within(locate(here)?.into_real())
         };
         close_paths(&mut config, &reach, &mut notes);
         let mut opened = manifest.opened;
@@ -145,14 +145,14 @@ fn replies_of(run: &RunDir, agent: &AgentId, notes: &mut Vec<String>) -> Result<
 
 /// The paths that a record may open.
 #[derive(Clone, Debug)]
-enum Reach {
+enum RecordPathScope {
     /// All paths of the run, which was recorded here.
     Everywhere,
     /// Only paths in this directory.
     Within(RealPath),
 }
 
-impl Reach {
+impl RecordPathScope {
     /// Returns whether `path` is opened; if it is not, adds a note that says why.
     fn keeps(&self, path: &AbsPath, is_there: bool, notes: &mut Vec<String>) -> bool {
         if !is_there {
@@ -162,8 +162,8 @@ impl Reach {
             return false;
         }
         let is_inside = match self {
-            Reach::Everywhere => true,
-            Reach::Within(here) => {
+            RecordPathScope::Everywhere => true,
+            RecordPathScope::Within(here) => {
                 locate(path).is_ok_and(|found| found.into_real().is_within(here))
             }
         };
@@ -237,7 +237,7 @@ fn use_recorded_criteria(rules: &mut OrchestratorConfig, events: &[Event]) {
 
 /// Removes paths that the config opens and that are no directories any more (or, for images, no
 /// files), or are outside of `reach`.
-fn close_paths(config: &mut Config, reach: &Reach, notes: &mut Vec<String>) {
+fn close_paths(config: &mut Config, reach: &RecordPathScope, notes: &mut Vec<String>) {
     let opened: BTreeSet<AbsPath> = config.opened_paths().cloned().collect();
     let is_closed =
         |path: &AbsPath| !reach.keeps(path, inspect(path) == LookupResult::Directory, notes);

@@ -1,7 +1,7 @@
 //! The names that other programs use for tools equivalent to massgen's.
 
 /// Each tool with its names in other programs.
-const TWINS: &[(&str, &[&str])] = &[
+const ALIASES: &[(&str, &[&str])] = &[
     ("read_text_file", &["Read"]),
     ("read_multiple_files", &["Read"]),
     ("write_file", &["Write"]),
@@ -21,14 +21,14 @@ pub fn is_known_tool(tool: &str) -> bool {
 
 /// Returns all names of a tool, given its name in massgen or in another program.
 pub fn names_of(tool: &str) -> impl Iterator<Item = &str> {
-    let twins = TWINS
+    let aliases = ALIASES
         .iter()
         .filter(move |(own, others)| *own == tool || others.contains(&tool));
-    let twins = twins.flat_map(move |(own, others)| {
+    let aliases = aliases.flat_map(move |(own, others)| {
         let others = others.iter().copied().filter(move |_| *own == tool);
         std::iter::once(*own).chain(others)
     });
-    std::iter::once(tool).chain(twins)
+    std::iter::once(tool).chain(aliases)
 }
 
 #[cfg(test)]
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn twins_are_tools() {
-        for (own, _) in TWINS {
+        for (own, _) in ALIASES {
             let is_own = |tool: &ToolSpec| tool.name == *own;
             assert!(TOOLS.iter().chain(COMMANDS).any(is_own), "{own}");
         }

@@ -17,7 +17,7 @@ use massgen::path::AbsPath;
 use massgen::spending::money::Money;
 use massgen::spending::shared_budget::SharedBudget as _;
 use massgen::world::store::batches::claims::{
-    AttemptNote, CellClaim, ClaimAttempt, ClaimOwner, OwnerLife,
+    AttemptNote, CellClaim, ClaimAttempt, ClaimOwner, OwnerLiveness,
 };
 use massgen::world::store::batches::pause::BatchPause;
 use massgen::world::store::batches::survey::ResultTally;
@@ -543,24 +543,24 @@ fn a_process_that_starts_jobs_is_known_while_it_lives() {
     let dir = tempfile::tempdir().unwrap();
     let batch = batch(&dir, 1);
     let life = || batch.controller_life().unwrap();
-    assert_eq!(life(), OwnerLife::Gone);
+    assert_eq!(life(), OwnerLiveness::Gone);
     let marks = [(), ()].map(|()| batch.mark_controller().unwrap());
-    assert_eq!(life(), OwnerLife::Here);
+    assert_eq!(life(), OwnerLiveness::Here);
     drop(marks);
-    assert_eq!(life(), OwnerLife::Gone);
+    assert_eq!(life(), OwnerLiveness::Gone);
     let place = batch.dir().join("controllers");
     let [killed, elsewhere] = ["1.1", "1.2"].map(|name| place.join(name).as_path().to_owned());
     fs::write(&killed, json!(owner()).to_string()).unwrap();
-    assert_eq!(life(), OwnerLife::Gone);
+    assert_eq!(life(), OwnerLiveness::Gone);
     let other = ClaimOwner {
         host: "elsewhere".to_owned(),
         boot: "other".to_owned(),
         ..owner()
     };
     fs::write(&elsewhere, json!(other).to_string()).unwrap();
-    assert_eq!(life(), OwnerLife::Elsewhere);
+    assert_eq!(life(), OwnerLiveness::Elsewhere);
     let _mark = batch.mark_controller().unwrap();
-    assert_eq!(life(), OwnerLife::Here);
+    assert_eq!(life(), OwnerLiveness::Here);
     assert!(!killed.exists() && elsewhere.exists());
 }
 

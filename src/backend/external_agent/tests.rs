@@ -18,7 +18,7 @@ fn launch_context() -> LaunchContext {
     LaunchContext {
         dir: path("/w"),
         massgen: path("/bin/massgen"),
-        socket: path("/r/relay"),
+        socket: path("/r/agent"),
         directories: vec![path("/p"), path("/a,b")],
         model: Some("m".to_owned()),
         reasoning: AgentReasoning {
@@ -53,7 +53,7 @@ fn begun() -> AcpProtocol {
     assert_eq!(first[0]["params"]["clientCapabilities"]["terminal"], false);
     let greeted = json!({"id": 0, "result": {"protocolVersion": 1}});
     let new = sent(&decode(&mut acp, &greeted).unwrap());
-    assert_eq!(new["params"]["mcpServers"][0]["args"][3], "/r/relay");
+    assert_eq!(new["params"]["mcpServers"][0]["args"][3], "/r/agent");
     let there = json!({"id": 1, "result": {"sessionId": "s"}});
     let prompt = sent(&decode(&mut acp, &there).unwrap());
     assert_eq!(prompt["params"]["prompt"][0]["text"], "the task");

@@ -44,7 +44,7 @@ pub(super) struct QueueControl {
     /// The last attempt at each open cell that waited for money when this process began.
     unpaid_before: BTreeMap<u32, u32>,
     /// The progress of the batch at the last submission.
-    submitted_at: Option<BatchProgressMark>,
+    submitted_at: Option<BatchProgressSnapshot>,
     fruitless_submissions: u32,
     /// Number of polls in a row in which a command of the queue failed.
     faults: u32,
@@ -65,13 +65,13 @@ pub(super) struct QueueControl {
 
 /// The progress of a batch; it changes when a cell is claimed or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct BatchProgressMark {
+struct BatchProgressSnapshot {
     open: usize,
     attempts: u64,
     claimed: usize,
 }
 
-impl BatchProgressMark {
+impl BatchProgressSnapshot {
     fn of(cells: &[OpenCell]) -> Self {
         Self {
             open: cells.len(),
@@ -274,7 +274,7 @@ impl QueueControl {
         if count == 0 {
             return Ok(());
         }
-        let advance = BatchProgressMark::of(cells);
+        let advance = BatchProgressSnapshot::of(cells);
         if jobs.is_empty() && self.submitted_at == Some(advance) {
             self.fruitless_submissions = self.fruitless_submissions.saturating_add(1);
         } else if self.submitted_at != Some(advance) {
@@ -358,7 +358,7 @@ pub(super) async fn run_queue_jobs(
         if control.faults == faults {
             control.faults = 0;
         }
-        let now = (BatchProgressMark::of(&cells), jobs);
+        let now = (BatchProgressSnapshot::of(&cells), jobs);
         pause = if last.as_ref() == Some(&now) {
             LOOK_MAX.min(pause.saturating_mul(2))
         } else {

@@ -8,7 +8,7 @@ use crate::cli::args::batch::BatchWatchArguments;
 use crate::cli::batch::open_begun_batch;
 use crate::cli::batch::state::write_report;
 use crate::cli::batch_report::{BatchActivity, BatchReport, WatchedCells};
-use crate::cli::dashboard::DashboardFate;
+use crate::cli::dashboard::DashboardInputEffect;
 use crate::cli::dashboard::batch_dashboard::BatchDashboard;
 use crate::cli::dashboard::detection::select_watch_theme;
 use crate::cli::dashboard::theme::Theme;
@@ -24,15 +24,15 @@ use crate::world::io::clock::Stopwatch;
 use crate::world::store::batches::BatchDir;
 
 /// Minimum time between two looks at the files of the batch.
-const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// How many times longer than a look the time until the next one is.
-const LOOK_REST: u32 = 10;
+const POLL_REST: u32 = 10;
 /// Number of looks in a row that find a batch stopped before it counts as that: a process may be about
 /// to start or resume it.
-const STOPPED_LOOKS: u32 = 2;
+const STOPPED_POLLS: u32 = 2;
 
 /// How a live view ended.
-enum LiveEnd {
+enum LiveViewEnd {
     /// The user closed it, every cell has a result, or nothing works on the batch.
     Over(ExitStatus),
     /// The rest is shown as lines.
@@ -54,7 +54,7 @@ pub(super) fn watch(
     let ended = runtime.block_on(async {
         let stop = listen_for_parking(host.hangup)?;
         if let Some(theme) = theme
-            && let LiveEnd::Over(status) = watch_live(&batch, theme, &stop, output).await?
+            && let LiveViewEnd::Over(status) = watch_live(&batch, theme, &stop, output).await?
         {
             return Ok(status);
         }
@@ -73,7 +73,7 @@ async fn write_changes(
 ) -> Result<ExitStatus> {
     let mut last = None;
     let mut last_hint = None;
-    let mut stopped = StoppedLooks::default();
+    let mut stopped = StoppedPolls::default();
     loop {
         let began = Stopwatch::start();
         let report = BatchReport::read(batch)?;
@@ -114,14 +114,14 @@ async fn watch_live(
     theme: Theme,
     stop: &ShutdownSignal,
     output: &mut CliOutput<'_>,
-) -> Result<LiveEnd> {
+) -> Result<LiveViewEnd> {
     let Some(mut dashboard) = BatchDashboard::open(theme, output) else {
-        return Ok(LiveEnd::Lines);
+        return Ok(LiveViewEnd::Lines);
     };
     let shown = show_changes(&mut dashboard, batch, stop, output).await;
     let last = dashboard.close(output);
     let end = shown?;
-    if let (LiveEnd::Over(_), Some(report)) = (&end, last) {
+    if let (LiveViewEnd::Over(_), Some(report)) = (&end, last) {
         write_report(&report, false, output)?;
         if let Some(hint) = report.idle_hint() {
             output.note(&hint);
@@ -135,9 +135,9 @@ async fn show_changes(
     batch: &BatchDir,
     stop: &ShutdownSignal,
     output: &mut CliOutput<'_>,
-) -> Result<LiveEnd> {
-    let mut next = Box::pin(look_after(batch.clone(), Duration::ZERO));
-    let mut stopped = StoppedLooks::default();
+) -> Result<LiveViewEnd> {
+    let mut next = Box::pin(poll_after(batch.clone(), Duration::ZERO));
+    let mut stopped = StoppedPolls::default();
     loop {
         tokio::select! {
             seen = &mut next => {
@@ -146,41 +146,41 @@ async fn show_changes(
                 let is_stopped = stopped.is_enough(&seen.report);
                 dashboard.show(seen.report, seen.cells, output);
                 if is_finished {
-                    return Ok(LiveEnd::Over(ExitStatus::Delivered));
+                    return Ok(LiveViewEnd::Over(ExitStatus::Delivered));
                 }
                 if is_stopped {
-                    return Ok(LiveEnd::Over(ExitStatus::Parked));
+                    return Ok(LiveViewEnd::Over(ExitStatus::Parked));
                 }
-                next = Box::pin(look_after(batch.clone(), seen.pause));
+                next = Box::pin(poll_after(batch.clone(), seen.pause));
             }
             input = dashboard.next_input() => match dashboard.on_input(&input, output) {
-                DashboardFate::Stays | DashboardFate::Sends(_) => {}
-                DashboardFate::Lines => return Ok(LiveEnd::Lines),
-                DashboardFate::Quits => return Ok(LiveEnd::Over(ExitStatus::Delivered)),
+                DashboardInputEffect::Stays | DashboardInputEffect::Sends(_) => {}
+                DashboardInputEffect::Lines => return Ok(LiveViewEnd::Lines),
+                DashboardInputEffect::Quits => return Ok(LiveViewEnd::Over(ExitStatus::Delivered)),
             },
-            () = stop.graceful.cancelled() => return Ok(LiveEnd::Over(ExitStatus::Interrupted)),
-            () = stop.park.cancelled() => return Ok(LiveEnd::Over(ExitStatus::Interrupted)),
+            () = stop.graceful.cancelled() => return Ok(LiveViewEnd::Over(ExitStatus::Interrupted)),
+            () = stop.park.cancelled() => return Ok(LiveViewEnd::Over(ExitStatus::Interrupted)),
         }
     }
 }
 
 /// How many looks in a row have found that nothing works on a batch.
 #[derive(Default)]
-struct StoppedLooks(u32);
+struct StoppedPolls(u32);
 
-impl StoppedLooks {
+impl StoppedPolls {
     /// Counts a look that found `report`; returns whether the batch counts as stopped.
     fn is_enough(&mut self, report: &BatchReport) -> bool {
         self.0 = match report.activity {
             BatchActivity::Stopped => self.0.saturating_add(1),
             BatchActivity::Active | BatchActivity::Unknown => 0,
         };
-        self.0 >= STOPPED_LOOKS
+        self.0 >= STOPPED_POLLS
     }
 }
 
 /// What a look at the files of a batch found.
-struct BatchLook {
+struct BatchPoll {
     report: BatchReport,
     cells: WatchedCells,
     /// The time until the next look.
@@ -188,13 +188,13 @@ struct BatchLook {
 }
 
 /// Looks at the files of `batch` after a `pause`, apart from the thread that reads keys.
-async fn look_after(batch: BatchDir, pause: Duration) -> Result<BatchLook> {
+async fn poll_after(batch: BatchDir, pause: Duration) -> Result<BatchPoll> {
     tokio::time::sleep(pause).await;
     let looking = tokio::task::spawn_blocking(move || {
         let began = Stopwatch::start();
         let record = batch.record()?;
         let survey = batch.survey::<CellResult>(record.cells)?;
-        Ok(BatchLook {
+        Ok(BatchPoll {
             report: BatchReport::of(&batch, &record, &survey)?,
             cells: WatchedCells::select(&batch, &survey),
             pause: pause_after(began.elapsed()),
@@ -206,5 +206,5 @@ async fn look_after(batch: BatchDir, pause: Duration) -> Result<BatchLook> {
 }
 
 fn pause_after(look: Duration) -> Duration {
-    look.saturating_mul(LOOK_REST).max(LOOK_INTERVAL)
+    look.saturating_mul(POLL_REST).max(POLL_INTERVAL)
 }

@@ -7,7 +7,9 @@ use crate::cli::batch_report::{BatchReport, WatchedCells};
 use crate::cli::dashboard::batch_scene::BatchScene;
 use crate::cli::dashboard::screen::{FrameSignals, TerminalScreen, area_of};
 use crate::cli::dashboard::theme::Theme;
-use crate::cli::dashboard::{DashboardFate, DashboardInput, DashboardInputs, SIZE_UNKNOWN, TITLE};
+use crate::cli::dashboard::{
+    DashboardInput, DashboardInputEffect, DashboardInputs, SIZE_UNKNOWN, TITLE,
+};
 use crate::cli::output::CliOutput;
 use crate::world::diagnostics::probe::terminal::terminal_size;
 use crate::world::io::clock::now;
@@ -66,7 +68,7 @@ impl BatchDashboard {
         &mut self,
         input: &DashboardInput,
         output: &mut CliOutput<'_>,
-    ) -> DashboardFate {
+    ) -> DashboardInputEffect {
         let key = match input {
             DashboardInput::Continued => {
                 self.screen.resume(output);
@@ -81,12 +83,12 @@ impl BatchDashboard {
         match pressed {
             Some((true, KeyCode::Char('z'))) => self.screen.suspend(output),
             Some((true, KeyCode::Char('l'))) => self.screen.forget(),
-            Some((false, KeyCode::Char('q') | KeyCode::Esc)) => return DashboardFate::Quits,
-            Some((false, KeyCode::Char('l'))) => return DashboardFate::Lines,
+            Some((false, KeyCode::Char('q') | KeyCode::Esc)) => return DashboardInputEffect::Quits,
+            Some((false, KeyCode::Char('l'))) => return DashboardInputEffect::Lines,
             Some(_) | None => {}
         }
         self.draw(output);
-        DashboardFate::Stays
+        DashboardInputEffect::Stays
     }
 
     /// Restores the terminal. Returns the state that it showed last.

@@ -11,10 +11,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::dashboard::detection::DashboardSettings;
 use crate::cli::dashboard::keys::{KeyEffect, KeyTarget};
+use crate::cli::dashboard::line_history::LineHistory;
 use crate::cli::dashboard::question::{QuestionAnswer, QuestionPanel};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::screen::{FrameSignals, TerminalScreen, area_of};
-use crate::cli::dashboard::story::RunStory;
 use crate::cli::dashboard::view_state::{OpenView, ViewState};
 use crate::cli::output::CliOutput;
 use crate::event::{Event, RunEvent};
@@ -27,7 +27,7 @@ use crate::world::io::clock::{Stopwatch, milliseconds};
 pub(crate) mod theme;
 mod cell_text;
 mod canvas;
-mod story;
+mod line_history;
 mod typed_text;
 mod view_state;
 mod delivery_review;
@@ -76,7 +76,7 @@ pub(crate) enum DashboardInput {
 
 /// The effect of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum DashboardFate {
+pub(crate) enum DashboardInputEffect {
     /// It stays.
     Stays,
     /// It stays, and the line is a message to the agents.
@@ -93,7 +93,7 @@ pub(crate) struct Dashboard {
     settings: DashboardSettings,
     source: DashboardSource,
     run: RunView,
-    story: RunStory,
+    story: LineHistory,
     state: ViewState,
     questions: Vec<QuestionPanel>,
     screen: TerminalScreen,
@@ -126,7 +126,7 @@ impl Dashboard {
             settings,
             source,
             run: RunView::default(),
-            story: RunStory::default(),
+            story: LineHistory::default(),
             state: ViewState::default(),
             questions: Vec::new(),
             screen,
@@ -198,12 +198,12 @@ impl Dashboard {
         &mut self,
         input: &DashboardInput,
         output: &mut CliOutput<'_>,
-    ) -> DashboardFate {
+    ) -> DashboardInputEffect {
         self.is_changed = true;
         let key = match input {
             DashboardInput::Continued => {
                 self.screen.resume(output);
-                return DashboardFate::Stays;
+                return DashboardInputEffect::Stays;
             }
             DashboardInput::Terminal(TerminalEvent::Key(key))
                 if key.kind != KeyEventKind::Release =>
@@ -212,22 +212,22 @@ impl Dashboard {
             }
             DashboardInput::Terminal(TerminalEvent::Paste(text)) => {
                 self.key_target().paste(text);
-                return DashboardFate::Stays;
+                return DashboardInputEffect::Stays;
             }
-            DashboardInput::Terminal(_) => return DashboardFate::Stays,
+            DashboardInput::Terminal(_) => return DashboardInputEffect::Stays,
         };
         let effect = self.key_target().press(key);
         match effect {
             KeyEffect::Redraw => {}
             KeyEffect::RedrawAll => self.screen.forget(),
             KeyEffect::Answer(answer) => self.answer(answer),
-            KeyEffect::Send(line) => return DashboardFate::Sends(line),
+            KeyEffect::Send(line) => return DashboardInputEffect::Sends(line),
             KeyEffect::SearchOlder => self.search_older(),
             KeyEffect::Suspend => self.screen.suspend(output),
-            KeyEffect::LeaveToLines => return DashboardFate::Lines,
-            KeyEffect::Quit => return DashboardFate::Quits,
+            KeyEffect::LeaveToLines => return DashboardInputEffect::Lines,
+            KeyEffect::Quit => return DashboardInputEffect::Quits,
         }
-        DashboardFate::Stays
+        DashboardInputEffect::Stays
     }
 
     fn key_target(&mut self) -> KeyTarget<'_> {

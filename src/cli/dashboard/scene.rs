@@ -9,8 +9,8 @@ use crate::cli::dashboard::cell_text::{
     clean_line, columns, fit_end, format_clock, format_count, wrap_row,
 };
 use crate::cli::dashboard::key_lines::key_line;
+use crate::cli::dashboard::line_history::LineHistory;
 use crate::cli::dashboard::question::{QuestionPanel, more_questions};
-use crate::cli::dashboard::story::RunStory;
 use crate::cli::dashboard::theme::Theme;
 use crate::cli::dashboard::view_state::{ComposerPurpose, OpenView, ViewState};
 use crate::cli::dashboard::views::{
@@ -39,7 +39,7 @@ pub(super) struct Scene<'s> {
     /// The run.
     pub(super) run: &'s RunView,
     /// Its story.
-    pub(super) story: &'s RunStory,
+    pub(super) story: &'s LineHistory,
     /// What is open and selected.
     pub(super) state: &'s ViewState,
     /// The questions that wait, oldest first.

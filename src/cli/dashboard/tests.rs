@@ -75,7 +75,7 @@ impl Case {
     }
 
     fn draw(&self) -> Buffer {
-        let (mut run, mut story) = (RunView::default(), RunStory::default());
+        let (mut run, mut story) = (RunView::default(), LineHistory::default());
         for (number, event) in (1..).zip(&self.events) {
             let event: Event = serde_json::from_value(event.clone()).unwrap();
             let elapsed_ms = number * STEP_MS;

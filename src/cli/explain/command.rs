@@ -53,7 +53,7 @@ pub struct CommandReport {
     holds: Option<SandboxReport>,
     /// Why its isolation is not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
-    unheld: Option<&'static str>,
+    unsandboxed: Option<&'static str>,
 }
 
 /// One simple command.
@@ -100,7 +100,7 @@ pub struct CommandCaller<'a> {
 /// Isolation of commands.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-enum CommandEnclosure {
+enum ExplainedIsolation {
     /// massgen's own sandbox.
     Sandbox {
         /// The sandbox level; `None` if a run uses the strongest one available.
@@ -119,7 +119,7 @@ enum CommandEnclosure {
 /// Isolation and limits of a command.
 #[derive(Debug, Serialize)]
 struct SandboxReport {
-    by: CommandEnclosure,
+    by: ExplainedIsolation,
     leaves_open: Vec<String>,
     open: Vec<SandboxOpenPath>,
     hidden: Vec<String>,
@@ -148,7 +148,7 @@ impl CommandReport {
     pub fn new(line: &str, phase: Phase, runner: Option<&CommandCaller<'_>>) -> Self {
         let commands = runner.and_then(|runner| runner.commands);
         let rules = commands.map_or_else(CommandRules::default, |config| {
-            config.rules(CommandEnclosure::from_config(config).assumed_level())
+            config.rules(ExplainedIsolation::from_config(config).assumed_level())
         });
         let parsed = parse(line);
         let whole = check_line(&rules, line, &parsed).into_iter();
@@ -166,7 +166,7 @@ impl CommandReport {
             .collect();
         let mut all = parts.iter().flat_map(|part| &part.checks).chain(&checks);
         let is_refused = all.any(|check| check.outcome == REFUSE);
-        let unheld = match (runner, commands) {
+        let unsandboxed = match (runner, commands) {
             (None, _) => Some("no config: the sandbox is unknown"),
             (Some(_), None) => Some("the agent may not run commands"),
             (Some(_), Some(_)) => None,
@@ -191,7 +191,7 @@ impl CommandReport {
             checks,
             commands: parts,
             holds: runner.and_then(SandboxReport::from_caller),
-            unheld,
+            unsandboxed,
         }
     }
 
@@ -263,16 +263,16 @@ impl CheckPart {
     }
 }
 
-impl CommandEnclosure {
+impl ExplainedIsolation {
     fn from_config(config: &CommandLineConfig) -> Self {
         match (config.mode.container(), config.sandbox) {
-            (Some(docker), _) => CommandEnclosure::Container {
+            (Some(docker), _) => ExplainedIsolation::Container {
                 image: docker.image.clone(),
                 host: docker.host.as_ref().map(ToString::to_string),
             },
-            (None, SandboxLevelChoice::Auto) => CommandEnclosure::Sandbox { level: None },
+            (None, SandboxLevelChoice::Auto) => ExplainedIsolation::Sandbox { level: None },
             (None, SandboxLevelChoice::Only(level)) => {
-                CommandEnclosure::Sandbox { level: Some(level) }
+                ExplainedIsolation::Sandbox { level: Some(level) }
             }
         }
     }
@@ -280,36 +280,36 @@ impl CommandEnclosure {
     /// Returns the level whose accessible paths are shown. A container has those of `namespaces`.
     fn assumed_level(&self) -> SandboxLevel {
         match self {
-            CommandEnclosure::Sandbox { level } => level.unwrap_or(SandboxLevel::Overlay),
-            CommandEnclosure::Container { .. } => SandboxLevel::Namespaces,
+            ExplainedIsolation::Sandbox { level } => level.unwrap_or(SandboxLevel::Overlay),
+            ExplainedIsolation::Container { .. } => SandboxLevel::Namespaces,
         }
     }
 
     fn leaves_open(&self) -> &'static [&'static str] {
         match self {
-            CommandEnclosure::Sandbox { level: Some(level) } => level.leaves_open(),
-            CommandEnclosure::Sandbox { level: None } => &[
+            ExplainedIsolation::Sandbox { level: Some(level) } => level.leaves_open(),
+            ExplainedIsolation::Sandbox { level: None } => &[
                 "which level that is; at level `landlock` your own paths are read-only for commands, and \
                  without any level all commands are refused: `massgen doctor` tests it",
             ],
-            CommandEnclosure::Container { .. } => CONTAINER_LEAVES_OPEN,
+            ExplainedIsolation::Container { .. } => CONTAINER_LEAVES_OPEN,
         }
     }
 }
 
-impl fmt::Display for CommandEnclosure {
+impl fmt::Display for ExplainedIsolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CommandEnclosure::Sandbox {
+            ExplainedIsolation::Sandbox {
                 level: Some(SandboxLevel::Off),
             } => f.write_str("nothing: the sandbox is off"),
-            CommandEnclosure::Sandbox { level: Some(level) } => {
+            ExplainedIsolation::Sandbox { level: Some(level) } => {
                 write!(f, "sandbox level `{level}` ({})", level.description())
             }
-            CommandEnclosure::Sandbox { level: None } => {
+            ExplainedIsolation::Sandbox { level: None } => {
                 f.write_str("the strongest sandbox of this machine")
             }
-            CommandEnclosure::Container { image, host } => {
+            ExplainedIsolation::Container { image, host } => {
                 write!(f, "a container of `{image}`")?;
                 let host = host.iter();
                 host.into_iter()
@@ -324,7 +324,7 @@ impl SandboxReport {
         let config = runner.commands?;
         let (open, hidden) = reachable_paths(
             runner.permissions,
-            CommandEnclosure::from_config(config).assumed_level(),
+            ExplainedIsolation::from_config(config).assumed_level(),
         );
         let mut hold = Self::from_limits(config);
         let beside = runner.rules.unenforced_for_commands();
@@ -346,7 +346,7 @@ impl SandboxReport {
             env,
             ..
         } = config;
-        let by = CommandEnclosure::from_config(config);
+        let by = ExplainedIsolation::from_config(config);
         let ResourceLimits {
             memory_bytes,
             processes,
@@ -434,7 +434,7 @@ impl fmt::Display for CommandReport {
         if let Some(holds) = &self.holds {
             write!(f, "{holds}")?;
         }
-        match self.unheld {
+        match self.unsandboxed {
             Some(why) => writeln!(f, "  {why}"),
             None => Ok(()),
         }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::cli::command_line::usage_error;
 use crate::cli::dashboard::detection::{DashboardSettings, theme};
-use crate::cli::dashboard::{DashboardFate, DashboardSource};
+use crate::cli::dashboard::{DashboardInputEffect, DashboardSource};
 use crate::cli::execution::UserPresence;
 use crate::cli::interrupts::listen;
 use crate::cli::logs::ShownLog;
@@ -85,7 +85,7 @@ async fn follow_lines(tail: LogTail, limits: BudgetLimits, host: &Host) -> Resul
             }
             () = sleep_until_due(terminal.due()) => {}
             input = terminal.next_input() => {
-                if terminal.on_input(&input)? == DashboardFate::Quits {
+                if terminal.on_input(&input)? == DashboardInputEffect::Quits {
                     return Ok(());
                 }
             }

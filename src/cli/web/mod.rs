@@ -20,7 +20,7 @@ mod pipeline_review;
 mod reply;
 mod review;
 mod router;
-mod run_board;
+mod web_run_registry;
 mod run_control;
 mod run_feed;
 mod run_limits;

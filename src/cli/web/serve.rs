@@ -25,8 +25,8 @@ use crate::cli::web::browse::FileLookups;
 use crate::cli::web::link_codes::{CODE_TIME_MAX, LinkCodes};
 use crate::cli::web::page_assets::CompressedAssets;
 use crate::cli::web::router;
-use crate::cli::web::run_board::RunBoard;
 use crate::cli::web::server_state::{NamedTeam, WebServer, WebServerState};
+use crate::cli::web::web_run_registry::WebRunRegistry;
 use crate::config::team::WorkspaceMode;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
@@ -103,7 +103,7 @@ async fn serve(
         tokens,
         codes: LinkCodes::default(),
         lookups: FileLookups::new(&host.cwd),
-        runs: RunBoard::new(arguments.parallel, stop.clone()),
+        runs: WebRunRegistry::new(arguments.parallel, stop.clone()),
         batch_reading: tokio::sync::Mutex::default(),
         compressed_assets: CompressedAssets::default(),
         host: host.clone(),

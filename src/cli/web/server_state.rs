@@ -8,7 +8,7 @@ use crate::cli::team::ChosenTeam;
 use crate::cli::web::browse::FileLookups;
 use crate::cli::web::link_codes::LinkCodes;
 use crate::cli::web::page_assets::CompressedAssets;
-use crate::cli::web::run_board::RunBoard;
+use crate::cli::web::web_run_registry::WebRunRegistry;
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::host::Host;
 use crate::path::AbsPath;
@@ -44,7 +44,7 @@ pub(super) struct WebServerState {
     /// The lookups of the file picker.
     pub(super) lookups: FileLookups,
     /// The runs.
-    pub(super) runs: RunBoard,
+    pub(super) runs: WebRunRegistry,
     /// Held while a batch is read: one of many cells takes memory.
     pub(super) batch_reading: tokio::sync::Mutex<()>,
     /// The compressed files of the page.
@@ -92,7 +92,7 @@ impl WebServer {
     }
 
     /// Returns the runs.
-    pub(super) fn runs(&self) -> &RunBoard {
+    pub(super) fn runs(&self) -> &WebRunRegistry {
         &self.0.runs
     }
 

@@ -106,7 +106,7 @@ impl AgentTeam {
 
     /// Returns the notes for the user about unsandboxed external agents.
     pub fn unsandboxed_notes(&self) -> Vec<String> {
-        let unheld = self
+        let unsandboxed = self
             .members
             .iter()
             .filter(|member| is_unsandboxed(&member.config));
@@ -116,7 +116,7 @@ impl AgentTeam {
                 member.id
             )
         };
-        unheld.map(note_about).collect()
+        unsandboxed.map(note_about).collect()
     }
 
     /// Returns the models of `member` as they can be asked in the coordination phase without the

@@ -13,7 +13,7 @@ use crate::path::AbsPath;
 use crate::world::sys::state_files::socket;
 
 /// Name of the socket in its directory.
-const NAME: &str = "relay";
+const NAME: &str = "agent";
 /// First byte of a connection, which states its purpose: the Model Context Protocol, or one query
 /// of a hook.
 const PROTOCOL: u8 = b'm';
@@ -111,7 +111,7 @@ pub fn forward_stdio(socket: &AbsPath) -> Result<()> {
     let mut stream = socket::connect(socket).map_err(failed)?;
     stream.write_all(&[PROTOCOL]).map_err(failed)?;
     let to_run = stream.try_clone().map_err(failed)?;
-    let inward = thread::Builder::new().name("relay".to_owned());
+    let inward = thread::Builder::new().name("agent_socket".to_owned());
     // The thread ends with the process, since a blocking read of a line cannot be woken.
     let _inward = inward.spawn(move || forward_until_eof(to_run));
     copy(&mut stream, &mut io::stdout().lock()).map_err(failed)

@@ -4,8 +4,8 @@ use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::{clean_line, format_clock};
+use crate::cli::dashboard::line_history::LineEvent;
 use crate::cli::dashboard::scene::Scene;
-use crate::cli::dashboard::story::StoryEvent;
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::cli::render::event_lines::event_line;
 use crate::event::{CoordinationEvent, Event, PipelineEvent, RunEvent};
@@ -42,7 +42,7 @@ pub(in crate::cli::dashboard) fn draw(
     scroll_max
 }
 
-fn log_line(scene: &Scene<'_>, entry: &StoryEvent) -> Option<StyledRow> {
+fn log_line(scene: &Scene<'_>, entry: &LineEvent) -> Option<StyledRow> {
     let time = format_clock(milliseconds(entry.elapsed));
     let time = (TextStyle::Faint, format!(" {time} "));
     if let (Some(agent), Some((style, verb, rest))) =

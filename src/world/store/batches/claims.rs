@@ -52,7 +52,7 @@ impl ClaimOwner {
 
 /// What is known about whether a process is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum OwnerLife {
+pub enum OwnerLiveness {
     /// It is gone.
     Gone,
     /// It is on another host, where it may be alive.
@@ -67,12 +67,12 @@ pub(super) fn owner_life(
     owner: Option<&ClaimOwner>,
     path: &AbsPath,
     here: &ClaimOwner,
-) -> OwnerLife {
+) -> OwnerLiveness {
     match owner {
-        Some(owner) if owner.boot != here.boot && owner.host == here.host => OwnerLife::Gone,
-        Some(owner) if owner.boot != here.boot => OwnerLife::Elsewhere,
-        Some(_) | None if file::is_locked(path) => OwnerLife::Here,
-        Some(_) | None => OwnerLife::Gone,
+        Some(owner) if owner.boot != here.boot && owner.host == here.host => OwnerLiveness::Gone,
+        Some(owner) if owner.boot != here.boot => OwnerLiveness::Elsewhere,
+        Some(_) | None if file::is_locked(path) => OwnerLiveness::Here,
+        Some(_) | None => OwnerLiveness::Gone,
     }
 }
 
@@ -240,7 +240,7 @@ impl BatchDir {
         attempt: u32,
         here: &ClaimOwner,
     ) -> bool {
-        owner_life(owner, &self.claim_file(cell, attempt), here) != OwnerLife::Gone
+        owner_life(owner, &self.claim_file(cell, attempt), here) != OwnerLiveness::Gone
     }
 
     /// Returns whether the process of this attempt still holds its claim, also if the attempt was

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::io::clock;
 use crate::world::store::batches::BatchDir;
-use crate::world::store::batches::claims::{ClaimOwner, OwnerLife, owner_life, read_owner};
+use crate::world::store::batches::claims::{ClaimOwner, OwnerLiveness, owner_life, read_owner};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::create_once::{LockedFile, create_once};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
@@ -13,12 +13,12 @@ use crate::world::sys::state_files::file::FileDurability;
 
 /// The file of a process that starts the jobs of a batch. It is removed with the value.
 #[derive(Debug)]
-pub struct ControllerMark {
+pub struct ControllerFile {
     path: AbsPath,
     _lock: LockedFile,
 }
 
-impl Drop for ControllerMark {
+impl Drop for ControllerFile {
     fn drop(&mut self) {
         // One that stays is not locked, and counts for nothing.
         drop(clear::remove(&self.path));
@@ -27,12 +27,12 @@ impl Drop for ControllerMark {
 
 impl BatchDir {
     /// Marks this process as one that starts the jobs of the batch.
-    pub fn mark_controller(&self) -> Result<ControllerMark> {
+    pub fn mark_controller(&self) -> Result<ControllerFile> {
         let here = ClaimOwner::this_process("", None);
         let place = self.controllers_dir();
         dir::create_all(&place, DirectoryAudience::User)?;
         for path in self.controller_files()? {
-            if owner_life(read_owner(&path).as_ref(), &path, &here) == OwnerLife::Gone {
+            if owner_life(read_owner(&path).as_ref(), &path, &here) == OwnerLiveness::Gone {
                 clear::remove(&path)?;
             }
         }
@@ -44,16 +44,16 @@ impl BatchDir {
             Error::new(ErrorKind::Io, format!("`{path}` exists already"))
                 .with_hint("start the command again")
         })?;
-        Ok(ControllerMark { path, _lock: lock })
+        Ok(ControllerFile { path, _lock: lock })
     }
 
     /// Returns how much is known about processes that start the jobs of the batch: the most of what is
     /// known about one of them.
-    pub fn controller_life(&self) -> Result<OwnerLife> {
+    pub fn controller_life(&self) -> Result<OwnerLiveness> {
         let here = ClaimOwner::this_process("", None);
         let files = self.controller_files()?.into_iter();
         let lives = files.map(|path| owner_life(read_owner(&path).as_ref(), &path, &here));
-        Ok(lives.max().unwrap_or(OwnerLife::Gone))
+        Ok(lives.max().unwrap_or(OwnerLiveness::Gone))
     }
 
     fn controller_files(&self) -> Result<Vec<AbsPath>> {

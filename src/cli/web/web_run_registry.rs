@@ -21,7 +21,7 @@ const STREAMS_MAX: usize = 32;
 
 /// The runs.
 #[derive(Debug)]
-pub(super) struct RunBoard {
+pub(super) struct WebRunRegistry {
     stop: ShutdownSignal,
     parallel: u32,
     slots: Arc<Semaphore>,
@@ -33,8 +33,8 @@ pub(super) struct RunBoard {
     delivering: tokio::sync::Mutex<()>,
 }
 
-impl RunBoard {
-    /// Creates a board without runs; at most `parallel` run at the same time, and `stop` stops them
+impl WebRunRegistry {
+    /// Creates a registry without runs; at most `parallel` run at the same time, and `stop` stops them
     /// all.
     pub(super) fn new(parallel: u32, stop: ShutdownSignal) -> Self {
         Self {

@@ -11,7 +11,7 @@ const EVENTS_MAX: usize = 20_000;
 
 /// An event and its time.
 #[derive(Clone, Debug)]
-pub(super) struct StoryEvent {
+pub(super) struct LineEvent {
     /// The time since the start.
     pub(super) elapsed: Duration,
     /// The event.
@@ -20,12 +20,12 @@ pub(super) struct StoryEvent {
 
 /// The story of a run so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RunStory {
-    events: VecDeque<StoryEvent>,
+pub(super) struct LineHistory {
+    events: VecDeque<LineEvent>,
     omitted: u64,
 }
 
-impl RunStory {
+impl LineHistory {
     /// Adds an event.
     pub(super) fn push(&mut self, event: &Event, elapsed: Duration) {
         if event.is_streamed() || matches!(event, Event::Model(ModelEvent::Replied { .. })) {
@@ -36,14 +36,14 @@ impl RunStory {
             self.omitted = self.omitted.saturating_add(1);
             return;
         }
-        self.events.push_back(StoryEvent {
+        self.events.push_back(LineEvent {
             elapsed,
             event: event.without_log_fields().into_owned(),
         });
     }
 
     /// Returns the events, oldest first.
-    pub(super) fn events(&self) -> impl DoubleEndedIterator<Item = &StoryEvent> {
+    pub(super) fn events(&self) -> impl DoubleEndedIterator<Item = &LineEvent> {
         self.events.iter()
     }
 
