@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_tried_again_as_often_as_its_fault_may_heal() {
+    fn the_number_of_retries_depends_on_the_kind_of_error() {
         let after = |retry_after| BackendErrorKind::Transient { retry_after };
         check(BackendErrorKind::Permanent, 0);
         check(BackendErrorKind::Unreachable, UNREACHABLE_RETRIES_MAX);

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_no_agent_was_shown_is_known_at_the_end() {
+    async fn messages_that_no_agent_has_read_are_listed_at_the_end() {
         let (sender, receiver) = user_message_channel([agent("a"), agent("b")]);
         let (events, mut reported) = mpsc::channel(8);
         let mut log = UserMessageLog::new(receiver);

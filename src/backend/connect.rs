@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_stands_in_the_config_or_in_a_file() {
+    fn a_script_is_read_from_the_config_or_from_a_file() {
         let mut config = config("scripted");
         assert_eq!(refused(&config, &[]).0, ErrorKind::Config);
         config.script = Some(inline(json!([{"text": "from {{cwd}}"}])));

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_limit_holds_back_counts_later_with_the_others() {
+    fn a_request_that_waits_for_one_limit_counts_later_for_the_others() {
         let limit = RateLimit {
             vendor: None,
             model: None,

@@ -259,7 +259,7 @@ fn a_round_without_answers_gives_up() {
 }
 
 #[test]
-fn what_does_not_count_is_refused_with_its_reason() {
+fn invalid_answers_and_votes_are_rejected_with_a_reason() {
     let unknown = BallotRefusal::UnknownCandidate {
         candidates: vec![agent(1)],
     };

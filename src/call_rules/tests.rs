@@ -79,7 +79,7 @@ fn commands_are_found_wherever_they_stand() {
 }
 
 #[test]
-fn what_only_the_run_shows_may_be_anything_for_a_denial() {
+fn words_known_only_at_run_time_match_any_denied_pattern() {
     check("command(git push *)", "command(git $VERB origin)", Deny);
     check("command(git push *)", "command($PROGRAM)", Deny);
     check("command(git push *)", "command(ls $DIR)", Allow);
@@ -90,7 +90,7 @@ fn what_only_the_run_shows_may_be_anything_for_a_denial() {
 }
 
 #[test]
-fn what_starters_add_may_be_anything_for_a_denial_and_is_nothing_for_an_allowance() {
+fn arguments_added_by_wrappers_match_denials_and_no_allowance() {
     for line in [
         "echo push | xargs git",
         "xargs -I{} git {} origin",
@@ -158,7 +158,7 @@ fn tools_and_servers_are_matched_by_name() {
 }
 
 #[test]
-fn the_strictest_rule_speaks_whatever_the_order() {
+fn the_strictest_rule_applies_in_any_order() {
     let all = rules(&[
         (Allow, "command(git *)"),
         (Ask, "command(git push *)"),
@@ -210,7 +210,7 @@ fn a_reason_names_the_rule_and_the_command() {
 }
 
 #[test]
-fn what_is_no_rule_says_why() {
+fn an_invalid_rule_is_an_error_with_a_reason() {
     let check = |text: &str, expected: &str| {
         let error = parse_rule(Deny, text, None).unwrap_err();
         assert!(error.contains(expected), "{text}: {error}");

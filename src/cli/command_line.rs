@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_the_peer_name_what_has_their_effect() {
+    fn flags_of_the_python_massgen_name_their_replacement() {
         for (flag, instead) in [
             ("--quick", "`skip_final_presentation: true`"),
             ("--personas", "`persona_generator: {enabled: true}`"),
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_of_another_subcommand_is_unknown_and_not_one_of_the_peer() {
+    fn a_flag_of_another_subcommand_is_unknown_and_not_one_of_the_python_massgen() {
         check(&["batch", "resume", "--json"], "unknown flag `--json`");
         let words = ["batch", "resume", "--json"].map(str::to_owned);
         let error = parse(&words).unwrap_err();

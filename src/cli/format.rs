@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_format_is_passed_over() {
+    fn an_unknown_format_is_ignored() {
         check("--output-format", OutputFormat::Text);
         check("--output-format yaml", OutputFormat::Text);
         check("--output-formats json", OutputFormat::Text);

@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_counts() {
+    fn explicit_flags_take_precedence() {
         check((None, Some("grok"), None), "grok grok-4 -");
         check(
             (Some("gpt-4o"), Some("openrouter"), None),

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_way_goes_with_what_takes_its_place() {
+    fn an_entry_and_the_entry_that_replaces_it_are_selected_together() {
         check(&["df a", "f- a/b"], "+.", "++");
         check(&["df a", "f- a/b"], ".+", "..");
         check(&["df a", "f-! a/b"], "++", "..");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_is_applied_first_and_from_below() {
+    fn removals_are_applied_first_and_deepest_first() {
         let plan = plan(&["df a", "f- a/b", "-d c", "-f c/d", "d- e", "f- e/f"]);
         assert_eq!(plan.order(), [5, 4, 1, 0, 2, 3]);
     }

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_other_programs_stand_for_their_twins() {
+    fn names_of_other_programs_match_equivalent_tools() {
         check(
             "Write|Edit",
             &["write_file", "edit_file"],

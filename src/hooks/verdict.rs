@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strictest_hook_speaks() {
+    fn the_strictest_hook_decision_applies() {
         use HookDecision::{Allow, Ask, Defer, Deny};
         let event = HookEvent::PreToolUse;
         let all = [

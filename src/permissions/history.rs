@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_moves_with_the_file() {
+    fn the_known_version_moves_with_the_file() {
         let mut history = AccessHistory::default();
         history.record_write(real("/w/d/a"), version(1));
         history.record_read(real("/w/e"), version(2));

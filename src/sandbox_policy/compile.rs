@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_grant_of_a_root_speaks_for_it() {
+    fn the_first_grant_of_a_root_applies() {
         let grants = vec![
             workspace(),
             grant("/p/.massgen/ws", GrantKind::Context, Permission::Read),
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_held_is_an_error() {
+    fn an_unenforceable_policy_is_an_error() {
         let writable = || vec![workspace(), project(Permission::Write)];
         let nothing = Err(SandboxPolicyError::NothingEnforces);
         assert_eq!(
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn a_toolchain_opens_nothing_that_a_grant_speaks_for() {
+    fn a_toolchain_opens_no_path_that_a_grant_covers() {
         let given = CommandContext {
             toolchains: vec![
                 abs("/p/.massgen/bin"),

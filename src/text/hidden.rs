@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_writing_needs_elsewhere_is_written_out_where_it_does_nothing() {
+    fn joiners_and_selectors_are_escaped_where_they_have_no_effect() {
         check("a\u{200d}b\u{200c}c", "a\\u{200d}b\\u{200c}c");
         check("👩\u{200d} 💻", "👩\\u{200d} 💻");
         check("👩\u{200d}\u{200d}💻", "👩\\u{200d}\\u{200d}💻");

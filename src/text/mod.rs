@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_out_can_be_taken_back() {
+    fn escaped_text_can_be_unescaped() {
         let text = "a\u{200b}b\u{e0041}c";
         assert_eq!(unescape_text(&escape_text(text)).as_deref(), Some(text));
         for plain in ["a", "\\u{41} \\u{zz} \\u{", "\\u{110000}"] {

@@ -37,7 +37,7 @@ mod tests {
     use crate::tools::spec::{COMMANDS, TOOLS, ToolSpec};
 
     #[test]
-    fn twins_are_tools() {
+    fn every_alias_names_an_existing_tool() {
         for (own, _) in ALIASES {
             let is_own = |tool: &ToolSpec| tool.name == *own;
             assert!(TOOLS.iter().chain(COMMANDS).any(is_own), "{own}");

@@ -134,7 +134,7 @@ fn a_person_is_asked_each_time_and_may_refuse() {
 }
 
 #[test]
-fn what_is_typed_before_a_question_answers_nothing() {
+fn input_typed_before_an_approval_request_is_discarded() {
     let late = WRITES_TWICE.replacen("- calls", "- delay_ms: 6000\n  calls", 1);
     let mut terminal = Terminal::open(project(&late), 100);
     terminal.says("waiting for a");
@@ -207,7 +207,7 @@ fn without_an_approver_calls_are_denied_and_the_run_continues() {
 }
 
 #[test]
-fn a_name_of_an_agents_cannot_speak_to_the_terminal() {
+fn control_sequences_in_a_file_name_are_escaped_in_an_approval_request() {
     let replies = r#"
 - calls: [{name: write_file, arguments: {path: "a\e[2J\e]0;x\a\u202e.txt", content: one}}]
 - calls: [{name: new_answer, arguments: {content: done}}]
@@ -305,7 +305,7 @@ fn a_program_at_a_socket_answers() {
 }
 
 #[test]
-fn what_is_agreed_to_for_always_holds_in_the_workspace_of_the_next_run() {
+fn an_approval_for_always_applies_in_the_workspace_of_the_next_run() {
     let project = project(WRITES_TWICE);
     let (socket, other) = (project.home("ask.sock"), project.home("no.sock"));
     let yes = answering(&socket, "{\"answer\": \"always\"}\n");
@@ -367,7 +367,7 @@ fn calls_of_a_program_need_approval_and_denials_reach_it() {
 }
 
 #[test]
-fn whatever_is_no_yes_is_a_no() {
+fn an_invalid_reply_of_an_approval_program_denies() {
     for (reply, why) in [
         (
             "{\"answer\": \"no\", \"reason\": \"not on a Friday\"}\n",
@@ -409,7 +409,7 @@ fn a_silent_approval_program_times_out_as_configured() {
 }
 
 #[test]
-fn a_socket_that_is_not_there_ends_the_run_before_it_begins() {
+fn a_missing_approval_socket_is_an_error_before_the_run() {
     for (socket, why) in [
         (
             "/nowhere/ask.sock",
@@ -509,7 +509,7 @@ fn a_socket_that_agents_could_replace_is_refused() {
 }
 
 #[test]
-fn what_was_answered_survives_the_end_of_the_process() {
+fn an_approval_for_the_session_survives_a_killed_process() {
     let replies = "
 - calls: [{name: write_file, arguments: {path: a.txt, content: one}}]
 - {delay_ms: 60000, when: {contains: nothing-says-this}, text: never}

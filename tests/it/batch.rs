@@ -352,7 +352,7 @@ fn whatever_is_killed_each_cell_has_one_result_and_the_limit_holds() {
 }
 
 #[test]
-fn a_batch_stops_when_its_money_is_spent_and_goes_on_with_more() {
+fn a_batch_stops_at_its_cost_limit_and_resumes_with_a_higher_one() {
     let words = RUN
         .into_iter()
         .chain(["--models", "prices.yaml", "--max-cost-usd", "2.5"]);
@@ -418,7 +418,7 @@ fn check_refused(project: Project, expected: &str) {
 }
 
 #[test]
-fn what_is_wrong_for_all_cells_is_refused_before_the_first() {
+fn a_config_that_no_cell_can_use_is_refused_before_the_first_cell() {
     let with_team = |team: &str| project(1).file("team.yaml", team);
     let outside =
         format!("{WORKS}orchestrator:\n  context_paths: [{{path: /srv, permission: write}}]\n");

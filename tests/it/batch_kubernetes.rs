@@ -133,7 +133,7 @@ fn a_full_cluster_is_a_state_and_a_cancelled_batch_leaves_no_jobs() {
 }
 
 #[test]
-fn what_a_cluster_refuses_is_named_and_nothing_is_left() {
+fn a_refusal_of_the_cluster_is_reported_and_no_job_remains() {
     let cluster = KubernetesCluster::start();
     let mut project = on_kubernetes(1, &cluster);
     let root = project.path("").parent().unwrap().to_owned();

@@ -539,7 +539,7 @@ fn a_pause_grows_until_a_result() {
 }
 
 #[test]
-fn a_process_that_starts_jobs_is_known_while_it_lives() {
+fn a_controller_is_listed_while_its_process_runs() {
     let dir = tempfile::tempdir().unwrap();
     let batch = batch(&dir, 1);
     let life = || batch.controller_life().unwrap();

@@ -294,7 +294,7 @@ async fn a_reply_that_is_broken_is_no_reply() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_may_come_back_unless_it_is_on_this_machine() {
+async fn an_unreachable_server_is_retried_unless_it_is_on_this_machine() {
     // A TCP connection to this address fails at once, whatever the network is.
     let fault = fault_of(&connect(&config("groq", "http://255.255.255.255:9"))).await;
     assert_eq!(fault.kind, BackendErrorKind::Unreachable, "{fault}");

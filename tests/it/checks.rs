@@ -174,7 +174,7 @@ fn a_required_check_that_cannot_be_run_ends_the_run_before_it_begins() {
 }
 
 #[test]
-fn an_interrupt_while_a_check_runs_takes_the_delivery_back_and_says_why() {
+fn an_interrupt_during_a_check_reverts_the_delivery_with_its_reason() {
     let project = red("undo");
     let config = project.path("team.yaml");
     let text = fs::read_to_string(&config).unwrap();
@@ -275,7 +275,7 @@ fn a_delivery_stays_where_the_user_wants_it_whatever_the_checks_say() {
 }
 
 #[test]
-fn what_one_check_runs_puts_nothing_right_for_another() {
+fn a_check_does_not_see_files_of_an_earlier_check() {
     let keys = "cwd: w1";
     let replies = r#"
 - when: {system: "the final agent"}

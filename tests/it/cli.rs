@@ -293,7 +293,7 @@ fn without_a_task_an_example_is_shown() {
 }
 
 #[test]
-fn flags_of_the_peer_that_are_not_served_name_what_to_do_instead() {
+fn unsupported_flags_of_the_python_massgen_name_an_alternative() {
     check_usage(
         &["--web", "task"],
         "error: `--web` is not in this version of massgen\n\
@@ -321,7 +321,7 @@ fn flags_of_the_peer_that_are_not_served_name_what_to_do_instead() {
 }
 
 #[test]
-fn words_that_other_tools_have_as_commands_start_no_run() {
+fn subcommands_of_other_tools_start_no_run() {
     for words in [&["help"][..], &["help", "logs"], &["version"]] {
         let finished = Project::new().args(words).success();
         let expected = match words {
@@ -369,7 +369,7 @@ fn standard_input_that_is_not_read_is_reported() {
 }
 
 #[test]
-fn words_that_are_not_text_are_refused() {
+fn arguments_that_are_not_utf8_are_refused() {
     let finished = Project::new()
         .args([OsStr::from_bytes(b"caf\xe9")])
         .failure(2);
@@ -387,13 +387,13 @@ fn words_that_are_not_text_are_refused() {
 }
 
 #[test]
-fn an_environment_that_is_not_text_is_passed_over() {
+fn environment_variables_that_are_not_utf8_are_ignored() {
     let project = Project::new().env("ODD", OsStr::from_bytes(b"\xff"));
     let _finished = project.args(["--version"]).success();
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_standard_output_is_not_an_error() {
     let project = Project::new().args(["completions", "bash"]);
     let mut command = project.command();
     command
@@ -430,7 +430,7 @@ fn a_full_disk_is_an_error() {
 }
 
 #[test]
-fn closed_streams_are_no_panic() {
+fn closed_standard_streams_do_not_panic() {
     let script = "\"$0\" --version >&- 2>&-; echo $?; \"$0\" --nonsense >&- 2>&-; echo $?";
     let project = Project::new();
     let binary = project.command().get_program().to_owned();
@@ -698,7 +698,7 @@ fn a_mention_of_a_missing_path_is_reported() {
 }
 
 #[test]
-fn a_dry_run_tells_that_a_key_is_missing() {
+fn a_dry_run_reports_a_missing_key() {
     let words = ["--config", "@examples/basic/single_agent", "--dry-run"];
     let finished = Project::new().args(words).args(["why?"]).success();
     assert_eq!(

@@ -140,7 +140,7 @@ fn a_program_begins_with_nothing_of_the_one_before() {
 }
 
 #[test]
-fn what_a_program_did_comes_back_with_its_calls() {
+fn the_result_of_a_program_lists_its_output_and_calls() {
     let scene = Scene::new();
     let program = "import sys_is_missing_here";
     let denial = scene
@@ -297,7 +297,7 @@ fn output_and_calls_are_bounded() {
 }
 
 #[test]
-fn what_is_no_call_ends_the_line_and_not_massgen() {
+fn invalid_frames_of_a_program_close_its_socket_and_not_massgen() {
     let scene = Scene::new();
     let layers = ProgramSafeguards {
         analysis: PathChecks::Disabled,

@@ -140,17 +140,17 @@ fn the_table_is_long_enough() {
 }
 
 #[test]
-fn no_python_program_gets_round_all_layers() {
+fn no_python_program_bypasses_all_layers() {
     check_all(PYTHON);
 }
 
 #[test]
-fn no_program_gets_round_all_layers_by_tables() {
+fn no_program_with_pandas_bypasses_all_layers() {
     check_all(PANDAS);
 }
 
 #[test]
-fn no_go_program_gets_round_all_layers() {
+fn no_go_program_bypasses_all_layers() {
     check_all(ProgramDialect::Go);
 }
 

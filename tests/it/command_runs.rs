@@ -85,7 +85,7 @@ fn rows(finished: &Finished) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn what_commands_changed_in_a_write_path_is_in_the_table() {
+fn changes_of_commands_in_a_write_path_are_in_the_delivery_table() {
     let replies = r#"
 - calls:
     - name: execute_command
@@ -401,7 +401,7 @@ fn people_read_in_a_line_how_a_command_ended() {
 }
 
 #[test]
-fn what_commands_put_into_tmp_is_there_for_the_next_ones() {
+fn commands_of_an_agent_share_tmp() {
     let replies = r#"
 - calls:
     - name: execute_command

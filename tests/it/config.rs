@@ -78,7 +78,7 @@ fn files_below(directory: &Path, ending: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_example_loads_without_a_word() {
+fn every_example_loads_without_a_warning() {
     assert!(EXAMPLES.len() >= 9, "only {} examples", EXAMPLES.len());
     for example in EXAMPLES {
         assert_eq!(
@@ -289,7 +289,7 @@ fn the_schema_is_made_of_every_section() {
 }
 
 #[test]
-fn every_key_of_a_section_is_there_once() {
+fn keys_of_a_section_are_unique() {
     for section in SECTIONS {
         let names: Vec<&str> = section
             .keys

@@ -80,7 +80,7 @@ fn terminates(terminal: &Terminal, signal: &str) {
 }
 
 #[test]
-fn several_agents_are_shown_side_by_side_and_their_story_stays() {
+fn several_agents_are_shown_side_by_side_and_the_lines_of_the_run_remain() {
     let replies = |answer: &str, candidate: &str| answers(answer, candidate, 700);
     let agents = [
         agent("ann", "", &replies("cats", "agent2")),
@@ -395,7 +395,7 @@ fn type_at_question() -> Option<Terminal> {
 }
 
 #[test]
-fn what_is_typed_when_a_question_appears_does_not_answer_it() {
+fn keys_typed_as_a_question_appears_do_not_answer_it() {
     const TRIES_MAX: usize = 10;
     let found = (0..TRIES_MAX).find_map(|_| type_at_question());
     let mut terminal = found.expect("a question that is not answered");
@@ -493,7 +493,7 @@ fn a_delivery_is_only_applied_from_its_review() {
 }
 
 #[test]
-fn a_model_cannot_speak_to_the_terminal() {
+fn control_sequences_of_a_model_do_not_reach_the_terminal() {
     let speaks = r#"
 - text: "a\e[2J\e]0;evil\a\e]52;c;aGk=\a\u202etxt\n"
   calls: [{name: new_answer, arguments: {content: "c\e]0;evil\a"}}]
@@ -513,7 +513,7 @@ fn a_model_cannot_speak_to_the_terminal() {
 }
 
 #[test]
-fn a_record_is_looked_at_until_it_is_closed() {
+fn a_recorded_run_is_shown_until_the_user_closes_it() {
     let finished = duo(0, "limits: {max_tokens_total: 9000000}").success();
     let project = finished.then(["logs", "follow", "--dashboard"]);
     let mut terminal = Terminal::open(project, 100);

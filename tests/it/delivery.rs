@@ -222,7 +222,7 @@ pub(crate) const EVERYTHING: &str = "echo y >> src/app.py; echo new > src/new.py
     chmod +x run.sh; rm -r plain; touch src/old.py; chmod 750 src; echo f > plain";
 
 #[test]
-fn what_was_done_in_the_layer_is_done_to_the_tree() {
+fn a_delivery_applies_every_kind_of_change_of_the_layer() {
     let scene = Scene::new();
     scene.run(EVERYTHING);
     assert_eq!(
@@ -251,7 +251,7 @@ fn what_was_done_in_the_layer_is_done_to_the_tree() {
 }
 
 #[test]
-fn what_was_applied_is_undone_byte_for_byte_and_once_more() {
+fn an_undo_restores_every_byte_and_can_be_repeated() {
     let scene = Scene::new();
     fs::create_dir(scene.path("rw/bare")).unwrap();
     let before = scene.state("rw");
@@ -414,7 +414,7 @@ fn the_users_work_meanwhile_is_never_overwritten() {
 }
 
 #[test]
-fn what_changes_between_the_plan_and_the_delivery_stays_too() {
+fn files_changed_between_plan_and_delivery_are_kept() {
     let scene = Scene::new();
     scene.run("echo ours > README.md; echo 2 > src/app.py; rm src/old.py; echo n > new");
     let delivery = scene.delivery();
@@ -449,7 +449,7 @@ fn a_directory_that_became_a_link_is_refused_and_not_followed() {
 }
 
 #[test]
-fn a_directory_goes_only_with_all_that_is_in_it() {
+fn a_directory_is_removed_only_if_its_whole_content_is() {
     let scene = Scene::new();
     scene.run("rm -r plain; rm README.md");
     let delivery = scene.delivery();

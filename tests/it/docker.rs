@@ -433,7 +433,7 @@ impl Inside<'_> {
 }
 
 #[test]
-fn a_container_is_kept_across_commands_and_gone_at_the_end() {
+fn a_container_is_kept_across_commands_and_removed_at_the_end() {
     let Some(daemon) = daemon() else { return };
     let scene = Scene::new(&daemon.host());
     let container = scene.open();
@@ -715,7 +715,7 @@ fn a_container_that_was_ended_from_outside_is_started_again() {
 }
 
 #[test]
-fn the_next_run_removes_what_a_dead_one_has_left_and_no_other() {
+fn the_next_run_removes_containers_of_a_dead_run_and_no_others() {
     let Some(daemon) = daemon() else { return };
     let scene = Scene::new(&daemon.host());
     let alive = scene.open();

@@ -80,7 +80,7 @@ fn begun(project: &Project) -> Child {
 }
 
 #[test]
-fn what_a_killed_run_leaves_is_removed_by_the_next_and_nothing_of_runs_that_go_on() {
+fn the_next_run_removes_containers_of_a_killed_run_and_none_of_running_ones() {
     let Some(daemon) = daemon() else { return };
     let going = project(&daemon, IMAGE, "touch begun; sleep 120");
     let mut first = begun(&going);
@@ -148,7 +148,7 @@ fn nothing_is_asked_of_a_model_when_there_is_no_container() {
 }
 
 #[test]
-fn an_engine_that_takes_questions_and_does_not_answer_is_told_in_time() {
+fn an_engine_that_does_not_answer_is_reported_after_a_timeout() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("docker.sock");
     let _listens = UnixListener::bind(&socket).unwrap();
@@ -166,7 +166,7 @@ fn an_engine_that_takes_questions_and_does_not_answer_is_told_in_time() {
 }
 
 #[test]
-fn who_may_not_use_the_engine_is_told_what_to_do() {
+fn a_user_without_access_to_the_engine_gets_a_hint() {
     let Some(daemon) = daemon() else { return };
     let dir = tempfile::tempdir().unwrap();
     let open = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
@@ -199,7 +199,7 @@ fn who_may_not_use_the_engine_is_told_what_to_do() {
 }
 
 #[test]
-fn a_container_that_was_removed_from_outside_is_made_anew_and_the_agent_is_told() {
+fn a_removed_container_is_recreated_and_the_agent_is_informed() {
     let Some(daemon) = daemon() else { return };
     let scene = Scene::new(&daemon.host());
     let container = scene.open();
@@ -246,7 +246,7 @@ fn a_container_that_was_removed_from_outside_is_made_anew_and_the_agent_is_told(
 }
 
 #[test]
-fn nothing_goes_on_in_the_users_directories_after_a_command_that_may_write_there() {
+fn no_process_writes_to_the_users_directories_after_a_command_has_ended() {
     let Some(daemon) = daemon() else { return };
     let scene = Scene::new(&daemon.host());
     let container = scene.open();

@@ -288,7 +288,7 @@ fn many_files(does: &dyn Fn(&str, &str) -> Vec<String>, interrupted: &dyn Fn(), 
 }
 
 #[test]
-fn writable_trees_keep_protected_names_and_a_lost_connection_is_told() {
+fn writable_trees_keep_protected_names_and_a_lost_connection_is_reported() {
     let Some(mut elsewhere) = Elsewhere::start() else {
         return;
     };
@@ -363,7 +363,7 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_told() {
 }
 
 #[test]
-fn what_cannot_be_reached_or_kept_is_refused_with_a_reason() {
+fn unreachable_hosts_and_unsupported_keys_are_refused_with_a_reason() {
     let Some(elsewhere) = Elsewhere::start() else {
         return;
     };

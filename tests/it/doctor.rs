@@ -248,7 +248,7 @@ fn a_config_that_cannot_be_run_is_missing() {
 }
 
 #[test]
-fn a_limit_that_cannot_be_kept_is_missing() {
+fn a_limit_that_cannot_be_enforced_is_reported() {
     let team = |limit: &str| {
         let agent = "agents: [{id: a, backend: {type: openrouter, model: no/such-model}}]\n";
         let project = doctor().file("team.yaml", format!("{agent}{limit}"));
@@ -403,7 +403,7 @@ fn every_vendor_is_asked_in_its_own_way() {
 }
 
 #[test]
-fn an_endpoint_that_is_gone_or_hangs_is_found() {
+fn an_endpoint_that_refuses_or_hangs_is_reported() {
     let hangs = Endpoint::answering(|_| Answer::default().await_close());
     check_online(&hangs, 3, "missing", "no response within 5 s");
     let gone = free_ports(1)[0];
@@ -680,7 +680,7 @@ fn programmers(language: &str) -> String {
 }
 
 #[test]
-fn what_runs_programs_is_tried_where_a_team_writes_some() {
+fn the_language_of_programs_is_tested_if_a_team_writes_programs() {
     for (language, version) in [("python", "Python 3"), ("go", "go version")] {
         let project = doctor().file("team.yaml", programmers(language));
         let finished = of_team(project).success();

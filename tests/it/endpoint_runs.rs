@@ -199,7 +199,7 @@ fn one_agent_needs_no_config() {
 }
 
 #[test]
-fn a_model_that_can_only_talk_is_heard() {
+fn the_answer_of_a_model_without_tool_calls_counts() {
     #[track_caller]
     fn check(more: &str, count: usize, requests: usize, expected: &str) {
         let endpoint = Endpoint::answering(|request| match model(request).as_str() {
@@ -245,7 +245,7 @@ fn the_winner_delivers_through_the_endpoint() {
 }
 
 #[test]
-fn what_is_sent_is_short() {
+fn the_requests_of_a_run_are_small() {
     let endpoint = Endpoint::start();
     let agents = [
         endpoint.agent("one", "m1", ""),
@@ -302,7 +302,7 @@ fn vendors_can_cache_what_an_agent_sends_while_it_coordinates() {
 }
 
 #[test]
-fn trouble_that_passes_costs_only_time() {
+fn transient_errors_are_retried_until_the_run_succeeds() {
     #[track_caller]
     fn check(first: Answer, expected: &str) {
         let endpoint = Endpoint::with_trouble(first);
@@ -335,7 +335,7 @@ fn trouble_that_passes_costs_only_time() {
 }
 
 #[test]
-fn nobody_waits_an_hour() {
+fn a_retry_after_of_an_hour_fails_immediately() {
     let headers = ["retry-after: 3600"];
     let endpoint =
         Endpoint::answering(move |_| refusal("429 Too Many Requests", &headers, "come tomorrow"));

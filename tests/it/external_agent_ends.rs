@@ -82,7 +82,7 @@ fn an_external_agent_is_asked_to_end_its_turn_before_it_is_ended() {
 }
 
 #[test]
-fn a_question_that_is_open_then_is_answered_that_nobody_chooses() {
+fn an_open_permission_request_is_answered_as_cancelled() {
     let asks = r#"["permission_until_cancel", "execute", "make all", "end.txt"]"#;
     let nobody = "permissions: {ask: ['command(make *)'], ask_timeout_seconds: 600}";
     let place = tempfile::tempdir().unwrap();
@@ -100,7 +100,7 @@ fn a_question_that_is_open_then_is_answered_that_nobody_chooses() {
 }
 
 #[test]
-fn what_a_turn_has_used_that_takes_too_long_is_counted_or_said_to_be_unknown() {
+fn the_usage_of_a_turn_that_times_out_is_counted_or_reported_as_unknown() {
     for (step, tokens, is_known) in [(REACTS, 11, true), (IS_DEAF, 0, false)] {
         let keys = "model: gpt-5\n      request_timeout_seconds: 4";
         let asked = |finished: &Finished| events(finished, "model_request_finished")[0].clone();
@@ -127,7 +127,7 @@ fn begun(project: &Project) -> Child {
 }
 
 #[test]
-fn a_run_that_is_interrupted_asks_its_external_agents_and_one_that_is_given_up_does_not() {
+fn an_interrupt_cancels_the_turns_of_external_agents_and_a_second_one_kills_them() {
     let told_after = |signals: u32| {
         let project = taking("acp", REACTS_SLOWLY, "", "").args(["task"]);
         let mut child = begun(&project);

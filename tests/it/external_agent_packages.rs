@@ -186,7 +186,7 @@ fn check(kind: &str, program: &str, keys: &str) {
 }
 
 #[test]
-fn claude_code_answers_over_the_relay() {
+fn claude_code_answers_over_the_agent_socket() {
     let keys = "command: ['{{program}}'], model: claude-sonnet-4-5, \
                 env: {ANTHROPIC_BASE_URL: '{{url}}'}";
     check("claude_code", "claude", keys);
@@ -202,7 +202,7 @@ fn keys_of_codex() -> String {
 }
 
 #[test]
-fn codex_answers_over_the_relay() {
+fn codex_answers_over_the_agent_socket() {
     check("codex", "codex", &keys_of_codex());
 }
 
@@ -227,7 +227,7 @@ fn a_thread_of_codex_is_counted_once() {
 }
 
 #[test]
-fn gemini_cli_answers_over_the_relay() {
+fn gemini_cli_answers_over_the_agent_socket() {
     let keys = "command: ['{{program}}', --acp], model: gemini-2.5-flash, \
                 env: {GOOGLE_GEMINI_BASE_URL: '{{url}}'}";
     check("gemini_cli", "gemini", keys);

@@ -179,7 +179,7 @@ fn an_external_agent_reaches_the_hosts_that_are_listed_and_no_other() {
 }
 
 #[test]
-fn what_an_external_agent_uses_has_the_price_of_its_model_or_is_reported_as_unknown() {
+fn the_usage_of_an_external_agent_is_priced_by_its_model_or_unknown() {
     let table = json!([
         {"when": FINAL, "do": [["say", "presented"]]},
         {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},

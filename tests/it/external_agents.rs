@@ -118,7 +118,7 @@ fn check(kind: &str, steps: &[(Value, &str)]) -> Finished {
 }
 
 #[test]
-fn an_external_agent_answers_and_presents_whatever_it_speaks() {
+fn an_external_agent_answers_and_presents_over_each_protocol() {
     for (kind, _) in PROTOCOLS {
         let (finished, said) = run(kind, &[json!(["own", "edit", "a.txt"])]);
         assert_eq!(finished.code(), Some(0), "{kind}: {}", finished.stderr());
@@ -532,7 +532,7 @@ fn an_external_agent_has_its_key_and_nothing_else_of_the_environment() {
 }
 
 #[test]
-fn an_external_agent_that_dies_is_restarted_and_told_everything() {
+fn an_external_agent_that_exits_is_restarted_with_the_whole_conversation() {
     let finished = check("acp", &[(json!(["die_once", "died"]), "went on")]);
     let retried = events(&finished, "retrying");
     let reason = retried[0]["reason"].as_str().unwrap();
@@ -577,7 +577,7 @@ fn a_program_that_exits_at_once_is_started_twice() {
 }
 
 #[test]
-fn what_an_external_agent_has_handed_in_counts_although_its_turn_fails() {
+fn an_answer_counts_although_the_turn_of_the_external_agent_fails() {
     let steps = |first: Value, second: Value| json!([{"when": FINAL, "do": [["say", "presented"]]}, {"when": "", "do": [first, second]}]);
     let (fails, answers) = (
         json!(["fail_once", "failed"]),
@@ -646,7 +646,7 @@ fn an_external_agent_that_floods_drops_out_and_control_sequences_are_shown() {
 }
 
 #[test]
-fn what_keeps_an_external_agent_from_starting_is_reported_before_any_model_is_asked() {
+fn an_external_agent_that_cannot_start_is_reported_before_any_model_request() {
     let start = |backend: &str, arguments: &[&str]| {
         let yaml = format!("agent: {{id: one, backend: {{{backend}}}}}");
         let project = project().file("team.yaml", yaml);
@@ -728,7 +728,7 @@ fn without_a_sandbox_an_external_agent_delivers_nothing_and_the_run_says_so() {
 }
 
 #[test]
-fn a_run_of_external_agents_is_played_again_without_them() {
+fn a_run_of_external_agents_is_replayed_without_them() {
     let (finished, _) = run("acp", &[json!(["own", "edit", "a.txt"])]);
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
     let replayed = finished.then(["replay", "last"]).success();

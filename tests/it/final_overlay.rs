@@ -345,7 +345,7 @@ fn a_run_that_is_killed_leaves_the_users_tree_as_it_was_and_nothing_mounted() {
 }
 
 #[test]
-fn what_lies_inside_a_write_path_and_is_not_part_of_it_is_seen_as_it_is() {
+fn nested_grants_and_mounts_in_a_write_path_are_shown_unchanged() {
     if !has(SandboxLevel::Overlay) {
         return;
     }
@@ -390,7 +390,7 @@ fn what_lies_inside_a_write_path_and_is_not_part_of_it_is_seen_as_it_is() {
 }
 
 #[test]
-fn one_file_that_was_opened_for_writing_is_staged_by_itself() {
+fn a_single_writable_file_has_an_overlay_of_its_own() {
     let replies = r#"
 - calls:
     - {name: read_text_file, arguments: {path: "{{cwd}}/src/old.txt"}}
@@ -421,7 +421,7 @@ fn one_file_that_was_opened_for_writing_is_staged_by_itself() {
 }
 
 #[test]
-fn protected_names_stay_on_the_stage() {
+fn protected_names_stay_on_the_overlay() {
     let replies = r#"
 - calls:
     - name: execute_command
@@ -455,7 +455,7 @@ fn protected_names_stay_on_the_stage() {
 }
 
 #[test]
-fn links_that_were_made_on_the_stage_are_followed_there() {
+fn symlinks_created_on_the_overlay_are_followed_there() {
     if !has(SandboxLevel::Overlay) {
         return;
     }
@@ -482,7 +482,7 @@ fn links_that_were_made_on_the_stage_are_followed_there() {
 }
 
 #[test]
-fn what_the_user_changes_meanwhile_is_not_replaced() {
+fn files_that_the_user_changes_during_the_final_phase_are_not_replaced() {
     for (level, is_copied) in [
         (SandboxLevel::Overlay, false),
         (SandboxLevel::Namespaces, true),
@@ -505,7 +505,7 @@ fn what_the_user_changes_meanwhile_is_not_replaced() {
 }
 
 #[test]
-fn what_root_may_change_and_no_overlay_can_is_copied() {
+fn files_of_other_users_in_a_write_path_of_root_are_copied() {
     if !is_root() || !has(SandboxLevel::Overlay) {
         return;
     }
@@ -526,7 +526,7 @@ fn what_root_may_change_and_no_overlay_can_is_copied() {
 }
 
 #[test]
-fn commands_in_a_container_find_the_stage_at_the_path_of_the_tree() {
+fn commands_in_a_container_see_the_overlay_at_the_path_of_the_tree() {
     let Some(daemon) = daemon() else { return };
     let keys = format!(
         "cwd: w1\nenable_mcp_command_line: true\ncommand_line_execution_mode: docker\n\

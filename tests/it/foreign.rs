@@ -75,7 +75,7 @@ fn check(tool: &str, input: &Value, expected: &str) -> String {
 }
 
 #[test]
-fn the_gate_answers_for_files() {
+fn the_gate_decides_about_files() {
     let file = |path: &str| json!({"file_path": path});
     let write = |path: &str| json!({"file_path": path, "content": "x"});
     for (path, read, written) in [
@@ -105,7 +105,7 @@ fn the_gate_answers_for_files() {
 }
 
 #[test]
-fn the_gate_answers_for_searches() {
+fn the_gate_decides_about_searches() {
     for (path, expected) in [
         ("$/rw", "allow"),
         ("$/outside", "deny"),
@@ -258,7 +258,7 @@ fn assert_denied(project: Project, input: &str, why: &str) {
 }
 
 #[test]
-fn whatever_goes_wrong_is_a_denial() {
+fn every_error_of_the_hook_denies() {
     let good = request(&project(), "Read", &json!({"file_path": "/x"}));
     let with = |words: &[&str]| project().args(words);
     let usual = || with(&WORDS);

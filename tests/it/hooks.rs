@@ -349,7 +349,7 @@ fn hooks_after_a_call_add_to_what_is_read_and_undo_nothing() {
 }
 
 #[test]
-fn programs_of_others_are_held_by_hooks_too() {
+fn hooks_apply_to_calls_of_other_programs() {
     let asked = |hooks: &str, tool: &str, input: Value| {
         let made = project(hooks, "exit 2");
         let request = json!({
@@ -539,7 +539,7 @@ hooks: {PreToolUse: ['touch \"$TMPDIR/4\"'], PostToolUse: ['ls \"$TMPDIR\" >&2; 
 }
 
 #[test]
-fn a_run_tells_of_its_hooks_and_models_read_what_they_say() {
+fn hook_runs_are_events_and_models_read_their_reasons() {
     let replies = format!(
         r#"
 - when: {{system: "{FINAL}"}}
@@ -593,7 +593,7 @@ fn voters(hooks: &str) -> Project {
 }
 
 #[test]
-fn an_answer_counts_when_hooks_let_it() {
+fn a_hook_can_reject_an_answer() {
     let done = voters("hooks: {AnswerSubmitted: ['sh hooks/check.sh']}").success();
     let answered = events(&done, "answered");
     let texts: Vec<&str> = answered
@@ -615,7 +615,7 @@ fn an_answer_counts_when_hooks_let_it() {
 }
 
 #[test]
-fn a_vote_counts_when_hooks_let_it() {
+fn a_hook_can_reject_a_vote() {
     let done = voters("hooks: {VoteCast: ['exit 2']}").run();
     assert!(events(&done, "voted").is_empty());
     assert!(!events(&done, "submission_rejected").is_empty());
@@ -657,7 +657,7 @@ fn delivers(hooks: &str, script: &str) -> Project {
 }
 
 #[test]
-fn a_delivery_happens_when_hooks_let_it() {
+fn a_hook_can_block_a_delivery() {
     let hooks = "{BeforeDelivery: ['sh hooks/check.sh']}";
     let looks = "grep -q 'src/new.txt\",\"status\":\"created\"' || exit 3";
     let allowed = delivers(hooks, looks).success();

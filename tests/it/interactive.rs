@@ -162,7 +162,7 @@ fn a_delivery_is_reviewed_before_and_undone_after() {
 }
 
 #[test]
-fn what_is_protected_is_not_written() {
+fn paths_protected_at_the_first_question_are_not_written() {
     let mut terminal = Terminal::open(with_files(WRITES), 80);
     terminal.says("/ [C]ustom path: ");
     terminal.types("p\r");
@@ -202,7 +202,7 @@ fn another_directory_can_be_opened() {
 }
 
 #[test]
-fn it_is_not_asked_what_is_known() {
+fn the_first_question_is_skipped_if_a_path_is_open() {
     let agents = [agent("a", "cwd: w", ANSWERS)];
     let listed = "orchestrator:\n  context_paths: [{path: ., permission: read}]";
     let terminal = session(typed(Project::new().config(&team(&agents, listed))));
@@ -313,7 +313,7 @@ fn the_last_turn_can_be_looked_at() {
 }
 
 #[test]
-fn what_was_typed_is_remembered_for_the_user_alone() {
+fn the_prompt_history_is_readable_only_by_the_user() {
     use std::os::unix::fs::PermissionsExt;
     let mut terminal = session(project(ANSWERS));
     turn(&mut terminal, "Remember me", 1);

@@ -236,7 +236,7 @@ fn a_limit_is_exceeded_by_no_more_than_the_requests_under_way() {
 }
 
 #[test]
-fn an_agent_that_meets_its_limit_stops_and_the_others_go_on() {
+fn an_agent_that_reaches_its_limit_stops_and_the_others_continue() {
     let agents = [
         able("frugal", ""),
         agent("wild", "max_cost_usd: 3", WANDERS),

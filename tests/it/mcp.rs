@@ -221,7 +221,7 @@ fn a_server_writes_where_its_agent_may_if_the_config_says_so() {
 }
 
 #[test]
-fn what_a_server_says_is_bounded_and_stripped() {
+fn text_of_a_server_is_bounded_and_escaped() {
     let finished = check(
         "timeout_seconds: 20",
         &[
@@ -251,7 +251,7 @@ fn an_unanswered_call_times_out_and_is_cancelled_at_the_server() {
 }
 
 #[test]
-fn people_hear_how_far_a_server_has_got_now_and_then() {
+fn progress_of_a_server_is_shown_at_most_once_a_second() {
     let finished = check("", &[("work", json!({}), "worked")]);
     let progress = events(&finished, "server_progress");
     assert!((1..20).contains(&progress.len()), "{progress:#?}");
@@ -264,7 +264,7 @@ fn people_hear_how_far_a_server_has_got_now_and_then() {
 }
 
 #[test]
-fn a_server_that_dies_is_started_again_so_often_and_no_more() {
+fn a_server_that_exits_is_restarted_a_limited_number_of_times() {
     let dies = "the server `h` has ended, and what became of the call is not known; \
                 it ended with status 3; it wrote: last words\\u{1b}[2J of nobody";
     check(
@@ -428,7 +428,7 @@ fn arguments_name_the_directory_that_a_program_begins_in() {
 }
 
 #[test]
-fn one_odd_tool_keeps_no_other_one_away() {
+fn one_invalid_tool_does_not_hide_the_others() {
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py', loose]}";
     let calls = [
         ("mcp__h__echo", json!({"text": "there"})),
@@ -525,7 +525,7 @@ fn calls_with_effects_outside_wait_where_agents_plan() {
 }
 
 #[test]
-fn the_server_of_the_final_agent_writes_on_the_stage() {
+fn the_server_of_the_final_agent_writes_on_the_overlay() {
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py'], permission: write}";
     let file = |name: &str| json!({"path": format!("{{{{cwd}}}}/{name}"), "content": "served\n"});
     let calls = [

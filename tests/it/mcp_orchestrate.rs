@@ -294,7 +294,7 @@ fn cancelling_a_wait_ends_the_run() {
 }
 
 #[test]
-fn no_more_runs_go_on_than_the_user_allows() {
+fn the_number_of_concurrent_runs_is_limited() {
     let steps = json!([
         {"tool": "run_task", "with": {"task": "one"}},
         {"tool": "run_task", "with": {"task": "two"}},

@@ -303,7 +303,7 @@ fn answers_in_json_are_structured_and_texts_are_not() {
 }
 
 #[test]
-fn what_a_session_has_not_read_it_does_not_destroy() {
+fn a_session_cannot_overwrite_or_delete_an_unread_file() {
     let project = guarded().file("ws/notes.md", "mine\n");
     let mut served = Served::start(project, &["--grants", "grants.json"]);
     served.fails("delete_file", &json!({"path": "notes.md"}), "read");
@@ -673,7 +673,7 @@ fn writable() -> Project {
 }
 
 #[test]
-fn what_commands_change_is_in_the_users_tree_after_each_call() {
+fn changes_of_a_command_are_in_the_users_tree_after_each_call() {
     for level in ["overlay", "namespaces"] {
         let choice = SandboxLevelChoice::Only(if level == "overlay" {
             SandboxLevel::Overlay

@@ -195,7 +195,7 @@ fn only_requests_with_the_token_are_admitted() {
 }
 
 #[test]
-fn web_pages_of_others_are_turned_away() {
+fn requests_with_a_foreign_origin_are_refused() {
     let served = Listening::start(guarded(), &[]);
     let check = |host: &str, origin: Option<&str>, expected: u16| {
         let mut headers = vec![
@@ -259,7 +259,7 @@ fn two_sessions_share_the_same_grants() {
 }
 
 #[test]
-fn so_many_sessions_and_no_more() {
+fn the_number_of_sessions_is_limited() {
     let served = Listening::start(guarded(), &[]);
     let sessions: Vec<String> = (0..32).map(|_| served.session()).collect();
     let (status, answer) = served.send("POST /mcp", &served.headers(), &hello());
@@ -269,7 +269,7 @@ fn so_many_sessions_and_no_more() {
 }
 
 #[test]
-fn a_message_that_is_too_long_is_turned_away() {
+fn a_message_that_is_too_long_is_refused() {
     let served = Listening::start(guarded(), &[]);
     let session = served.session();
     let call = |length: usize| {
@@ -329,7 +329,7 @@ fn a_token_comes_from_a_file_and_addresses_are_loopback() {
 }
 
 #[test]
-fn a_name_that_others_reach_it_by_is_let_in() {
+fn a_host_name_given_with_allowed_host_is_accepted() {
     let words = ["127.0.0.1:0", "--allowed-host", "box.example.org"];
     let served = Listening::start(guarded(), &words);
     let host = |name: &str| {

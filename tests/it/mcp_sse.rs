@@ -162,7 +162,7 @@ fn whatever_a_server_says_of_a_message_that_it_took_counts_for_nothing() {
 }
 
 #[test]
-fn an_older_server_is_found_by_what_it_does_not_know() {
+fn the_sse_transport_is_used_if_a_server_rejects_streamable_http() {
     for status in ["400 Bad Request", "404 Not Found", "405 Method Not Allowed"] {
         for keys in ["", "type: http", "type: streamable-http"] {
             let older = Older {

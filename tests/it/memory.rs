@@ -138,7 +138,7 @@ fn a_note_that_the_user_removed_does_not_come_back_with_the_session() {
 }
 
 #[test]
-fn notes_that_came_with_a_project_are_not_believed() {
+fn notes_that_came_with_a_project_are_refused() {
     let planted = || {
         Project::new()
             .file("team.yaml", config(&[], "PLANTED", KEEP))
@@ -195,7 +195,7 @@ fn notes_that_came_with_a_project_are_not_believed() {
 }
 
 #[test]
-fn what_is_no_note_is_refused_and_the_rest_is_kept() {
+fn invalid_notes_are_refused_and_the_others_are_kept() {
     let large = "x".repeat(17_000);
     let command = "ln -s /etc/passwd memory/short_term/link.md; mkfifo memory/short_term/pipe.md; \
                    printf '\\377' > memory/short_term/bytes.md";

@@ -167,7 +167,7 @@ fn a_pasted_mention_in_a_line_is_asked_about() {
 }
 
 #[test]
-fn what_is_cut_and_put_back_still_counts_as_pasted() {
+fn text_that_is_cut_and_yanked_still_counts_as_pasted() {
     let mut terminal = session(project());
     terminal.types(&pasted("Fix @README.md:w"));
     holds(&terminal, "> Fix @README.md:w");
@@ -188,7 +188,7 @@ fn what_is_cut_and_put_back_still_counts_as_pasted() {
 }
 
 #[test]
-fn what_is_typed_during_a_turn_is_asked_about() {
+fn mentions_typed_during_a_turn_need_confirmation() {
     let replies = "- {delay_ms: 60000, text: late, when: {last: Wait}}\n\
                    - {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
     let config = team(&[agent("a", "cwd: w", replies)], "");

@@ -175,7 +175,7 @@ async fn a_call_counts_once_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn a_text_is_heard_once_wherever_it_stands() {
+async fn a_text_that_is_sent_twice_is_emitted_once() {
     let delta = |id: &str, index, delta: &str| {
         piece(
             "output_text.delta",
@@ -236,7 +236,7 @@ async fn a_text_is_heard_once_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn refusals_are_heard_like_texts() {
+async fn refusals_are_emitted_like_text() {
     let refusal = json!({"type": "refusal", "refusal": "I may not."});
     let message = json!({"id": "m", "type": "message", "role": "assistant", "content": [refusal]});
     let delta = |delta: &str| {
@@ -262,7 +262,7 @@ async fn refusals_are_heard_like_texts() {
 }
 
 #[tokio::test]
-async fn open_reasoning_is_heard_too() {
+async fn plain_reasoning_is_emitted_too() {
     let delta = |kind: &str, part: &str| {
         let fields = json!({"content_index": 0, "delta": part});
         piece(kind, "rs_1", 0, fields)

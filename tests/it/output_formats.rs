@@ -156,7 +156,7 @@ fn two_agents() -> Vec<String> {
 }
 
 #[test]
-fn the_schema_is_one_and_has_teeth() {
+fn the_schema_is_valid_and_rejects_wrong_lines() {
     assert_eq!(
         SCHEMA["$schema"],
         "https://json-schema.org/draft/2020-12/schema"
@@ -618,7 +618,7 @@ fn wait_until_signals_are_taken(child: &Child) {
 }
 
 #[test]
-fn a_task_that_never_comes_can_be_given_up() {
+fn waiting_for_a_task_on_standard_input_can_be_interrupted() {
     for format in ["json", "stream-json"] {
         let project = Project::new().args(["-", "--output-format", format]);
         let mut command = project.command();
@@ -722,7 +722,7 @@ fn an_idle_terminal_is_not_waited_for() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_nothing() {
+fn a_run_continues_after_its_reader_closes_the_stream() {
     let project = Project::new()
         .config(&team(&two_agents(), ""))
         .args(["colour?"]);

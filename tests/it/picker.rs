@@ -30,7 +30,7 @@ fn session(project: Project, columns: u16) -> Terminal {
 const FOOTER: &str = "   Tab inserts, Ctrl-W to write, Esc closes";
 
 #[test]
-fn it_opens_on_a_sign_narrows_and_inserts() {
+fn the_picker_opens_on_an_at_sign_narrows_and_inserts() {
     let mut terminal = session(project(), 80);
     terminal.types("Review @");
     terminal.shows(&[
@@ -124,7 +124,7 @@ fn writing_is_asked_for_after_a_choice_was_taken_too() {
 }
 
 #[test]
-fn it_closes_and_stays_away_where_no_path_is_meant() {
+fn the_picker_closes_on_escape_and_ignores_text_that_is_no_path() {
     let mut terminal = session(project(), 80);
     terminal.types("@ma");
     terminal.shows(&[
@@ -188,7 +188,7 @@ fn choosing_a_directory_opens_it_and_limits_the_search() {
 }
 
 #[test]
-fn what_git_ignores_comes_when_it_is_asked_for() {
+fn the_picker_lists_ignored_files_only_on_request() {
     let project = project()
         .file(".gitignore", "target\n")
         .file("target/debug/main.o", "object")

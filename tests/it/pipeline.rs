@@ -397,7 +397,7 @@ fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
 }
 
 #[test]
-fn red_work_goes_back_and_main_stays_green() {
+fn work_that_fails_checks_returns_to_its_role_and_is_not_merged() {
     let replies = format!(
         r#"
 - when: {{last: "these checks do not pass"}}
@@ -444,7 +444,7 @@ fn red_work_goes_back_and_main_stays_green() {
 }
 
 #[test]
-fn what_never_merges_ends_the_pipeline_with_main_green() {
+fn a_pipeline_ends_when_work_fails_checks_merge_tries_times() {
     let agents = [agent(
         "implementer",
         "",
@@ -625,7 +625,7 @@ fn answers_come_from_a_file() {
 }
 
 #[test]
-fn answers_that_are_not_there_are_an_error_before_anybody_is_asked() {
+fn a_missing_clarifications_file_is_an_error_before_any_model_request() {
     let agents = [agent("understand", "", &does("", "done"))];
     let config = pipeline("stages: [understand]\nproject: none", &agents, "");
     let finished = Project::new()

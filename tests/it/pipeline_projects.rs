@@ -128,7 +128,7 @@ fn a_pipeline_begins_in_a_repository_without_a_commit() {
 }
 
 #[test]
-fn what_cannot_be_worked_on_is_an_error_before_anybody_is_asked() {
+fn an_unusable_repository_is_an_error_before_any_model_request() {
     let check = |prepare: &dyn Fn(&Path), expected: &str| {
         let project = project();
         prepare(&project.path(""));

@@ -81,7 +81,7 @@ fn with_keys(text: &str, keys: &[String]) -> String {
 type Forgery = (&'static str, fn(&str) -> Vec<String>);
 
 #[test]
-fn a_planted_run_starts_nothing_when_it_is_played_again() {
+fn replaying_a_planted_run_starts_no_program() {
     let sprung = |project: &Project| project.home("sprung").display().to_string();
     let touch = |project: &Project| format!("touch {}", sprung(project));
     let forgeries: [Forgery; 4] = [
@@ -138,7 +138,7 @@ fn a_planted_run_starts_nothing_when_it_is_played_again() {
 }
 
 #[test]
-fn a_planted_run_that_is_played_again_opens_and_writes_nothing() {
+fn replaying_a_planted_run_opens_and_writes_no_path() {
     let opening = |path: &Path| {
         let opened = json!([{"path": path, "permission": "write", "turn": 1}]);
         move |text: &str| text.replace("opened: []", &format!("opened: {opened}"))
@@ -246,7 +246,7 @@ fn a_planted_session_is_not_continued() {
 }
 
 #[test]
-fn a_session_that_is_taken_in_opens_nothing() {
+fn an_imported_session_opens_no_path() {
     let run = run_to_end("");
     let project = with_writer(planted(&run, "metadata.json", opening_all));
     let pack = ["sessions", "export", "last", "-o", "s.tar.gz"];

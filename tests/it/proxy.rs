@@ -247,8 +247,8 @@ fn what_is_too_long_or_too_many_is_refused() {
 }
 
 #[test]
-fn a_proxy_that_goes_takes_its_connections_along() {
-    in_own_network("a_proxy_that_goes_takes_its_connections_along", || {
+fn dropping_the_proxy_closes_its_connections() {
+    in_own_network("dropping_the_proxy_closes_its_connections", || {
         let (proxy, port) = proxy();
         let server = echo();
         let mut client = connected(port);

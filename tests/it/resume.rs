@@ -468,7 +468,7 @@ fn check_changed(change: impl FnOnce(&Project), words: &[&str], code: i32, expec
 }
 
 #[test]
-fn what_has_changed_since_is_named() {
+fn a_resume_names_what_has_changed_since() {
     let append = |path: &'static str, text: &'static str| {
         move |project: &Project| {
             let path = project.path(path);
@@ -498,7 +498,7 @@ fn what_has_changed_since_is_named() {
 }
 
 #[test]
-fn a_session_without_a_broken_run_needs_a_task() {
+fn a_session_without_an_interrupted_run_needs_a_task() {
     let none = project().args(["sessions", "resume", "last"]).failure(2);
     assert!(
         none.stderr().contains("no sessions in"),

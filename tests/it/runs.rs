@@ -186,7 +186,7 @@ fn agents_know_each_other_by_sorted_number_and_ties_go_by_order() {
 }
 
 #[test]
-fn a_failing_agent_drops_out_and_the_others_go_on() {
+fn a_failing_agent_drops_out_and_the_others_continue() {
     let mut agents: Vec<String> = (1..=4)
         .map(|n| {
             agent(

@@ -219,7 +219,7 @@ fn a_command_has_its_output_its_status_and_its_environment() {
 }
 
 #[test]
-fn what_takes_too_long_is_killed_and_what_it_wrote_is_kept() {
+fn a_command_that_times_out_is_killed_and_its_output_is_kept() {
     at_each_level(|room| {
         for stubborn in ["", "trap '' TERM INT HUP QUIT; "] {
             let time = unique_sleep();
@@ -457,7 +457,7 @@ fn killing_the_fork_server_ends_no_command() {
 }
 
 #[test]
-fn what_was_compiled_for_another_level_is_not_run() {
+fn a_policy_compiled_for_another_level_is_refused() {
     let room = Room::new(SandboxLevel::Off).unwrap();
     let mut confined = room.confined("true", |_| ());
     confined.level = SandboxLevel::Landlock;

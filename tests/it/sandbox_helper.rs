@@ -302,7 +302,7 @@ fn openings_can_be_used_and_the_rest_is_not_there() {
 }
 
 #[test]
-fn the_deepest_opening_speaks() {
+fn the_deepest_accessible_path_determines_access() {
     for cell in cells() {
         cell.check_denied("echo x > ../notes/new", "echo x > ../notes/inner/new");
         cell.check_denied(

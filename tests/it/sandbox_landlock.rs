@@ -450,7 +450,7 @@ fn check_refused(prepare: impl Fn(&Room, &mut SandboxPolicy), expected: &str) {
 }
 
 #[test]
-fn what_this_level_cannot_hold_is_refused_with_the_cause() {
+fn policies_that_landlock_cannot_enforce_are_refused_with_the_cause() {
     let remedy = "which contains it; levels `overlay` and `namespaces` support this";
     check_refused(
         |room, policy| policy.hidden = vec![room.abs("ws/own")],
@@ -603,7 +603,7 @@ fn family(word: &str) -> String {
 }
 
 #[test]
-fn all_that_a_command_has_started_ends_with_it() {
+fn processes_of_a_command_end_with_it() {
     for (index, room) in Room::each().into_iter().enumerate() {
         let word = format!("98{index}1.{}", std::process::id());
         let done = room.run(&room.policy(&format!("{}; exit 3", family(&word))));
@@ -615,7 +615,7 @@ fn all_that_a_command_has_started_ends_with_it() {
 }
 
 #[test]
-fn all_that_a_command_has_started_ends_when_massgen_goes() {
+fn processes_of_a_command_end_when_massgen_exits() {
     for (index, room) in Room::each().into_iter().enumerate() {
         let word = format!("98{index}2.{}", std::process::id());
         let script = format!("{}; touch ready; sleep {word}", family(&word));
@@ -633,7 +633,7 @@ fn all_that_a_command_has_started_ends_when_massgen_goes() {
 }
 
 #[test]
-fn all_that_a_command_has_started_ends_when_its_supervisor_is_killed() {
+fn processes_of_a_command_end_when_the_supervisor_is_killed() {
     for (index, room) in Room::each().into_iter().enumerate() {
         let word = format!("98{index}4.{}", std::process::id());
         let script = format!("{}; touch ready; sleep {word}", family(&word));

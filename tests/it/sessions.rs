@@ -225,7 +225,7 @@ fn a_dry_run_shows_the_prompt_of_the_next_turn() {
 }
 
 #[test]
-fn what_lies_elsewhere_is_open_only_if_it_is_mentioned_again() {
+fn paths_outside_the_directory_are_open_only_if_mentioned_again() {
     let finished = after_one_turn();
     let elsewhere = finished.project().home("notes.txt");
     fs::write(&elsewhere, "notes").unwrap();
@@ -411,7 +411,7 @@ fn id(finished: &Finished) -> String {
 }
 
 #[test]
-fn a_session_that_was_packed_is_taken_in_elsewhere() {
+fn an_exported_session_is_imported_elsewhere() {
     let finished = after_one_turn();
     let packed = finished.then(["sessions", "export", "last", "-o", "s.tar.gz"]);
     let packed = packed.success();
@@ -623,7 +623,7 @@ fn unused_sessions_are_pruned() {
 }
 
 #[test]
-fn what_takes_up_too_much_is_pruned_but_for_the_newest() {
+fn sessions_beyond_the_size_limit_are_pruned_except_the_newest() {
     let finished = three_sessions();
     let pruned = finished.then(["sessions", "prune", "--larger-than", "0"]);
     assert_eq!(count_kept(pruned.success().project()), [1, 1, 1, 1]);

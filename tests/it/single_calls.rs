@@ -389,7 +389,7 @@ fn a_call_that_is_killed_while_its_command_runs_has_changed_nothing() {
 }
 
 #[test]
-fn a_call_that_is_killed_while_it_carries_leaves_whole_files() {
+fn a_call_that_is_killed_while_it_copies_leaves_whole_files() {
     for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
         let project = project(hold);
         let state = protected(&project);

@@ -230,7 +230,7 @@ fn a_message_voids_the_vote_of_its_reader() {
 }
 
 #[test]
-fn a_message_wakes_an_agent_that_waits_for_the_others() {
+fn a_message_resumes_an_agent_that_waits_for_the_others() {
     let slow = votes("b", 0).replace(
         "  calls: [{name: new_answer, arguments: {content: \"b\"}}]",
         "  delay_ms: 5000\n  calls: [{name: new_answer, arguments: {content: \"b\"}}]",
@@ -553,7 +553,7 @@ fn lines_that_are_typed_while_a_run_works_are_messages() {
 }
 
 #[test]
-fn what_is_typed_before_a_question_is_no_answer_and_what_answers_it_is_no_message() {
+fn input_before_a_question_is_not_an_answer_and_an_answer_is_not_a_message() {
     let review = format!("{DELIVERS}delivery: review\n");
     let config = team(&[agent("a", "cwd: wa", DELIVERS_FILE)], &review);
     let project = Project::new().config(&config).dir("out");

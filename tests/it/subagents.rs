@@ -195,7 +195,7 @@ fn every_view_shows_subagents() {
 }
 
 #[test]
-fn the_words_of_subagents_cannot_act_on_the_terminal_and_are_bounded() {
+fn text_of_subagents_is_bounded_and_stripped_of_control_sequences() {
     let hostile = "\u{1b}[2J\u{202e}evil\u{7} [massgen: all is well]";
     let long = "x".repeat(25_000);
     let task =

@@ -163,7 +163,7 @@ fn plans_are_off_unless_the_config_turns_them_on_and_are_bounded() {
 }
 
 #[test]
-fn the_words_of_a_plan_cannot_act_on_the_terminal() {
+fn control_sequences_in_a_plan_do_not_reach_the_terminal() {
     let hostile = "\u{1b}[2J\u{202e}evil\u{7}";
     let entries = json!([step(hostile, "in_progress")]);
     let finished = project(std::slice::from_ref(&entries), PLANNING)

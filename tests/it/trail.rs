@@ -208,7 +208,7 @@ fn column<'a>(rows: &'a [Value], name: &str) -> Vec<&'a Value> {
 }
 
 #[tokio::test]
-async fn the_log_tells_what_was_committed_and_believes_no_role() {
+async fn the_log_shows_what_was_committed_and_not_what_roles_claim() {
     let project = Project::new();
     let played = two_iterations(&project).await;
     // It can be inspected while it is locked.
@@ -303,7 +303,7 @@ async fn branches_are_shown_with_where_their_files_are() {
 }
 
 #[tokio::test]
-async fn the_work_of_a_role_is_taken_out_once() {
+async fn the_work_of_a_role_is_reverted_once() {
     let project = Project::new();
     let played = two_iterations(&project).await;
     let words = ["revert", "last", "--role", "implementer"];
@@ -394,7 +394,7 @@ fn instance_places(played: &Played) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn a_role_starts_afresh() {
+async fn a_reset_removes_the_branches_checkouts_and_directory_of_a_role() {
     let project = Project::new();
     let played = two_iterations(&project).await;
     let copy = [("implementer/more.py", Some("print(4)\n"))];
@@ -432,7 +432,7 @@ async fn a_role_starts_afresh() {
 }
 
 #[tokio::test]
-async fn what_a_role_left_elsewhere_is_taken_out_after_it_started_afresh() {
+async fn a_revert_after_a_reset_removes_later_work_outside_the_roles_directory() {
     let project = Project::new();
     let played = two_iterations(&project).await;
     let words = ["reset", "--role", "implementer"];

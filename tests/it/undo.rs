@@ -95,7 +95,7 @@ fn a_delivery_is_shown_applied_and_undone_by_its_name() {
 }
 
 #[test]
-fn what_lies_elsewhere_is_touched_only_if_it_is_named() {
+fn undo_changes_paths_outside_the_directory_only_if_they_are_named() {
     let scene = offered("echo ours > README.md");
     let mut command = scene.massgen(&["apply", "--yes"]);
     check(&command.output().unwrap(), 0);
@@ -714,7 +714,7 @@ fn changed_permission_bits_of_a_directory_are_reported() {
 }
 
 #[test]
-fn what_massgen_did_not_make_is_not_the_last_delivery() {
+fn a_delivery_that_massgen_did_not_create_is_not_the_last_one() {
     let scene = offered("echo two >> README.md");
     check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     let deliveries = scene.path(".massgen/deliveries");

@@ -338,7 +338,7 @@ fn check_undo_of_parts(server: &WebServer, run: &str, file: &Path) {
 }
 
 #[test]
-fn a_pipeline_that_has_used_its_iterations_goes_on_with_more() {
+fn a_pipeline_that_reached_max_iterations_continues_with_a_higher_limit() {
     let second = "- when: {last: \"iteration 2 of\"}\n  calls: [{name: new_answer, arguments: \
                   {content: SATISFIED}}]\n";
     let planner = agent("planner", "", &format!("{second}{}", does("", "not yet")));
@@ -374,7 +374,7 @@ fn a_pipeline_that_has_used_its_iterations_goes_on_with_more() {
 }
 
 #[test]
-fn a_pipeline_goes_on_with_another_limit_and_is_delivered_in_parts_and_as_a_merge() {
+fn a_pipeline_continues_with_another_limit_and_is_delivered_in_parts_and_as_a_merge() {
     let server = WebServer::start(limited(), &["--config", "line.yaml"]);
     let run = server.start_run(&json!({"task": "change it"}));
     let mut page = server.stream(&run, None);

@@ -533,7 +533,7 @@ fn a_reviewed_delivery_whose_checks_fail_is_reverted() {
 }
 
 #[test]
-fn of_two_clients_that_answer_only_one_is_heard() {
+fn of_two_answers_to_one_question_only_the_first_counts() {
     let token = "0123456789abcdef0123";
     let project = project("delivery: review\n").file("token", token);
     let readable = std::fs::Permissions::from_mode(0o600);

@@ -59,7 +59,7 @@ fn folded(server: &WebServer, run: &str) -> BTreeMap<String, Value> {
 }
 
 #[test]
-fn a_reader_that_breaks_off_again_and_again_misses_nothing() {
+fn a_reader_that_reconnects_misses_nothing() {
     let server = started();
     let run = server.start_run(&json!({"task": "speak"}));
     let (mut sections, mut last, mut connections) = (BTreeMap::new(), None, 0);

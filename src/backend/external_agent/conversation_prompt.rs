@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_process_is_told_everything() {
+    fn a_new_process_gets_the_whole_conversation() {
         let rendered = render_all("You are agent1.", &conversation());
         assert!(rendered.starts_with("You are agent1.\n\nYou work with tools of your own"));
         let rest = rendered.split_once("<task>").unwrap().1;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_knows_the_rest_is_told_what_is_new() {
+    fn a_running_process_gets_only_new_messages() {
         #[track_caller]
         fn check(from: usize, waiting: &str, expected: &str) {
             assert_eq!(

@@ -409,7 +409,7 @@ fn a_permission_is_understood_with_what_was_announced_before() {
 }
 
 #[test]
-fn a_call_of_the_relay_is_recognised_by_what_no_model_writes() {
+fn a_call_over_the_agent_socket_is_recognised_by_a_field_that_models_cannot_set() {
     let codex = |tool: &str, server: &str, title: &str| {
         let input = json!({"server": server, "tool": tool, "arguments": {"content": "x"}});
         json!([{"sessionUpdate": "tool_call", "title": title, "rawInput": input}])
@@ -556,7 +556,7 @@ fn plans_that_external_agents_report_are_read() {
 }
 
 #[test]
-fn what_is_remembered_of_calls_is_bounded() {
+fn announced_calls_are_stored_up_to_a_limit() {
     let mut acp = begun();
     let mut announce = |id: &str, line: &str| {
         let update = json!({"sessionUpdate": "tool_call", "toolCallId": id, "kind": "execute",
@@ -596,7 +596,7 @@ fn gemini_cli_is_given_the_directories_that_it_reaches() {
 }
 
 #[test]
-fn a_tool_is_the_relays_by_its_whole_name() {
+fn only_the_full_name_identifies_a_tool_of_the_agent_socket() {
     for (name, expected) in [
         ("mcp__massgen__vote", true),
         ("mcp_massgen_vote", true),
@@ -646,7 +646,7 @@ fn claude_code_reports_texts_calls_and_the_cost_of_each_turn() {
 }
 
 #[test]
-fn what_claude_code_cannot_do_is_tried_again_where_it_may_heal() {
+fn transient_errors_of_claude_code_are_retried() {
     let fails = |status: u64, said: &str| {
         let ended =
             json!({"type": "result", "is_error": true, "result": said, "api_error_status": status});

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tool_of_ours_is_told_whole() {
+    fn schemas_of_massgens_tools_are_sent_unchanged() {
         for tool in tool_tables().into_iter().flatten() {
             let schema = tool.offer().parameters;
             check(&schema, (!tool.parameters.is_empty()).then_some(&schema));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_dialect_does_not_know_is_left_out_at_every_depth() {
+    fn unsupported_schema_keywords_are_removed_at_every_depth() {
         check(&json!({"type": "object", "properties": {}}), None);
         check(&json!({"type": "object"}), None);
         let object = |schema: Value| json!({"type": "object", "properties": {"p": schema}});

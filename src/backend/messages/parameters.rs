@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_its_own_name_here_counts() {
+    fn the_apis_own_parameter_takes_precedence() {
         check(
             &json!({
                 "reasoning_effort": "low", "output_config": {"effort": "max", "format": {}},

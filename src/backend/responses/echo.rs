@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_nobody_has_stored_stay_away() {
+    fn ids_of_unstored_items_are_not_sent_back() {
         let search = json!({"type": "web_search_call", "id": "ws_1", "status": "completed"});
         let items = json!([
             reasoning("rs_1", Some("x")),

@@ -32,7 +32,7 @@ fn former_names_of_flags_and_values_still_work() {
 }
 
 #[test]
-fn a_flag_of_the_peer_means_the_same() {
+fn a_flag_of_the_python_massgen_means_the_same() {
     check("--no-display task", "--plain task");
 }
 

@@ -291,7 +291,7 @@ fn words_are_what_shells_make_of_them() {
 }
 
 #[test]
-fn what_starters_put_into_a_command_only_the_run_shows() {
+fn arguments_added_by_wrappers_are_known_only_at_run_time() {
     #[track_caller]
     fn check(line: &str, given: ExtraArguments, expected: &[Option<&str>]) {
         let commands = parse(line).commands;

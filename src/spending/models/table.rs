@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn no_model_stands_there_twice() {
+    fn models_of_the_table_are_unique() {
         let rows = rows();
         let mut names: Vec<_> = rows.iter().map(|row| (&row.vendor, &row.name)).collect();
         names.sort();

@@ -279,7 +279,7 @@ fn deleting_tools_are_understood() {
 }
 
 #[test]
-fn what_can_be_meant_in_one_way_only_is_forgiven() {
+fn unambiguous_mistakes_in_arguments_are_accepted() {
     let allowed = ToolCall::ListAllowedDirectories;
     for nothing in ["", "  \n", "null", "{}", r#""{}""#, r#""""#] {
         check("list_allowed_directories", nothing, &allowed);

@@ -98,7 +98,7 @@ fn a_judgement_submits_or_starts_again() {
 }
 
 #[test]
-fn file_tools_come_in_through_the_same_door() {
+fn file_tools_and_coordination_tools_share_one_parser() {
     assert!(matches!(
         parse_model_call("list_directory", "{}", &ToolCatalogue::default()),
         Ok(ModelCall::File(_))

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_go_and_the_text_around_them_stays() {
+    fn secrets_are_redacted_and_the_text_around_them_stays() {
         check("nothing here", "nothing here");
         check("key=sk-proj-0123456789abcdef.", "key=[redacted].");
         check("key=sk-proj-0123456789abcdefXYZ!", "key=[redacted]!");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_goes_however_it_is_spelled() {
+    fn a_secret_is_redacted_in_every_encoding() {
         let redactor = Redactor::new(vec![SecretString::from("key/of+the \"user\"=é")]);
         let check =
             |text: &str, expected: &str| assert_eq!(redactor.text(text), expected, "{text}");
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_was_cut_short_goes_too_but_not_a_common_beginning() {
+    fn a_truncated_secret_is_redacted_but_not_a_short_prefix() {
         check("key=sk-proj-012345…", "key=[redacted]…");
         check("keys begin with sk-proj-", "keys begin with sk-proj-");
     }

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_does_ends_its_speech() {
+    fn an_action_of_an_agent_flushes_its_stream() {
         let agent = AgentId::parse("a").unwrap();
         let pieces = [
             stream_piece(ReplyTextKind::Text, "a", "sk-"),

@@ -216,7 +216,7 @@ fn values_about_commands_have_their_shape() {
 }
 
 #[test]
-fn a_variable_knows_whether_its_value_stands_in_the_config() {
+fn a_variable_is_inherited_literal_or_expanded() {
     let commands = commands("env: {A: plain, B: '${KEY}', C: 7, D: 'x${KEY}', TOKEN:}");
     let is = |name: &str| match &commands.env[name] {
         EnvVariable::Inherited => "passed".to_owned(),
@@ -255,7 +255,7 @@ fn a_variable_knows_whether_its_value_stands_in_the_config() {
 }
 
 #[test]
-fn keys_of_another_sandbox_are_mapped_or_told() {
+fn srt_keys_are_mapped_or_reported() {
     let domains = "command_line_srt_network_allowed_domains: [example.org]";
     let network = commands(domains).network;
     let expected = DomainPattern::parse("example.org").unwrap();

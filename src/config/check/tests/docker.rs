@@ -179,7 +179,7 @@ fn what_cannot_be_meant_is_refused_at_its_place() {
 }
 
 #[test]
-fn packages_without_a_network_are_worth_a_word() {
+fn packages_without_a_network_cause_a_warning() {
     let lines = "command_line_docker_packages: {auto_install_deps: true}";
     let words = "warning agent.backend.command_line_docker_packages: packages need a network";
     check(&in_docker(lines), &[words]);

@@ -218,7 +218,7 @@ orchestrator:
 }
 
 #[test]
-fn a_vendors_key_stands_where_no_model_is_told_it() {
+fn api_key_variables_are_not_expanded_where_models_could_read_them() {
     check(&with_backend("api_key: '${GROQ_API_KEY}'"), &[]);
     check(
         &with_backend("user: 'I am ${GROQ_API_KEY}'"),
@@ -238,7 +238,7 @@ fn a_vendors_key_stands_where_no_model_is_told_it() {
 }
 
 #[test]
-fn variables_are_filled_in_or_told() {
+fn variables_are_expanded_or_reported() {
     let model = |yaml: &str| config(yaml).agents[0].backend.model.clone();
     assert_eq!(
         model("agent: {id: a, backend: {type: ollama, model: 'x-${KEY}'}}"),

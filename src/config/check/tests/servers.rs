@@ -543,7 +543,7 @@ fn lengths_are_bounded() {
 }
 
 #[test]
-fn variables_have_to_be_set_and_are_not_told() {
+fn unset_variables_are_errors_and_values_are_not_shown() {
     check_server(
         "command: node, args: ['${NOT_SET}']",
         &["error agent.backend.mcp_servers[0].args"],

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_with_its_reason() {
+    fn a_refusal_is_reported_with_its_reason() {
         let refusal = br#"{"error": "invalid_client", "error_description": "who?"}"#;
         assert_eq!(refusal_reason(401, refusal), "invalid_client: who?");
         assert_eq!(refusal_reason(400, br#"{"error": "x"}"#), "x");

@@ -108,7 +108,7 @@ fn processes_are_limited() {
 }
 
 #[test]
-fn a_group_goes_with_all_that_is_in_it() {
+fn dropping_a_group_kills_its_processes() {
     let Some(cgroups) = cgroups() else { return };
     let group = cgroups.create_group(&ResourceLimits::default()).unwrap();
     let handles = group.join_handles().unwrap();
@@ -142,7 +142,7 @@ fn groups_do_not_get_into_each_others_way() {
 }
 
 #[test]
-fn groups_of_runs_that_are_gone_are_removed() {
+fn groups_of_dead_runs_are_removed() {
     let Some(cgroups) = cgroups() else { return };
     let place = &cgroups.parents[0].dir;
     let mut ended = start_shell("exit");

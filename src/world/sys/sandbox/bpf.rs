@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_does_not_exist() {
+    fn unknown_system_calls_fail_with_enosys() {
         check(399, [0, 0], SeccompAction::Allow);
         check(400, [0, 0], SeccompAction::Fail(libc::ENOSYS));
         check(0x4000_0001, [0, 0], SeccompAction::Fail(libc::ENOSYS));
