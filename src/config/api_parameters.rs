@@ -51,7 +51,7 @@ const NOT_GOOGLE: &[ModelApi] = &[
     ModelApi::Chat,
 ];
 
-const NO_SAMPLING: &str = "its API has no sampling parameters";
+const NO_SAMPLING: &str = "it chooses words without this parameter";
 const NO_PARAMETER: &str = "it has no such parameter";
 const NO_SEARCH: &str = "the agent works without the vendor's web search";
 const NO_CODE: &str = "the agent works without programs run by the vendor";
