@@ -181,15 +181,19 @@ impl PipelineRun {
         self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the agents that work in a stage, in the order of the config, in which views list them.
+    fn working_agents(&self) -> Vec<AgentId> {
+        let stages = &self.spec().stages;
+        let works = |id: &AgentId| stages.iter().any(|stage| stage.agents.contains(id));
+        let agents = self.config.agents.iter().map(|agent| &agent.id);
+        agents.filter(|id| works(id)).cloned().collect()
+    }
+
     async fn emit_start(&self) {
-        let stages = self.spec().stages.iter();
-        let mut agents: Vec<_> = stages.flat_map(|stage| stage.agents.clone()).collect();
-        agents.sort();
-        agents.dedup();
         let question = Arc::from(self.repository.record.task.as_str());
         let begun = Event::Run(RunEvent::RunStarted {
             question,
-            agents,
+            agents: self.working_agents(),
             attempt: 1,
         });
         self.events.emit(begun).await;

@@ -655,6 +655,28 @@ fn scripts_find_the_answer_at_the_printed_path() {
 }
 
 #[test]
+fn the_agents_of_a_pipeline_are_listed_in_the_order_of_the_config() {
+    let agents = [
+        agent("understand", "", &does("", "all is clear")),
+        agent("implementer", "", &does("", "nothing to do")),
+    ];
+    let keys = "stages: [understand, implementer]\nproject: none";
+    let config = pipeline(keys, &agents, "");
+    let finished = Project::new().config(&config).args(["go"]).success();
+    let log = place(finished.project()).join("events.jsonl");
+    let log = fs::read_to_string(log).unwrap();
+    let first: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+    assert_eq!(first["type"], "run_started", "{first}");
+    let listed: Vec<&str> = first["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert_eq!(listed, ["understand", "implementer"]);
+}
+
+#[test]
 fn a_role_can_be_a_team_that_votes() {
     let answers = |name: &str| {
         let write = writes("planner/PLAN.md", name);
