@@ -133,6 +133,16 @@ impl RunOverview {
         }
     }
 
+    /// Returns the number of messages for `agent` that it was not shown.
+    pub fn unread_count(&self, agent: &AgentId) -> usize {
+        let messages = self.messages.iter();
+        let messages = messages.filter(|message| {
+            let is_recipient = message.agent.as_ref().is_none_or(|to| to == agent);
+            is_recipient && !message.shown_to.contains(agent)
+        });
+        messages.count()
+    }
+
     /// Adds how commands are isolated; each attempt reports it again.
     pub(super) fn add_sandbox(&mut self, note: SandboxNote) {
         if !self.sandbox.contains(&note) {

@@ -255,6 +255,7 @@ fn a_message_to_the_agents_is_written_below_the_views() {
     terminal.types("i");
     terminal.displays("to all, or NAME: text > _");
     terminal.types("prefer quiet pets\r");
+    terminal.displays("1 message not read yet");
     terminal.types("2:");
     terminal.displays("> ben:");
     terminal.types("and small ones\r");

@@ -502,6 +502,41 @@ fn events_of_different_agents_may_come_in_any_order() {
 }
 
 #[test]
+fn messages_that_an_agent_has_not_read_are_counted_until_it_reads_them() {
+    let message = |number: u32, agent: Option<&str>| {
+        json!({"type": "user_message", "number": number, "agent": agent,
+            "text": "prefer short names"})
+    };
+    let draw = |size, view, more: &[Value]| {
+        let mut events = vec![
+            start_event(&["careful", "quick"]),
+            message(1, None),
+            message(2, Some("quick")),
+        ];
+        events.extend_from_slice(more);
+        let mut case = Case::new("unread", size, events).view(view);
+        case.state.agent = 1;
+        describe(&case.draw())
+    };
+    let (small, overview) = ((80, 24), OpenView::Overview);
+    let drawn = draw(small, overview, &[]);
+    assert!(drawn.contains("│1 message not read yet "), "{drawn}");
+    assert!(drawn.contains("│2 messages not read yet "), "{drawn}");
+    let drawn = draw(small, OpenView::Agent, &[]);
+    assert!(drawn.contains(". idle  2 messages not read yet"), "{drawn}");
+    let read = json!({"type": "user_messages_shown", "agent": "careful", "numbers": [1]});
+    let drawn = draw(small, overview, &[read]);
+    assert!(!drawn.contains("1 message not read yet"), "{drawn}");
+    assert!(drawn.contains("2 messages not read yet"), "{drawn}");
+    let ended = json!({"type": "run_ended", "status": "delivered", "summary": "s"});
+    let drawn = draw(small, overview, &[ended]);
+    assert!(!drawn.contains("not read yet"), "{drawn}");
+    let table = Case::new("unread", (120, 20), vec![team(9), message(1, None)]);
+    let drawn = describe(&table.draw());
+    assert!(drawn.contains("1 message not read yet"), "{drawn}");
+}
+
+#[test]
 fn the_end_of_a_long_line_is_in_sight_and_a_pasted_text_is_folded() {
     let mut case = Case::new("composer", (60, 16), at_work());
     let mut text = TypedText::new("agent: read ".to_owned());

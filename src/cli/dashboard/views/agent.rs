@@ -7,7 +7,7 @@ use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::{clean_line, format_clock, wrapped_lines};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::view_state::ViewState;
-use crate::cli::dashboard::views::agent_lines::{plan_lines, state_line};
+use crate::cli::dashboard::views::agent_lines::{plan_lines, state_line, unread_text};
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::cli::render::event_lines::usage_text;
 use crate::run_view::agent::AgentView;
@@ -39,11 +39,11 @@ pub(in crate::cli::dashboard) fn draw(
     }
     title.push((TextStyle::Plain, " ".to_owned()));
     let inside = canvas.border(area, &title, TextStyle::Agent(index));
-    canvas.line(
-        inside,
-        inside.y,
-        &state_line(scene.run, agent, scene.now_ms),
-    );
+    let mut state = state_line(scene.run, agent, scene.now_ms);
+    if let Some((style, unread)) = unread_text(scene.run, agent) {
+        state.push((style, format!("  {unread}")));
+    }
+    canvas.line(inside, inside.y, &state);
     let inside = below_first_rows(inside, 1);
     let plan = plan_lines(agent, plan_rows_max(inside.height));
     canvas.lines(inside, &plan);

@@ -7,6 +7,8 @@ use crate::cli::output::{StyledRow, TextStyle};
 use crate::run_view::RunView;
 use crate::run_view::agent::{AgentActivity, AgentView, ToolCallOutcome, ToolCallView};
 use crate::run_view::ballot::BallotAnswer;
+use crate::run_view::overview::RunPhase;
+use crate::text::count_noun;
 use crate::tools::task_plan::{PlanEntry, PlanEntryStatus, TaskPlan};
 
 /// The state of an agent.
@@ -86,6 +88,17 @@ pub(super) fn state_line(run: &RunView, agent: &AgentView, now_ms: u64) -> Style
         line.push((style, format!("  {text}")));
     }
     line
+}
+
+/// Returns how many messages of the user `agent` has not read and may still read; `None` without one.
+pub(super) fn unread_text(run: &RunView, agent: &AgentView) -> Option<(TextStyle, String)> {
+    let is_out = matches!(agent.activity, AgentActivity::DroppedOut(_));
+    let count = run.run().unread_count(&agent.id);
+    if is_out || count == 0 || run.run().phase == RunPhase::Ended {
+        return None;
+    }
+    let messages = count_noun(count, "message");
+    Some((TextStyle::Warn, format!("{messages} not read yet")))
 }
 
 /// Returns the progress of the plan of `agent`, with the step that it works on; `None` without a

@@ -7,7 +7,7 @@ use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::{clean_line, columns, fit, format_count, text_end, wrap};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::{
-    agent_state, call_line, checks_text, current_answer, plan_line, state_line,
+    agent_state, call_line, checks_text, current_answer, plan_line, state_line, unread_text,
 };
 use crate::cli::dashboard::views::{split_columns, split_rows};
 use crate::cli::output::{StyledRow, TextStyle};
@@ -106,6 +106,8 @@ fn draw_cell(
     };
     let inside = canvas.border(cell, &title, style);
     let mut lines = vec![state_line(scene.run, agent, scene.now_ms)];
+    let unread = unread_text(scene.run, agent);
+    lines.extend(unread.map(|text| vec![text]));
     lines.extend(plan_line(agent));
     let calls = CALLS_SHOWN_MAX.min(inside.height.saturating_sub(1) / 2);
     let first = agent.calls.len().saturating_sub(usize::from(calls));
@@ -204,6 +206,9 @@ fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> 
             (TextStyle::Plain, model.unwrap_or_default()),
         ],
     );
+    if let Some((style, unread)) = unread_text(scene.run, agent) {
+        row.push((style, format!("{unread}  ")));
+    }
     if let Some(call) = agent.calls.back() {
         row.extend(call_line(call));
     } else {
