@@ -225,7 +225,7 @@ fn files_kept_for_the_user_are_not_applied_by_clients() {
     let run = ended["run"].as_str().unwrap();
     assert_refused(
         &taken[1],
-        &["for a person", &format!("massgen apply {run}")],
+        &["requires a person", &format!("massgen apply {run}")],
     );
     assert_eq!(read(&review, "out/made.txt"), None);
 
