@@ -296,6 +296,7 @@ if [ "$(id -u)" = 0 ]; then
   count "tests without rights" unprivileged
   if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
     count "tests with Podman" with_podman
+    check "batches on Kubernetes" bash tests/kubernetes.sh "${CARGO_TARGET_DIR:-target}/debug/massgen"
   fi
 fi
 
