@@ -448,7 +448,7 @@ mod tests {
             ),
             (
                 ended(75, "Error", "parked"),
-                "pod `p` ended with exit status 75, Error: parked",
+                "pod `p` was stopped, and its run can be resumed",
             ),
             (json!({"phase": "Failed"}), "pod `p` has failed"),
         ] {

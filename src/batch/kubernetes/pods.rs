@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::error::ExitStatus;
 use crate::text::{escape_line, single_line};
 
 /// Maximum length of a message of the cluster that is shown, in characters.
@@ -171,6 +172,10 @@ impl PodObject {
             return PodCondition::Failed(format!("pod `{name}` has failed"));
         };
         let code = ended.exit_code.unwrap_or(-1);
+        if code == i64::from(ExitStatus::Parked.code()) {
+            let text = format!("pod `{name}` was stopped, and its run can be resumed");
+            return PodCondition::Failed(text);
+        }
         let reason = escape_line(&ended.reason);
         let why = match cluster_message(&ended.message) {
             why if why.is_empty() => String::new(),
