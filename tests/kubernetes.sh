@@ -88,7 +88,8 @@ lost_pods_and_jobs() {
   local pod
   project lost 9 4000
   run 3 &
-  until_true "three pods with claims" claims_are 3
+  until_true "three claims" claims_are 3
+  until_true "three pods" pods_are 3
   admin get jobs,pods -o json > objects
   if grep -q sk-of-the-cluster objects; then return 1; fi
   admin delete --wait=false --grace-period=0 --force "$(first_pod)"
