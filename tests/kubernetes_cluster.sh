@@ -18,6 +18,8 @@ export IMAGE=massgen.test/base:1 NAMESPACE=evals
 build() {
   local site source=$1/source options
   [ "$(cat "$1/version" 2> /dev/null)" = "$VERSION" ] && return
+  # A build that was stopped left it.
+  rm -rf "$source"
   mkdir -p "$source/lists/partial" "$source/home"
   # The index of sources, without a change to the lists of this machine.
   # shellcheck disable=SC2016
@@ -33,7 +35,7 @@ build() {
     rsync -a --delete --exclude='*_test.go' /usr/share/gocode/src/github.com/modern-go/reflect2/ vendor/github.com/modern-go/reflect2/
     HOME=$source/home CGO_ENABLED=0 nice -n 19 make WHAT="${SERVERS//kube/cmd\/kube}"
     # shellcheck disable=SC2086
-    (cd _output/bin && install -s -t "$1" $SERVERS)
+    (cd _output/bin && install -t "$1" $SERVERS)
   )
   chmod -R u+w "$source" && rm -rf "$source"
   echo "$VERSION" > "$1/version"
@@ -224,6 +226,7 @@ trap end EXIT
 trap 'exit 130' INT TERM HUP
 cache=${MASSGEN_TEST_KUBERNETES:-$work/cache}
 mkdir -p "$cache"
+cache=$(realpath "$cache")
 install_packages
 build "$cache"
 unshare --mount --net --pid --fork --kill-child --mount-proc bash "${BASH_SOURCE[0]}" --inside "$massgen" "$cache" "$work" "${@:2}" <&0 &
