@@ -6,8 +6,8 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 massgen=$(realpath "${1:-$here/../target/debug/massgen}")
 if [ "$(id -u)" != 0 ] || ! grep -q '^VERSION_CODENAME=bookworm' /etc/os-release; then
-  echo "skipped: a Kubernetes needs root and Debian 12"
-  exit 0
+  echo "a Kubernetes needs root and Debian 12" >&2
+  exit 1
 fi
 if [ -z "${WORK:-}" ]; then
   exec bash "$here/kubernetes_cluster.sh" "$massgen" bash "${BASH_SOURCE[0]}" "$massgen" "${@:2}"

@@ -208,8 +208,8 @@ if [ "${1:-}" = --inside ]; then
 fi
 
 if [ "$(id -u)" != 0 ] || ! grep -q '^VERSION_CODENAME=bookworm' /etc/os-release; then
-  echo "skipped: this needs root on Debian 12"
-  exit 0
+  echo "this needs root on Debian 12" >&2
+  exit 1
 fi
 massgen=$(realpath "$1")
 work=$(mktemp -d /var/tmp/massgen-kubernetes.XXXXXX)
