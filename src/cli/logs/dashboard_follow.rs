@@ -29,7 +29,7 @@ pub(super) const INTERRUPTED: &str =
 
 /// Maximum number of lines that are sent and folded at once, before input of the terminal is handled
 /// again.
-const LINES_AT_ONCE_MAX: usize = 512;
+const LINES_AT_ONCE_MAX: usize = 256;
 /// Maximum number of such batches that wait to be folded.
 const BATCHES_WAITING_MAX: usize = 4;
 
@@ -127,14 +127,14 @@ fn show_lines(
 /// already been written are sent together.
 fn send_lines(mut tail: LogTail, sender: &mpsc::Sender<Vec<RecordedLine>>) {
     let mut clock = EventLogClock::default();
+    let mut batch = Vec::new();
     loop {
-        let lines = tail.next_written(LINES_AT_ONCE_MAX);
-        let has_read_all = lines.len() < LINES_AT_ONCE_MAX;
-        let lines = lines.into_iter();
-        let batch: Vec<_> = lines
-            .filter_map(|line| read_line(line, &mut clock))
-            .collect();
-        if !batch.is_empty() && sender.blocking_send(batch).is_err() {
+        let line = tail.next_written();
+        let has_read_all = line.is_none();
+        batch.extend(line.and_then(|line| read_line(line, &mut clock)));
+        let is_due = has_read_all || batch.len() >= LINES_AT_ONCE_MAX;
+        if is_due && !batch.is_empty() && sender.blocking_send(std::mem::take(&mut batch)).is_err()
+        {
             return;
         }
         if has_read_all && !tail.wait() {

@@ -24,8 +24,8 @@ use crate::world::io::clock::milliseconds;
 use crate::world::store::event_log::{self, EventLogClock, LogEntry};
 use crate::world::store::tail::LogTail;
 
-/// Number of lines that are folded before the streams of the feed are told.
-const BATCH_LINES: usize = 512;
+/// Number of lines that are folded while the feed is locked.
+const BATCH_LINES: usize = 64;
 
 /// The feed of a run.
 #[derive(Debug)]
@@ -264,13 +264,15 @@ impl RunFeed {
 
     /// Folds some lines that are written already. Returns whether there may be more.
     fn fold_written(&self, tail: &mut LogTail) -> bool {
-        let lines = tail.next_written(BATCH_LINES);
-        let may_be_more = lines.len() == BATCH_LINES;
-        // A line that cannot be read is part of no view.
-        for entry in lines.into_iter().flatten() {
-            self.lock().apply(&entry);
+        for _ in 0..BATCH_LINES {
+            match tail.next_written() {
+                Some(Ok(entry)) => self.lock().apply(&entry),
+                // A line that cannot be read is part of no view.
+                Some(Err(_)) => {}
+                None => return false,
+            }
         }
-        may_be_more
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, FeedState> {

@@ -255,24 +255,6 @@ pub enum LogReadError {
     },
 }
 
-/// A complete line of a log that was not parsed yet: lines can be parsed on several threads.
-#[derive(Debug)]
-pub struct RawLogLine {
-    bytes: Vec<u8>,
-    line: u64,
-}
-
-impl RawLogLine {
-    /// Parses the line. It is an error if it was changed after it was written.
-    pub fn parse(self) -> LogReadResult {
-        let line = self.line;
-        entry(self.bytes, line).ok_or(LogReadError::Corrupt { line })
-    }
-}
-
-/// A line that was not parsed yet, or why it cannot be read.
-pub(super) type RawReadResult = std::result::Result<RawLogLine, LogReadError>;
-
 /// A line of a log that was read, or why it cannot be used.
 pub type LogReadResult = std::result::Result<LogEntry, LogReadError>;
 
@@ -386,8 +368,8 @@ impl LiveLogReader {
         })
     }
 
-    /// Returns the text of the next line if it is complete.
-    pub(super) fn next_complete(&mut self) -> Option<RawReadResult> {
+    /// Returns the next line if it is complete.
+    pub fn next_complete(&mut self) -> Option<LogReadResult> {
         let line = self.line.saturating_add(1);
         let room =
             LINE_BYTES_MAX.saturating_sub(u64::try_from(self.partial_line.len()).unwrap_or(0));
@@ -400,7 +382,7 @@ impl LiveLogReader {
         self.partial_line.pop_if(|last| *last == b'\n')?;
         self.line = line;
         let bytes = std::mem::take(&mut self.partial_line);
-        Some(Ok(RawLogLine { bytes, line }))
+        Some(entry(bytes, line).ok_or(LogReadError::Corrupt { line }))
     }
 
     /// Returns the error of a log that ends in the middle of a line and will not grow.
