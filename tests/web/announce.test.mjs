@@ -1,4 +1,4 @@
-// What screen readers are told, and that one region tells it.
+// Announcements for screen readers, all of them in one live region.
 
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';

@@ -154,12 +154,12 @@ impl<'a> GenerateContentDecoder<'a> {
         self.parts.push(part);
     }
 
-    /// Returns the event that reports an unknown finish reason, unless it is the last one again.
     /// Returns whether the model has said why the reply ended.
     fn has_finished(&self) -> bool {
         !matches!(self.finish, None | Some(FinishReason::Unspecified))
     }
 
+    /// Returns the event that reports an unknown finish reason, unless it is the last one again.
     fn report_odd_finish(&self, reason: String) -> Option<ReplyEvent> {
         let mut last = self
             .odd_finish

@@ -311,14 +311,14 @@ impl Scene<'_> {
         canvas.line(area, area.bottom().saturating_sub(1), &keys);
     }
 
-    /// Returns a message about the last key, and the line that is being typed, of which `width` columns
-    /// show at least the end; `None` without both.
     /// Returns whether a line is being typed, or there is a message about the last key.
     fn has_input_line(&self) -> bool {
         let state = self.state;
         state.note.is_some() || state.composer.is_some() || state.search.is_some()
     }
 
+    /// Returns a message about the last key, and the line that is being typed, of which `width` columns
+    /// show at least the end; `None` without both.
     fn input_line(&self, width: u16) -> Option<StyledRow> {
         let state = self.state;
         let note = state.note.map(|note| (TextStyle::Warn, format!(" {note}")));

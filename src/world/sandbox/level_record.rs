@@ -70,9 +70,8 @@ impl LevelRecord {
         (!is_opened(&real, grants)).then_some(Self(RecordPlace::User(runtime_dir)))
     }
 
-    /// Returns the record of the machine's root in `/run`. In another user namespace, root is somebody
-    /// else, who gets no record there. In many containers `/run` is on a disk and outlives them: the
-    /// facts do not.
+    /// Returns the record in `/run`, for the root user of the first user namespace only. In many
+    /// containers `/run` is on a disk and survives a restart; the recorded facts do not match then.
     fn in_system_dir(grants: &[Grant]) -> Option<Self> {
         let dir = AbsPath::new(SYSTEM_RUNTIME_DIR)?;
         let is_root = geteuid().is_root() && is_in_first_user_namespace();

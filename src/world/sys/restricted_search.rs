@@ -34,7 +34,7 @@ impl RestrictedFilesSearch {
     pub(crate) fn begin(&self) {
         if geteuid().is_root() {
             let builder = thread::Builder::new().name("settings".to_owned());
-            // Without a thread, whoever waits for the result searches.
+            // If no thread can be started, `wait` searches.
             let thread = builder.spawn(find_restricted_files).ok();
             *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread;
         }

@@ -1,6 +1,6 @@
-//! A directory that is the user's alone, inside one in which nobody else can create or rename
-//! anything. Everything is opened beneath a handle; no symlink is followed and no mount point
-//! crossed, so that what is read is what the user wrote.
+//! A private directory of the user, in a parent directory where only that user can create or rename
+//! entries. All paths are opened beneath a directory handle, without following symlinks or crossing
+//! mount points, so nobody else can have written what is read.
 #![expect(clippy::disallowed_types, reason = "this is where the disk is")]
 
 use std::fs::File;
