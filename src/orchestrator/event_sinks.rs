@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc::{Receiver, Sender};
+use tokio::sync::mpsc::Sender;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -11,6 +11,7 @@ use crate::agent::emit;
 use crate::error::Error;
 use crate::event::{Event, RunEvent};
 use crate::orchestrator::diagnostic_events::DiagnosticEvents;
+use crate::orchestrator::event_queue::EventQueue;
 use crate::orchestrator::resumed_turn::AlreadyLoggedEvents;
 use crate::world::diagnostics::telemetry::RunTelemetry;
 use crate::world::io::clock::Stopwatch;
@@ -62,10 +63,10 @@ impl EventSinks {
     }
 
     /// Forwards events until the turn is over. Sinks do what is due while there are none.
-    pub(super) async fn forward(&mut self, events: &mut Receiver<Event>) {
+    pub(super) async fn forward(&mut self, events: &mut EventQueue) {
         loop {
             tokio::select! {
-                event = events.recv() => match event {
+                event = events.next() => match event {
                     None => return,
                     Some(event) => self.emit(event).await,
                 },
@@ -78,7 +79,7 @@ impl EventSinks {
     /// work that does not end in that time is repeated when the run is resumed.
     pub(super) async fn forward_until_parked(
         &mut self,
-        events: &mut Receiver<Event>,
+        events: &mut EventQueue,
         park: &CancellationToken,
     ) {
         tokio::select! {

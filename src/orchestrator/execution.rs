@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
-use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::mpsc::Sender;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::user_messages::{UserMessageLog, UserMessageReceiver};
@@ -20,6 +20,7 @@ use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::{ApprovalBroker, ApprovalConfig};
 use crate::orchestrator::completed_turn::{CompletedTurn, TurnRecords};
 use crate::orchestrator::environments::{AgentEnvironments, HostEnvironment};
+use crate::orchestrator::event_queue::{EventQueue, RecordBarrier, event_queue};
 use crate::orchestrator::event_sinks::EventSinks;
 use crate::orchestrator::grants::InheritedPaths;
 use crate::orchestrator::hooks::HookRunContext;
@@ -132,7 +133,7 @@ pub struct RunExecution {
     recorder: Recorder,
     telemetry: Option<RunTelemetry>,
     records: TurnRecords,
-    events: Receiver<Event>,
+    events: EventQueue,
     /// The events that were recorded before the run was interrupted, if it was.
     recorded_events: Vec<Event>,
     /// Those of them that the turn emits again.
@@ -177,7 +178,7 @@ impl RunExecution {
         let mut beginning =
             InitialTurnState::from_resumed(request.resumed.as_ref(), &team, &request.models);
         beginning.forget_conflicts(&session, &request.config);
-        let (sender, events) = mpsc::channel(events_waiting_max(&team));
+        let (sender, barrier, events) = event_queue(events_waiting_max(&team));
         let approvals = request.approval_broker(&sender, &stop, &beginning.events);
         request.protect_user_channels(&team, &approvals)?;
         let (session, prepared) = request.prepare_environments(&team, session)?;
@@ -187,7 +188,7 @@ impl RunExecution {
             records: Some(places.log().clone()),
             server_context: Some(request.server_context(&places, &sender)),
             conflicts: Some(prepared.conflicts),
-            delivery: Some(request.delivery_settings(&places, beginning.until_ns, &stop)),
+            delivery: Some(request.delivery_settings(&places, beginning.until_ns, &stop, barrier)),
             overlays: Some(request.overlays(&places)),
             approvals: Some(approvals),
             hook_context: Some(HookRunContext::new(session.id(), &sender)),
@@ -502,6 +503,7 @@ impl RunRequest {
         places: &RunRecordPaths,
         until_ns: Option<i128>,
         stop: &ShutdownSignal,
+        record_barrier: RecordBarrier,
     ) -> DeliverySettings {
         let (dir, run) = (&self.layout.deliveries, places.name());
         DeliverySettings {
@@ -512,6 +514,7 @@ impl RunRequest {
             on_failed_check: self.config.checks.on_failure,
             reviewer: self.reviewer.clone(),
             stop: stop.graceful.clone(),
+            record_barrier,
         }
     }
 

@@ -22,6 +22,7 @@ mod event_sinks;
 pub mod reply_recordings;
 pub mod resumed_turn;
 pub mod review;
+mod event_queue;
 pub mod environments;
 pub mod snapshots;
 pub mod memory;

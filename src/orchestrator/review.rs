@@ -15,6 +15,7 @@ use crate::delivery::plan::{DeliveryPlan, EntryAction};
 use crate::error::{Error, Result};
 use crate::event::{ApprovalAnswer, InputChannel};
 use crate::id::AgentId;
+use crate::orchestrator::event_queue::RecordBarrier;
 use crate::orchestrator::hooks::{HookEventPayload, hook_refusal};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
@@ -171,6 +172,8 @@ pub struct DeliverySettings {
     pub reviewer: Option<Reviewer>,
     /// Cancelled when the user wants to stop; then no further question is asked.
     pub stop: CancellationToken,
+    /// Where a delivery waits until the events before it are recorded.
+    pub record_barrier: RecordBarrier,
 }
 
 /// Completeness of the final agent's work.
@@ -359,8 +362,10 @@ impl DeliverySettings {
         }
     }
 
-    /// Starts a delivery of the run. Prunes excess older ones.
+    /// Starts a delivery of the run once all events before it are recorded: a run that is killed while
+    /// it delivers finds its answer in the log. Prunes excess older deliveries.
     pub async fn start_delivery(&self) -> Result<Arc<OpenDelivery>> {
+        self.record_barrier.wait().await;
         let (dir, run) = (self.dir.clone(), self.run.clone());
         let beginning = move || {
             let limits = RetentionLimits {
