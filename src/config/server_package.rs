@@ -79,6 +79,21 @@ impl ServerPackage {
         self.packages.join(" ")
     }
 
+    /// Returns the names of the packages, without versions and extras.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let registry = self.registry;
+        let is_end = move |index: usize, c: char| match registry {
+            PackageRegistry::Npm => index > 0 && c == '@',
+            PackageRegistry::Python => "@=[~<>!".contains(c),
+        };
+        self.packages.iter().map(move |package| {
+            let mut letters = package.char_indices();
+            let end = letters.find(|(index, c)| is_end(*index, *c));
+            let end = end.map_or(package.len(), |(index, _)| index);
+            package.split_at(end).0
+        })
+    }
+
     fn is_installable(&self) -> bool {
         let files = match self.registry {
             PackageRegistry::Npm => NPM_FILES,

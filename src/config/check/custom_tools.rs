@@ -58,6 +58,7 @@ impl ConfigChecker<'_> {
             let Some(wanted) = self.tool_server(&view, "custom_tools") else {
                 continue;
             };
+            self.warn_about_package_tools(&view, &functions, &wanted);
             let index = groups
                 .iter()
                 .position(|(server, _)| has_same_rights(server, &wanted));

@@ -27,6 +27,7 @@ mod external_agents;
 mod limits;
 mod media;
 mod models;
+mod network_needs;
 mod oauth;
 mod orchestrator;
 mod overlap;

@@ -321,6 +321,7 @@ impl ConfigChecker<'_> {
             install_command: self.install_command(),
         });
         self.warn_about_fetching(&text, &command, package.as_ref(), &network);
+        self.warn_about_closed_network(entry, package.as_ref(), &network);
         Some(ServerProgram {
             command,
             interface: ProgramInterface::Mcp,

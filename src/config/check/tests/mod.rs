@@ -7,6 +7,7 @@ mod docker;
 mod servers;
 mod keys;
 mod massgen;
+mod network_needs;
 mod places;
 mod workflow;
 
