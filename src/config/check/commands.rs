@@ -28,6 +28,8 @@ use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
 /// The maximum number of patterns or domains in one list.
 const ENTRIES_MAX: usize = 256;
+/// The hint about a name that is no variable's.
+const HOW_TO_WRITE_ENV: &str = "write `env: [NAME]`, or `env: {NAME: value}`";
 
 impl ConfigChecker<'_> {
     /// Returns how an agent's commands are run, if it may run any.
@@ -41,7 +43,7 @@ impl ConfigChecker<'_> {
             network: self.network(backend),
             limits: command_limits(backend),
             bounds: command_bounds(backend),
-            env: self.variables(backend, &commands::ENV),
+            env: self.command_variables(backend, &commands::ENV),
         };
         if backend.flag(&commands::ENABLED) != Some(true) && !works_by_programs(backend) {
             let remedy = "add `enable_mcp_command_line: true`, or remove it";
@@ -275,6 +277,17 @@ impl ConfigChecker<'_> {
         texts
     }
 
+    /// Returns the variables that a key gives to all commands of an agent; those with a vendor's key
+    /// are warnings.
+    pub(super) fn command_variables(
+        &mut self,
+        view: &MappingView<'_>,
+        key: &ServedKey<NamesOrPairs>,
+    ) -> BTreeMap<String, EnvVariable> {
+        self.warn_about_keys(view, key);
+        self.variables(view, key)
+    }
+
     /// Returns the variables that a key lists, each with its value unless it is inherited.
     pub(super) fn variables(
         &mut self,
@@ -283,7 +296,7 @@ impl ConfigChecker<'_> {
     ) -> BTreeMap<String, EnvVariable> {
         let mut variables = BTreeMap::new();
         for text in self.bounded_texts(view, key) {
-            if self.check_variable_name(&text) {
+            if self.is_variable_name(&text, HOW_TO_WRITE_ENV) {
                 self.warn_if_unset(&text);
                 variables.insert(text.written.to_owned(), EnvVariable::Inherited);
             }
@@ -295,7 +308,7 @@ impl ConfigChecker<'_> {
                 path: view.key_path(key),
                 span: &entry.key_span,
             };
-            if self.check_variable_name(&name) {
+            if self.is_variable_name(&name, HOW_TO_WRITE_ENV) {
                 let variable = self.variable(&entry.value);
                 if entry.value.value == YamlValue::Null {
                     self.warn_if_unset(&name);
@@ -347,23 +360,25 @@ impl ConfigChecker<'_> {
         is_name
     }
 
-    /// Returns whether a string is a valid name of a variable, and warns if every command could
-    /// then read a vendor's key.
-    fn check_variable_name(&mut self, name: &TextValue<'_>) -> bool {
-        if !self.is_variable_name(name, "write `env: [NAME]`, or `env: {NAME: value}`") {
-            return false;
-        }
-        let is_key = |vendor: &&str| *vendor == name.written;
-        if VENDORS
-            .iter()
-            .any(|vendor| vendor.key_variables.iter().any(is_key))
-        {
+    /// Warns about variables that hold a vendor's key, which every command could then read.
+    fn warn_about_keys(&mut self, view: &MappingView<'_>, key: &ServedKey<NamesOrPairs>) {
+        let pairs = view.section(key);
+        let pairs = pairs.iter().flat_map(|pairs| pairs.node.entries());
+        let named = pairs.map(|entry| TextValue {
+            written: &entry.key,
+            path: view.key_path(key),
+            span: &entry.key_span,
+        });
+        let is_key = |name: &TextValue<'_>| {
+            let mut known = VENDORS.iter().flat_map(|vendor| vendor.key_variables);
+            known.any(|known| *known == name.written)
+        };
+        for name in view.texts(key).into_iter().chain(named).filter(is_key) {
             let message = format!("every command of the agent can read `{}`", name.written);
             let warning = Diagnostic::warning(&name.path, message).with_span(name.span);
             self.findings
                 .push(warning.with_suggestion("remove it: only massgen needs the key"));
         }
-        true
     }
 }
 

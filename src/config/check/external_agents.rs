@@ -176,7 +176,7 @@ impl ConfigChecker<'_> {
         if let Some((name, secret)) = self.account_variable(backend, kind) {
             env.insert(name.to_owned(), EnvVariable::Expanded(secret));
         }
-        env.extend(self.variables(view, &commands::ENV));
+        env.extend(self.command_variables(view, &commands::ENV));
         let network = if view.get(&backend::NETWORK).is_some() {
             self.network_of(view, &backend::NETWORK)
         } else {

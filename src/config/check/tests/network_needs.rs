@@ -131,6 +131,14 @@ fn no_container_is_driven_from_a_sandbox() {
     );
 }
 
+/// The control is the key that all commands can read, in `a_variable_is_inherited_literal_or_expanded`.
+#[test]
+fn a_tool_or_a_server_may_have_the_key_of_a_vendor() {
+    let keys = "env: [GROQ_API_KEY], network: on";
+    check_tool("_own/own_tool", &format!("function: own, {keys}"), &[]);
+    check_server(&format!("command: node, {keys}"), &[]);
+}
+
 #[test]
 fn the_same_tool_of_several_agents_is_one_finding() {
     let agent = |id: &str| {
