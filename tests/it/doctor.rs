@@ -93,6 +93,61 @@ fn the_programs_of_servers_have_to_be_there() {
     );
 }
 
+/// Versions of Python 3 that a machine may have.
+const PYTHON_MINORS: std::ops::Range<u32> = 8..30;
+
+#[test]
+fn massgens_python_package_has_to_be_there_for_its_tools() {
+    let subject = ("servers", "Python package massgen");
+    let with_tools = |keys: &str| {
+        let keys = format!("cwd: w\n{keys}");
+        let agents = [agent("a", &keys, "- text: hi")];
+        // A directory of the project is no package that is installed.
+        of_team(doctor())
+            .file("team.yaml", team(&agents, ""))
+            .file("own.py", "")
+            .file("massgen/__init__.py", "")
+    };
+    let discovering = "enable_code_based_tools: true\nauto_discover_custom_tools: true";
+    for keys in [
+        "custom_tools: [{path: massgen/tool/_basic/_two_num_tool.py, function: two_num_tool}]",
+        "custom_tools: [{path: massgen.tool._basic, function: two_num_tool}]",
+        "custom_tools: [{function: two_num_tool}]",
+        discovering,
+    ] {
+        let finished = with_tools(keys).run();
+        check(&finished, subject, "warning", "not installed for `python3`");
+        let mut project = with_tools(keys);
+        for minor in PYTHON_MINORS {
+            let place = format!(".local/lib/python3.{minor}/site-packages/massgen/__init__.py");
+            project = project.home_file(&place, "raise SystemExit(9)\n");
+        }
+        check(&project.run(), subject, "ok", "site-packages/massgen`");
+    }
+    let own = "custom_tools: [{path: own.py, function: f}]";
+    let finished = with_tools(own).run();
+    let stdout = finished.stdout();
+    assert!(!stdout.contains(subject.1), "{stdout}");
+    check(&finished, ("servers", "custom_tool__f"), "ok", "/python3");
+}
+
+#[test]
+fn files_of_custom_tools_have_to_be_there() {
+    let keys = "cwd: w\ncustom_tools: [{path: gone.py, function: f}]\n\
+                tools: [{name: t, command: ./gone.sh, description: d}]";
+    let agents = [agent("a", keys, "- text: hi")];
+    let finished = of_team(doctor())
+        .file("team.yaml", team(&agents, ""))
+        .failure(3);
+    for (tool, file) in [
+        ("custom_tool__f", "gone.py"),
+        ("custom_tool__t", "./gone.sh"),
+    ] {
+        let message = format!("file `{file}` not found");
+        check(&finished, ("servers", tool), "missing", &message);
+    }
+}
+
 #[test]
 fn a_team_that_needs_nothing_lacks_nothing() {
     let finished = of_team(doctor()).success();

@@ -12,6 +12,7 @@ pub(crate) mod sandbox;
 mod servers;
 mod team;
 mod terminal;
+mod tool_package;
 
 use crate::backend::connect::ConnectContext;
 use crate::backend::rate_limit::RateLimiter;
@@ -96,6 +97,9 @@ async fn inspect(
             .iter()
             .flat_map(|config| servers::inspect(config, path, packages.as_ref())),
     );
+    if let Some(config) = &team.config {
+        findings.extend(tool_package::inspect(config, context).await);
+    }
     findings.extend(programs::inspect(started, context, team.config.as_ref(), team.needs).await);
     findings.extend(docker::inspect(started, team.config.as_ref()).await);
     Ok(findings)

@@ -1,0 +1,60 @@
+//! Doctor check of MassGen's Python package, which has the tools that some configs name.
+
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::config::Config;
+use crate::config::custom_tools::{ProgramInterface, PythonFunction};
+use crate::world::diagnostics::probe::ProbeContext;
+use crate::world::diagnostics::probe::python_package::{PythonPackageProbe, probe_python_package};
+use crate::world::io::files::first_file;
+
+/// The package.
+const PACKAGE: &str = "massgen";
+/// The subject of the finding.
+const SUBJECT: &str = "Python package massgen";
+
+/// Checks that the package is installed if `config` names tools of it. Without Python, the finding
+/// about the server of the tools says so.
+pub(crate) async fn inspect(config: &Config, context: ProbeContext<'_>) -> Option<DoctorFinding> {
+    let servers = config.agents.iter().flat_map(|agent| &agent.servers);
+    let mut interfaces = servers.filter_map(|server| server.program_interface());
+    if !interfaces.any(needs_package) {
+        return None;
+    }
+    let missing = |message: String| {
+        let finding = DoctorArea::Servers.finding(FindingLevel::Warning, SUBJECT, message);
+        finding.with_remedy("run `pip install massgen`, or remove its tools from `custom_tools`")
+    };
+    match probe_python_package(PACKAGE, context).await {
+        PythonPackageProbe::NoPython => None,
+        PythonPackageProbe::Broken(why) => Some(missing(format!(
+            "not found: `python3` does not work: {why}"
+        ))),
+        PythonPackageProbe::Missing => Some(missing(
+            "not installed for `python3`: a run does without its tools".to_owned(),
+        )),
+        PythonPackageProbe::Found(place) => {
+            let message = format!("in `{place}`");
+            Some(DoctorArea::Servers.finding(FindingLevel::Ok, SUBJECT, message))
+        }
+    }
+}
+
+fn needs_package(interface: &ProgramInterface) -> bool {
+    match interface {
+        ProgramInterface::Mcp | ProgramInterface::SingleTool(_) => false,
+        ProgramInterface::PythonFunctions(python) => {
+            python.discovered_without.is_some() || python.functions.iter().any(is_of_package)
+        }
+    }
+}
+
+/// Returns whether a function is looked up in the package: by its name alone, or because its file
+/// is only there.
+fn is_of_package(function: &PythonFunction) -> bool {
+    let Some(file) = &function.file else {
+        return true;
+    };
+    let rest = file.written.strip_prefix(PACKAGE);
+    let is_inside = rest.is_some_and(|rest| rest.starts_with(['/', '.']));
+    is_inside && first_file(&file.candidates).is_none()
+}
