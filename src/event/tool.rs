@@ -81,6 +81,19 @@ pub enum ToolEvent {
         /// The whole plan, which replaces the previous one.
         entries: TaskPlan,
     },
+    /// A call waits until the user is asked to approve it, because another request comes first; or it
+    /// waits no longer.
+    ApprovalQueued {
+        /// The agent that makes the call.
+        agent: AgentId,
+        /// The id of the call in the conversation.
+        call_id: Option<String>,
+        /// The tool.
+        tool: String,
+        /// Whether it waits. Afterwards the user is asked, or an earlier answer holds for the call. A
+        /// request that is withdrawn while it waits has only an `approval` without an answer.
+        waiting: bool,
+    },
     /// The user is asked to approve a call, or has answered.
     #[serde(alias = "person_asked")]
     Approval {
@@ -140,6 +153,7 @@ impl ToolEvent {
             | ToolEvent::ToolFinished { agent, .. }
             | ToolEvent::NativeToolCall { agent, .. }
             | ToolEvent::PlanUpdated { agent, .. }
+            | ToolEvent::ApprovalQueued { agent, .. }
             | ToolEvent::Approval { agent, .. }
             | ToolEvent::HookRan { agent, .. } => Some(agent),
             ToolEvent::ServerProgress { .. } => None,

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Sender, WeakSender};
-use tokio::sync::{Mutex as Line, oneshot};
+use tokio::sync::{Mutex as Line, MutexGuard as LineTurn, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -269,17 +269,24 @@ impl AgentApprover {
             question.effects.clone(),
         );
         let asking = async {
-            let _turn = inner.queue.lock().await;
+            // A call that is approved already waits for no other request.
+            if let Some(known) = self.previous_decision(question, &consent) {
+                return Err(known);
+            }
+            let _turn = self.wait_for_turn(question).await;
             if let Some(known) = self.previous_decision(question, &consent) {
                 return Err(known);
             }
             self.emit_approval(question, None).await;
             let spoken = timeout(self.time_max, self.ask_user(question)).await;
-            Ok(spoken.unwrap_or_else(|_| {
+            let spoken = spoken.unwrap_or_else(|_| {
                 let seconds = self.time_max.as_secs();
                 let reason = format!("no answer within {seconds} s");
                 ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason)
-            }))
+            });
+            // The next request has to find the answer.
+            self.store_answer(spoken.answer, &consent).await;
+            Ok(spoken)
         };
         let withdrawn = |reason| Ok(ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason));
         let spoken = tokio::select! {
@@ -291,13 +298,24 @@ impl AgentApprover {
             Ok(spoken) => spoken,
             Err(known) => return known,
         };
-        self.store_answer(answer, consent).await;
         self.emit_approval(question, Some(answer)).await;
         if answer.is_yes() {
             ApprovalDecision::Approved
         } else {
             ApprovalDecision::Denied(reason)
         }
+    }
+
+    /// Waits until no other request is asked.
+    async fn wait_for_turn(&self, question: &ApprovalRequest) -> LineTurn<'_, ()> {
+        let queue = &self.broker.0.queue;
+        if let Ok(turn) = queue.try_lock() {
+            return turn;
+        }
+        self.emit_queued(question, true).await;
+        let turn = queue.lock().await;
+        self.emit_queued(question, false).await;
+        turn
     }
 
     /// Returns the earlier decision about the call, if there is one.
@@ -323,11 +341,11 @@ impl AgentApprover {
 
     /// Stores an approval. If it cannot be saved persistently, it lasts for the session, and the
     /// user is warned.
-    async fn store_answer(&self, answer: ApprovalAnswer, consent: PersistentApproval) {
+    async fn store_answer(&self, answer: ApprovalAnswer, consent: &PersistentApproval) {
         let config = &self.broker.0.config;
         if answer == ApprovalAnswer::Always
             && let Some(file) = &config.persistent
-            && let Err(error) = file.add(&consent)
+            && let Err(error) = file.add(consent)
         {
             self.emit(RunEvent::Warning {
                 message: format!("the answer was saved only for this session: {error}"),
@@ -335,7 +353,7 @@ impl AgentApprover {
             .await;
         }
         if matches!(answer, ApprovalAnswer::Session | ApprovalAnswer::Always) {
-            config.session.lock().insert(consent);
+            config.session.lock().insert(consent.clone());
         }
     }
 
@@ -396,6 +414,16 @@ impl AgentApprover {
     fn approval_file_path(&self) -> Option<AbsPath> {
         let always = self.broker.0.config.persistent.as_ref();
         always.map(|file| file.path().clone())
+    }
+
+    async fn emit_queued(&self, question: &ApprovalRequest, waiting: bool) {
+        self.emit(ToolEvent::ApprovalQueued {
+            agent: self.agent.clone(),
+            call_id: question.call_id.clone(),
+            tool: question.tool.clone(),
+            waiting,
+        })
+        .await;
     }
 
     async fn emit_approval(&self, question: &ApprovalRequest, answer: Option<ApprovalAnswer>) {

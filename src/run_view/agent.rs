@@ -83,6 +83,8 @@ pub enum AgentActivity {
     Submitting(&'static str),
     /// The user is asked to approve a call of this tool.
     WaitingForApproval(String),
+    /// The user is asked to approve a call of this tool after another request.
+    QueuedForApproval(String),
     /// A request failed and is sent again later; the reason and the wait in milliseconds.
     Retrying {
         /// Why it failed.
@@ -243,6 +245,9 @@ impl AgentView {
             AgentActivity::RunningTool(tool) => format!("runs {tool}"),
             AgentActivity::Submitting(what) => format!("submits {what}"),
             AgentActivity::WaitingForApproval(tool) => format!("asks for approval of {tool}"),
+            AgentActivity::QueuedForApproval(tool) => {
+                format!("waits to ask for approval of {tool}")
+            }
             AgentActivity::Retrying { wait_ms, .. } => {
                 format!("retries in {} s", wait_ms.div_ceil(1000))
             }
@@ -441,17 +446,32 @@ impl AgentView {
                 self.note(&format!("updates its plan: {entries}"), at);
                 self.plan = Some(entries.clone());
             }
+            ToolEvent::ApprovalQueued { tool, waiting, .. } => {
+                self.apply_queued_approval(tool, *waiting, at);
+            }
             ToolEvent::Approval { tool, answer, .. } => match answer {
                 None => self.set_activity(AgentActivity::WaitingForApproval(tool.clone()), at),
                 Some(answer) => {
                     self.note(&format!("approval of {tool}: {answer}"), at);
-                    self.end_activity(at);
+                    self.resume_calls(at);
                 }
             },
             ToolEvent::HookRan {
                 command, decision, ..
             } => self.note(&format!("hook `{command}`: {decision}"), at),
             ToolEvent::ServerProgress { .. } => {}
+        }
+    }
+
+    /// Folds the wait of a request for approval into the agent. One that the user is asked about another
+    /// of its calls goes on asking.
+    fn apply_queued_approval(&mut self, tool: &str, waiting: bool, at: EventPosition) {
+        let is_asking = matches!(self.activity, AgentActivity::WaitingForApproval(_));
+        let is_queued = matches!(self.activity, AgentActivity::QueuedForApproval(_));
+        if waiting && !is_asking {
+            self.set_activity(AgentActivity::QueuedForApproval(tool.to_owned()), at);
+        } else if !waiting && is_queued {
+            self.resume_calls(at);
         }
     }
 
@@ -599,6 +619,12 @@ impl AgentView {
             call.outcome = outcome;
             call.elapsed_ms = Some(*elapsed_ms);
         }
+        self.resume_calls(at);
+    }
+
+    /// Ends the current activity: it runs the last call that has not ended, as a program whose own call
+    /// waited, or waits for its model again, or does nothing.
+    fn resume_calls(&mut self, at: EventPosition) {
         let mut running = self.calls.iter().rev();
         let next = running.find(|call| call.outcome == ToolCallOutcome::Running);
         match next.map(|call| call.tool.clone()) {

@@ -60,6 +60,11 @@ fn approval(agent: &str, answer: Option<&str>) -> Value {
         "effects": ["run `rm x`"], "reason": "a rule", "answer": answer})
 }
 
+fn queued(agent: &str, waiting: bool) -> Value {
+    json!({"type": "approval_queued", "agent": agent, "call_id": "c", "tool": "execute_command",
+        "waiting": waiting})
+}
+
 fn answer_event(agent: &str, label: &str, verdict: Option<&str>) -> Value {
     let check = |verdict| {
         json!({"checks": [{"check": "tests", "need": "required", "verdict": verdict,
@@ -124,6 +129,28 @@ fn the_state_of_an_agent_follows_its_events() {
         "asks for approval of execute_command",
     );
     check(&[approval("a", None), approval("a", Some("once"))], "idle");
+    // A program whose own call was approved goes on.
+    check(
+        &[
+            call_event("a", "1", None),
+            approval("a", None),
+            approval("a", Some("once")),
+        ],
+        "runs write_file",
+    );
+    let waits = "waits to ask for approval of execute_command";
+    check(&[queued("a", true)], waits);
+    check(&[queued("a", true), queued("a", false)], "idle");
+    check(
+        &[queued("a", true), queued("a", false), approval("a", None)],
+        "asks for approval of execute_command",
+    );
+    check(&[queued("a", true), approval("a", Some("nobody"))], "idle");
+    // One of the agent's calls is asked about, and another one waits.
+    check(
+        &[approval("a", None), queued("a", true)],
+        "asks for approval of execute_command",
+    );
     let replied = |tool: &str| {
         json!({"type": "replied", "agent": "a", "stop": "done",
             "calls": [{"id": "1", "name": tool, "arguments": "{}"}]})
@@ -485,6 +512,7 @@ fn sections_that_changed_are_those_that_an_event_touches() {
         &["agents/0", "ballot", "timeline"],
     );
     check(&approval("b", None), &["agents/1", "approvals"]);
+    check(&queued("b", true), &["agents/1"]);
     check(&json!({"type": "warning", "message": "m"}), &["run"]);
     check(&json!({"type": "delivered", "rows": []}), &["delivery"]);
     check(

@@ -63,8 +63,13 @@ fn times(terminal: &Terminal, text: &str) -> usize {
 
 /// Returns all lines of the logs.
 fn log_text(project: &Project) -> String {
+    log_text_below(&project.path(".massgen"))
+}
+
+/// Returns all lines of the logs below `dir`.
+fn log_text_below(dir: &Path) -> String {
     let mut logs = Vec::new();
-    find(&project.path(".massgen"), &mut logs);
+    find(dir, &mut logs);
     let texts = logs.iter().map(|log| fs::read(log).unwrap());
     texts
         .map(|text| String::from_utf8_lossy(&text).into_owned())
@@ -486,6 +491,50 @@ fn questions_of_several_agents_queue() {
         !*answering.overlaps.lock().unwrap(),
         "two questions at once"
     );
+}
+
+/// Runs two agents that make the same call. The first request is answered with `reply` when the other
+/// one waits for it. Returns how many were asked, and for each line of the log about the agent that
+/// waited whether it waits.
+#[track_caller]
+fn check_queue(reply: &'static str, asked: usize) {
+    let rest = "permissions: {ask: ['write_file(*.txt)']}";
+    let replies = "
+- {when: {system: the final agent}, text: done}
+- calls: [{name: write_file, arguments: {path: a.txt, content: one}}]
+- calls: [{name: new_answer, arguments: {content: done}}]
+- {calls: [{name: vote, arguments: {agent_id: agent1, reason: x}}], repeat: true}
+";
+    let agents = ["a", "b"].map(|id| agent(id, &format!("cwd: {id}"), replies.trim()));
+    let project = Project::new().config(&team(&agents, rest)).args(["task"]);
+    let socket = project.home("ask.sock");
+    let logs = project.path(".massgen");
+    let answering = answering_by(&socket, move |_| {
+        wait_until("the other request waits", Duration::from_mins(2), || {
+            log_text_below(&logs).contains("\"type\":\"approval_queued\"")
+        });
+        reply
+    });
+    let finished = project
+        .args(["--approval-socket", socket.to_str().unwrap()])
+        .success();
+    assert_eq!(answering.asked.lock().unwrap().len(), asked);
+    let text = log_text(finished.project());
+    let lines = text
+        .lines()
+        .filter(|line| line.contains("\"type\":\"approval_queued\""));
+    let waits = |line| {
+        let event: Value = serde_json::from_str(line).unwrap();
+        field(&event, "waiting").as_bool().unwrap()
+    };
+    let waits: Vec<bool> = lines.map(waits).collect();
+    assert_eq!(waits, [true, false], "{text}");
+}
+
+#[test]
+fn a_request_that_waits_for_another_is_in_the_log_and_is_asked_unless_the_answer_holds_for_it() {
+    check_queue("{\"answer\": \"once\"}\n", 2);
+    check_queue("{\"answer\": \"session\"}\n", 1);
 }
 
 #[test]

@@ -382,6 +382,39 @@ fn a_call_is_approved_in_place() {
     }
 }
 
+#[test]
+fn an_agent_whose_request_waits_for_another_is_not_idle() {
+    let writes = |file: &str| {
+        format!(
+            "
+- {{when: {{system: the final agent}}, text: done}}
+- calls: [{{name: write_file, arguments: {{path: {file}, content: one}}}}]
+- calls: [{{name: new_answer, arguments: {{content: done}}}}]
+- {{calls: [{{name: vote, arguments: {{agent_id: agent1, reason: x}}}}], repeat: true}}
+"
+        )
+    };
+    let agents = [
+        agent("ann", "cwd: w", &writes("a.txt")),
+        agent("ben", "cwd: v", &writes("b.txt")),
+    ];
+    let rest = "permissions: {ask: ['write_file(*.txt)'], ask_timeout_seconds: 600}";
+    let project = Project::new().config(&team(&agents, rest)).args(["task"]);
+    let mut terminal = Terminal::open(on_terminal(project), 120);
+    terminal.displays("? asks for approval of write_file");
+    terminal.displays("? waits to ask for approval of write_file");
+    sleep(ANSWER_DELAY);
+    terminal.types("o");
+    terminal.wait(
+        || !terminal.has("waits to ask for approval"),
+        || "the other request".to_owned(),
+    );
+    terminal.displays("? asks for approval of write_file");
+    sleep(ANSWER_DELAY);
+    terminal.types("o");
+    story(&terminal, "done: ");
+}
+
 /// Types what would allow a call at the moment when the question appears. Returns the terminal if the
 /// question is still there: a machine that is busy for so long may read keys when they count.
 fn type_at_question() -> Option<Terminal> {

@@ -21,3 +21,9 @@ test('an agent that waits for personas is not idle', () => {
   assert.equal(activityText(agent), 'waits for personas');
   assert.equal(activityTone(agent), 'idle');
 });
+
+test('an agent whose request for approval is queued is not idle', () => {
+  const agent = { activity: { state: 'queued_for_approval', detail: 'write_file' }, vote: null, answer: null };
+  assert.equal(activityText(agent), 'waits to ask for approval of write_file');
+  assert.equal(activityTone(agent), 'ask');
+});

@@ -132,6 +132,10 @@ fn tool_line(event: &ToolEvent) -> Option<EventLine> {
             "updates its plan:",
             single_line(&entries.to_string(), SUMMARY_CHARS_MAX),
         )),
+        ToolEvent::ApprovalQueued { tool, waiting, .. } => {
+            let rest = format!("to ask for approval of {tool}");
+            waiting.then_some((TextStyle::Faint, "waits", rest))
+        }
         ToolEvent::Approval { tool, answer, .. } => Some(approval_line(tool, *answer)),
         ToolEvent::HookRan {
             event,

@@ -38,6 +38,7 @@ pub(super) fn agent_state(agent: &AgentView, now_ms: u64) -> AgentState {
         | AgentActivity::Submitting(_)
         | AgentActivity::Checking(_) => (TextStyle::Plain, ">", true),
         AgentActivity::WaitingForApproval(_) => (TextStyle::Warn, "?", true),
+        AgentActivity::QueuedForApproval(_) => (TextStyle::Plain, "?", true),
         AgentActivity::Retrying { .. } | AgentActivity::RateLimited { .. } => {
             (TextStyle::Warn, "!", false)
         }

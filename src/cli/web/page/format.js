@@ -74,6 +74,7 @@ export function activityText({ activity, vote, answer }) {
     case 'running_tool': return `runs ${detail}`;
     case 'submitting': return `submits ${detail}`;
     case 'waiting_for_approval': return `asks for approval of ${detail}`;
+    case 'queued_for_approval': return `waits to ask for approval of ${detail}`;
     case 'retrying': return `retries in ${Math.ceil((detail?.wait_ms ?? 0) / 1000)} s: ${detail?.reason ?? ''}`;
     case 'rate_limited': return `rate limited for ${Math.ceil((detail?.wait_ms ?? 0) / 1000)} s`;
     case 'checking': return `is checked by ${detail}`;
@@ -88,7 +89,7 @@ export function activityTone({ activity, vote, answer }) {
   switch (activity.state) {
     case 'idle': return vote || answer ? 'done' : 'idle';
     case 'waiting_for_turn': case 'waiting_for_preparation': return 'idle';
-    case 'waiting_for_approval': return 'ask';
+    case 'waiting_for_approval': case 'queued_for_approval': return 'ask';
     case 'retrying': case 'rate_limited': return 'wait';
     case 'dropped_out': return 'bad';
     default: return 'work';

@@ -296,7 +296,8 @@ impl AgentProgress {
     }
 
     fn apply_tool_event(&mut self, event: &ToolEvent) {
-        if let ToolEvent::Approval { .. }
+        if let ToolEvent::ApprovalQueued { .. }
+        | ToolEvent::Approval { .. }
         | ToolEvent::HookRan { .. }
         | ToolEvent::ToolCalled { .. }
         | ToolEvent::ToolFinished { .. } = event
