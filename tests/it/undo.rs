@@ -584,6 +584,47 @@ fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
     let again = listed.then(["apply"]).success();
     assert_eq!(again.stdout(), "restored long.txt\n");
     has(&whole);
+    // What was reverted is chosen by hunks too, and the rest is offered.
+    let undone = again.then(["undo"]).success();
+    let project = undone.then(["apply"]);
+    let (shown, status) = run_typed(&project, "d\nc\ns\ny\nn\n");
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("long.txt: 1 of 2 hunks"), "{shown}");
+    has(&lines.replace("\n2\n", "\ntwo\n"));
+    let listed = lists(project, "partly applied");
+    let applied = listed.then(["apply", "--yes"]).success();
+    assert_eq!(applied.stdout(), "changed long.txt\n");
+    has(&whole);
+    let undone = applied.then(["undo"]).success();
+    assert_eq!(undone.stdout(), "restored long.txt\n");
+    has(&lines);
+    let again = undone.then(["apply"]).success();
+    assert_eq!(again.stdout(), "restored long.txt\n");
+    has(&whole);
+}
+
+#[test]
+fn what_was_reverted_is_chosen_by_file_on_a_terminal() {
+    let (scene, lines) = reviewed();
+    check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    let whole = scene.text("rw/long");
+    check(&scene.massgen(&["undo"]).output().unwrap(), 0);
+    // The files are listed by name: d/1, long, run.sh.
+    let (shown, status) = typed(&scene, &["apply"], "c\nn\ns\nn\ny\nn\n");
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("1 of 2 hunks"), "{shown}");
+    assert_eq!(scene.text("rw/long"), lines.replace("\n28\n", "\nlast\n"));
+    assert!(scene.has("rw/run.sh") && !scene.has("rw/d"));
+    let (shown, status) = typed(&scene, &["apply"], "c\nd\n");
+    assert!(shown.contains("nothing was applied"), "{shown}");
+    assert_eq!(status, 130, "{shown}");
+    let (shown, status) = typed(&scene, &["apply"], "c\ny\ny\n");
+    assert_eq!(status, 0, "{shown}");
+    assert!(!scene.has("rw/run.sh") && scene.has("rw/d/1"));
+    assert_ne!(scene.text("rw/long"), whole);
+    check(&scene.massgen(&["undo"]).output().unwrap(), 0);
+    assert_eq!(scene.text("rw/long"), lines);
+    assert!(scene.has("rw/run.sh") && !scene.has("rw/d"));
 }
 
 #[test]

@@ -1,14 +1,17 @@
 //! Implements `massgen apply`: applies what was declined of a delivery, what was reverted, or the
 //! answer of another agent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::ApplyArguments;
 use crate::cli::command_line::usage_error;
-use crate::cli::deliveries::interactive_review::{TerminalLines, review};
+use crate::cli::deliveries::interactive_review::{
+    FileReviewSelection, ReviewAnswer, TerminalLines, ask_about_files, ask_what_to_apply, review,
+    show_difference,
+};
 use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::undo::{UndoRemedy, report};
 use crate::cli::deliveries::{
@@ -19,6 +22,7 @@ use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::render::event_lines::delivery_outcome;
 use crate::delivery::choice::DeliveryChoice;
+use crate::delivery::hunks::HunkChoice;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan, EntryAction};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::{CoordinationEvent, DeliveryOutcome, Event};
@@ -28,13 +32,14 @@ use crate::orchestrator::delivery_rows::change_outcome;
 use crate::orchestrator::review::DeliverySelection;
 use crate::path::AbsPath;
 use crate::text::join_with_commas;
+use crate::world::delivery::contents::DeliveryDifference;
 use crate::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
 use crate::world::delivery::store::{
     DeliverySource, DeliveryUse, OpenDelivery, SourceDirectory, SourceLayout,
 };
 use crate::world::delivery::transaction::{apply, select_hunks};
 use crate::world::delivery::undo::{
-    AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, refuse_outside,
+    AppliedDelivery, ChangedFilePolicy, RevertedChange, UndoDirection, refuse_outside,
 };
 use crate::world::io::file_change::FileChange;
 use crate::world::store::delivery_names::run_of;
@@ -91,52 +96,106 @@ fn reapply(
     let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
         return Ok(None);
     };
-    let is_back = |(path, _, now): &(AbsPath, EntryAction, DeliveredState)| {
-        *now == DeliveredState::Reverted && is_selected(path, paths)
-    };
-    if !delivered.names().any(|name| is_back(&name)) {
+    let mut changes = delivered.reverted();
+    changes.retain(|change| is_selected(&change.path, paths));
+    if changes.is_empty() {
         return Ok(None);
     }
     refuse_outside(&delivered.roots(), &host.project, paths)?;
-    if !arguments.yes
-        && UserPresence::detect(host) == UserPresence::Present
-        && !confirm_reapply(&delivered, &is_back, host, output)
-    {
-        output.note("nothing was applied");
-        return Ok(Some(ExitStatus::Interrupted));
-    }
-    let rows = delivered.move_steps(UndoDirection::Again, paths, ChangedFilePolicy::Kept)?;
+    let is_asked = !arguments.yes && UserPresence::detect(host) == UserPresence::Present;
+    let selection = if is_asked {
+        review_reverted(&mut delivered, &changes, host, output)?
+    } else {
+        Some(ReappliedSelection::All)
+    };
+    let rows = match selection {
+        None => {
+            output.note("nothing was applied");
+            return Ok(Some(ExitStatus::Interrupted));
+        }
+        Some(ReappliedSelection::All) => {
+            delivered.move_steps(UndoDirection::Again, paths, ChangedFilePolicy::Kept)?
+        }
+        Some(ReappliedSelection::Chosen { whole, parts }) => delivered.reapply(&whole, &parts)?,
+    };
     report(name, &host.cwd, &rows, UndoRemedy::None, output).map(Some)
 }
 
-/// Shows what was reverted, and asks whether to apply it again.
-fn confirm_reapply(
-    delivered: &AppliedDelivery,
-    is_back: &dyn Fn(&(AbsPath, EntryAction, DeliveredState)) -> bool,
+/// What is applied again of what was reverted.
+enum ReappliedSelection {
+    /// All of it.
+    All,
+    /// These files, and these hunks of other files.
+    Chosen {
+        whole: BTreeSet<AbsPath>,
+        parts: BTreeMap<AbsPath, Vec<HunkChoice>>,
+    },
+}
+
+/// Shows what was reverted, and asks what of it to apply again. `None` if it is nothing.
+fn review_reverted(
+    delivered: &mut AppliedDelivery,
+    changes: &[RevertedChange],
     host: &Host,
     output: &mut CliOutput<'_>,
-) -> bool {
-    let mut listed = BTreeSet::new();
-    for (path, action, _) in delivered.names().filter(|name| is_back(name)) {
-        // A file that was applied in several parts is listed once.
-        if !listed.insert(path.clone()) {
-            continue;
-        }
-        let word = match action {
+) -> Result<Option<ReappliedSelection>> {
+    for change in changes {
+        let word = match change.action {
             EntryAction::Create => "create",
             EntryAction::Change => "change",
             EntryAction::Delete => "delete",
         };
-        let path = display_path(&path, &host.cwd);
+        let path = display_path(&change.path, &host.cwd);
         output.line(&[
             (TextStyle::Strong, word),
             (TextStyle::Plain, &format!(" {path}")),
         ]);
     }
     let mut lines = TerminalLines::new(CancellationToken::new());
-    output.ask("[a]pply what was reverted, [n]othing?");
-    let answer = lines.next();
-    answer.is_some_and(|answer| matches!(answer.as_str(), "a" | "apply"))
+    let mut next = || lines.next();
+    let mut read = |change: &RevertedChange| -> Result<(String, DeliveryDifference)> {
+        let file_diff = delivered.reverted_difference(change)?;
+        Ok((display_path(&change.path, &host.cwd), file_diff))
+    };
+    loop {
+        let question = "[a]pply what was reverted, [d]iff, [c]hoose, [n]othing?";
+        match ask_what_to_apply(question, output, &mut next) {
+            None | Some(ReviewAnswer::Nothing) => return Ok(None),
+            Some(ReviewAnswer::All) => return Ok(Some(ReappliedSelection::All)),
+            Some(ReviewAnswer::Diff) => {
+                for change in changes {
+                    let (name, file_diff) = read(change)?;
+                    show_difference(&file_diff, &name, output);
+                }
+            }
+            Some(ReviewAnswer::Choose) => {
+                let selections = ask_about_files(changes, &mut read, output, &mut next)?;
+                return Ok(selections.and_then(|selections| reapplied(changes, selections)));
+            }
+        }
+    }
+}
+
+/// Returns what `selections`, one for each of `changes`, apply again; `None` if it is nothing.
+fn reapplied(
+    changes: &[RevertedChange],
+    selections: Vec<FileReviewSelection>,
+) -> Option<ReappliedSelection> {
+    let (mut whole, mut parts) = (BTreeSet::new(), BTreeMap::new());
+    for (change, selection) in changes.iter().zip(selections) {
+        let path = change.path.clone();
+        match selection {
+            FileReviewSelection::Whole(DeliveryChoice::Apply) => {
+                whole.insert(path);
+            }
+            FileReviewSelection::Hunks(hunks) if hunks.iter().any(|hunk| hunk.is_taken) => {
+                parts.insert(path, hunks);
+            }
+            FileReviewSelection::Whole(DeliveryChoice::Leave) | FileReviewSelection::Hunks(_) => {}
+        }
+    }
+    let is_nothing = whole.is_empty() && parts.is_empty();
+    (!is_nothing).then_some(ReappliedSelection::Chosen { whole, parts })
 }
 
 /// Returns the delivery source with the files of another agent's last answer instead of the offered

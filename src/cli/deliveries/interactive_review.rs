@@ -79,13 +79,21 @@ pub(crate) fn ask_after_failed_check(
     }
 }
 
+/// What of the change of one file the user selects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FileReviewSelection {
+    /// All of it, or nothing.
+    Whole(DeliveryChoice),
+    /// These hunks.
+    Hunks(Vec<HunkChoice>),
+}
+
 /// The user's answer about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum FileReviewAnswer {
-    ThisFile(DeliveryChoice),
+    ThisFile(FileReviewSelection),
     /// For this file and all that follow.
     AllRemaining(DeliveryChoice),
-    SelectedHunks(Vec<HunkChoice>),
 }
 
 /// Shows what `plan` would change and lets the user choose; `next` returns what they type. `None`
@@ -101,31 +109,74 @@ pub(crate) fn review(
         return Ok(Some(DeliverySelection::take_none(plan)));
     }
     loop {
-        output.ask("[a]pply all, [d]iff, [c]hoose, [n]othing?");
-        let Some(typed) = next() else {
-            output.note("");
+        let question = "[a]pply all, [d]iff, [c]hoose, [n]othing?";
+        let Some(answer) = ask_what_to_apply(question, output, next) else {
             return Ok(None);
         };
-        match typed.to_lowercase().as_str() {
-            "a" | "apply" => return Ok(Some(DeliverySelection::take_all(plan))),
-            "n" | "nothing" => return Ok(Some(DeliverySelection::take_none(plan))),
-            "d" | "diff" => {
-                for index in plan.items() {
-                    if let Some(entry) = plan.entries.get(index) {
-                        show(
-                            output,
-                            &lines(
-                                &difference(delivery, plan, entry)?,
-                                &entry_name(plan, entry),
-                            ),
-                        );
-                    }
+        match answer {
+            ReviewAnswer::All => return Ok(Some(DeliverySelection::take_all(plan))),
+            ReviewAnswer::Nothing => return Ok(Some(DeliverySelection::take_none(plan))),
+            ReviewAnswer::Diff => {
+                for (_, entry) in items(plan) {
+                    let file_diff = difference(delivery, plan, entry)?;
+                    show_difference(&file_diff, &entry_name(plan, entry), output);
                 }
             }
-            "c" | "choose" => return ask_for_selection(delivery, plan, output, next),
+            ReviewAnswer::Choose => return ask_for_selection(delivery, plan, output, next),
+        }
+    }
+}
+
+/// The user's answer about all changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReviewAnswer {
+    /// Apply all of them.
+    All,
+    /// Show them.
+    Diff,
+    /// Ask about each file.
+    Choose,
+    /// Apply none of them.
+    Nothing,
+}
+
+/// Asks `question` until one of its letters is typed. `None` if the input ends.
+pub(super) fn ask_what_to_apply(
+    question: &str,
+    output: &mut CliOutput<'_>,
+    next: &mut dyn FnMut() -> Option<String>,
+) -> Option<ReviewAnswer> {
+    loop {
+        output.ask(question);
+        let Some(typed) = next() else {
+            output.note("");
+            return None;
+        };
+        match typed.to_lowercase().as_str() {
+            "a" | "apply" => return Some(ReviewAnswer::All),
+            "n" | "nothing" => return Some(ReviewAnswer::Nothing),
+            "d" | "diff" => return Some(ReviewAnswer::Diff),
+            "c" | "choose" => return Some(ReviewAnswer::Choose),
             _ => output.note("type a, d, c or n, then Enter"),
         }
     }
+}
+
+/// Shows the diff of one file.
+pub(super) fn show_difference(
+    file_diff: &DeliveryDifference,
+    name: &str,
+    output: &mut CliOutput<'_>,
+) {
+    show(output, &lines(file_diff, name));
+}
+
+/// Returns the entries that the user is asked about, each with its index.
+fn items(plan: &DeliveryPlan) -> Vec<(usize, &DeliveryEntry)> {
+    let items = plan.items().into_iter();
+    items
+        .filter_map(|index| Some((index, plan.entries.get(index)?)))
+        .collect()
 }
 
 fn show_summary(
@@ -203,28 +254,18 @@ fn ask_for_selection(
             *take = DeliveryChoice::Apply;
         }
     }
-    let mut rest = None;
-    for index in plan.items() {
-        let Some(entry) = plan.entries.get(index) else {
-            continue;
-        };
-        let verdict = if let Some(take) = rest {
-            FileReviewAnswer::ThisFile(take)
-        } else {
-            let file_diff = difference(delivery, plan, entry)?;
-            let Some(verdict) = ask_about_file(&file_diff, &entry_name(plan, entry), output, next)
-            else {
-                return Ok(None);
-            };
-            verdict
-        };
-        let take = match verdict {
-            FileReviewAnswer::ThisFile(take) => take,
-            FileReviewAnswer::AllRemaining(take) => {
-                rest = Some(take);
-                take
-            }
-            FileReviewAnswer::SelectedHunks(hunks) => {
+    let items = items(plan);
+    let mut read = |(_, entry): &(usize, &DeliveryEntry)| -> Result<(String, DeliveryDifference)> {
+        let file_diff = difference(delivery, plan, entry)?;
+        Ok((entry_name(plan, entry), file_diff))
+    };
+    let Some(selections) = ask_about_files(&items, &mut read, output, next)? else {
+        return Ok(None);
+    };
+    for ((index, _), selection) in items.into_iter().zip(selections) {
+        let take = match selection {
+            FileReviewSelection::Whole(take) => take,
+            FileReviewSelection::Hunks(hunks) => {
                 choice.parts.insert(index, hunks);
                 DeliveryChoice::Leave
             }
@@ -234,6 +275,28 @@ fn ask_for_selection(
         }
     }
     Ok(Some(choice))
+}
+
+/// Asks about each of `files`; `read` returns the name and the change of one. `None` if the input ends.
+pub(super) fn ask_about_files<F>(
+    files: &[F],
+    read: &mut dyn FnMut(&F) -> Result<(String, DeliveryDifference)>,
+    output: &mut CliOutput<'_>,
+    next: &mut dyn FnMut() -> Option<String>,
+) -> Result<Option<Vec<FileReviewSelection>>> {
+    let mut selections = Vec::new();
+    for file in files {
+        let (name, file_diff) = read(file)?;
+        match ask_about_file(&file_diff, &name, output, next) {
+            None => return Ok(None),
+            Some(FileReviewAnswer::ThisFile(selection)) => selections.push(selection),
+            Some(FileReviewAnswer::AllRemaining(take)) => {
+                selections.resize(files.len(), FileReviewSelection::Whole(take));
+                break;
+            }
+        }
+    }
+    Ok(Some(selections))
 }
 
 fn ask_about_file(
@@ -246,16 +309,22 @@ fn ask_about_file(
         (DiffSide::Text(old), DiffSide::Text(new)) => hunks(&line_diff(old, new)),
         _ => Vec::new(),
     };
-    show(output, &lines(file_diff, name));
+    show_difference(file_diff, name, output);
+    let this_file = |take| FileReviewAnswer::ThisFile(FileReviewSelection::Whole(take));
     let by_hunks = if parts.len() > 1 { ",s" } else { "" };
     loop {
         output.ask(&format!("apply `{name}`? [y,n,a,d,q{by_hunks},?]"));
         match next()?.as_str() {
-            "y" => return Some(FileReviewAnswer::ThisFile(DeliveryChoice::Apply)),
-            "n" => return Some(FileReviewAnswer::ThisFile(DeliveryChoice::Leave)),
+            "y" => return Some(this_file(DeliveryChoice::Apply)),
+            "n" => return Some(this_file(DeliveryChoice::Leave)),
             "a" => return Some(FileReviewAnswer::AllRemaining(DeliveryChoice::Apply)),
             "d" | "q" => return Some(FileReviewAnswer::AllRemaining(DeliveryChoice::Leave)),
-            "s" if parts.len() > 1 => return ask_by_hunk(&parts, name, output, next),
+            "s" if parts.len() > 1 => {
+                let hunks = ask_by_hunk(&parts, name, output, next)?;
+                return Some(FileReviewAnswer::ThisFile(FileReviewSelection::Hunks(
+                    hunks,
+                )));
+            }
             _ => {
                 output.note("y apply this file, n skip it, a apply it and all that follow");
                 output.note("d or q skip it and all that follow");
@@ -272,7 +341,7 @@ fn ask_by_hunk(
     name: &str,
     output: &mut CliOutput<'_>,
     next: &mut dyn FnMut() -> Option<String>,
-) -> Option<FileReviewAnswer> {
+) -> Option<Vec<HunkChoice>> {
     let mut taken = Vec::new();
     for (number, hunk) in parts.iter().enumerate() {
         show(output, &hunk_lines(hunk));
@@ -299,8 +368,7 @@ fn ask_by_hunk(
             break;
         }
     }
-    let choices = HunkChoice::list(parts, &taken);
-    Some(FileReviewAnswer::SelectedHunks(choices))
+    Some(HunkChoice::list(parts, &taken))
 }
 
 /// Prints lines of styled pieces to the progress stream.

@@ -8,6 +8,7 @@ use crate::cli::deliveries::{
 };
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::event::HunkCount;
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::text::count_noun;
@@ -134,6 +135,10 @@ pub(super) fn report(
         let path = display_path(&row.path, here);
         let (style, word, note) = match row.outcome {
             UndoOutcome::Restored => (TextStyle::Good, "restored", String::new()),
+            UndoOutcome::PartlyRestored(HunkCount { taken, total }) => {
+                let note = format!(": {taken} of {total} hunks");
+                (TextStyle::Good, "restored", note)
+            }
             UndoOutcome::Removed => (TextStyle::Good, "removed", String::new()),
             UndoOutcome::Left(why) => {
                 unreverted = unreverted.saturating_add(1);

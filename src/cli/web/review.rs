@@ -575,6 +575,9 @@ fn undo_row(row: &UndoRow, host: &Host) -> Value {
     let path = display_path(&row.path, &host.cwd);
     match row.outcome {
         UndoOutcome::Restored => json!({"path": path, "outcome": "restored"}),
+        UndoOutcome::PartlyRestored(hunks) => {
+            json!({"path": path, "outcome": "restored", "hunks": hunks})
+        }
         UndoOutcome::Removed => json!({"path": path, "outcome": "removed"}),
         UndoOutcome::Left(why) => json!({"path": path, "outcome": "left", "reason": why}),
     }

@@ -3,26 +3,31 @@
 //! changed version is moved to the slot, so that even that can be restored.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
+use rustix::fs::Mode;
+
 use crate::delivery::choice::{DeliveryChoice, resolve_choices};
+use crate::delivery::hunks::{HunkChoice, apply_hunks};
 use crate::delivery::path_state::PathState;
 use crate::delivery::plan::{
     ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, EntryAction,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::HunkCount;
 use crate::path::{AbsPath, RelPath};
 use crate::world::delivery::contents::{self, DeliveryDifference, DiffSide, FileContents};
 use crate::world::delivery::delivery_dir::delivery_error;
 use crate::world::delivery::journal::{DeliveryStep, StepDirection};
 use crate::world::delivery::planning::PartialFiles;
-use crate::world::delivery::read_state::read_state;
+use crate::world::delivery::read_state::{file_state, read_state};
 use crate::world::delivery::recovery::recover_delivery;
 use crate::world::delivery::session::{DeliverySession, SkippedSteps, open_root};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::swap::SwapOutcome;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::slot::{self, FileAttributes};
 
 /// The current state of a delivered path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,10 +72,32 @@ pub struct UndoRow {
 pub enum UndoOutcome {
     /// The previous file was restored.
     Restored,
+    /// So many hunks of the delivered file were applied again.
+    PartlyRestored(HunkCount),
     /// The delivered file was removed.
     Removed,
     /// It was left as it is, for this reason.
     Left(&'static str),
+}
+
+/// What was reverted at one path.
+#[derive(Clone, Debug)]
+pub struct RevertedChange {
+    /// The path.
+    pub path: AbsPath,
+    /// What was done there.
+    pub action: EntryAction,
+    /// The index of the step that leads to the delivered version.
+    last_step: usize,
+}
+
+/// A step that takes some hunks of a file that was reverted.
+#[derive(Clone, Copy, Debug)]
+struct HunkStep {
+    /// Its number.
+    number: u32,
+    /// How many hunks it takes.
+    hunks: HunkCount,
 }
 
 /// A delivery that was applied.
@@ -123,6 +150,35 @@ impl AppliedDelivery {
             let path = self.session.path(step);
             entry.is_listed().then(|| (path, entry.action(), *now))
         })
+    }
+
+    /// Returns what was reverted, sorted by path.
+    pub fn reverted(&self) -> Vec<RevertedChange> {
+        let mut reverted: BTreeMap<AbsPath, RevertedChange> = BTreeMap::new();
+        for (index, (step, now)) in self.session.steps.iter().zip(&self.now).enumerate() {
+            let entry = entry(step, StepDirection::Forward);
+            if *now != DeliveredState::Reverted || !entry.is_listed() {
+                continue;
+            }
+            let path = self.session.path(step);
+            let change = RevertedChange {
+                path: path.clone(),
+                action: entry.action(),
+                last_step: index,
+            };
+            let known = reverted.entry(path);
+            known
+                .and_modify(|known| known.last_step = index)
+                .or_insert(change);
+        }
+        reverted.into_values().collect()
+    }
+
+    /// Returns both sides of a change that was reverted.
+    pub fn reverted_difference(&mut self, change: &RevertedChange) -> Result<DeliveryDifference> {
+        let step = self.session.steps.get(change.last_step).cloned();
+        let step = step.ok_or_else(|| Error::bug("a change that was reverted has no step"))?;
+        self.difference(&step, DeliveredState::Reverted)
     }
 
     /// Returns whether some path is as it was delivered.
@@ -189,10 +245,40 @@ impl AppliedDelivery {
         paths: &[AbsPath],
         since: ChangedFilePolicy,
     ) -> Result<Vec<UndoRow>> {
-        let step_direction = match direction {
-            UndoDirection::Back => StepDirection::Back,
-            UndoDirection::Again => StepDirection::Forward,
+        let order = self.movable_steps(direction);
+        if since == ChangedFilePolicy::Replaced {
+            self.refuse_special(&order, paths)?;
+            self.adopt(&order, paths, direction.of_steps())?;
+        }
+        let is_wanted = |path: &AbsPath, _: &DeliveryEntry| is_selected(path, paths);
+        self.move_wanted(direction, &order, &is_wanted, &BTreeMap::new())
+    }
+
+    /// Applies again what was reverted at the paths in `whole`, and the hunks that `parts` takes of
+    /// other files.
+    ///
+    /// # Errors
+    /// Nothing is changed in that case; what had been done is rolled back.
+    pub fn reapply(
+        &mut self,
+        whole: &BTreeSet<AbsPath>,
+        parts: &BTreeMap<AbsPath, Vec<HunkChoice>>,
+    ) -> Result<Vec<UndoRow>> {
+        let is_wanted = |path: &AbsPath, entry: &DeliveryEntry| {
+            // A directory is removed with the selected files in it.
+            let is_removal = entry.ours.is_absent() && !entry.is_file();
+            let holds_one = || {
+                let mut selected = whole.iter().chain(parts.keys());
+                selected.any(|selected| selected.is_within(path))
+            };
+            whole.contains(path) || parts.contains_key(path) || (is_removal && holds_one())
         };
+        let order = self.movable_steps(UndoDirection::Again);
+        self.move_wanted(UndoDirection::Again, &order, &is_wanted, parts)
+    }
+
+    /// Returns the indices of the steps that can be taken in this direction, sorted by path.
+    fn movable_steps(&self, direction: UndoDirection) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.session.steps.len()).collect();
         order.sort_by_key(|index| {
             self.session
@@ -200,27 +286,34 @@ impl AppliedDelivery {
                 .get(*index)
                 .map(|s| (s.root, s.rel.clone()))
         });
-        order.retain(|index| {
-            self.applied.get(*index) == Some(&(step_direction == StepDirection::Back))
-        });
-        if since == ChangedFilePolicy::Replaced {
-            self.refuse_special(&order, paths)?;
-            self.adopt(&order, paths, step_direction)?;
-        }
+        let is_back = direction == UndoDirection::Back;
+        order.retain(|index| self.applied.get(*index) == Some(&is_back));
+        order
+    }
+
+    /// Takes those of the steps in `order` whose entries are wanted. Of a file with `parts`, which is
+    /// applied again, only these hunks remain.
+    fn move_wanted(
+        &mut self,
+        direction: UndoDirection,
+        order: &[usize],
+        is_wanted: &dyn Fn(&AbsPath, &DeliveryEntry) -> bool,
+        parts: &BTreeMap<AbsPath, Vec<HunkChoice>>,
+    ) -> Result<Vec<UndoRow>> {
         let mut plan = DeliveryPlan {
             roots: self.session.root_paths(),
             ..DeliveryPlan::default()
         };
         let mut wanted = Vec::new();
-        for index in &order {
+        for index in order {
             let Some(step) = self.session.steps.get(*index) else {
                 continue;
             };
-            let mut entry = entry(step, step_direction);
+            let mut entry = entry(step, direction.of_steps());
             if self.now.get(*index) == Some(&DeliveredState::Changed) {
                 entry.conflict = Some(DeliveryConflict::Changed);
             }
-            wanted.push(self.is_selected(step, paths));
+            wanted.push(is_wanted(&self.session.path(step), &entry));
             plan.entries.push(entry);
         }
         let takes: Vec<DeliveryChoice> = wanted.iter().copied().map(choice).collect();
@@ -231,44 +324,139 @@ impl AppliedDelivery {
             .filter(|(_, take)| **take == DeliveryChoice::Apply)
             .filter_map(|(index, _)| self.session.steps.get(*index).map(|step| step.number))
             .collect();
-        let mut skipped = SkippedSteps::new();
-        if !numbers.is_empty() {
-            self.session.open_slot_dirs()?;
-            self.session.fill_slot_dirs(&numbers)?;
-            skipped = self.session.run_session(step_direction, Some(numbers))?;
-        }
+        let (skipped, hunk_steps) = self.run_moves(direction, numbers, parts)?;
         let mut rows = Vec::new();
         for (((index, entry), take), wanted) in
             order.iter().zip(&plan.entries).zip(&takes).zip(&wanted)
         {
             let number = self.session.steps.get(*index).map(|step| step.number);
             let swapped = number.and_then(|number| skipped.get(&number).copied());
-            let outcome = match (take, swapped) {
-                (DeliveryChoice::Apply, None | Some(SwapOutcome::Done))
-                    if entry.ours.is_absent() =>
-                {
-                    UndoOutcome::Removed
-                }
-                (DeliveryChoice::Apply, None | Some(SwapOutcome::Done)) => UndoOutcome::Restored,
-                (DeliveryChoice::Apply, Some(SwapOutcome::Foreign)) => {
-                    UndoOutcome::Left("it was changed since")
-                }
-                (DeliveryChoice::Apply, Some(SwapOutcome::NotEmpty)) => {
-                    UndoOutcome::Left("it holds other files")
-                }
-                (DeliveryChoice::Leave, _) if !wanted => continue,
-                (DeliveryChoice::Leave, _) if entry.conflict.is_some() => {
-                    UndoOutcome::Left("it was changed since")
-                }
-                (DeliveryChoice::Leave, _) => UndoOutcome::Left("it contains files that are kept"),
+            let Some(outcome) = move_outcome(entry, *take, swapped, *wanted) else {
+                continue;
             };
             if entry.is_listed() || matches!(outcome, UndoOutcome::Left(_)) {
                 let path = plan.path(entry);
                 add_row(&mut rows, UndoRow { path, outcome }, direction);
             }
         }
+        for row in &mut rows {
+            if row.outcome == UndoOutcome::Restored
+                && let Some(step) = hunk_steps.get(&row.path)
+                && !skipped.contains_key(&step.number)
+            {
+                row.outcome = UndoOutcome::PartlyRestored(step.hunks);
+            }
+        }
         self.inspect()?;
         Ok(rows)
+    }
+
+    /// Takes the steps with these numbers, and in the same session new ones that leave only `parts` of
+    /// the files. Returns the steps that were skipped, and the new ones by path.
+    fn run_moves(
+        &mut self,
+        direction: UndoDirection,
+        mut numbers: Vec<u32>,
+        parts: &BTreeMap<AbsPath, Vec<HunkChoice>>,
+    ) -> Result<(SkippedSteps, BTreeMap<AbsPath, HunkStep>)> {
+        if numbers.is_empty() {
+            return Ok((SkippedSteps::new(), BTreeMap::new()));
+        }
+        self.session.open_slot_dirs()?;
+        self.session.fill_slot_dirs(&numbers)?;
+        let first = self.session.steps.len();
+        let added = match self.add_hunk_steps(&numbers, parts) {
+            Ok(added) => added,
+            Err(error) => {
+                self.session.discard_from(first)?;
+                return Err(error);
+            }
+        };
+        numbers.extend(added.values().map(|step| step.number));
+        let skipped = self
+            .session
+            .run_session(direction.of_steps(), Some(numbers))?;
+        Ok((skipped, added))
+    }
+
+    /// Adds a step after those with these `numbers` for each file with `parts`: from the delivered
+    /// version to one with only these hunks.
+    fn add_hunk_steps(
+        &mut self,
+        numbers: &[u32],
+        parts: &BTreeMap<AbsPath, Vec<HunkChoice>>,
+    ) -> Result<BTreeMap<AbsPath, HunkStep>> {
+        let mut added = BTreeMap::new();
+        for change in self.reverted() {
+            let step = self.session.steps.get(change.last_step).cloned();
+            let step = step.filter(|step| numbers.contains(&step.number));
+            let choices = parts.get(&change.path);
+            if let (Some(step), Some(choices)) = (step, choices)
+                && let Some(hunk_step) = self.add_hunk_step(&step, choices)?
+            {
+                added.insert(change.path, hunk_step);
+            }
+        }
+        Ok(added)
+    }
+
+    /// Adds a step from the version that `last` delivers to one with only the chosen hunks; `None` if
+    /// all are chosen.
+    fn add_hunk_step(
+        &mut self,
+        last: &DeliveryStep,
+        choices: &[HunkChoice],
+    ) -> Result<Option<HunkStep>> {
+        let decisions: Vec<bool> = choices.iter().map(|hunk| hunk.is_taken).collect();
+        let Some(hunks) = HunkCount::of(&decisions) else {
+            return Ok(None);
+        };
+        let path = self.session.path(last);
+        let sides = self.difference(last, DeliveredState::Reverted)?;
+        let changed = || {
+            let message = format!("`{path}` was changed while you chose its hunks");
+            Error::new(ErrorKind::Usage, message).with_hint("nothing was applied")
+        };
+        let (DiffSide::Text(old), DiffSide::Text(new), PathState::File(file)) =
+            (sides.before, sides.after, &last.ours)
+        else {
+            return Err(changed());
+        };
+        let text = apply_hunks(&old, &new, choices).ok_or_else(changed)?;
+        // The rest of a merged text cannot be offered later: its plan would not merge.
+        let is_of_agents = last.hunks.is_some() || self.is_in_layer(last, &new);
+        let number = u32::try_from(self.session.steps.len()).ok();
+        let number = number.ok_or_else(|| Error::bug("a delivery has too many steps"))?;
+        let mut step = DeliveryStep {
+            number,
+            theirs: last.ours.clone(),
+            hunks: is_of_agents.then_some(hunks),
+            ..last.clone()
+        };
+        let tree = self.session.delivery_tree(last.root)?;
+        let owner = tree.root.meta(&last.rel).ok();
+        let attributes = FileAttributes {
+            mode: Mode::from_raw_mode(file.mode),
+            modified_ns: None,
+            owner: owner.map(|meta| (meta.owner, meta.group)),
+        };
+        let name = OsString::from(step.slot());
+        let filled = slot::create_from_bytes(&tree.slots, &name, text.as_bytes(), &attributes);
+        let filled = filled.map_err(|fault| delivery_error("prepare", &path, fault))?;
+        step.ours = file_state(&filled);
+        if self.session.has_separate_slots(last.root) {
+            step.ours = step.ours.without_inode();
+        }
+        self.session.add(step)?;
+        Ok(Some(HunkStep { number, hunks }))
+    }
+
+    /// Returns whether `text` is the agents' version of the file of `step`.
+    fn is_in_layer(&self, step: &DeliveryStep, text: &str) -> bool {
+        let source = self.delivery.read_source().ok();
+        let origin = source.and_then(|source| self.delivery.source_dir(&source, step.root));
+        let layer = origin.and_then(|origin| read(&origin.path, &step.rel).ok());
+        layer == Some(FileContents::Whole(text.as_bytes().to_vec()))
     }
 
     /// Refuses to replace pipes, sockets and devices, because they could not be restored.
@@ -278,7 +466,7 @@ impl AppliedDelivery {
                 continue;
             };
             if self.now.get(*index) != Some(&DeliveredState::Changed)
-                || !self.is_selected(&step, paths)
+                || !is_selected(&self.session.path(&step), paths)
             {
                 continue;
             }
@@ -312,7 +500,7 @@ impl AppliedDelivery {
                 continue;
             };
             if self.now.get(index) != Some(&DeliveredState::Changed)
-                || !self.is_selected(&step, paths)
+                || !is_selected(&self.session.path(&step), paths)
             {
                 continue;
             }
@@ -339,11 +527,6 @@ impl AppliedDelivery {
             })?;
         }
         Ok(())
-    }
-
-    fn is_selected(&self, step: &DeliveryStep, paths: &[AbsPath]) -> bool {
-        let path = self.session.path(step);
-        paths.is_empty() || paths.iter().any(|meant| path.is_within(meant))
     }
 
     fn current_state(&mut self, step: &DeliveryStep) -> Result<PathState> {
@@ -440,6 +623,48 @@ impl AppliedDelivery {
             modes: contents::modes(&step.theirs, &step.ours),
         })
     }
+}
+
+impl UndoDirection {
+    /// Returns the direction of the steps.
+    fn of_steps(self) -> StepDirection {
+        match self {
+            UndoDirection::Back => StepDirection::Back,
+            UndoDirection::Again => StepDirection::Forward,
+        }
+    }
+}
+
+/// Returns whether `path` is within one of `paths`; an empty list selects everything.
+fn is_selected(path: &AbsPath, paths: &[AbsPath]) -> bool {
+    paths.is_empty() || paths.iter().any(|meant| path.is_within(meant))
+}
+
+/// Returns what was done at the path of `entry`, whose step may have been skipped; `None` if it was not
+/// wanted and nothing was done.
+fn move_outcome(
+    entry: &DeliveryEntry,
+    take: DeliveryChoice,
+    skipped: Option<SwapOutcome>,
+    is_wanted: bool,
+) -> Option<UndoOutcome> {
+    Some(match (take, skipped) {
+        (DeliveryChoice::Apply, None | Some(SwapOutcome::Done)) if entry.ours.is_absent() => {
+            UndoOutcome::Removed
+        }
+        (DeliveryChoice::Apply, None | Some(SwapOutcome::Done)) => UndoOutcome::Restored,
+        (DeliveryChoice::Apply, Some(SwapOutcome::Foreign)) => {
+            UndoOutcome::Left("it was changed since")
+        }
+        (DeliveryChoice::Apply, Some(SwapOutcome::NotEmpty)) => {
+            UndoOutcome::Left("it holds other files")
+        }
+        (DeliveryChoice::Leave, _) if !is_wanted => return None,
+        (DeliveryChoice::Leave, _) if entry.conflict.is_some() => {
+            UndoOutcome::Left("it was changed since")
+        }
+        (DeliveryChoice::Leave, _) => UndoOutcome::Left("it contains files that are kept"),
+    })
 }
 
 /// Adds `row` to rows that are sorted by path and step. Of a path with several steps, it keeps the
