@@ -69,6 +69,8 @@ const AGENT_COLOURS: &[&str] = &[
     "\u{1b}[95m",
     "\u{1b}[94m",
 ];
+/// Variable that is set where a screen reader reads the terminal.
+pub(crate) const SCREEN_READER: &str = "MASSGEN_SCREEN_READER";
 /// Moves to the first column and clears the line.
 const CLEAR_LINE: &str = "\r\u{1b}[2K";
 
@@ -135,6 +137,17 @@ enum TransientLine {
     Unwanted,
 }
 
+impl TransientLine {
+    /// Returns `Unwanted` if the terminal is dumb or the environment names a screen reader.
+    fn from_host(host: &Host) -> Self {
+        if host.env("TERM") == Some("dumb") || host.env(SCREEN_READER).is_some() {
+            TransientLine::Unwanted
+        } else {
+            TransientLine::None
+        }
+    }
+}
+
 /// Whether the user wants colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColourChoice {
@@ -163,7 +176,7 @@ impl CliOutput<'static> {
         Self {
             out: OutputStream::new(io::stdout(), host.stdout, colours),
             err: OutputStream::new(io::stderr(), host.stderr, colours),
-            transient_line: TransientLine::None,
+            transient_line: TransientLine::from_host(host),
             warned: Vec::new(),
         }
     }
@@ -175,14 +188,14 @@ impl CliOutput<'static> {
         Self {
             out: OutputStream::new(io::stdout(), host.stdout, colours),
             err: OutputStream::new(io::stdout(), host.stdout, colours),
-            transient_line: TransientLine::None,
+            transient_line: TransientLine::from_host(host),
             warned: Vec::new(),
         }
     }
 
     /// Disables lines that would be overwritten.
     pub(crate) fn without_transients(mut self) -> Self {
-        self.transient_line = TransientLine::Unwanted;
+        self.disable_transients();
         self
     }
 
@@ -252,6 +265,12 @@ impl<'w> CliOutput<'w> {
         let mut line = self.err.render_pieces(pieces);
         line.push('\n');
         self.err.write_or_close(&line);
+    }
+
+    /// Disables lines that would be overwritten.
+    pub(crate) fn disable_transients(&mut self) {
+        self.clear_transient();
+        self.transient_line = TransientLine::Unwanted;
     }
 
     /// Returns whether progress is shown on a terminal.

@@ -96,6 +96,9 @@ async fn execute_task(
     } else {
         listen(host.hangup)?
     };
+    if arguments.typed.screen_reader {
+        output.disable_transients();
+    }
     recover(host, output)?;
     let is_for_person = report.is_none()
         && !arguments.automation

@@ -19,6 +19,8 @@ const CTRL_Z: &str = "\u{1a}";
 /// Enters and leaves the alternate screen.
 const COVERS: &str = "\u{1b}[?1049h";
 const UNCOVERS: &str = "\u{1b}[?1049l";
+/// Clears the line that is overwritten.
+const CLEARS_LINE: &str = "\u{1b}[2K";
 /// Makes the mouse wheel send keys, and restores what it did.
 const WHEEL_SENDS_KEYS: &str = "\u{1b}[?1007s\u{1b}[?1007h";
 const WHEEL_IS_RESTORED: &str = "\u{1b}[?1007r";
@@ -157,6 +159,24 @@ fn lines_are_shown_where_a_dashboard_is_not_wanted() {
     check(duo(0, "").env("CI", "1").args(["--dashboard"]), true);
     check(solo("").args(["--dashboard"]), true);
     check(solo("ui: {dashboard: always}"), true);
+}
+
+#[test]
+fn a_terminal_that_takes_no_line_back_gets_none_that_is_overwritten() {
+    let open = |project: Project| Terminal::open(project.env("MASSGEN_PLAIN", "1"), 80);
+    let dumb = open(duo(6_000, "").env("TERM", "dumb"));
+    let reader = open(duo(6_000, "").args(["--screen-reader"]));
+    let variable = open(duo(6_000, "").env("MASSGEN_SCREEN_READER", "1"));
+    let control = open(duo(6_000, ""));
+    control.says("waiting for ann, ben");
+    let _project = control.ends(0);
+    for terminal in [dumb, reader, variable] {
+        terminal.says("done: ");
+        let written = terminal.written();
+        assert!(!written.contains("waiting for ann"), "{written}");
+        assert!(!written.contains(CLEARS_LINE), "{written}");
+        let _project = terminal.ends(0);
+    }
 }
 
 #[test]

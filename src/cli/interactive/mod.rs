@@ -18,7 +18,7 @@ use crate::cli::interactive::commands::{InteractiveInput, OFFERED, parse_input};
 use crate::cli::interactive::session_state::SessionState;
 use crate::cli::interactive::shell_command::ShellCommandEnd;
 use crate::cli::interrupts::{SignalListener, SignalRequest};
-use crate::cli::output::{CliOutput, ColourChoice};
+use crate::cli::output::{CliOutput, ColourChoice, SCREEN_READER};
 use crate::cli::resume::resume;
 use crate::cli::run::{CALLS_END_MAX, runtime};
 use crate::config::storage_path::STATE_DIR;
@@ -41,8 +41,6 @@ mod session_state;
 
 /// Prompt of the line editor.
 const BEFORE: &str = "> ";
-/// Environment variable that asks for plain lines.
-const SCREEN_READER: &str = "MASSGEN_SCREEN_READER";
 /// Terminals that can only print one line after another.
 const SIMPLE_TERMINALS: [&str; 3] = ["dumb", "cons25", "emacs"];
 
