@@ -123,6 +123,7 @@ pub(crate) async fn forward_events(
                 Err(error) => outcome = outcome.and(Err(error)),
             },
         }
+        warnings.extend(steering.push_typed(&view.take_typed(), &reviewer.stop));
         for message in warnings {
             let warning = Event::Run(RunEvent::Warning { message });
             let shown = view.on_event(&warning, since_start.elapsed());

@@ -112,6 +112,12 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         terminal.map_or_else(Vec::new, RunTerminal::take_unanswered)
     }
 
+    /// Returns what was typed after the key that left the dashboard.
+    pub(crate) fn take_typed(&mut self) -> String {
+        let terminal = self.terminal.as_mut();
+        terminal.map_or_else(String::new, RunTerminal::take_typed)
+    }
+
     /// Waits for an input of the dashboard, forever if there is none. Can be cancelled.
     pub(crate) async fn next_input(&mut self) -> DashboardInput {
         match &mut self.terminal {

@@ -19,6 +19,8 @@ pub(crate) struct RunTerminal<'o, 'w> {
     dashboard: Option<Box<Dashboard>>,
     /// Questions that the dashboard left unanswered.
     unanswered: Vec<UserQuestion>,
+    /// What was typed after the key that left the dashboard.
+    typed: String,
 }
 
 impl<'o, 'w> RunTerminal<'o, 'w> {
@@ -28,6 +30,7 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
             lines,
             dashboard: None,
             unanswered: Vec::new(),
+            typed: String::new(),
         }
     }
 
@@ -42,6 +45,7 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
             lines: RunRenderer::new(output),
             dashboard: dashboard.map(Box::new),
             unanswered: Vec::new(),
+            typed: String::new(),
         }
     }
 
@@ -69,6 +73,11 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
     /// Returns the questions that the dashboard left unanswered.
     pub(crate) fn take_unanswered(&mut self) -> Vec<UserQuestion> {
         std::mem::take(&mut self.unanswered)
+    }
+
+    /// Returns what was typed after the key that left the dashboard.
+    pub(crate) fn take_typed(&mut self) -> String {
+        std::mem::take(&mut self.typed)
     }
 
     /// Shows a message that is not an event.
@@ -106,7 +115,9 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
         let Some(mut dashboard) = self.dashboard.take() else {
             return Ok(());
         };
-        self.unanswered = dashboard.close(self.lines.output());
+        let rest = dashboard.close(self.lines.output());
+        self.unanswered = rest.questions;
+        self.typed = rest.typed;
         let mut outcome = Ok(());
         let lines = &mut self.lines;
         let omitted = dashboard.tell(|event, elapsed| {

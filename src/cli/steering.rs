@@ -105,6 +105,16 @@ impl SteeringInput {
         warning.into_iter().collect()
     }
 
+    /// Adds what another reader of the keyboard left to the line that is being typed, and sends the line
+    /// that it completes. Returns a warning if it was not sent.
+    pub(crate) fn push_typed(&mut self, typed: &str, stop: &CancellationToken) -> Option<String> {
+        if self.keyboard.is_none() || stop.is_cancelled() {
+            return None;
+        }
+        let line = self.line.push(typed.as_bytes())?;
+        self.send_line(&line)
+    }
+
     /// Sends a line that the user typed. Returns a warning if it was not sent.
     pub(crate) fn send_line(&self, line: &str) -> Option<String> {
         let message = parse_message(line.trim(), self.sender.agents());

@@ -269,6 +269,18 @@ fn keys_open_views_and_lines() {
 }
 
 #[test]
+fn keys_typed_together_with_the_one_that_leaves_begin_a_message() {
+    let mut terminal = Terminal::open(duo(6_000, ""), 80);
+    terminal.displays("2 ben");
+    terminal.types("vlhal");
+    story(&terminal, "you: hal");
+    terminal.types("lo\r");
+    terminal.says("you to all: hallo");
+    terminal.says("done: ");
+    let _project = terminal.ends(0);
+}
+
+#[test]
 fn a_message_to_the_agents_is_written_below_the_views() {
     let mut terminal = Terminal::open(duo(30_000, ""), 80);
     terminal.displays("waits for its model");

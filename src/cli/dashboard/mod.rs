@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use crossterm::event::{Event as TerminalEvent, EventStream, KeyEventKind};
+use crossterm::event::{
+    Event as TerminalEvent, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read,
+};
 use futures_util::StreamExt as _;
 use ratatui_core::buffer::Buffer;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -52,6 +54,8 @@ const SIZE_UNKNOWN: TerminalSize = TerminalSize {
     columns: 80,
     rows: 24,
 };
+/// Most text that is kept of what was typed ahead, in bytes.
+const TYPED_BYTES_MAX: usize = 64 * 1024;
 /// Titles of the window with and without a question.
 const TITLE_QUESTION: &str = "(1) massgen";
 const TITLE: &str = "massgen";
@@ -85,6 +89,15 @@ pub(crate) enum DashboardInputEffect {
     Lines,
     /// The user closes the record.
     Quits,
+}
+
+/// What a closed dashboard leaves to others.
+#[derive(Debug)]
+pub(crate) struct DashboardRest {
+    /// The questions that are not answered yet.
+    pub(crate) questions: Vec<UserQuestion>,
+    /// What was typed after the key that closed it.
+    pub(crate) typed: String,
 }
 
 /// A dashboard that covers the terminal.
@@ -258,12 +271,15 @@ impl Dashboard {
         self.screen.is_entered()
     }
 
-    /// Restores the terminal. Returns the questions that are not answered yet.
-    pub(crate) fn close(&mut self, output: &mut CliOutput<'_>) -> Vec<UserQuestion> {
-        self.input.events = None;
+    /// Restores the terminal.
+    pub(crate) fn close(&mut self, output: &mut CliOutput<'_>) -> DashboardRest {
+        let typed = self.input.close();
         self.screen.leave(output);
         let questions = self.questions.drain(..);
-        questions.map(QuestionPanel::into_question).collect()
+        DashboardRest {
+            questions: questions.map(QuestionPanel::into_question).collect(),
+            typed,
+        }
     }
 
     /// Passes the events of the run to `show`, without the pieces of replies. Returns the number of
@@ -387,6 +403,41 @@ impl DashboardInputs {
                 () = next_continuation(&mut self.continued) => return DashboardInput::Continued,
             }
         }
+    }
+
+    /// Stops reading the terminal. Returns what was typed after the last key: keys that arrive together
+    /// are read together, and nothing else could read them any more.
+    fn close(&mut self) -> String {
+        let mut typed = String::new();
+        // Dropping the stream wakes the reader, which then reports no event.
+        if let Some(_events) = self.events.take() {
+            while typed.len() < TYPED_BYTES_MAX && poll(Duration::ZERO).unwrap_or(false) {
+                match read() {
+                    Ok(TerminalEvent::Key(key)) => typed.extend(typed_char(key)),
+                    Ok(TerminalEvent::Paste(text)) => typed.push_str(&text),
+                    Ok(_) => {}
+                    Err(_) => break,
+                }
+            }
+        }
+        typed
+    }
+}
+
+/// Returns the character that a line editor reads of a key; `None` for keys that it ignores.
+fn typed_char(key: KeyEvent) -> Option<char> {
+    let is_plain = (key.modifiers - KeyModifiers::SHIFT).is_empty();
+    if key.kind == KeyEventKind::Release || !is_plain {
+        return None;
+    }
+    if let KeyCode::Char(typed) = key.code {
+        Some(typed)
+    } else if key.code == KeyCode::Enter {
+        Some('\n')
+    } else if key.code == KeyCode::Backspace {
+        Some('\u{7f}')
+    } else {
+        None
     }
 }
 
