@@ -1,5 +1,5 @@
-//! Handles the signals that end a run or a command: SIGINT, SIGTERM, SIGQUIT and SIGHUP. The first asks
-//! for a graceful shutdown, which keeps the results so far; the second stops immediately.
+//! Handles the signals that end a run or a command: SIGINT, SIGTERM, SIGQUIT, SIGHUP and SIGUSR1. The
+//! first asks for a graceful shutdown, which keeps the results so far; the second stops immediately.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -33,17 +33,12 @@ pub(crate) fn listen(hangup: HangupAction) -> Result<ShutdownSignal> {
 /// it, and SIGINT ends it as usual.
 pub(crate) fn listen_for_parking(hangup: HangupAction) -> Result<ShutdownSignal> {
     let mut interrupts = SignalListener::subscribe(hangup)?;
-    let mut preemption = subscribe_signal(SignalKind::user_defined1())?;
     let stop = ShutdownSignal::default();
     let requested = stop.clone();
     tokio::spawn(async move {
         let mut endings = [requested.graceful, requested.immediate].into_iter();
         loop {
-            let request = tokio::select! {
-                request = interrupts.next_request() => request,
-                _ = preemption.recv() => SignalRequest::End,
-            };
-            match request {
+            match interrupts.next_request().await {
                 SignalRequest::End => requested.park.cancel(),
                 SignalRequest::Interrupt => match endings.next() {
                     Some(ending) => ending.cancel(),
@@ -70,6 +65,8 @@ pub(crate) struct SignalListener {
     interrupt: Signal,
     terminate: Signal,
     quit: Signal,
+    /// SIGUSR1, which queues of jobs send before they end one.
+    preemption: Signal,
     hangup: Option<Signal>,
 }
 
@@ -80,8 +77,9 @@ impl SignalListener {
         Ok(Self {
             interrupt: subscribe_signal(SignalKind::interrupt())?,
             terminate: subscribe_signal(SignalKind::terminate())?,
-            // Its default action would leave a terminal in the mode of the dashboard.
+            // The default actions of these would leave a terminal in the mode of the dashboard.
             quit: subscribe_signal(SignalKind::quit())?,
+            preemption: subscribe_signal(SignalKind::user_defined1())?,
             hangup: match hangup {
                 HangupAction::Ends => Some(subscribe_signal(SignalKind::hangup())?),
                 HangupAction::Ignored => None,
@@ -95,6 +93,7 @@ impl SignalListener {
             _ = self.interrupt.recv() => SignalRequest::Interrupt,
             _ = self.terminate.recv() => SignalRequest::End,
             _ = self.quit.recv() => SignalRequest::End,
+            _ = self.preemption.recv() => SignalRequest::End,
             () = wait_for_hangup(self.hangup.as_mut()) => SignalRequest::End,
         }
     }

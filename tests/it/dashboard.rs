@@ -340,7 +340,7 @@ fn another_size_is_drawn_from_the_model() {
 
 #[test]
 fn signals_give_the_terminal_back() {
-    for signal in ["-INT", "-TERM", "-QUIT", "-HUP"] {
+    for signal in ["-INT", "-TERM", "-QUIT", "-HUP", "-USR1"] {
         let terminal = Terminal::open(duo(30_000, ""), 80);
         terminal.displays("waits for its model");
         assert_ne!(terminal.mode(), terminal.mode_before());

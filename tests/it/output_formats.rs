@@ -544,6 +544,7 @@ fn a_terminated_run_is_cancelled_at_any_moment() {
         check_cancelled(&presents, "final_started", &[signal]);
     }
     check_cancelled(&answers_first, "model_request_started", &[Signal::TERM]);
+    check_cancelled(&answers_first, "answered", &[Signal::USR1]);
     for signals in [
         [Signal::INT, Signal::INT],
         [Signal::TERM, Signal::HUP],
