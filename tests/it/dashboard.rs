@@ -371,6 +371,49 @@ fn ctrl_z_gives_the_terminal_back_until_the_process_continues() {
     let _project = terminal.ends(0);
 }
 
+/// Returns the process that the shell of `terminal` started.
+#[track_caller]
+fn started_process(terminal: &Terminal) -> String {
+    let shell = terminal.process();
+    let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+    let mut children = children.split_whitespace();
+    children.next().expect("a process").to_owned()
+}
+
+#[test]
+fn a_process_that_another_one_stops_gives_the_terminal_back_until_it_continues() {
+    let mut terminal = Terminal::shell(duo(60_000, ""), 80);
+    terminal.types("\"$massgen\" task; echo $?-$((1+1))\r");
+    terminal.displays("waits for its model");
+    let process = started_process(&terminal);
+    for stops in 1..=2 {
+        let sent = Command::new("kill").args(["-TSTP", &process]).status();
+        assert!(sent.unwrap().success());
+        terminal.wait(
+            || terminal.written().matches("Stopped").count() == stops,
+            || format!("stop {stops}"),
+        );
+        assert!(!terminal.is_on_alternate_screen() && terminal.has_cursor());
+        terminal.forget_frames();
+        terminal.types("fg\r");
+        terminal.displayed("2 ben");
+    }
+    // Without the dashboard, the signal stops the process by itself.
+    terminal.types("l");
+    story(&terminal, "agents: ann, ben");
+    terminal.types(CTRL_Z);
+    terminal.wait(
+        || terminal.written().matches("Stopped").count() == 3,
+        || "the third stop".to_owned(),
+    );
+    terminal.types("fg\r");
+    let sent = Command::new("kill").args(["-TERM", &process]).status();
+    assert!(sent.unwrap().success());
+    terminal.says("ended: ");
+    terminal.types("exit 0\r");
+    let _project = terminal.ends(0);
+}
+
 /// Returns a project with two agents of which the first writes a file and needs approval for it.
 fn asking() -> Project {
     let writes = "

@@ -58,7 +58,7 @@ impl BatchDashboard {
         self.draw(output);
     }
 
-    /// Waits for a key, another size or the continuation of the process. Can be cancelled.
+    /// Waits for a key, another size, or the stop or continuation of the process. Can be cancelled.
     pub(crate) async fn next_input(&mut self) -> DashboardInput {
         self.input.next().await
     }
@@ -70,6 +70,10 @@ impl BatchDashboard {
         output: &mut CliOutput<'_>,
     ) -> DashboardInputEffect {
         let key = match input {
+            DashboardInput::Stopped => {
+                self.screen.suspend(|| self.input.stop_process(), output);
+                None
+            }
             DashboardInput::Continued => {
                 self.screen.resume(output);
                 None
@@ -81,7 +85,9 @@ impl BatchDashboard {
         };
         let pressed = key.map(|key| (key.modifiers.contains(KeyModifiers::CONTROL), key.code));
         match pressed {
-            Some((true, KeyCode::Char('z'))) => self.screen.suspend(output),
+            Some((true, KeyCode::Char('z'))) => {
+                self.screen.suspend(|| self.input.stop_group(), output);
+            }
             Some((true, KeyCode::Char('l'))) => self.screen.forget(),
             Some((false, KeyCode::Char('q') | KeyCode::Esc)) => return DashboardInputEffect::Quits,
             Some((false, KeyCode::Char('l'))) => return DashboardInputEffect::Lines,
@@ -95,6 +101,7 @@ impl BatchDashboard {
     pub(crate) fn close(&mut self, output: &mut CliOutput<'_>) -> Option<BatchReport> {
         self.input.events = None;
         self.screen.leave(output);
+        self.input.stops = None;
         self.content.take().map(|content| content.report)
     }
 

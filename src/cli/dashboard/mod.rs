@@ -25,6 +25,8 @@ use crate::run_view::RunView;
 use crate::run_view::overview::RunPhase;
 use crate::world::diagnostics::probe::terminal::{TerminalSize, terminal_size};
 use crate::world::io::clock::{Stopwatch, milliseconds};
+use crate::world::io::stop_signal::StopSignals;
+use crate::world::io::terminal_mode::suspend;
 
 pub(crate) mod theme;
 mod cell_text;
@@ -74,6 +76,8 @@ pub(crate) enum DashboardSource {
 pub(crate) enum DashboardInput {
     /// A key or a changed size.
     Terminal(TerminalEvent),
+    /// Another process stops this one.
+    Stopped,
     /// The process continues after it was stopped.
     Continued,
 }
@@ -124,6 +128,7 @@ pub(crate) struct Dashboard {
 /// The events of the terminal. After an error there are no more.
 struct DashboardInputs {
     events: Option<EventStream>,
+    stops: Option<StopSignals>,
     continued: Option<Signal>,
 }
 
@@ -201,7 +206,7 @@ impl Dashboard {
         }
     }
 
-    /// Waits for a key, a changed size or the continuation of the process. Can be cancelled.
+    /// Waits for a key, a changed size, or the stop or continuation of the process. Can be cancelled.
     pub(crate) async fn next_input(&mut self) -> DashboardInput {
         self.input.next().await
     }
@@ -214,6 +219,10 @@ impl Dashboard {
     ) -> DashboardInputEffect {
         self.is_changed = true;
         let key = match input {
+            DashboardInput::Stopped => {
+                self.screen.suspend(|| self.input.stop_process(), output);
+                return DashboardInputEffect::Stays;
+            }
             DashboardInput::Continued => {
                 self.screen.resume(output);
                 return DashboardInputEffect::Stays;
@@ -236,7 +245,7 @@ impl Dashboard {
             KeyEffect::Answer(answer) => self.answer(answer),
             KeyEffect::Send(line) => return DashboardInputEffect::Sends(line),
             KeyEffect::SearchOlder => self.search_older(),
-            KeyEffect::Suspend => self.screen.suspend(output),
+            KeyEffect::Suspend => self.screen.suspend(|| self.input.stop_group(), output),
             KeyEffect::LeaveToLines => return DashboardInputEffect::Lines,
             KeyEffect::Quit => return DashboardInputEffect::Quits,
         }
@@ -275,6 +284,7 @@ impl Dashboard {
     pub(crate) fn close(&mut self, output: &mut CliOutput<'_>) -> DashboardRest {
         let typed = self.input.close();
         self.screen.leave(output);
+        self.input.stops = None;
         let questions = self.questions.drain(..);
         DashboardRest {
             questions: questions.map(QuestionPanel::into_question).collect(),
@@ -389,6 +399,7 @@ impl DashboardInputs {
     fn open() -> Self {
         Self {
             events: Some(EventStream::new()),
+            stops: StopSignals::subscribe(),
             continued: signal(SignalKind::from_raw(SIGCONT)).ok(),
         }
     }
@@ -400,8 +411,24 @@ impl DashboardInputs {
                     Some(event) => return DashboardInput::Terminal(event),
                     None => self.events = None,
                 },
+                () = next_stop(&mut self.stops) => return DashboardInput::Stopped,
                 () = next_continuation(&mut self.continued) => return DashboardInput::Continued,
             }
+        }
+    }
+
+    /// Stops this process until it is continued.
+    fn stop_process(&self) {
+        if let Some(stops) = &self.stops {
+            stops.stop_process();
+        }
+    }
+
+    /// Stops the process group, as Ctrl-Z does, until it is continued.
+    fn stop_group(&self) {
+        match &self.stops {
+            Some(stops) => stops.stop_group(),
+            None => suspend(),
         }
     }
 
@@ -426,7 +453,7 @@ impl DashboardInputs {
 
 /// Returns the character that a line editor reads of a key; `None` for keys that it ignores.
 fn typed_char(key: KeyEvent) -> Option<char> {
-    let is_plain = (key.modifiers - KeyModifiers::SHIFT).is_empty();
+    let is_plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
     if key.kind == KeyEventKind::Release || !is_plain {
         return None;
     }
@@ -451,6 +478,13 @@ impl std::fmt::Debug for DashboardInputs {
 async fn next_event(events: &mut Option<EventStream>) -> Option<TerminalEvent> {
     match events {
         Some(events) => events.next().await?.ok(),
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_stop(stops: &mut Option<StopSignals>) {
+    match stops {
+        Some(stops) => stops.wait().await,
         None => std::future::pending().await,
     }
 }

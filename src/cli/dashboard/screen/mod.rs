@@ -20,7 +20,7 @@ use ratatui_crossterm::CrosstermBackend;
 
 use crate::cli::output::{CliOutput, write_in_panic};
 use crate::world::diagnostics::probe::terminal::TerminalSize;
-use crate::world::io::terminal_mode::{TerminalModeGuard, suspend};
+use crate::world::io::terminal_mode::TerminalModeGuard;
 
 /// Saves the title of the window on a stack of the terminal, and restores it; see `XTWINOPS` in
 /// xterm's `ctlseqs`.
@@ -121,10 +121,11 @@ impl TerminalScreen {
         }
     }
 
-    /// Stops the process until the shell continues it; the terminal is the shell's meanwhile.
-    pub(super) fn suspend(&mut self, output: &mut CliOutput<'_>) {
+    /// Calls `stop`, which stops the process until the shell continues it; the terminal is the shell's
+    /// meanwhile.
+    pub(super) fn suspend(&mut self, stop: impl FnOnce(), output: &mut CliOutput<'_>) {
         self.leave(output);
-        suspend();
+        stop();
         self.cover(output);
     }
 

@@ -9,6 +9,7 @@ use std::ffi::{c_char, c_int, c_long, c_short, c_uint, c_ulong, c_ushort};
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::{null, null_mut};
 
 use libc::{seccomp_notif, seccomp_notif_addfd, seccomp_notif_resp};
 use rustix::io::Errno;
@@ -186,6 +187,52 @@ pub(crate) fn signal_thread(process: c_int, thread: c_int, signal: c_int) -> Res
     errno(check_result(unsafe {
         libc::syscall(libc::SYS_tgkill, process, thread, signal)
     }))
+}
+
+/// The action of a process for a signal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SignalAction(libc::sigaction);
+
+impl SignalAction {
+    /// Returns the default action.
+    pub(crate) fn default_action() -> Self {
+        Self::with_handler(libc::SIG_DFL)
+    }
+
+    /// Returns the action of a signal that is ignored.
+    pub(crate) fn ignored() -> Self {
+        Self::with_handler(libc::SIG_IGN)
+    }
+
+    fn with_handler(handler: libc::sighandler_t) -> Self {
+        // SAFETY: zeroes are a valid `sigaction`: an empty mask and no flags.
+        let mut action: libc::sigaction = unsafe { zeroed() };
+        action.sa_sigaction = handler;
+        Self(action)
+    }
+
+    /// Returns the action of this process for `signal`.
+    pub(crate) fn current(signal: Signal) -> io::Result<Self> {
+        let mut found = Self::default_action();
+        // SAFETY: the call sets no action, and writes one `sigaction`.
+        let answer = unsafe { libc::sigaction(signal.as_raw(), null(), &raw mut found.0) };
+        check_result(answer.into())?;
+        Ok(found)
+    }
+
+    /// Returns whether the signal is ignored.
+    pub(crate) fn is_ignored(&self) -> bool {
+        self.0.sa_sigaction == libc::SIG_IGN
+    }
+
+    /// Makes it the action of this process for `signal`. One with a handler was an action of this
+    /// process before.
+    pub(crate) fn install(&self, signal: Signal) -> io::Result<()> {
+        // SAFETY: the call reads one `sigaction`. A handler in it was installed before, by code that keeps
+        // it for the life of the process.
+        let answer = unsafe { libc::sigaction(signal.as_raw(), &raw const self.0, null_mut()) };
+        check_result(answer.into())
+    }
 }
 
 fn errno(result: io::Result<()>) -> Result<(), Errno> {

@@ -1,0 +1,71 @@
+//! SIGTSTP while a program draws on the whole terminal: the program receives the signal in place of
+//! being stopped by it, gives the terminal back, and then stops as it would have been.
+
+use std::sync::OnceLock;
+
+use rustix::process::{Signal, getpid, kill_current_process_group};
+use rustix::thread::gettid;
+use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
+
+use crate::world::sys::sandbox::raw::{SignalAction, signal_thread};
+
+/// The action that receives the signal. The runtime installs it only once in a process.
+static RECEIVING: OnceLock<SignalAction> = OnceLock::new();
+
+/// Receives SIGTSTP. On drop, the signal stops the process again.
+#[derive(Debug)]
+pub struct StopSignals {
+    received: SignalStream,
+    receiving: SignalAction,
+}
+
+impl StopSignals {
+    /// Starts to receive the signal; `None` if the process ignores it, or it cannot be received.
+    pub fn subscribe() -> Option<Self> {
+        if SignalAction::current(Signal::TSTP).ok()?.is_ignored() {
+            return None;
+        }
+        let received = signal(SignalKind::from_raw(Signal::TSTP.as_raw())).ok()?;
+        let installed = SignalAction::current(Signal::TSTP).ok()?;
+        let receiving = *RECEIVING.get_or_init(|| installed);
+        receiving.install(Signal::TSTP).ok()?;
+        Some(Self {
+            received,
+            receiving,
+        })
+    }
+
+    /// Waits for the next signal. Can be cancelled.
+    pub async fn wait(&mut self) {
+        self.received.recv().await;
+    }
+
+    /// Stops this process, as the signal does by default, until it is continued. A process group
+    /// without a shell is not stopped.
+    pub fn stop_process(&self) {
+        set_action(SignalAction::default_action());
+        // A signal to its own thread stops the process before the call returns.
+        let (process, thread) = (getpid().as_raw_nonzero(), gettid().as_raw_nonzero());
+        signal_thread(process.get(), thread.get(), Signal::TSTP.as_raw()).unwrap_or_default();
+        set_action(self.receiving);
+    }
+
+    /// Stops the process group of this process, as Ctrl-Z does, until it is continued.
+    pub fn stop_group(&self) {
+        // This process is the last one, so that it does not receive the signal for the others.
+        set_action(SignalAction::ignored());
+        kill_current_process_group(Signal::TSTP).unwrap_or_default();
+        self.stop_process();
+    }
+}
+
+impl Drop for StopSignals {
+    fn drop(&mut self) {
+        set_action(SignalAction::default_action());
+    }
+}
+
+fn set_action(action: SignalAction) {
+    // The call fails only for a signal that does not exist.
+    action.install(Signal::TSTP).unwrap_or_default();
+}
