@@ -463,12 +463,18 @@ export const cases = {
       await self.settled();
       await self.axe(`${view}, dark`, page, ['color-contrast', 'link-in-text-block']);
     }
-    await page.emulateMedia({ colorScheme: null, forcedColors: 'active' });
-    await self.show(`#/runs/${watch}`);
+    // Colours that a person has chosen: two views have all that the page draws differently then.
+    const [run, delivery] = [`#/runs/${watch}`, `#/runs/${review}/delivery`];
+    for (const [view, colorScheme] of [[run, 'light'], [run, 'dark'], [delivery, 'dark']]) {
+      await page.emulateMedia({ colorScheme, forcedColors: 'active' });
+      await self.show(view);
+      await self.settled();
+      assert.equal(await page.evaluate(() => document.getAnimations().length), 0);
+      await self.axe(`${view}, forced colours, ${colorScheme}`);
+    }
+    await page.emulateMedia({ colorScheme: null, forcedColors: null });
+    await self.show(run);
     await self.settled();
-    assert.equal(await page.evaluate(() => document.getAnimations().length), 0);
-    await self.axe('a run, forced colours');
-    await page.emulateMedia({ forcedColors: null });
     await page.keyboard.press('?');
     await page.getByRole('dialog', { name: 'Keys' }).getByText('all runs').waitFor();
     await self.axe('the keys');
