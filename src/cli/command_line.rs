@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind as Finding};
 use clap::{Command, CommandFactory as _, Parser as _};
 
 use crate::cli::args::CliArguments;
+use crate::config::vendors::type_of_company;
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::list_first;
 
@@ -352,8 +353,12 @@ fn sibling_hint(flag: &str, words: &[String]) -> Option<String> {
     })
 }
 
-/// Returns the known name that is most similar to the one that clap does not know, in backticks.
+/// Returns the known name that the user probably means by the one that clap does not know, in
+/// backticks.
 fn similar_name(found: &clap::Error) -> Option<String> {
+    if let Some(name) = company_type(found) {
+        return Some(name);
+    }
     let kinds = [
         ContextKind::SuggestedArg,
         ContextKind::SuggestedValue,
@@ -367,6 +372,15 @@ fn similar_name(found: &clap::Error) -> Option<String> {
     } else {
         format!("`{name}`")
     })
+}
+
+/// Returns the backend type that the user means by the name of a company, in backticks, if a flag
+/// takes backend types.
+fn company_type(found: &clap::Error) -> Option<String> {
+    let value = clap_context(found, ContextKind::InvalidValue)?;
+    let name = format!("`{}`", type_of_company(&value)?);
+    let valid = clap_context(found, ContextKind::ValidValue)?;
+    valid.split(", ").any(|known| known == name).then_some(name)
 }
 
 /// Returns the subcommand that `words` lead to, as it is typed.
@@ -448,5 +462,20 @@ mod tests {
             &["web", "--web-port", "1"],
             "`--web-port` is not in this version of massgen",
         );
+    }
+
+    #[test]
+    fn a_company_is_answered_with_its_backend_type() {
+        for (words, hint) in [
+            (&["--backend", "anthropic"][..], "did you mean `claude`?"),
+            (&["--backend", "xAI"], "did you mean `grok`?"),
+            (&["init", "-b", "google"], "did you mean `gemini`?"),
+            (&["--backend", "grok4"], "did you mean `grok`?"),
+            (&["--cwd-context", "google"], "see `massgen --help`"),
+        ] {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            let error = parse(&words).unwrap_err();
+            assert_eq!(error.hints()[0], hint, "{words:?}");
+        }
     }
 }

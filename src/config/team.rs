@@ -7,6 +7,7 @@ use crate::config::agent::STEPS_PER_ROUND_DEFAULT;
 use crate::config::checks::ChecksConfig;
 use crate::config::command_line::CommandLineConfig;
 use crate::config::diagnostic::quote;
+use crate::config::external_agents::find_kind;
 use crate::config::keys::nearest;
 use crate::config::permissions::PermissionsConfig;
 use crate::config::retention::RetentionConfig;
@@ -291,6 +292,10 @@ fn served_vendor(name: &str) -> Result<&'static Vendor> {
             let error = usage(format!(
                 "the backend type `{name}` cannot be used with `--backend`"
             ));
+            let error = match program_hint(vendor) {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            };
             Err(error.with_hint(
                 vendor
                     .instead
@@ -303,12 +308,26 @@ fn served_vendor(name: &str) -> Result<&'static Vendor> {
                 .filter(|vendor| matches!(vendor.connection, VendorConnection::Remote(_)));
             let names: Vec<&str> = served.map(|vendor| vendor.name).collect();
             let error = usage(format!("unknown backend type {}", quote(name)));
-            Err(match nearest(name, names.iter().copied()) {
+            let near =
+                vendors::type_of_company(name).or_else(|| nearest(name, names.iter().copied()));
+            Err(match near {
                 Some(near) => error.with_hint(format!("did you mean `{near}`?")),
                 None => error.with_hint(format!("known types: {}", list_names(&names, "and"))),
             })
         }
     }
+}
+
+/// Returns how an agent that is a program of its own gets into a config, if massgen knows the
+/// program.
+fn program_hint(vendor: &Vendor) -> Option<String> {
+    let kind = find_kind(vendor.name)?;
+    (!kind.command.is_empty()).then(|| {
+        format!(
+            "write a config with this program: massgen init --yes --backend {}",
+            kind.vendor
+        )
+    })
 }
 
 fn unknown_model_error(model: Option<&str>) -> Error {
@@ -558,6 +577,10 @@ mod tests {
         );
         check((None, Some("grokk"), None), "unknown backend type `grokk`");
         check(
+            (None, Some("anthropic"), None),
+            "unknown backend type `anthropic`",
+        );
+        check(
             (Some("m"), Some("claude_code"), None),
             "`claude_code` cannot be used with `--backend`",
         );
@@ -565,6 +588,26 @@ mod tests {
             (Some("m"), Some("scripted"), None),
             "`scripted` cannot be used with `--backend`",
         );
+    }
+
+    #[test]
+    fn a_type_without_a_model_of_its_own_has_a_hint() {
+        let hints = |backend| {
+            let error = quick_of(None, Some(backend), None).unwrap_err();
+            error.hints().join("; ")
+        };
+        assert_eq!(hints("anthropic"), "did you mean `claude`?");
+        assert_eq!(hints("grokk"), "did you mean `grok`?");
+        let config = "describe the agent in a config file";
+        assert_eq!(
+            hints("claude_code"),
+            format!(
+                "write a config with this program: massgen init --yes --backend claude_code; \
+                 {config}"
+            )
+        );
+        assert_eq!(hints("acp"), config, "its program is in the config");
+        assert_eq!(hints("scripted"), config);
     }
 
     fn server(name: &str, models: &[&str]) -> LocalServer {
