@@ -1,7 +1,12 @@
 //! The question whether the current directory is opened to the agents: when it is asked, its text,
 //! and how an answer is parsed. Sessions and single runs ask it alike. Pure.
 
+use std::collections::BTreeSet;
+
+use crate::cli::team_file::config_context;
+use crate::config::check::breadth_reason;
 use crate::config::{Config, ContextPath};
+use crate::dotenv::ConfigVariables;
 use crate::host::Host;
 use crate::mentions::LookupResult;
 use crate::mentions::opened_paths::OpenedPath;
@@ -115,16 +120,29 @@ pub(crate) fn lines_before(cwd: &AbsPath, open: &[ContextPath]) -> Vec<String> {
 
 /// Resolves a path that the user typed.
 pub(crate) fn resolve_typed_path(text: &str, host: &Host) -> AbsPath {
-    match (text.strip_prefix("~/"), &host.home) {
-        (Some(below), Some(home)) => home.join(below),
+    match (text.strip_prefix('~'), &host.home) {
+        (Some(""), Some(home)) => home.clone(),
+        (Some(below), Some(home)) if below.starts_with('/') => {
+            home.join(below.trim_start_matches('/'))
+        }
         (Some(_) | None, _) => host.cwd.join(text),
     }
 }
 
-/// Returns whether `path` contains the home directory, and with it far more than a project.
-pub(crate) fn is_broad(path: &AbsPath, host: &Host) -> bool {
-    let home = host.home.as_ref();
-    path.parent().is_none() || home.is_some_and(|home| home.is_within(path))
+/// Returns why the directory `path` is more than a project: it is a system directory, for example,
+/// or contains the home directory. `None` if it is not. The check of a config refuses the same
+/// directories.
+pub(crate) fn directory_breadth_reason(path: &AbsPath, host: &Host) -> Option<&'static str> {
+    let (env, packages) = (ConfigVariables::default(), BTreeSet::new());
+    breadth_reason(path, &config_context(host, &env, &packages))
+}
+
+/// Returns the message about a directory that is more than a project for this `reason`.
+pub(crate) fn breadth_message(path: &AbsPath, reason: &str) -> String {
+    format!(
+        "`{path}` is {reason}: name a directory of a project, or open it in a config with \
+         `allow_broad: true`"
+    )
 }
 
 /// Returns why a typed path cannot be opened as a directory; `None` if it can.
@@ -134,10 +152,10 @@ pub(crate) fn directory_obstacle(
     host: &Host,
 ) -> Option<String> {
     match found {
-        LookupResult::Directory if is_broad(path, host) => {
-            Some(format!("`{path}` is much more than a project"))
+        LookupResult::Directory => {
+            let reason = directory_breadth_reason(path, host)?;
+            Some(breadth_message(path, reason))
         }
-        LookupResult::Directory => None,
         LookupResult::File => Some(format!(
             "`{path}` is a file: mention it in a prompt as `@path`"
         )),

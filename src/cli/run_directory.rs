@@ -6,9 +6,9 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::args::RunArguments;
 use crate::cli::deliveries::interactive_review::TerminalLines;
 use crate::cli::directory_question::{
-    DirectoryAnswer, EXPECTED, HOW, PROTECTED, QUESTION, WHICH, confirmation, directory_obstacle,
-    is_broad, lines_before, parse_answer, parse_permission, parse_protected_paths,
-    resolve_typed_path,
+    DirectoryAnswer, EXPECTED, HOW, PROTECTED, QUESTION, WHICH, confirmation,
+    directory_breadth_reason, directory_obstacle, lines_before, parse_answer, parse_permission,
+    parse_protected_paths, resolve_typed_path,
 };
 use crate::cli::execution::connect_all;
 use crate::cli::interrupts::interrupted_before_run;
@@ -48,7 +48,8 @@ pub(crate) fn ask_about_directory(
         .as_ref()
         .is_some_and(|session| session.place.is_directory_declined(&host.cwd));
     let is_for_run = config.workflow.is_none() && !arguments.delivery.yes;
-    if !has_files || is_open || was_declined || !is_for_run || is_broad(&host.cwd, host) {
+    let is_project = directory_breadth_reason(&host.cwd, host).is_none();
+    if !has_files || is_open || was_declined || !is_for_run || !is_project {
         return Ok(DirectoryDecision::Open);
     }
     connect_all(config, &prepared.models, host)?;

@@ -193,6 +193,16 @@ fn another_directory_can_be_opened() {
     terminal.asks(WHICH);
     terminal.types("src/main.rs\r");
     terminal.says("is a file: mention it in a prompt");
+    for (typed, refusal) in [
+        ("/etc", "`/etc` is a system directory"),
+        ("/", "`/` is a system directory"),
+        ("~", "is your home directory"),
+        ("..", "is a parent of your home directory"),
+    ] {
+        terminal.asks(WHICH);
+        terminal.types(&format!("{typed}\r"));
+        terminal.says(refusal);
+    }
     terminal.asks(WHICH);
     terminal.types("~/library\r");
     terminal.asks("[W]rite (default) / [R]ead: ");
@@ -564,6 +574,8 @@ fn a_session_has_a_shell_an_editor_and_commands_for_paths_and_models() {
     terminal.shows(&[">"]);
     terminal.types("/context add src write\r");
     terminal.says("✓ Added [PROJECT]/src (write)");
+    terminal.types("/context add /etc write\r");
+    terminal.says("`/etc` is a system directory");
     terminal.types("/context add nowhere\r");
     terminal.says("nowhere` does not exist");
     terminal.types("/model a other-model\r");

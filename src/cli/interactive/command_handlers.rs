@@ -4,7 +4,9 @@
 use crate::cli::args::{ApplyArguments, DiffArguments, SessionsCommand, UndoArguments};
 use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::{apply, diff, undo};
-use crate::cli::directory_question::{confirmation, is_broad, resolve_typed_path};
+use crate::cli::directory_question::{
+    breadth_message, confirmation, directory_breadth_reason, resolve_typed_path,
+};
 use crate::cli::doctor::sandbox::requested_levels;
 use crate::cli::interactive::commands::{InteractiveCommand, OFFERED};
 use crate::cli::interactive::session_state::{OpenPath, OpenPathOrigin};
@@ -232,21 +234,23 @@ impl InteractiveSession {
         Ok(())
     }
 
-    /// Opens a path that the user names with a command, as a mention in a prompt would.
+    /// Opens a path that the user names with a command, unless it is a directory that is more than a
+    /// project.
     fn open_typed_path(&mut self, text: &str, permission: Permission) -> Result<()> {
         let path = resolve_typed_path(text, &self.state.host);
         match inspect(&path) {
-            LookupResult::Directory | LookupResult::File => {}
+            LookupResult::Directory => {
+                if let Some(reason) = directory_breadth_reason(&path, &self.state.host) {
+                    return Err(usage_error(breadth_message(&path, reason)));
+                }
+            }
+            LookupResult::File => {}
             LookupResult::Missing => {
                 return Err(usage_error(format!("`{path}` does not exist")));
             }
             LookupResult::Unreadable => {
                 return Err(usage_error(format!("`{path}` cannot be read")));
             }
-        }
-        if is_broad(&path, &self.state.host) {
-            return Err(usage_error(format!("`{path}` is much more than a project"))
-                .with_hint("name a directory inside it"));
         }
         let added = ContextPath {
             permission,

@@ -4,7 +4,7 @@
 use crate::cli::args::RunArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::continued_session::{ContinuedSession, requested_session};
-use crate::cli::directory_question::{is_broad, needs_directory_question};
+use crate::cli::directory_question::{directory_breadth_reason, needs_directory_question};
 use crate::cli::environment;
 use crate::cli::execution::{RunOutcome, connect_all};
 use crate::cli::mentions;
@@ -272,15 +272,16 @@ impl SessionState {
         self.last_run.as_deref()
     }
 
-    /// Returns whether to ask about opening the current directory. It is not offered if it contains
-    /// the home directory: that would open far more than a project.
+    /// Returns whether to ask about opening the current directory. It is not offered if it is more
+    /// than a project.
     pub(crate) fn needs_directory_question(&self) -> bool {
         let cwd = &self.host.cwd;
         let asks = |config: &Config| needs_directory_question(config, &self.opened, cwd);
         // A team that is built from keys and local servers has files.
         let asks = self.config().map_or_else(|| self.opened.is_empty(), asks);
         let is_declined = |session: &SessionDir| session.is_directory_declined(cwd);
-        asks && !is_broad(cwd, &self.host) && !self.session.as_ref().is_some_and(is_declined)
+        asks && directory_breadth_reason(cwd, &self.host).is_none()
+            && !self.session.as_ref().is_some_and(is_declined)
     }
 
     /// Keeps the current directory closed; the session remembers that from its next turn on.

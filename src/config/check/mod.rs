@@ -4,6 +4,7 @@
 use crate::config::check::agents::is_external_agent;
 use crate::config::check::mapping_view::MappingView;
 use crate::config::check::media::TeamMedia;
+pub use crate::config::check::paths::breadth_reason;
 use crate::config::diagnostic::{Diagnostic, Severity};
 use crate::config::found_config::RestrictedUse;
 use crate::config::keys;

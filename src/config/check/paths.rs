@@ -20,7 +20,7 @@ const KERNEL_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
 
 /// Returns why a path is too broad to be opened to agents without explicit permission from the
 /// user; `None` if it is not.
-pub(super) fn breadth_reason(path: &AbsPath, context: &ConfigContext<'_>) -> Option<&'static str> {
+pub fn breadth_reason(path: &AbsPath, context: &ConfigContext<'_>) -> Option<&'static str> {
     let is = |dirs: &[&str]| {
         dirs.iter()
             .any(|dir| path.as_path() == std::path::Path::new(dir))
