@@ -21,6 +21,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::pipeline;
 use crate::cli::prune::prune_after_run;
 use crate::cli::result_builder::RunStart;
+use crate::cli::resume::resume_command_line;
 use crate::cli::run::{PreparedRun, reject_parking};
 use crate::cli::run_observer::RunObserver;
 use crate::cli::steering::SteeringInput;
@@ -217,7 +218,7 @@ pub(crate) async fn execute_and_show(
         session,
         log_dir: paths.log_dir,
         unsent: steering.line.take_rest(),
-        hint: next_command_hint(result.status, &result.rows),
+        hint: next_command_hint(result.status, &result.rows, arguments),
         has_kept_files: is_kept(result.status, &result.rows, is_open)
             && inspect(&paths.workspace) == LookupResult::Directory,
     })
@@ -240,11 +241,15 @@ fn is_kept(status: ExitStatus, rows: &[DeliveryRow], is_open: bool) -> bool {
     status != ExitStatus::Interrupted && rows.is_empty() && !is_open
 }
 
-/// Returns the command to suggest to the user after a run with this exit status whose delivery had
-/// these outcomes.
-fn next_command_hint(status: ExitStatus, rows: &[DeliveryRow]) -> Option<&'static str> {
+/// Returns the command to suggest to the user after a run with these arguments and this exit status
+/// whose delivery had these outcomes.
+fn next_command_hint(
+    status: ExitStatus,
+    rows: &[DeliveryRow],
+    arguments: &RunArguments,
+) -> Option<String> {
     if status == ExitStatus::Interrupted {
-        return Some("resume it: massgen --continue");
+        return Some(format!("resume it: {}", resume_command_line(arguments)));
     }
     let is_left = |row: &DeliveryRow| {
         matches!(
@@ -253,12 +258,13 @@ fn next_command_hint(status: ExitStatus, rows: &[DeliveryRow]) -> Option<&'stati
         )
     };
     let is_any_delivered = rows.iter().any(|row| row.outcome.is_delivered());
-    match (is_any_delivered, rows.iter().any(is_left)) {
-        (true, true) => Some("undo: massgen undo, or apply the rest: massgen apply"),
-        (true, false) => Some("undo: massgen undo"),
-        (false, true) => Some("apply it later: massgen apply"),
-        (false, false) => None,
-    }
+    let hint = match (is_any_delivered, rows.iter().any(is_left)) {
+        (true, true) => "undo: massgen undo, or apply the rest: massgen apply",
+        (true, false) => "undo: massgen undo",
+        (false, true) => "apply it later: massgen apply",
+        (false, false) => return None,
+    };
+    Some(hint.to_owned())
 }
 
 /// Returns whether a rule of any agent asks for approval.
@@ -368,7 +374,7 @@ pub(crate) struct RunOutcome {
     /// The beginning of a line that the user typed and did not send to the agents.
     pub(crate) unsent: String,
     /// The next command to suggest to the user.
-    pub(crate) hint: Option<&'static str>,
+    pub(crate) hint: Option<String>,
     /// Whether the winner's files stayed in the session, because there was no path to deliver them to.
     pub(crate) has_kept_files: bool,
 }

@@ -36,8 +36,10 @@ use crate::orchestrator::replay_order::ReplayInput;
 use crate::orchestrator::snapshots::SnapshotMode;
 use crate::path::AbsPath;
 use crate::resume::{InterruptedRun, ResumeState};
+use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::spending::models::ModelList;
 use crate::text::count_noun;
+use crate::text::shell_words::shell_line;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::naming::LAST;
 use crate::world::store::records::metadata::RecordedRunMetadata;
@@ -257,6 +259,26 @@ fn announce(reading: &ResumeState, unfinished: &InterruptedRun, output: &mut Cli
         started.session_id,
         count_noun(reading.resumed.events.len(), "recorded event")
     ));
+}
+
+/// Returns the command that resumes a run with these arguments, with the flags that may have to be
+/// typed again.
+pub(crate) fn resume_command_line(arguments: &RunArguments) -> String {
+    let sandbox = arguments.sandbox.map(|choice| match choice {
+        SandboxLevelChoice::Auto => "auto".to_owned(),
+        SandboxLevelChoice::Only(level) => level.to_string(),
+    });
+    let flags = [
+        ("--config", arguments.config.clone()),
+        ("--base-url", arguments.base_url.clone()),
+        ("--sandbox", sandbox),
+    ];
+    let flags = flags
+        .into_iter()
+        .filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
+    let words = ["massgen", "--continue"].map(str::to_owned).into_iter();
+    let words: Vec<String> = words.chain(flags.flatten()).collect();
+    shell_line(&words)
 }
 
 /// Merges the current flags with those that the run was started with; current flags win.

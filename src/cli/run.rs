@@ -153,15 +153,15 @@ async fn execute_task(
     ))
 }
 
-/// Shows a person the next command after a run. Returns the status of the run.
+/// Shows a person the next command after a run, and everyone how to resume an interrupted one.
+/// Returns the status of the run.
 fn show_hint(outcome: &RunOutcome, is_for_person: bool, output: &mut CliOutput<'_>) -> ExitStatus {
-    if is_for_person {
-        if outcome.has_kept_files {
-            output.note("to let the winner write here: massgen --continue --cwd-context rw \"…\"");
-        }
-        if let Some(hint) = outcome.hint {
-            output.note(hint);
-        }
+    if is_for_person && outcome.has_kept_files {
+        output.note("to let the winner write here: massgen --continue --cwd-context rw \"…\"");
+    }
+    let is_shown = is_for_person || outcome.status == ExitStatus::Interrupted;
+    if let Some(hint) = outcome.hint.as_ref().filter(|_| is_shown) {
+        output.note(hint);
     }
     outcome.status
 }

@@ -562,6 +562,67 @@ fn a_stopped_run_is_resumed_instead_of_keeping_its_best_answer() {
     assert!(describe_output(&done).contains("the session has no interrupted run"));
 }
 
+/// Starts a run of an agent that answers and one that does not, with these words and the same team in
+/// `team.yaml`, and interrupts it after the answer. Returns what it wrote to standard error.
+fn interrupted_after_an_answer(words: &[&str]) -> String {
+    let answers = "- calls: [{name: new_answer, arguments: {content: so far}}]\n\
+        - calls: [{name: vote, arguments: {agent_id: agent1, reason: fine}}]\n  repeat: true\n";
+    let slow = "- delay_ms: 60000\n  text: late\n";
+    let config = team(&[agent("fast", "", answers), agent("slow", "", slow)], "");
+    let project = Project::new().config(&config).file("team.yaml", &config);
+    let child = massgen(&project, words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let is_answered = || {
+        let log = log(&project);
+        log.is_some_and(|log| events(&log).iter().any(|event| event["type"] == "answered"))
+    };
+    while !is_answered() {
+        sleep(Duration::from_millis(1));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(130),
+        "{}",
+        describe_output(&output)
+    );
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn without_a_terminal_an_interrupted_run_ends_with_the_command_that_resumes_it() {
+    for (words, command) in [
+        (&["go"][..], "massgen --continue"),
+        (&["--automation", "go"], "massgen --continue"),
+        (
+            &["--output-format", "json", "--cwd-context", "ro", "go"],
+            "massgen --continue",
+        ),
+        (
+            &[
+                "--quiet",
+                "--config",
+                "team.yaml",
+                "--sandbox",
+                "auto",
+                "go",
+            ],
+            "massgen --continue --config team.yaml --sandbox auto",
+        ),
+    ] {
+        let stderr = interrupted_after_an_answer(words);
+        let last = stderr.lines().last().unwrap_or_default();
+        assert_eq!(last, format!("resume it: {command}"), "{stderr}");
+    }
+    let ended = project().args(["go"]).success();
+    assert!(!ended.stderr().contains("--continue"), "{}", ended.stderr());
+}
+
 /// The final agent reads and writes a file of the user's, and the log is truncated before the
 /// delivery; then `meanwhile` makes the user's changes. Returns the project after the run was
 /// resumed.

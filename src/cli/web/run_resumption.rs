@@ -183,7 +183,7 @@ fn team_of(server: &WebServer, config: &RecordedConfig<'_>) -> ApiResult<Resumed
         let message =
             "no team of this server has the config of the run, unchanged since the run started";
         let id = config.id;
-        let terminal = format!("resume it in a terminal: massgen --continue --session-id {id}");
+        let terminal = format!("resume it in a terminal: massgen --session-id {id}");
         let error = ApiError::conflict(message);
         match config.path {
             Some(path) => error.with_hint(format!(
