@@ -219,8 +219,10 @@ pub(crate) async fn execute_and_show(
         log_dir: paths.log_dir,
         unsent: steering.line.take_rest(),
         hint: next_command_hint(result.status, &result.rows, arguments),
-        has_kept_files: is_kept(result.status, &result.rows, is_open)
-            && inspect(&paths.workspace) == LookupResult::Directory,
+        kept_files: Some(paths.workspace).filter(|files| {
+            is_kept(result.status, &result.rows, is_open)
+                && inspect(files) == LookupResult::Directory
+        }),
     })
 }
 
@@ -375,8 +377,9 @@ pub(crate) struct RunOutcome {
     pub(crate) unsent: String,
     /// The next command to suggest to the user.
     pub(crate) hint: Option<String>,
-    /// Whether the winner's files stayed in the session, because there was no path to deliver them to.
-    pub(crate) has_kept_files: bool,
+    /// The directory with the winner's files, if they stayed in the session because there was no path
+    /// to deliver them to.
+    pub(crate) kept_files: Option<AbsPath>,
 }
 
 /// Builds the request of a prepared run.

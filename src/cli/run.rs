@@ -31,13 +31,16 @@ use crate::config::team::WorkspaceMode;
 use crate::config::{Config, ContextPath, DeliveryMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
-use crate::mentions::ParsedPrompt;
 use crate::mentions::opened_paths::{OpenedPath, open_mentions, open_path};
+use crate::mentions::{LookupResult, ParsedPrompt};
 use crate::orchestrator::approvals::SessionApprovals;
+use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::resume::InterruptedRun;
 use crate::spending::models::ModelList;
+use crate::text::shell_words::shell_line;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
+use crate::world::io::files::inspect;
 use crate::world::io::standard_input::has_unread_bytes;
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::PipelineDir;
@@ -47,6 +50,9 @@ use crate::world::store::sessions::list;
 const WORKERS_MAX: usize = 8;
 /// Timeout of an ended run for system calls that are still blocking.
 pub(crate) const CALLS_END_MAX: Duration = Duration::from_millis(200);
+
+/// Name of the directory to which a user may copy the files of an answer.
+const FILES_COPY: &str = "massgen_files";
 
 /// Everything that a run needs, checked.
 #[derive(Debug)]
@@ -115,6 +121,7 @@ async fn execute_task(
         return Ok(show_hint(
             &outcome,
             is_for_person && !arguments.typed.quiet,
+            &host.cwd,
             output,
         ));
     }
@@ -149,14 +156,22 @@ async fn execute_task(
     Ok(show_hint(
         &outcome,
         is_for_person && !arguments.typed.quiet,
+        &host.cwd,
         output,
     ))
 }
 
-/// Shows a person the next command after a run, and everyone how to resume an interrupted one.
-/// Returns the status of the run.
-fn show_hint(outcome: &RunOutcome, is_for_person: bool, output: &mut CliOutput<'_>) -> ExitStatus {
-    if is_for_person && outcome.has_kept_files {
+/// Shows a person in `cwd` the next command after a run, and everyone how to resume an interrupted
+/// one. Returns the status of the run.
+fn show_hint(
+    outcome: &RunOutcome,
+    is_for_person: bool,
+    cwd: &AbsPath,
+    output: &mut CliOutput<'_>,
+) -> ExitStatus {
+    if let Some(files) = outcome.kept_files.as_ref().filter(|_| is_for_person) {
+        let copy = copy_command(files, cwd);
+        output.note(&format!("to copy its files to a new directory: {copy}"));
         output.note("to let the winner write here: massgen --continue --cwd-context rw \"…\"");
     }
     let is_shown = is_for_person || outcome.status == ExitStatus::Interrupted;
@@ -164,6 +179,18 @@ fn show_hint(outcome: &RunOutcome, is_for_person: bool, output: &mut CliOutput<'
         output.note(hint);
     }
     outcome.status
+}
+
+/// Returns the command that copies the directory `files` to a new one in `cwd`. A copy over what is
+/// there would lack the checks of a delivery: it would replace files, and write protected names.
+fn copy_command(files: &AbsPath, cwd: &AbsPath) -> String {
+    let source = files.below(cwd);
+    let source = source.map_or_else(|| files.to_string(), |below| below.to_string());
+    let numbered = (2_u32..).map(|number| format!("{FILES_COPY}_{number}"));
+    let mut names = std::iter::once(FILES_COPY.to_owned()).chain(numbered);
+    let unused = names.find(|name| inspect(&cwd.join(name)) == LookupResult::Missing);
+    let words = ["cp", "-r", &source, unused.as_deref().unwrap_or(FILES_COPY)];
+    shell_line(&words.map(str::to_owned))
 }
 
 /// Refuses `--park` for a pipeline.

@@ -6,7 +6,7 @@
 )]
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -633,10 +633,22 @@ fn a_session_remembers_that_the_directory_stays_closed() {
     terminal.says("done: ");
     terminal.says("to let the winner write here: ");
     terminal.says("--cwd-context rw");
-    assert!(!terminal.written().contains("cp -r"));
-    let project = terminal.ends(0).retyped(["--continue", "Again"]);
-    let terminal = Terminal::open(project, 80);
+    let written = terminal.written();
+    let mut lines = written.lines();
+    let command =
+        lines.find_map(|line| line.strip_prefix("to copy its files to a new directory: "));
+    let command = command.unwrap().trim();
+    let project = terminal.ends(0);
+    let copied = Command::new("bash")
+        .args(["-c", command])
+        .current_dir(project.path(""))
+        .status();
+    assert!(copied.unwrap().success(), "{command}");
+    let copy = fs::read_to_string(project.path("massgen_files/made.txt"));
+    assert_eq!(copy.unwrap(), "made");
+    let terminal = Terminal::open(project.retyped(["--continue", "Again"]), 80);
     terminal.says("done: ");
+    terminal.says("workspace massgen_files_2\r\n");
     assert!(!terminal.written().contains("Add current directory"));
 }
 

@@ -353,7 +353,7 @@ impl InteractiveSession {
                 self.typed_ahead = outcome.unsent;
             }
             Ok(outcome) => {
-                if outcome.has_kept_files {
+                if outcome.kept_files.is_some() {
                     self.output
                         .note("to let the winner write here: /context add . write");
                 }

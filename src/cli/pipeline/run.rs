@@ -392,7 +392,7 @@ impl PipelineLaunch<'_> {
             log_dir: dir,
             unsent: String::new(),
             hint: None,
-            has_kept_files: false,
+            kept_files: None,
         })
     }
 }
