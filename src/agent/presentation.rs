@@ -7,7 +7,11 @@ use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::backend::BackendError;
 use crate::event::RunEvent;
 use crate::prompts;
-use crate::tools::workflow::{ModelCall, WorkflowCall, parse_model_call};
+use crate::tools::workflow::{ModelCall, WorkflowCall, is_workflow_tool, parse_model_call};
+
+/// Maximum number of consecutive replies that only vote or answer again, after which the presentation
+/// ends.
+const LATE_DECISIONS_MAX: u32 = 3;
 
 /// Result of a presentation.
 #[derive(Debug, Default)]
@@ -27,6 +31,8 @@ pub enum PresentationStop {
     Failed(BackendError),
     /// The run must stop.
     Stopped(StopCause),
+    /// The model did not come to an end, for this reason.
+    Endless(String),
 }
 
 /// Lets the final agent work until it replies without a call and has read all messages of the user.
@@ -42,6 +48,7 @@ pub async fn present(session: &mut ModelSession, deadline: &RunDeadline) -> Fina
 
 async fn run_presentation(session: &mut ModelSession, deadline: &RunDeadline) -> FinalPresentation {
     let mut presentation = FinalPresentation::default();
+    let mut late_decisions = 0_u32;
     for _ in 0..session.steps_max {
         session.refresh_served_tools().await;
         let step = match session.step_unless(deadline.wait()).await {
@@ -69,6 +76,12 @@ async fn run_presentation(session: &mut ModelSession, deadline: &RunDeadline) ->
             }
             return presentation;
         }
+        let mut names = reply.calls.iter().map(|call| call.name.as_str());
+        late_decisions = if names.all(is_workflow_tool) {
+            late_decisions.saturating_add(1)
+        } else {
+            0
+        };
         let files = reply.calls.into_iter().map(|request| {
             let call = match parse_model_call(&request.name, &request.arguments, &session.served) {
                 Ok(ModelCall::File(call)) => Ok(call),
@@ -80,7 +93,17 @@ async fn run_presentation(session: &mut ModelSession, deadline: &RunDeadline) ->
         presentation
             .effects
             .add(session.execute_calls(files.collect()).await);
+        if late_decisions >= LATE_DECISIONS_MAX {
+            let reason = format!("{LATE_DECISIONS_MAX} replies vote or answer after the vote");
+            presentation.stopped_by = Some(PresentationStop::Endless(reason));
+            return presentation;
+        }
     }
+    let reason = format!(
+        "no result after {} requests (`max_steps_per_round`)",
+        session.steps_max
+    );
+    presentation.stopped_by = Some(PresentationStop::Endless(reason));
     presentation
 }
 

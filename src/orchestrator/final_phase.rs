@@ -298,6 +298,13 @@ async fn report_interruption(
             session.emit(RunEvent::Warning { message }).await;
             CoordinationEnd::Agreed
         }
+        PresentationStop::Endless(reason) => {
+            let message = format!(
+                "the final agent did not finish: {reason}; its last text, or else its answer, is used"
+            );
+            session.emit(RunEvent::Warning { message }).await;
+            CoordinationEnd::Agreed
+        }
     }
 }
 

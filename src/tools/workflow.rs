@@ -153,6 +153,13 @@ pub fn tool_tables() -> Vec<&'static [ToolSpec]> {
     [&WORK_TABLES[..], &[COORDINATION, EVALUATION]].concat()
 }
 
+/// Returns whether a tool is one by which agents take part in the coordination or judge its result.
+pub fn is_workflow_tool(name: &str) -> bool {
+    let name = parse::canonical_name(name);
+    let mut tools = COORDINATION.iter().chain(EVALUATION);
+    tools.any(|tool| tool.name == name)
+}
+
 /// Returns the coordination tools offered to each of `agents` agents: a single agent has no one to
 /// vote for.
 pub fn coordination_offers(agents: usize, scoring: VoteScoring) -> Vec<ToolOffer> {

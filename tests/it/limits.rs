@@ -338,6 +338,62 @@ fn rounds_have_a_limit_of_requests() {
     assert!(stderr.contains(reason), "{stderr}");
 }
 
+/// Checks what a final agent with these replies presents, how many of its calls are refused, and which
+/// warning follows.
+#[track_caller]
+fn check_presentation(replies: &str, presented: &str, refused: usize, warning: Option<&str>) {
+    let script = format!(
+        r#"
+{}
+- when: {{last: "<task>"}}
+  calls: [{{name: new_answer, arguments: {{content: stored}}}}]
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: mine}}}}]
+"#,
+        replies.trim()
+    );
+    let agents = [agent("one", "", &script), able("two", "")];
+    let finished = project("max_steps_per_round: 6", &agents)
+        .args(["go"])
+        .success();
+    let stderr = finished.stderr();
+    assert_eq!(finished.stdout(), format!("{presented}\n"), "{stderr}");
+    let is_refused = |event: &&Value| event["type"] == "tool_called" && event["denied"].is_string();
+    assert_eq!(
+        events(&finished).iter().filter(is_refused).count(),
+        refused,
+        "{stderr}"
+    );
+    match warning {
+        Some(warning) => assert!(stderr.contains(warning), "{stderr}"),
+        None => assert!(!stderr.contains("warning"), "{stderr}"),
+    }
+}
+
+#[test]
+fn a_final_agent_that_never_presents_is_stopped_with_a_warning() {
+    let calls = |arguments: &str| {
+        format!("- {{when: {{system: \"the final agent\"}}, calls: [{arguments}]}}\n")
+    };
+    let endless = |arguments: &str| calls(arguments).replace("]}", "], repeat: true}");
+    let vote = "{name: vote, arguments: {agent_id: agent1, reason: mine}}";
+    let look = "{name: list_directory, arguments: {path: .}}";
+    let votes = "the final agent did not finish: 3 replies vote or answer after the vote";
+    let wanders =
+        "the final agent did not finish: no result after 6 requests (`max_steps_per_round`)";
+    check_presentation(&endless(vote), "stored", 3, Some(votes));
+    let malformed = "{name: vote, arguments: {}}";
+    check_presentation(&endless(malformed), "stored", 3, Some(votes));
+    let answers = "{name: new_answer, arguments: {content: again}}";
+    check_presentation(&endless(answers), "stored", 3, Some(votes));
+    check_presentation(&endless(look), "stored", 0, Some(wanders));
+    // Control: votes that are followed by a result, or come with work, end nothing.
+    let presents = "- {when: {system: \"the final agent\"}, text: presented}\n";
+    let twice = format!("{}{presents}", calls(vote).repeat(2));
+    check_presentation(&twice, "presented", 2, None);
+    let both = calls(&format!("{vote}, {look}")).repeat(4);
+    check_presentation(&format!("{both}{presents}"), "presented", 4, None);
+}
+
 #[test]
 fn an_answer_of_an_earlier_attempt_is_not_lost() {
     let script = r#"
