@@ -320,8 +320,8 @@ async fn prepare(
     let mut config = chosen.config;
     if chosen.file.is_none() && opens_nothing {
         output.note(
-            "the agents see no files; to open this directory, add `--cwd-context ro`, or `rw` to let \
-             the winner write",
+            "the agents see no files and run no commands; to open this directory, add \
+             `--cwd-context ro`, or `rw` to let the winner write",
         );
     }
     let located_by_config = match (requested_session(&arguments.session), &arguments.config) {

@@ -710,6 +710,34 @@ fn a_dry_run_reports_a_missing_key() {
     );
 }
 
+#[test]
+fn a_team_of_models_has_files_and_commands_once_a_path_is_open() {
+    let check = |words: &[&str], has_files: bool| {
+        let finished = Project::new()
+            .file("a.txt", "a")
+            .env("OPENAI_API_KEY", "k")
+            .env("ANTHROPIC_API_KEY", "k")
+            .args(["--dry-run", "-m", "gpt-5", "-m", "claude-sonnet-5-5"])
+            .args(words)
+            .success();
+        let offers = |tool: &str| {
+            let tools = finished.stdout().lines();
+            let tools = tools.filter(|line| line.trim_start().starts_with("tools "));
+            tools.filter(|line| line.contains(tool)).count()
+        };
+        let agents = if has_files { 2 } else { 0 };
+        for tool in ["write_file", "execute_command"] {
+            assert_eq!(offers(tool), agents, "{words:?}: {tool}");
+        }
+        assert_eq!(offers("vote"), 2, "{words:?}");
+        let note = "the agents see no files and run no commands";
+        assert_eq!(finished.stderr().contains(note), !has_files, "{words:?}");
+    };
+    check(&["Hello"], false);
+    check(&["--cwd-context", "ro", "Hello"], true);
+    check(&["Look at @a.txt"], true);
+}
+
 fn warnings(finished: &Finished) -> Vec<&str> {
     finished
         .stderr()
