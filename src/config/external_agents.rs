@@ -122,8 +122,21 @@ pub struct ExternalAgentKind {
     pub token: Option<&'static str>,
     /// The hosts that it needs to reach.
     pub hosts: &'static [&'static str],
+    /// The file in which it keeps the user's login.
+    pub login: Option<LoginFile>,
     /// Variables that are set for it.
     pub env: &'static [(&'static str, &'static str)],
+}
+
+/// The file in which a program keeps the user's login. Agents never get it.
+#[derive(Clone, Copy, Debug)]
+pub struct LoginFile {
+    /// The variable that names another directory.
+    pub variable: Option<&'static str>,
+    /// The directory below the home directory.
+    pub directory: &'static str,
+    /// Its name in the directory.
+    pub name: &'static str,
 }
 
 /// The types of external agents.
@@ -136,6 +149,11 @@ pub static KINDS: &[ExternalAgentKind] = &[
         key: Some("ANTHROPIC_API_KEY"),
         token: Some("CLAUDE_CODE_OAUTH_TOKEN"),
         hosts: &["api.anthropic.com", "claude.ai", "platform.claude.com"],
+        login: Some(LoginFile {
+            variable: Some("CLAUDE_CONFIG_DIR"),
+            directory: ".claude",
+            name: ".credentials.json",
+        }),
         env: &[
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             ("DISABLE_AUTOUPDATER", "1"),
@@ -149,6 +167,11 @@ pub static KINDS: &[ExternalAgentKind] = &[
         key: Some("CODEX_API_KEY"),
         token: None,
         hosts: &["api.openai.com", "auth.openai.com", "chatgpt.com"],
+        login: Some(LoginFile {
+            variable: Some("CODEX_HOME"),
+            directory: ".codex",
+            name: "auth.json",
+        }),
         env: &[],
     },
     // https://geminicli.com/docs/reference/configuration
@@ -159,6 +182,11 @@ pub static KINDS: &[ExternalAgentKind] = &[
         key: Some("GEMINI_API_KEY"),
         token: None,
         hosts: &["generativelanguage.googleapis.com"],
+        login: Some(LoginFile {
+            variable: None,
+            directory: ".gemini",
+            name: "oauth_creds.json",
+        }),
         env: &[
             ("GEMINI_CLI_NO_RELAUNCH", "true"),
             ("GEMINI_SANDBOX", "false"),
@@ -171,6 +199,7 @@ pub static KINDS: &[ExternalAgentKind] = &[
         key: None,
         token: None,
         hosts: &[],
+        login: None,
         env: &[],
     },
 ];

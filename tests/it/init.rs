@@ -425,6 +425,70 @@ fn enter_takes_the_default_of_every_question() {
     let _same = finished.then(["config", "check", FOUND]).success();
 }
 
+/// Checks that the list of what is found has this line.
+#[track_caller]
+fn check_found(project: Project, line: &str) {
+    let finished = project
+        .args(["init", "--print", "--model", "gpt-5"])
+        .success();
+    assert!(
+        !finished.stderr().contains("Found:"),
+        "what is named is not searched for: {}",
+        finished.stderr()
+    );
+    let finished = finished.then(["init", "--print"]).success();
+    let stderr = finished.stderr();
+    assert!(stderr.starts_with("Found:\n"), "{stderr}");
+    assert!(
+        stderr.lines().any(|shown| shown.trim_end().ends_with(line)),
+        "no {line:?}: {stderr}"
+    );
+    assert!(!stderr.contains(KEY), "{stderr}");
+    assert!(!finished.stdout().contains(KEY), "{}", finished.stdout());
+}
+
+#[test]
+fn what_is_found_is_listed_with_what_it_means_for_agents() {
+    let one_key = || Project::new().env("OPENAI_API_KEY", KEY);
+    let program = || with_program(one_key());
+    check_found(one_key(), "gpt-5-mini, key OPENAI_API_KEY");
+    check_found(one_key(), "no agent sees a model's key.");
+    check_found(program(), "program `claude`, no API key and no token");
+    check_found(program(), "which it and its commands can read.");
+    check_found(
+        program().env("CLAUDE_CODE_OAUTH_TOKEN", KEY),
+        "program `claude`, token CLAUDE_CODE_OAUTH_TOKEN",
+    );
+    check_found(
+        program().env("ANTHROPIC_API_KEY", KEY),
+        "program `claude`, key ANTHROPIC_API_KEY",
+    );
+    let login = || one_key().home_file(".claude/.credentials.json", KEY);
+    check_found(
+        login(),
+        "login of `claude` in `~/.claude/.credentials.json`",
+    );
+    check_found(login(), "setup-token` as `CLAUDE_CODE_OAUTH_TOKEN`.");
+    let codex = one_key().file("codex/auth.json", KEY);
+    let directory = codex.path("codex");
+    check_found(
+        codex.env("CODEX_HOME", directory),
+        "login of `codex` in `[PROJECT]/codex/auth.json`",
+    );
+}
+
+#[test]
+fn a_login_alone_is_named_and_not_used() {
+    if has_local_server() {
+        return;
+    }
+    let project = Project::new().home_file(".codex/auth.json", KEY);
+    let finished = project.args(["init", "--yes"]).failure(3);
+    let hint = "hint: login of `codex` in `~/.codex/auth.json` is not used: agents do not see";
+    assert!(finished.stderr().contains(hint), "{}", finished.stderr());
+    assert!(!finished.stderr().contains(KEY), "{}", finished.stderr());
+}
+
 #[test]
 fn answers_are_checked_and_used() {
     let project = with_program(with_keys()).file("team.yaml", EXISTING);

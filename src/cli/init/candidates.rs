@@ -2,10 +2,11 @@
 //! and installed agent programs.
 
 use crate::cli::args::init::InitArguments;
+use crate::cli::init::found::{FoundLogin, describe_program};
 use crate::cli::run::call_runtime;
 use crate::cli::team::local_servers;
 use crate::config::draft::first_team::TeamCandidate;
-use crate::config::external_agents::{ExternalAgentKind, KINDS, find_kind};
+use crate::config::external_agents::{ExternalAgentKind, KINDS, SIGN_IN_HINT, find_kind};
 use crate::config::team::{
     DEMO_HINT, TEAM_AGENTS_MAX, TeamOptions, WorkspaceMode, detected_backends,
     hints_for_unused_keys, key_hint, team_from_options,
@@ -51,8 +52,8 @@ pub(super) fn agents_from_flags(
         .collect())
 }
 
-/// Returns everything that is found, models before programs.
-pub(super) fn find_candidates(host: &Host) -> Result<Vec<TeamCandidate>> {
+/// Returns everything that is found, models before programs. Logins are only named.
+pub(super) fn find_candidates(host: &Host, logins: &[FoundLogin]) -> Result<Vec<TeamCandidate>> {
     let env = host.config_variables();
     let servers = call_runtime()?.block_on(local_servers(&env));
     let models = detected_backends(&env, &servers).into_iter();
@@ -70,10 +71,17 @@ pub(super) fn find_candidates(host: &Host) -> Result<Vec<TeamCandidate>> {
         !command.is_empty() && find_program(&command, path, kind.package).is_ok()
     };
     let programs = KINDS.iter().filter(is_installed);
-    let programs = programs.filter_map(|kind| TeamCandidate::from_program(kind, None));
+    let programs = programs.filter_map(|kind| {
+        let candidate = TeamCandidate::from_program(kind, None)?;
+        let source = describe_program(kind, &candidate, &env);
+        Some(TeamCandidate {
+            source,
+            ..candidate
+        })
+    });
     let candidates: Vec<TeamCandidate> = models.chain(programs).collect();
     if candidates.is_empty() {
-        Err(nothing_found_error(&env))
+        Err(nothing_found_error(&env, logins))
     } else {
         Ok(candidates)
     }
@@ -110,7 +118,7 @@ pub(super) fn unasked_choice(candidates: Vec<TeamCandidate>) -> Result<Vec<TeamC
     }
 }
 
-fn nothing_found_error(env: &ConfigVariables) -> Error {
+fn nothing_found_error(env: &ConfigVariables, logins: &[FoundLogin]) -> Error {
     let unused = hints_for_unused_keys(env, "massgen init --yes");
     let keys = if unused.is_empty() {
         "no API key is set"
@@ -122,7 +130,10 @@ fn nothing_found_error(env: &ConfigVariables) -> Error {
          `gemini` is installed"
     );
     let mut error = Error::new(ErrorKind::Environment, message);
-    for hint in unused {
+    let unusable = logins
+        .iter()
+        .map(|login| format!("{} is not used: {SIGN_IN_HINT}", login.describe()));
+    for hint in unused.into_iter().chain(unusable) {
         error = error.with_hint(hint);
     }
     error.with_hint(key_hint()).with_hint(DEMO_HINT)

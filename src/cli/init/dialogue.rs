@@ -2,17 +2,13 @@
 
 use crate::cli::init::candidates::default_choice;
 use crate::cli::init::directory::{DirectoryChoice, default_directory, parse_directory};
+use crate::cli::init::found::{FoundLogin, found_lines};
 use crate::cli::output::CliOutput;
 use crate::config::draft::DRAFT_ENTRIES_MAX;
 use crate::config::draft::first_team::TeamCandidate;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::permissions::grant::Permission;
-use crate::text::escape_name;
-
-/// What it means to choose a program.
-const PROGRAM_NOTE: &str = "A program works with its own tools, and its costs may be unknown; \
-                            massgen confines it and passes it its API key.";
 
 /// Asks on a terminal. `next` returns the lines that the user types.
 pub(super) struct InitDialogue<'d, 'w> {
@@ -25,15 +21,12 @@ impl InitDialogue<'_, '_> {
     pub(super) fn ask_agents(
         &mut self,
         candidates: &[TeamCandidate],
+        logins: &[FoundLogin],
     ) -> Result<Vec<TeamCandidate>> {
-        self.output.note("Found:");
-        for (number, candidate) in (1..).zip(candidates) {
-            self.output.note(&candidate_line(number, candidate));
+        for line in found_lines(candidates, logins) {
+            self.output.note(&line);
         }
         let has_program = candidates.iter().any(TeamCandidate::is_program);
-        if has_program {
-            self.output.note(PROGRAM_NOTE);
-        }
         if let ([only], false) = (candidates, has_program) {
             return Ok(vec![only.clone()]);
         }
@@ -114,15 +107,6 @@ impl InitDialogue<'_, '_> {
                 .with_hint("`massgen init --yes` takes the answers in brackets"));
         };
         Ok(line.trim().to_owned())
-    }
-}
-
-fn candidate_line(number: usize, candidate: &TeamCandidate) -> String {
-    let name = &candidate.name;
-    let source = escape_name(&candidate.source);
-    match &candidate.model {
-        Some(model) => format!("  {number}  {name:<12} {}, {source}", escape_name(model)),
-        None => format!("  {number}  {name:<12} {source}"),
     }
 }
 

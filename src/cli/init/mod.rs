@@ -10,6 +10,7 @@ use crate::cli::environment::{self, LoadedEnvironment};
 use crate::cli::init::candidates::{agents_from_flags, find_candidates, unasked_choice};
 use crate::cli::init::dialogue::InitDialogue;
 use crate::cli::init::directory::{default_directory, parse_directory};
+use crate::cli::init::found::{find_logins, found_lines};
 use crate::cli::init::new_config::{NewConfig, ReplaceConsent};
 use crate::cli::output::CliOutput;
 use crate::config::draft::first_team::{FirstDirectory, FirstTeam, TeamCandidate};
@@ -20,6 +21,7 @@ use crate::permissions::grant::Permission;
 mod candidates;
 mod dialogue;
 mod directory;
+mod found;
 mod new_config;
 
 /// Runs `massgen init`.
@@ -43,7 +45,8 @@ pub(crate) fn run(
         output.warning(warning);
     }
     if !asks {
-        let config = NewConfig::new(&team_from_flags(arguments, &host)?, arguments, &host)?;
+        let team = team_from_flags(arguments, &host, output)?;
+        let config = NewConfig::new(&team, arguments, &host)?;
         config.show_warnings(output);
         if arguments.print {
             output.result(config.yaml())?;
@@ -76,11 +79,20 @@ pub(crate) fn run(
     Ok(ExitStatus::Delivered)
 }
 
-/// Returns the team that the flags and the defaults describe.
-fn team_from_flags(arguments: &InitArguments, host: &Host) -> Result<FirstTeam> {
+/// Returns the team that the flags and the defaults describe, and shows what was found for it.
+fn team_from_flags(
+    arguments: &InitArguments,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<FirstTeam> {
     let named = agents_from_flags(arguments, host)?;
     let agents = if named.is_empty() {
-        unasked_choice(find_candidates(host)?)?
+        let logins = find_logins(host);
+        let candidates = find_candidates(host, &logins)?;
+        for line in found_lines(&candidates, &logins) {
+            output.note(&line);
+        }
+        unasked_choice(candidates)?
     } else {
         named
     };
@@ -109,7 +121,8 @@ fn ask_team(
 ) -> Result<FirstTeam> {
     let named = agents_from_flags(arguments, host)?;
     let agents = if named.is_empty() {
-        dialogue.ask_agents(&find_candidates(host)?)?
+        let logins = find_logins(host);
+        dialogue.ask_agents(&find_candidates(host, &logins)?, &logins)?
     } else {
         named
     };
