@@ -94,6 +94,7 @@ mod external_agent_runs;
 mod external_agents;
 mod hooks;
 mod hostile;
+mod hostile_inputs;
 mod init;
 mod interactive;
 mod level_records;
