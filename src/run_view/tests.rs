@@ -82,16 +82,18 @@ fn winner(agent: &str, label: &str, votes: &[(&str, u32)]) -> Value {
     json!({"type": "winner_selected", "agent": agent, "label": label, "votes": votes})
 }
 
+/// Checks the state of agent `a` after `events`; agent `b` is idle.
+#[track_caller]
+fn check_state(events: &[Value], expected: &str) {
+    let mut all = vec![start_event(&["a", "b"])];
+    all.extend_from_slice(events);
+    let view = fold(&all);
+    assert_eq!(view.agents()[0].state_text(), expected, "{events:?}");
+    assert_eq!(view.agents()[1].state_text(), "idle", "{events:?}");
+}
+
 #[test]
 fn the_state_of_an_agent_follows_its_events() {
-    #[track_caller]
-    fn check(events: &[Value], expected: &str) {
-        let mut all = vec![start_event(&["a", "b"])];
-        all.extend_from_slice(events);
-        let view = fold(&all);
-        assert_eq!(view.agents()[0].state_text(), expected, "{events:?}");
-        assert_eq!(view.agents()[1].state_text(), "idle", "{events:?}");
-    }
     let retrying = json!({"type": "retrying", "agent": "a", "reason": "busy", "wait_ms": 1200});
     let limited = json!({"type": "rate_limited", "agent": "a", "reason": "3/min", "wait_ms": 900});
     let reasoning = json!({"type": "reasoning", "agent": "a", "text": "hm"});
@@ -100,23 +102,23 @@ fn the_state_of_an_agent_follows_its_events() {
         json!({"type": "dropped_out", "agent": "a", "reason": "no key", "timed_out": false});
     let voided = json!({"type": "votes_voided", "voters": ["a"]});
     let ended = json!({"type": "run_ended", "status": "delivered", "summary": "s"});
-    check(&[], "idle");
-    check(&[request_event("a")], "waits for its model");
-    check(&[request_event("a"), text("a", "x")], "writes");
-    check(&[request_event("a"), reasoning], "reasons");
-    check(
+    check_state(&[], "idle");
+    check_state(&[request_event("a")], "waits for its model");
+    check_state(&[request_event("a"), text("a", "x")], "writes");
+    check_state(&[request_event("a"), reasoning], "reasons");
+    check_state(
         &[request_event("a"), text("a", "x"), finish_event("a")],
         "idle",
     );
-    check(&[request_event("a"), retrying], "retries in 2 s");
-    check(&[request_event("a"), limited], "rate limited for 1 s");
-    check(&[call_event("a", "1", None)], "runs write_file");
-    check(&[call_event("a", "1", Some("no"))], "idle");
-    check(
+    check_state(&[request_event("a"), retrying], "retries in 2 s");
+    check_state(&[request_event("a"), limited], "rate limited for 1 s");
+    check_state(&[call_event("a", "1", None)], "runs write_file");
+    check_state(&[call_event("a", "1", Some("no"))], "idle");
+    check_state(
         &[call_event("a", "1", None), return_event("a", "1", true)],
         "idle",
     );
-    check(
+    check_state(
         &[
             call_event("a", "1", None),
             call_event("a", "2", None),
@@ -124,13 +126,41 @@ fn the_state_of_an_agent_follows_its_events() {
         ],
         "runs write_file",
     );
-    check(
+    let replied = |tool: &str| {
+        json!({"type": "replied", "agent": "a", "stop": "done",
+            "calls": [{"id": "1", "name": tool, "arguments": "{}"}]})
+    };
+    let stopped = json!({"type": "coordination_stopped", "status": "limit"});
+    let answer = replied("new_answer");
+    check_state(&[replied("read_text_file")], "idle");
+    check_state(&[replied("vote")], "submits a vote");
+    check_state(std::slice::from_ref(&answer), "submits an answer");
+    check_state(
+        &[answer.clone(), answer_event("a", "agent1.1", None)],
+        "answered agent1.1",
+    );
+    check_state(&[answer.clone(), checking.clone()], "is checked by tests");
+    // What was submitted too late is submitted no more.
+    check_state(&[answer.clone(), stopped], "idle");
+    check_state(&[answer, winner("b", "agent2.1", &[("b", 1)])], "idle");
+    check_state(&[checking], "is checked by tests");
+    check_state(&[answer_event("a", "agent1.1", None)], "answered agent1.1");
+    check_state(&[vote_event("a", "b", "agent2.1")], "voted for agent2.1");
+    check_state(&[vote_event("a", "b", "agent2.1"), voided], "idle");
+    check_state(&[dropped.clone(), finish_event("a")], "dropped out: no key");
+    check_state(&[dropped, ended.clone()], "dropped out: no key");
+    check_state(&[request_event("a"), text("a", "x"), ended], "idle");
+}
+
+#[test]
+fn the_state_of_an_agent_follows_its_approvals() {
+    check_state(
         &[approval("a", None)],
         "asks for approval of execute_command",
     );
-    check(&[approval("a", None), approval("a", Some("once"))], "idle");
+    check_state(&[approval("a", None), approval("a", Some("once"))], "idle");
     // A program whose own call was approved goes on.
-    check(
+    check_state(
         &[
             call_event("a", "1", None),
             approval("a", None),
@@ -139,42 +169,18 @@ fn the_state_of_an_agent_follows_its_events() {
         "runs write_file",
     );
     let waits = "waits to ask for approval of execute_command";
-    check(&[queued("a", true)], waits);
-    check(&[queued("a", true), queued("a", false)], "idle");
-    check(
+    check_state(&[queued("a", true)], waits);
+    check_state(&[queued("a", true), queued("a", false)], "idle");
+    check_state(
         &[queued("a", true), queued("a", false), approval("a", None)],
         "asks for approval of execute_command",
     );
-    check(&[queued("a", true), approval("a", Some("nobody"))], "idle");
+    check_state(&[queued("a", true), approval("a", Some("nobody"))], "idle");
     // One of the agent's calls is asked about, and another one waits.
-    check(
+    check_state(
         &[approval("a", None), queued("a", true)],
         "asks for approval of execute_command",
     );
-    let replied = |tool: &str| {
-        json!({"type": "replied", "agent": "a", "stop": "done",
-            "calls": [{"id": "1", "name": tool, "arguments": "{}"}]})
-    };
-    let stopped = json!({"type": "coordination_stopped", "status": "limit"});
-    let answer = replied("new_answer");
-    check(&[replied("read_text_file")], "idle");
-    check(&[replied("vote")], "submits a vote");
-    check(std::slice::from_ref(&answer), "submits an answer");
-    check(
-        &[answer.clone(), answer_event("a", "agent1.1", None)],
-        "answered agent1.1",
-    );
-    check(&[answer.clone(), checking.clone()], "is checked by tests");
-    // What was submitted too late is submitted no more.
-    check(&[answer.clone(), stopped], "idle");
-    check(&[answer, winner("b", "agent2.1", &[("b", 1)])], "idle");
-    check(&[checking], "is checked by tests");
-    check(&[answer_event("a", "agent1.1", None)], "answered agent1.1");
-    check(&[vote_event("a", "b", "agent2.1")], "voted for agent2.1");
-    check(&[vote_event("a", "b", "agent2.1"), voided], "idle");
-    check(&[dropped.clone(), finish_event("a")], "dropped out: no key");
-    check(&[dropped, ended.clone()], "dropped out: no key");
-    check(&[request_event("a"), text("a", "x"), ended], "idle");
 }
 
 #[test]
