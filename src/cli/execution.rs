@@ -219,10 +219,7 @@ pub(crate) async fn execute_and_show(
         log_dir: paths.log_dir,
         unsent: steering.line.take_rest(),
         hint: next_command_hint(result.status, &result.rows, arguments),
-        kept_files: Some(paths.workspace).filter(|files| {
-            is_kept(result.status, &result.rows, is_open)
-                && inspect(files) == LookupResult::Directory
-        }),
+        kept_files: kept_files(paths.workspace, result.status, &result.rows, is_open),
     })
 }
 
@@ -235,6 +232,17 @@ fn is_open_for_writing(request: &RunRequest) -> bool {
         .write_paths()
         .chain(opened.map(|opened| &opened.path));
     paths.any(|path| request.base.is_within(path))
+}
+
+/// Returns `workspace`, the winner's files in the session, if they stay there.
+fn kept_files(
+    workspace: AbsPath,
+    status: ExitStatus,
+    rows: &[DeliveryRow],
+    is_open: bool,
+) -> Option<AbsPath> {
+    let is_there = is_kept(status, rows, is_open) && inspect(&workspace) == LookupResult::Directory;
+    is_there.then_some(workspace)
 }
 
 /// Returns whether the winner's files stay in the session because there was no path to deliver them
