@@ -2,6 +2,11 @@
 //! are symlinks, pipes, huge, or contain characters that nobody sees. Each is refused or bounded, and
 //! a sound one beside it is used. `hostile` and the tests of each feature have further cases.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "tests write the files that are refused"
+)]
+
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::Path;
