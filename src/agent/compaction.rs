@@ -1,8 +1,9 @@
 //! Compacts a conversation that exceeds its model's context: first removes images, then cuts older
-//! tool results, then replaces earlier steps by a summary. massgen's own messages are kept whole:
-//! they contain the task and the others' answers. Pure.
+//! tool results, then replaces earlier steps by a summary, and at last removes the files of the task.
+//! massgen's own messages are kept whole: they contain the task and the others' answers. Pure.
 
 use crate::agent::images::replace_images_by_notes;
+use crate::agent::uploads::replace_files_by_notes;
 use crate::backend::conversation::ChatMessage;
 use crate::prompts::compaction::{CompactedStep, compacted_steps, truncated_result};
 use crate::text::{count_noun, truncate};
@@ -45,8 +46,14 @@ pub(super) fn compact(
         ));
     }
     let newest = truncate_results(messages, all);
-    is_shorter(before, total_bytes(messages))
-        .then(|| format!("the middle of {}", count_noun(newest, "new tool result")))
+    if is_shorter(before, total_bytes(messages)) {
+        return Some(format!(
+            "the middle of {}",
+            count_noun(newest, "new tool result")
+        ));
+    }
+    let files = replace_files_by_notes(messages, |_| false);
+    (files > 0).then(|| count_noun(files, "uploaded file"))
 }
 
 fn is_shorter(before: usize, after: usize) -> bool {
@@ -107,7 +114,7 @@ fn summarise(messages: &mut Vec<ChatMessage>, end: usize) -> usize {
     let mut steps = 0_usize;
     let mut run: Vec<ChatMessage> = Vec::new();
     for message in older {
-        if let ChatMessage::User(_) = message {
+        if let ChatMessage::User(_) | ChatMessage::Files { .. } = message {
             replace_run(messages, &mut run, &mut steps);
             messages.push(message);
         } else {
@@ -143,6 +150,7 @@ fn compacted_step<'m>(reply: &'m ChatMessage, run: &'m [ChatMessage]) -> Option<
             ChatMessage::CallResult { .. }
             | ChatMessage::User(_)
             | ChatMessage::Images { .. }
+            | ChatMessage::Files { .. }
             | ChatMessage::Assistant { .. } => None,
         })
     };
@@ -159,6 +167,7 @@ fn compacted_step<'m>(reply: &'m ChatMessage, run: &'m [ChatMessage]) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::model_file::{ModelFile, ModelFileClass};
 
     fn user(text: &str) -> ChatMessage {
         ChatMessage::User(text.into())
@@ -195,6 +204,7 @@ mod tests {
             ChatMessage::User(text) if text.starts_with('[') => "summary",
             ChatMessage::User(_) => "user",
             ChatMessage::Images { .. } => "images",
+            ChatMessage::Files { .. } => "files",
             ChatMessage::Assistant { .. } => "reply",
             ChatMessage::CallResult { content, .. } if content.contains("[massgen: shortened:") => {
                 "cut"
@@ -252,6 +262,27 @@ mod tests {
         - you called `read_text_file {"path":"1.md"}`: "word word word word word word word word word word word word word word word word word word word word …"
         Your files are as you left them. Go on from here.]
         "#);
+    }
+
+    #[test]
+    fn the_files_of_the_task_go_last() {
+        let bytes = b"%PDF-1.7\n";
+        let file = ModelFile::from_bytes(ModelFileClass::Document, "a.pdf", bytes).unwrap();
+        let files = ChatMessage::Files {
+            text: "the files".to_owned(),
+            files: vec![file.clone(), file],
+        };
+        let mut messages = conversation(30, &"word ".repeat(75));
+        messages.insert(1, files);
+        let expected = "user files summary reply result reply result reply result";
+        check(
+            &mut messages,
+            Some("the wording of 27 earlier steps"),
+            expected,
+        );
+        messages.truncate(2);
+        check(&mut messages, Some("2 uploaded files"), "user summary");
+        check(&mut messages, None, "user summary");
     }
 
     #[test]

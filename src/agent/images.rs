@@ -3,6 +3,7 @@
 
 use crate::agent::ModelSession;
 use crate::agent::recorded_conversation::ToolResultContent;
+use crate::agent::uploads::files_base64_bytes;
 use crate::backend::conversation::ChatMessage;
 use crate::config::vendors::ImageInput;
 use crate::event::ModelEvent;
@@ -21,8 +22,9 @@ use crate::world::exec;
 /// Maximum number of images in a conversation. Above that, Anthropic accepts only smaller ones:
 /// <https://platform.claude.com/docs/en/build-with-claude/vision>.
 const IMAGES_MAX: usize = 20;
-/// Maximum size of all images, in bytes of base64: a whole request to Google may have 20 MB, which
-/// is the lowest limit: <https://ai.google.dev/gemini-api/docs/image-understanding>.
+/// Maximum size of all images and files, in bytes of base64: a whole request to Google may have
+/// 20 MB, which is the lowest limit:
+/// <https://ai.google.dev/gemini-api/docs/image-understanding>.
 const BASE64_BYTES_MAX: usize = 14 * 1024 * 1024;
 
 impl ModelSession {
@@ -158,14 +160,16 @@ fn count_images<'m>(messages: impl Iterator<Item = &'m ChatMessage>) -> usize {
             ChatMessage::Images { images, .. } => images.len(),
             ChatMessage::User(_)
             | ChatMessage::Assistant { .. }
-            | ChatMessage::CallResult { .. } => 0,
+            | ChatMessage::CallResult { .. }
+            | ChatMessage::Files { .. } => 0,
         })
         .sum()
 }
 
-/// Returns the position of the first message from which on all images are kept.
+/// Returns the position of the first message from which on all images are kept. The files of the
+/// task, which are always kept, leave them less room.
 fn first_kept_message(messages: &[ChatMessage]) -> usize {
-    let (mut images, mut bytes) = (0_usize, 0_usize);
+    let (mut images, mut bytes) = (0_usize, files_base64_bytes(messages));
     let is_too_much = |message: &ChatMessage| {
         if let ChatMessage::Images { images: these, .. } = message {
             images = images.saturating_add(these.len());

@@ -4,6 +4,7 @@
 pub mod budget;
 pub mod calls;
 pub mod replay_visibility;
+mod uploads;
 mod images;
 pub mod message_reader;
 pub mod recorded_conversation;

@@ -20,6 +20,7 @@ use crate::backend::{
     AvailableModel, BackendError, BackendErrorKind, ModelRequest, NativeToolCall, ReplyEvent,
 };
 use crate::config::vendors::ImageInput;
+use crate::config::vendors::file_input::ModelFileInput;
 use crate::event::{ModelEvent, ReplyTextKind, RunEvent, StopReason, ToolEvent};
 use crate::text::{escape_name, truncate};
 use crate::world::io::clock::milliseconds;
@@ -197,7 +198,7 @@ impl ModelSession {
             return budget.may_compact() && self.compact_conversation().await;
         }
         if fault.kind == BackendErrorKind::InvalidRequest {
-            return self.drop_images().await;
+            return self.drop_files(ModelFileInput::NONE).await || self.drop_images().await;
         }
         let Some(wait) = budget.next_delay(fault.kind) else {
             return false;
@@ -245,6 +246,9 @@ impl ModelSession {
         self.conversation.drop_echoes();
         if self.image_input() == ImageInput::Refused {
             self.drop_images().await;
+        }
+        if let Some(input) = self.models.first().map(|model| model.file_input) {
+            self.drop_files(input).await;
         }
         Ok(())
     }

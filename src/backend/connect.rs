@@ -17,6 +17,7 @@ use crate::backend::{AvailableModel, Backend, SubagentModel};
 use crate::config::api_parameters::{separate_format, separate_tools, without_separate_tools};
 use crate::config::pricing_vendor::model_query;
 use crate::config::subagents::SubagentBackend;
+use crate::config::vendors::file_input::ModelFileInput;
 use crate::config::vendors::{VENDORS, Vendor, VendorConnection};
 use crate::config::{BackendConfig, ScriptSource};
 use crate::error::{Error, ErrorKind, Result};
@@ -71,6 +72,7 @@ pub fn connect(config: &BackendConfig, context: ConnectContext<'_>) -> Result<Ve
             media: MediaClient::connect(config, context)?.map(Arc::new),
             subagents: Arc::clone(&subagents),
             image_input: config.image_input,
+            file_input: ModelFileInput::at(config.vendor, config.base_url.as_deref()),
             rate_limiter: context.pace.model_limiter(config),
         })
     };

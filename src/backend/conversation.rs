@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::tools::image::ModelImage;
+use crate::tools::model_file::ModelFile;
 use crate::tools::request::CallRequest;
 
 /// The text length that an image counts as, in bytes: vendors count about 1,600 tokens for a large
@@ -41,10 +42,18 @@ pub enum ChatMessage {
         /// The images; at least one.
         images: Vec<ModelImage>,
     },
+    /// Documents, recordings and videos that belong to the task.
+    Files {
+        /// Description of the files.
+        text: String,
+        /// The files; at least one.
+        files: Vec<ModelFile>,
+    },
 }
 
 impl ChatMessage {
-    /// Returns the length of its texts, in bytes; an image counts as a text that costs as much.
+    /// Returns the length of its texts, in bytes; an image or a file counts as a text that
+    /// costs as much.
     pub fn bytes(&self) -> usize {
         match self {
             ChatMessage::User(text) => text.len(),
@@ -56,6 +65,10 @@ impl ChatMessage {
             ChatMessage::Images { text, images } => {
                 let images = images.len().saturating_mul(IMAGE_BYTES);
                 text.len().saturating_add(images)
+            }
+            ChatMessage::Files { text, files } => {
+                let files = files.iter().map(ModelFile::text_bytes);
+                text.len().saturating_add(files.sum())
             }
         }
     }
@@ -105,9 +118,10 @@ impl Conversation {
     fn has_call(&self, id: &str) -> bool {
         self.messages.iter().any(|message| match message {
             ChatMessage::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
-            ChatMessage::User(_) | ChatMessage::CallResult { .. } | ChatMessage::Images { .. } => {
-                false
-            }
+            ChatMessage::User(_)
+            | ChatMessage::CallResult { .. }
+            | ChatMessage::Images { .. }
+            | ChatMessage::Files { .. } => false,
         })
     }
 

@@ -16,6 +16,7 @@ use crate::backend::external_agent::AgentLaunchSetup;
 use crate::backend::rate_limit::ModelRateLimiter;
 use crate::backend::remote::media::MediaClient;
 use crate::config::vendors::ImageInput;
+use crate::config::vendors::file_input::ModelFileInput;
 use crate::event::StopReason;
 use crate::id::SubagentId;
 use crate::spending::TokenUsage;
@@ -61,6 +62,8 @@ pub struct AvailableModel {
     pub context_tokens: Option<u64>,
     /// Whether it receives images.
     pub image_input: ImageInput,
+    /// Which documents, recordings and videos it receives.
+    pub file_input: ModelFileInput,
     /// The client through which it is asked.
     pub backend: Arc<dyn Backend>,
     /// The clients of requests with a tool of the vendor and no other, for the tools that the vendor

@@ -9,6 +9,7 @@ use crate::config::context_path::ContextPath;
 use crate::config::permissions::PermissionsConfig;
 use crate::config::servers::ServerConfig;
 use crate::config::storage_path::StoragePath;
+use crate::config::uploads::UploadedFile;
 use crate::hooks::HookList;
 use crate::id::AgentId;
 use crate::path::AbsPath;
@@ -35,6 +36,9 @@ pub struct AgentConfig {
     pub context_paths: Vec<ContextPath>,
     /// Image files that are part of its first message; it may read them.
     pub uploaded_images: Vec<AbsPath>,
+    /// Documents, recordings and videos that are part of its first message; it may read those on
+    /// this machine.
+    pub uploaded_files: Vec<UploadedFile>,
     /// Whether it is restricted to listed directories.
     pub folder_guard: FolderGuard,
     /// Whether it must read a file before deleting or overwriting it.

@@ -72,6 +72,7 @@ pub mod size;
 pub mod skills;
 pub mod subagents;
 pub mod team;
+pub mod uploads;
 pub mod vendors;
 pub mod workflow;
 

@@ -12,7 +12,7 @@ use crate::config::{
     AgentConfig, Config, ContextPath, CoordinationMode, NoveltyRequirement, OrchestratorConfig,
     PlanningMode,
 };
-use crate::path::{AbsPath, RelPath};
+use crate::path::RelPath;
 use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
 use crate::permissions::history::ReadBeforeDelete;
 
@@ -149,6 +149,15 @@ fn coordination(orchestrator: &OrchestratorConfig) -> Value {
     Value::Object(rules)
 }
 
+/// Returns what is part of the first message of `agent`.
+fn uploaded_entries(agent: &AgentConfig) -> Vec<Value> {
+    let images = agent.uploaded_images.iter();
+    let images = images.map(|image| json!({uploads::IMAGE_PATH.name(): image.to_string()}));
+    let files = agent.uploaded_files.iter();
+    let files = files.map(|file| json!({file.key(): file.source.to_string()}));
+    images.chain(files).collect()
+}
+
 fn agent(agent: &AgentConfig) -> Value {
     let mut backend = Map::new();
     let mut add = |key: &ConfigKey, value: Value| backend.insert(key.name().to_owned(), value);
@@ -161,11 +170,9 @@ fn agent(agent: &AgentConfig) -> Value {
         add(&backend::CWD, json!(agent.id));
     }
     add(&context_paths::KEY, context_paths(&agent.context_paths));
-    if !agent.uploaded_images.is_empty() {
-        let images = agent.uploaded_images.iter();
-        let entry = |image: &AbsPath| json!({uploads::IMAGE_PATH.name(): image.to_string()});
-        let images: Vec<Value> = images.map(entry).collect();
-        add(&uploads::KEY, json!(images));
+    let uploaded = uploaded_entries(agent);
+    if !uploaded.is_empty() {
+        add(&uploads::KEY, json!(uploaded));
     }
     if let Some(allowed) = &agent.tools.allowed {
         add(&backend::ALLOWED_TOOLS, json!(allowed));
@@ -227,6 +234,7 @@ mod tests {
     use super::*;
     use crate::config::{ConfigContext, ConfigOrigin, load};
     use crate::dotenv::ConfigVariables;
+    use crate::path::AbsPath;
 
     fn loaded(text: &str) -> Config {
         let base = AbsPath::new("/p").unwrap();
@@ -260,7 +268,10 @@ agents:
       exclude_tools: [delete_file]
       enforce_read_before_delete: false
       context_paths: [{path: docs, permission: write, protected_paths: [a], hidden_paths: [b/c]}]
-      upload_files: [{image_path: pictures/a.png}]
+      upload_files:
+        - {image_path: pictures/a.png}
+        - {file_path: papers/a.pdf, audio_path: /srv/a.wav}
+        - {video_path: 'https://example.org/a.mp4'}
   - id: two
     folder_guard: {read: [/srv/r], write: [/srv/w], downloads: false}
     backend: {type: ollama, model: m, cwd: w2}
@@ -304,6 +315,7 @@ orchestrator:
                     id,
                     context_paths,
                     uploaded_images,
+                    uploaded_files,
                     folder_guard,
                     read_before_delete,
                     tools,
@@ -311,8 +323,8 @@ orchestrator:
                 } = agent;
                 let has_workspace = agent.cwd.is_some();
                 format!(
-                    "{id} {has_workspace} {context_paths:?} {uploaded_images:?} {folder_guard:?} \
-                     {read_before_delete:?} {tools:?}"
+                    "{id} {has_workspace} {context_paths:?} {uploaded_images:?} \
+                     {uploaded_files:?} {folder_guard:?} {read_before_delete:?} {tools:?}"
                 )
             });
             let agents: Vec<String> = agents.collect();

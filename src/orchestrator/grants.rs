@@ -128,11 +128,17 @@ impl ContextGrants {
         Ok(grants)
     }
 
-    /// Returns the grants of what the config opens to `agent` only: its context paths, and its images.
+    /// Returns the grants of what the config opens to `agent` only: its context paths, and its
+    /// uploads.
     fn own_grants(&self, agent: &AgentConfig) -> Result<Vec<Grant>> {
         let mut own = resolve_context_paths(&agent.context_paths, &self.state_dir)?;
         for image in &agent.uploaded_images {
-            own.push(image_grant(image)?);
+            own.push(upload_grant(image, "image_path")?);
+        }
+        for file in &agent.uploaded_files {
+            if let Some(path) = file.path() {
+                own.push(upload_grant(path, file.key())?);
+            }
         }
         Ok(own)
     }
@@ -326,17 +332,17 @@ fn require_directories(paths: &[AbsPath], what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the grant of an image of `upload_files`.
-fn image_grant(image: &AbsPath) -> Result<Grant> {
-    let message = match locate(image)? {
+/// Returns the grant of a file of `upload_files`, which `key` names.
+fn upload_grant(path: &AbsPath, key: &str) -> Result<Grant> {
+    let message = match locate(path)? {
         LocatedPath::File(root) => return Ok(Grant::file(root, Permission::Read)),
         LocatedPath::Directory(_) => {
-            format!("`image_path` must be a file, not a directory: {image}")
+            format!("`{key}` must be a file, not a directory: {path}")
         }
-        LocatedPath::Missing(_) => format!("`image_path` not found: {image}"),
+        LocatedPath::Missing(_) => format!("`{key}` not found: {path}"),
     };
-    Err(Error::new(ErrorKind::Config, message)
-        .with_hint("correct `image_path` in `upload_files` of the config, or remove the entry"))
+    let hint = format!("correct `{key}` in `upload_files` of the config, or remove the entry");
+    Err(Error::new(ErrorKind::Config, message).with_hint(hint))
 }
 
 fn context_grant(context: &ContextPath, state_dir: &RealPath) -> Result<Grant> {

@@ -14,6 +14,7 @@ pub mod preparation;
 mod rounds;
 pub mod external_agents;
 pub mod images;
+pub mod model_files;
 pub mod fetched_pages;
 pub mod vendor_tools;
 pub mod subagent_types;

@@ -19,6 +19,7 @@ use crate::backend::rate_limit::ModelRateLimiter;
 use crate::backend::scripted::script::ScriptedReplies;
 use crate::config::Config;
 use crate::config::vendors::ImageInput;
+use crate::config::vendors::file_input::ModelFileInput;
 use crate::error::Result;
 use crate::event::Event;
 use crate::id::AgentId;
@@ -239,6 +240,7 @@ fn models(
         let model = AvailableModel {
             name: Arc::from("recorded"),
             image_input: ImageInput::Accepted,
+            file_input: ModelFileInput::ALL,
             backend: Arc::new(backend),
             price: None,
             context_tokens: None,

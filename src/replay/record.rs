@@ -235,7 +235,7 @@ fn use_recorded_criteria(rules: &mut OrchestratorConfig, events: &[Event]) {
     }
 }
 
-/// Removes paths that the config opens and that are no directories any more (or, for images, no
+/// Removes paths that the config opens and that are no directories any more (or, for uploads, no
 /// files), or are outside of `reach`.
 fn close_paths(config: &mut Config, reach: &RecordPathScope, notes: &mut Vec<String>) {
     let opened: BTreeSet<AbsPath> = config.opened_paths().cloned().collect();
@@ -249,6 +249,11 @@ fn close_paths(config: &mut Config, reach: &RecordPathScope, notes: &mut Vec<Str
         paths.retain(|context| !closed_paths.contains(&context.path));
         let images = &mut agent.uploaded_images;
         images.retain(|path| reach.keeps(path, inspect(path) == LookupResult::File, notes));
+        // A replay reads nothing from a URL.
+        agent.uploaded_files.retain(|file| {
+            let path = file.path();
+            path.is_none_or(|path| reach.keeps(path, inspect(path) == LookupResult::File, notes))
+        });
         if let FolderGuard::On { read, write, .. } = &mut agent.folder_guard {
             read.retain(|path| !closed_paths.contains(path));
             write.retain(|path| !closed_paths.contains(path));

@@ -9,6 +9,7 @@ pub mod pre_tool_use;
 pub mod image;
 pub mod task_plan;
 pub mod page_url;
+pub mod model_file;
 pub mod vendor_tool;
 pub mod media;
 pub mod input;

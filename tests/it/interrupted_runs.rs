@@ -10,6 +10,7 @@ use massgen::backend::rate_limit::ModelRateLimiter;
 use massgen::backend::{AvailableModel, Backend, BackendError, ModelRequest, ReplyEvent};
 use massgen::config::team::{TeamOptions, WorkspaceMode, team_from_options};
 use massgen::config::vendors::ImageInput;
+use massgen::config::vendors::file_input::ModelFileInput;
 use massgen::config::{Config, CoordinationMode};
 use massgen::error::{Error, ErrorKind};
 use massgen::event::{Event, ModelEvent};
@@ -62,6 +63,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
         context_tokens: None,
         name: "m".into(),
         image_input: ImageInput::Refused,
+        file_input: ModelFileInput::NONE,
         backend: Arc::new(backend),
         vendor_tools: std::collections::BTreeMap::new(),
         media: None,

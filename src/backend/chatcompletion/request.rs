@@ -7,6 +7,8 @@ use serde_json::{Map, Value, json};
 use crate::backend::ModelRequest;
 use crate::backend::chatcompletion::reasoning::ReasoningSent;
 use crate::backend::conversation::ChatMessage;
+use crate::prompts::model_files::file_not_accepted;
+use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileSource};
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -114,7 +116,46 @@ pub(super) fn encode_message(message: &ChatMessage, sent: ReasoningSent) -> Opti
             let content: Vec<Value> = std::iter::once(text_part).chain(shown).collect();
             json!({"role": "user", "content": content})
         }
+        ChatMessage::Files { text, files } => {
+            let text_part = json!({"type": "text", "text": text});
+            let files = files.iter().map(encode_file);
+            let content: Vec<Value> = std::iter::once(text_part).chain(files).collect();
+            json!({"role": "user", "content": content})
+        }
     })
+}
+
+/// Encodes a file: <https://developers.openai.com/api/docs/guides/file-inputs>,
+/// <https://openrouter.ai/docs/features/multimodal/audio>,
+/// <https://openrouter.ai/docs/features/multimodal/videos>. No vendor reads a recording from a URL.
+fn encode_file(file: &ModelFile) -> Value {
+    match (file.class(), file.source()) {
+        (ModelFileClass::Document, ModelFileSource::Bytes(bytes)) => {
+            let document = json!({"filename": bytes.name(), "file_data": bytes.data_url()});
+            json!({"type": "file", "file": document})
+        }
+        (ModelFileClass::Document, ModelFileSource::Url(url)) => {
+            let segments = url.as_url().path_segments();
+            let name = segments.and_then(|mut segments| segments.next_back());
+            let name = name
+                .filter(|name| !name.is_empty())
+                .unwrap_or("document.pdf");
+            json!({"type": "file", "file": {"filename": name, "file_data": url.as_str()}})
+        }
+        (ModelFileClass::Audio, ModelFileSource::Bytes(bytes)) => {
+            let audio = json!({"data": bytes.base64(), "format": bytes.kind().suffix()});
+            json!({"type": "input_audio", "input_audio": audio})
+        }
+        (class @ ModelFileClass::Audio, ModelFileSource::Url(_)) => {
+            json!({"type": "text", "text": file_not_accepted(class)})
+        }
+        (ModelFileClass::Video, ModelFileSource::Bytes(bytes)) => {
+            json!({"type": "video_url", "video_url": {"url": bytes.data_url()}})
+        }
+        (ModelFileClass::Video, ModelFileSource::Url(url)) => {
+            json!({"type": "video_url", "video_url": {"url": url.as_str()}})
+        }
+    }
 }
 
 fn encode_call(request: &CallRequest, echo: Option<&Value>) -> Value {

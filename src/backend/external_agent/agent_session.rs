@@ -118,7 +118,9 @@ impl ExternalAgentSession {
                     results.extend(self.waiting.remove(call_id).map(answered));
                 }
                 ChatMessage::Images { images, .. } => shown.extend_from_slice(images),
-                ChatMessage::User(_) | ChatMessage::Assistant { .. } => {}
+                ChatMessage::User(_)
+                | ChatMessage::Assistant { .. }
+                | ChatMessage::Files { .. } => {}
             }
         }
         let Some((_, last)) = results.last_mut() else {

@@ -3,6 +3,7 @@
 use crate::backend::conversation::ChatMessage;
 use crate::prompts::external_agents::{MANNERS, previous_reply, previous_result};
 use crate::prompts::images::images_left_out;
+use crate::prompts::model_files::files_left_out;
 
 /// Separator between two messages.
 const BETWEEN: &str = "\n\n";
@@ -21,6 +22,7 @@ pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
         }
         ChatMessage::CallResult { content, .. } => previous_result(content),
         ChatMessage::Images { images, .. } => images_left_out(images.len()),
+        ChatMessage::Files { files, .. } => files_left_out(files.len()),
     });
     let all: Vec<String> = head.into_iter().chain(rendered).collect();
     all.join(BETWEEN)
@@ -32,7 +34,10 @@ pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
 pub(super) fn render_new(messages: &[ChatMessage], is_waiting: impl Fn(&str) -> bool) -> String {
     let is_answer = |message: &ChatMessage| match message {
         ChatMessage::CallResult { call_id, .. } => is_waiting(call_id),
-        ChatMessage::User(_) | ChatMessage::Assistant { .. } | ChatMessage::Images { .. } => false,
+        ChatMessage::User(_)
+        | ChatMessage::Assistant { .. }
+        | ChatMessage::Images { .. }
+        | ChatMessage::Files { .. } => false,
     };
     let answers = messages.iter().any(is_answer);
     let rendered = messages.iter().filter_map(|message| match message {
@@ -43,6 +48,7 @@ pub(super) fn render_new(messages: &[ChatMessage], is_waiting: impl Fn(&str) -> 
         }
         ChatMessage::Images { text, .. } if answers => Some(text.clone()),
         ChatMessage::Images { images, .. } => Some(images_left_out(images.len())),
+        ChatMessage::Files { files, .. } => Some(files_left_out(files.len())),
     });
     let all: Vec<String> = rendered.collect();
     all.join(BETWEEN)

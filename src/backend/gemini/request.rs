@@ -11,7 +11,9 @@ use crate::backend::conversation::ChatMessage;
 use crate::backend::gemini::parameters::GenerateContentParameters;
 use crate::backend::gemini::schema;
 use crate::config::vendors::GeminiGeneration;
+use crate::prompts::model_files::file_not_accepted;
 use crate::tools::image::{ImageKind, ModelImage};
+use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileKind, ModelFileSource};
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -98,6 +100,13 @@ fn encode_group(
                 text_part.chain(images.iter().map(image_part)).collect(),
             )
         }
+        [ChatMessage::Files { text, files }] => {
+            let text_part = std::iter::once(json!({"text": text}));
+            (
+                "user",
+                text_part.chain(files.iter().map(file_part)).collect(),
+            )
+        }
         results => {
             let responses = results
                 .iter()
@@ -115,6 +124,23 @@ fn image_part(image: &ModelImage) -> Value {
         ImageKind::Gif => json!({"text": "[a GIF, which this model does not take]"}),
         kind @ (ImageKind::Png | ImageKind::Jpeg | ImageKind::Webp) => {
             json!({"inlineData": {"mimeType": kind.to_string(), "data": image.base64()}})
+        }
+    }
+}
+
+/// Encodes a file: <https://ai.google.dev/gemini-api/docs/file-input-methods>. The type of a file at
+/// a URL must be known.
+fn file_part(file: &ModelFile) -> Value {
+    match (file.class(), file.source()) {
+        (_, ModelFileSource::Bytes(bytes)) => {
+            json!({"inlineData": {"mimeType": bytes.kind().to_string(), "data": bytes.base64()}})
+        }
+        (ModelFileClass::Document, ModelFileSource::Url(url)) => {
+            let media_type = ModelFileKind::Pdf.to_string();
+            json!({"fileData": {"mimeType": media_type, "fileUri": url.as_str()}})
+        }
+        (class @ (ModelFileClass::Audio | ModelFileClass::Video), ModelFileSource::Url(_)) => {
+            json!({"text": file_not_accepted(class)})
         }
     }
 }

@@ -7,7 +7,9 @@ use crate::backend::ModelRequest;
 use crate::backend::conversation::ChatMessage;
 use crate::backend::messages::parameters::MessagesParameters;
 use crate::backend::messages::strict_tools::StrictToolLimits;
+use crate::prompts::model_files::file_not_accepted;
 use crate::tools::image::ModelImage;
+use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileSource};
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -97,6 +99,10 @@ fn encode_message(message: &ChatMessage) -> Vec<Value> {
             let images = images.iter().map(image_block);
             text_block(text).into_iter().chain(images).collect()
         }
+        ChatMessage::Files { text, files } => {
+            let files = files.iter().map(file_block);
+            text_block(text).into_iter().chain(files).collect()
+        }
         ChatMessage::Assistant { .. } | ChatMessage::CallResult { .. } => Vec::new(),
     }
 }
@@ -105,6 +111,23 @@ fn image_block(image: &ModelImage) -> Value {
     let media_type = image.kind().to_string();
     let source = json!({"type": "base64", "media_type": media_type, "data": image.base64()});
     json!({"type": "image", "source": source})
+}
+
+/// Encodes a file: <https://platform.claude.com/docs/en/build-with-claude/pdf-support>.
+fn file_block(file: &ModelFile) -> Value {
+    let source = match (file.class(), file.source()) {
+        (ModelFileClass::Document, ModelFileSource::Bytes(bytes)) => {
+            let media_type = bytes.kind().to_string();
+            json!({"type": "base64", "media_type": media_type, "data": bytes.base64()})
+        }
+        (ModelFileClass::Document, ModelFileSource::Url(url)) => {
+            json!({"type": "url", "url": url.as_str()})
+        }
+        (class @ (ModelFileClass::Audio | ModelFileClass::Video), _) => {
+            return json!({"type": "text", "text": file_not_accepted(class)});
+        }
+    };
+    json!({"type": "document", "source": source})
 }
 
 /// Encodes a result. A blank result has no content: the API rejects an empty one.

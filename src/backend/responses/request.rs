@@ -8,6 +8,8 @@ use crate::backend::conversation::ChatMessage;
 use crate::backend::responses::echo;
 use crate::backend::responses::output::kind;
 use crate::backend::responses::parameters::{ResponsesParameters, SystemPlace};
+use crate::prompts::model_files::file_not_accepted;
+use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileSource};
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -75,6 +77,27 @@ pub(super) fn encode_message(message: &ChatMessage) -> Vec<Value> {
             let text_part = json!({"type": "input_text", "text": text});
             let content: Vec<Value> = std::iter::once(text_part).chain(shown).collect();
             vec![json!({"role": "user", "content": content})]
+        }
+        ChatMessage::Files { text, files } => {
+            let text_part = json!({"type": "input_text", "text": text});
+            let files = files.iter().map(encode_file);
+            let content: Vec<Value> = std::iter::once(text_part).chain(files).collect();
+            vec![json!({"role": "user", "content": content})]
+        }
+    }
+}
+
+/// Encodes a file: <https://developers.openai.com/api/docs/guides/file-inputs>.
+fn encode_file(file: &ModelFile) -> Value {
+    match (file.class(), file.source()) {
+        (ModelFileClass::Document, ModelFileSource::Bytes(bytes)) => json!({
+            "type": "input_file", "filename": bytes.name(), "file_data": bytes.data_url(),
+        }),
+        (ModelFileClass::Document, ModelFileSource::Url(url)) => {
+            json!({"type": "input_file", "file_url": url.as_str()})
+        }
+        (class @ (ModelFileClass::Audio | ModelFileClass::Video), _) => {
+            json!({"type": "input_text", "text": file_not_accepted(class)})
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn any_text(request: &ModelRequest<'_>, holds: impl Fn(&str) -> bool)
                     holds(text) || calls.iter().any(|call| holds(&call.arguments))
                 }
                 ChatMessage::CallResult { content, .. } => holds(content),
-                ChatMessage::Images { text, .. } => holds(text),
+                ChatMessage::Images { text, .. } | ChatMessage::Files { text, .. } => holds(text),
             })
 }
 
@@ -30,7 +30,7 @@ pub(super) fn latest_texts<'a>(request: &ModelRequest<'a>) -> impl Iterator<Item
     messages.rev().map_while(|message| match message {
         ChatMessage::User(text) => Some(&**text),
         ChatMessage::CallResult { content, .. } => Some(content.as_str()),
-        ChatMessage::Images { text, .. } => Some(text.as_str()),
+        ChatMessage::Images { text, .. } | ChatMessage::Files { text, .. } => Some(text.as_str()),
         ChatMessage::Assistant { .. } => None,
     })
 }
@@ -49,7 +49,10 @@ pub(super) fn call_result_violation(messages: &[ChatMessage]) -> Option<String> 
                     ));
                 }
             }
-            ChatMessage::User(_) | ChatMessage::Assistant { .. } | ChatMessage::Images { .. } => {
+            ChatMessage::User(_)
+            | ChatMessage::Assistant { .. }
+            | ChatMessage::Images { .. }
+            | ChatMessage::Files { .. } => {
                 if let Some(id) = open.first() {
                     return Some(format!("the call `{id}` has no result"));
                 }

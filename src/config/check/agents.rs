@@ -186,6 +186,7 @@ impl ConfigChecker<'_> {
         let context_paths =
             self.own_context_paths(&view_of_backend, shared.context_paths, &folder_guard);
         let uploaded_images = self.uploaded_images(&view_of_backend, &folder_guard);
+        let uploaded_files = self.uploaded_files(&view_of_backend);
         let servers = self.agent_servers(&view_of_backend, shared.servers);
         let mut tools = self.tool_filter(&view_of_backend, &servers);
         let is_external = is_external_agent(&view_of_backend);
@@ -237,6 +238,7 @@ impl ConfigChecker<'_> {
             cwd,
             context_paths,
             uploaded_images,
+            uploaded_files,
             folder_guard,
             read_before_delete,
             tools,

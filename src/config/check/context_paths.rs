@@ -9,12 +9,15 @@ use crate::config::keys::{
     ConfigKey, ServedKey, backend, context_paths, folder_guard, nearest, uploads,
 };
 use crate::config::storage_path::{LOGS, STATE_DIR};
+use crate::config::uploads::{UploadSource, UploadedFile};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
 use crate::permissions::protected::PROTECTED;
 use crate::tools::image::is_image_name;
+use crate::tools::model_file::ModelFileClass;
+use crate::tools::page_url::PageUrl;
 
 impl ConfigChecker<'_> {
     /// Returns the context paths of an `orchestrator` or a backend.
@@ -92,8 +95,7 @@ impl ConfigChecker<'_> {
             let Some(text) = entry.text(&uploads::IMAGE_PATH) else {
                 continue;
             };
-            let is_remote = ["http://", "https://"].map(|scheme| text.written.starts_with(scheme));
-            let root = if is_remote.contains(&true) {
+            let root = if is_remote(text.written) {
                 None
             } else {
                 self.path(&text)
@@ -110,6 +112,48 @@ impl ConfigChecker<'_> {
             }
         }
         images
+    }
+
+    /// Returns the documents, recordings and videos that a backend shows to its model at the
+    /// beginning. What they are is detected when they are read.
+    pub(super) fn uploaded_files(&mut self, backend: &MappingView<'_>) -> Vec<UploadedFile> {
+        let keys = [
+            (&uploads::FILE_PATH, ModelFileClass::Document),
+            (&uploads::AUDIO_PATH, ModelFileClass::Audio),
+            (&uploads::VIDEO_PATH, ModelFileClass::Video),
+        ];
+        let mut files: Vec<UploadedFile> = Vec::new();
+        for (path, node) in backend.items(&uploads::KEY).into_iter().take(PATHS_MAX) {
+            let entry = MappingView { node, path };
+            for (key, class) in keys {
+                let Some(source) = entry.text(key).and_then(|text| self.upload_source(&text))
+                else {
+                    continue;
+                };
+                let file = UploadedFile { class, source };
+                if !files.contains(&file) {
+                    files.push(file);
+                }
+            }
+        }
+        files
+    }
+
+    /// Returns where the uploaded file is that `text` names.
+    fn upload_source(&mut self, text: &TextValue<'_>) -> Option<UploadSource> {
+        if !is_remote(text.written) {
+            return self.path(text).map(UploadSource::Path);
+        }
+        let fault = match PageUrl::parse(text.written) {
+            Ok(url) if url.as_url().scheme() == "https" => return Some(UploadSource::Url(url)),
+            Ok(_) => "is not encrypted",
+            Err(fault) => fault,
+        };
+        let message = format!("{} is not shown: it {fault}", quote(text.written));
+        let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
+        let hint = "name a file on this machine, or one on a public server: `https://HOST/…`";
+        self.findings.push(warning.with_suggestion(hint));
+        None
     }
 
     /// Returns whether a path is in the logs of massgen's runs, which agents may be given to read.
@@ -277,4 +321,10 @@ impl ConfigChecker<'_> {
                 .push(error.with_suggestion("use a parent directory instead"));
         }
     }
+}
+
+/// Returns whether the value of an uploaded file is a URL.
+pub(super) fn is_remote(written: &str) -> bool {
+    let mut schemes = ["http://", "https://"].into_iter();
+    schemes.any(|scheme| written.starts_with(scheme))
 }

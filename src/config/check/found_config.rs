@@ -2,6 +2,7 @@
 //! before variable expansion is walked alongside: it shows which values came from the user's
 //! environment.
 
+use crate::config::check::context_paths::is_remote;
 use crate::config::check::key_walk::is_default;
 use crate::config::check::paths::resolve;
 use crate::config::found_config::{PathUseAccess, RestrictedUse};
@@ -16,7 +17,7 @@ use crate::config::{ConfigContext, ConfigOrigin};
 use crate::path::AbsPath;
 use crate::text::single_line;
 
-/// The longest part of an unknown key that is quoted, in characters.
+/// The longest part of an unknown key or of a URL that is quoted, in characters.
 const KEY_CHARS_MAX: usize = 80;
 /// Words that stand for the project of a pipeline.
 const NO_PROJECT: &[&str] = &["auto", "none"];
@@ -136,6 +137,12 @@ impl FoundConfigWalk<'_> {
         };
         let (path, access) = match usage {
             PathPurpose::Opened => (from_base(), access),
+            PathPurpose::Uploaded if is_remote(written) => {
+                let url = single_line(written, KEY_CHARS_MAX);
+                let what = format!("gives an agent the file at `{url}`");
+                self.reaches.push(RestrictedUse::Always(what));
+                return;
+            }
             PathPurpose::OpenedForWriting => (from_base(), PathUseAccess::AgentWrites),
             PathPurpose::ReadByMassgen => (in_config_dir.or_else(from_base), PathUseAccess::Read),
             PathPurpose::WrittenByMassgen => (
@@ -148,7 +155,7 @@ impl FoundConfigWalk<'_> {
                 (path, PathUseAccess::MassgenWrites)
             }
             PathPurpose::Project if NO_PROJECT.contains(&written) => (None, PathUseAccess::Read),
-            PathPurpose::OpenedForReading | PathPurpose::Project => {
+            PathPurpose::OpenedForReading | PathPurpose::Project | PathPurpose::Uploaded => {
                 (from_base(), PathUseAccess::Read)
             }
         };

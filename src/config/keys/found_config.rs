@@ -28,6 +28,8 @@ pub enum PathPurpose {
     Opened,
     /// A directory that agents may read.
     OpenedForReading,
+    /// A file that an agent is shown and may read, or the URL of one.
+    Uploaded,
     /// A directory that agents may write to.
     OpenedForWriting,
     /// A file that massgen reads; relative paths start at the config's directory.

@@ -10,7 +10,7 @@ use crate::config::keys::{
 pub(crate) const KEY: ServedKey<NodeList> = ServedKey::optional(
     &["upload_files"],
     shape::nodes(const { &ValueShape::Mapping(&UPLOAD) }),
-    "Images that are part of the agent's first message, as if the task mentioned them.",
+    "Images, documents, recordings and videos that are part of the agent's first message.",
     Inside(PathPurpose::Opened),
 )
 .with_default("[]");
@@ -23,21 +23,46 @@ pub(crate) const IMAGE_PATH: ServedKey<Text> = ServedKey::optional(
     Inside(PathPurpose::Opened),
 );
 
-/// What to do for files that are no images.
-const NO_IMAGE: &str = "only images are shown to models; give the directory of other files in \
-                        `context_paths`, and a server or custom tool for audio and video";
+pub(crate) const FILE_PATH: ServedKey<Text> = ServedKey::optional(
+    &["file_path"],
+    shape::text(),
+    "A PDF document: a path as in `image_path`, which the agent may read, or an `https` URL.",
+    Inside(PathPurpose::Uploaded),
+);
+
+pub(crate) const AUDIO_PATH: ServedKey<Text> = ServedKey::optional(
+    &["audio_path"],
+    shape::text(),
+    "A WAV or MP3 recording: a path as in `image_path`, which the agent may read, or an `https` \
+     URL.",
+    Inside(PathPurpose::Uploaded),
+);
+
+pub(crate) const VIDEO_PATH: ServedKey<Text> = ServedKey::optional(
+    &["video_path"],
+    shape::text(),
+    "An MP4, WebM or QuickTime video: a path as in `image_path`, which the agent may read, or an \
+     `https` URL.",
+    Inside(PathPurpose::Uploaded),
+);
+
+/// What to do for an image at a URL.
+const NO_IMAGE_URL: &str = "save the image as a file on this machine, and name it in `image_path`";
 
 /// A file that is shown to a model at the beginning.
 pub static UPLOAD: KeySection = KeySection {
     path: "agents[].backend.upload_files[]",
-    doc: "A file that the model is shown at the beginning, if it takes images.",
+    doc: "A file that the model is shown at the beginning, if it takes such files.",
     others: UnknownKeys::Refused,
     keys: &[
         IMAGE_PATH.row(),
+        FILE_PATH.row(),
+        AUDIO_PATH.row(),
+        VIDEO_PATH.row(),
         ConfigKey::unserved(
-            &["file_path", "audio_path", "video_path", "image_url"],
+            &["image_url"],
             ValueShape::Text,
-            NO_IMAGE,
+            NO_IMAGE_URL,
             IgnoredEffect::Cosmetic,
         ),
     ],

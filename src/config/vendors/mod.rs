@@ -3,6 +3,8 @@
 
 use url::{Host, Url};
 
+pub mod file_input;
+
 /// The format of requests and replies over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireFormat {

@@ -128,15 +128,22 @@ impl AgentTeam {
         };
         session.load_served_tools();
         session.add_user_message(first);
-        for message in session
-            .add_task_images(Self::mentioned_images(member))
-            .await
-        {
+        self.add_task_media(member, &mut session).await;
+        Ok(session)
+    }
+
+    /// Adds the images and files of the task of `member` to its conversation, and warns about those
+    /// that are not part of it.
+    async fn add_task_media(&self, member: &TeamMember, session: &mut ModelSession) {
+        let images = Self::mentioned_images(member);
+        let mut warnings = session.add_task_images(images).await;
+        let files = Self::uploaded_files(member);
+        warnings.extend(session.add_uploads(&files, &self.page_fetcher).await);
+        for message in warnings {
             if self.is_new_message(&message) {
                 session.emit(RunEvent::Warning { message }).await;
             }
         }
-        Ok(session)
     }
 
     /// Returns whether `message` about servers is new, and remembers it.

@@ -1,5 +1,5 @@
-//! What the model of a member is given: its system message, its tools, and the images that the
-//! task mentions.
+//! What the model of a member is given: its system message, its tools, and the images and files that
+//! belong to the task.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::agent::subagents::SubagentSetup;
 use crate::code_mode::offer;
 use crate::config::api_parameters::separate_tools;
+use crate::config::uploads::UploadedFile;
 use crate::config::vendors::ImageInput;
 use crate::config::{AgentConfig, SubagentsConfig};
 use crate::orchestrator::grants;
@@ -306,6 +307,15 @@ impl AgentTeam {
             .filter(|grant| grant.kind == GrantKind::Context && grant.scope == GrantScope::File);
         let roots = files.map(|grant| grant.root.clone());
         roots.filter(|root| is_image_name(root.as_path())).collect()
+    }
+
+    /// Returns the documents, recordings and videos that are part of the first message of `member`.
+    pub(super) fn uploaded_files(member: &TeamMember) -> Vec<UploadedFile> {
+        // External agents look at files on this machine with tools of their own.
+        let is_external = member.config.backend.external_agent.is_some();
+        let files = member.config.uploaded_files.iter();
+        let files = files.filter(|file| !is_external || file.path().is_none());
+        files.cloned().collect()
     }
 }
 

@@ -51,6 +51,7 @@ use std::convert::Infallible;
 use serde_json::json;
 
 use crate::tools::image::ModelImage;
+use crate::tools::model_file::{ModelFile, ModelFileClass};
 use crate::world::access::gate::{Action, Gate, Permitted, ResolvedPath};
 use crate::world::access::verdict::Denial;
 use crate::world::exec::command::ShellInvocation;
@@ -149,6 +150,24 @@ pub fn refresh_versions(permitted: Permitted<Action>) {
         Ok(())
     };
     let _noted = action.try_map(note);
+}
+
+/// Reads the media file that an action may read as a document, recording or video, as `class` says,
+/// for the first message to a model. Blocks on disk I/O.
+///
+/// # Errors
+/// The file cannot be read, is of another type or too large; the string says why.
+pub fn read_model_file(
+    permitted: Permitted<Action>,
+    class: ModelFileClass,
+) -> Result<ModelFile, String> {
+    let (action, gate) = permitted.into_action();
+    let read = if let Action::ReadMediaFile { path } = action {
+        read_media::read_model_file(&gate, &path, class)
+    } else {
+        Err(ToolError::failed("only a media file is read as one"))
+    };
+    read.map_err(|stop| stop.message)
 }
 
 /// Runs a permitted command on `streams` until it exits or `interrupt` is raised.

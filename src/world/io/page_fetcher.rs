@@ -1,5 +1,5 @@
-//! Reads pages for the tool `fetch_url`: over HTTP and HTTPS, from the hosts that the config opens,
-//! and only from addresses that are public on the Internet. The address that was judged is the one
+//! Reads pages for the tool `fetch_url`, over HTTP and HTTPS, from the hosts that the config opens,
+//! and files that the config names: only from addresses that are public on the Internet. The address that was judged is the one
 //! that is connected to. Nothing of the user's is sent: no key, no cookie, no proxy is used.
 
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ pub struct FetchedPage {
     pub charset: Option<String>,
     /// Its bytes.
     pub body: Vec<u8>,
-    /// Whether it was longer than [`PAGE_BYTES_MAX`], and ends there.
+    /// Whether it was longer than the limit, and ends there.
     pub is_truncated: bool,
 }
 
@@ -83,8 +83,35 @@ impl PageFetcher {
         url: PageUrl,
         is_allowed: impl Fn(&PageUrl) -> bool,
     ) -> Result<FetchOutcome, String> {
+        self.fetch_in_time(url, PAGE_BYTES_MAX, is_allowed).await
+    }
+
+    /// Reads the file of at most `bytes_max` bytes at `url`. Follows redirects within its host, as
+    /// long as they are encrypted.
+    ///
+    /// # Errors
+    /// The reason why there is no such file, as the end of a sentence.
+    pub async fn fetch_file(&self, url: PageUrl, bytes_max: usize) -> Result<Vec<u8>, String> {
+        let is_encrypted = |next: &PageUrl| next.as_url().scheme() == "https";
+        match self.fetch_in_time(url, bytes_max, is_encrypted).await? {
+            FetchOutcome::Page(page) if page.is_truncated => {
+                Err(format!("it is larger than {} MiB", bytes_max >> 20))
+            }
+            FetchOutcome::Page(page) => Ok(page.body),
+            FetchOutcome::Redirect(target) => Err(format!(
+                "the server redirects to {target}: name that address instead"
+            )),
+        }
+    }
+
+    async fn fetch_in_time(
+        &self,
+        url: PageUrl,
+        bytes_max: usize,
+        is_allowed: impl Fn(&PageUrl) -> bool,
+    ) -> Result<FetchOutcome, String> {
         let time_max = Duration::from_secs(FETCH_SECONDS_MAX);
-        let fetching = self.fetch_within(url, is_allowed);
+        let fetching = self.fetch_within(url, bytes_max, is_allowed);
         match tokio::time::timeout(time_max, fetching).await {
             Ok(fetched) => fetched,
             Err(_) => Err(format!(
@@ -96,12 +123,14 @@ impl PageFetcher {
     async fn fetch_within(
         &self,
         mut url: PageUrl,
+        bytes_max: usize,
         is_allowed: impl Fn(&PageUrl) -> bool,
     ) -> Result<FetchOutcome, String> {
         for _ in 0..=REDIRECTS_MAX {
             let response = self.request(&url).await?;
             if !response.status().is_redirection() {
-                return read_page(url, response).await.map(FetchOutcome::Page);
+                let page = read_page(url, bytes_max, response).await;
+                return page.map(FetchOutcome::Page);
             }
             let target = redirect_target(&url, &response)?;
             match PageUrl::parse(target.as_str()) {
@@ -141,7 +170,11 @@ fn redirect_target(url: &PageUrl, response: &Response) -> Result<Url, String> {
     })
 }
 
-async fn read_page(url: PageUrl, mut response: Response) -> Result<FetchedPage, String> {
+async fn read_page(
+    url: PageUrl,
+    bytes_max: usize,
+    mut response: Response,
+) -> Result<FetchedPage, String> {
     let status = response.status();
     if !status.is_success() {
         return Err(format!("the server answers {status}"));
@@ -173,8 +206,8 @@ async fn read_page(url: PageUrl, mut response: Response) -> Result<FetchedPage, 
             return Ok(page);
         };
         page.body.extend_from_slice(&chunk);
-        if page.body.len() > PAGE_BYTES_MAX {
-            page.body.truncate(PAGE_BYTES_MAX);
+        if page.body.len() > bytes_max {
+            page.body.truncate(bytes_max);
             page.is_truncated = true;
             return Ok(page);
         }
