@@ -1,9 +1,8 @@
 //! Compacts a conversation that exceeds its model's context: first removes images, then cuts older
-//! tool results, then replaces earlier steps by a summary, and at last removes the files of the task.
-//! massgen's own messages are kept whole: they contain the task and the others' answers. Pure.
+//! tool results, then replaces earlier steps by a summary. massgen's own messages are kept whole:
+//! they contain the task with its files, and the others' answers. Pure.
 
 use crate::agent::images::replace_images_by_notes;
-use crate::agent::uploads::replace_files_by_notes;
 use crate::backend::conversation::ChatMessage;
 use crate::prompts::compaction::{CompactedStep, compacted_steps, truncated_result};
 use crate::text::{count_noun, truncate};
@@ -46,14 +45,8 @@ pub(super) fn compact(
         ));
     }
     let newest = truncate_results(messages, all);
-    if is_shorter(before, total_bytes(messages)) {
-        return Some(format!(
-            "the middle of {}",
-            count_noun(newest, "new tool result")
-        ));
-    }
-    let files = replace_files_by_notes(messages, |_| false);
-    (files > 0).then(|| count_noun(files, "uploaded file"))
+    is_shorter(before, total_bytes(messages))
+        .then(|| format!("the middle of {}", count_noun(newest, "new tool result")))
 }
 
 fn is_shorter(before: usize, after: usize) -> bool {
@@ -265,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_the_task_go_last() {
+    fn the_files_of_the_task_stay() {
         let bytes = b"%PDF-1.7\n";
         let file = ModelFile::from_bytes(ModelFileClass::Document, "a.pdf", bytes).unwrap();
         let files = ChatMessage::Files {
@@ -281,8 +274,7 @@ mod tests {
             expected,
         );
         messages.truncate(2);
-        check(&mut messages, Some("2 uploaded files"), "user summary");
-        check(&mut messages, None, "user summary");
+        check(&mut messages, None, "user files");
     }
 
     #[test]

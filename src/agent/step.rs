@@ -195,7 +195,9 @@ impl ModelSession {
     /// Takes the measure that may make the same model answer; returns whether there was one.
     async fn recover(&mut self, fault: &BackendError, budget: &mut RetryBudget) -> bool {
         if fault.kind == BackendErrorKind::ContextTooLong {
-            return budget.may_compact() && self.compact_conversation().await;
+            return budget.may_compact()
+                && (self.compact_conversation().await
+                    || self.drop_files(ModelFileInput::NONE).await);
         }
         if fault.kind == BackendErrorKind::InvalidRequest {
             return self.drop_files(ModelFileInput::NONE).await || self.drop_images().await;
