@@ -99,6 +99,27 @@ mod tests {
     }
 
     #[test]
+    fn a_found_config_gives_agents_no_file_outside_of_the_project() {
+        let check = |file: &str, expected: &str| {
+            check(
+                &format!("type: openrouter, upload_files: [{file}]"),
+                "{path: .}",
+                expected,
+            );
+        };
+        check("{file_path: a.pdf}", "");
+        check(
+            "{file_path: /srv/a.pdf}",
+            "uses `/srv/a.pdf`, which is outside",
+        );
+        check("{audio_path: ../a.wav}", "which is outside");
+        check(
+            "{video_path: 'https://example.org/a.mp4'}",
+            "gives an agent the file at `https://example.org/a.mp4`",
+        );
+    }
+
+    #[test]
     fn a_found_config_opens_no_protected_name_for_writing() {
         let check = |path: &str, expected: &str| check("type: openrouter", path, expected);
         check("{path: ., permission: write}", "");

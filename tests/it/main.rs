@@ -169,6 +169,7 @@ mod tools_doc;
 mod trail;
 mod undo;
 mod unread_files;
+mod uploaded_files;
 mod vendor_tools;
 mod web;
 mod web_batches;

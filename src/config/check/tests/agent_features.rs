@@ -1,4 +1,4 @@
-//! What agents have besides their models: uploaded images, media that vendors make, memory, and pauses
+//! What agents have besides their models: uploaded files, media that vendors make, memory, and pauses
 //! for tests.
 
 use super::*;
@@ -34,8 +34,8 @@ fn uploaded_images_are_files_to_read() {
             "upload_files[0].image_path: `/` is not shown",
         ),
         (
-            "{audio_path: a.wav}",
-            "upload_files[0].audio_path: `audio_path` is not supported",
+            "{image_url: 'https://example.org/a.png'}",
+            "upload_files[0].image_url: `image_url` is not supported",
         ),
     ] {
         check(&backend(&format!("[{entry}]")), &[finding]);
@@ -47,6 +47,45 @@ fn uploaded_images_are_files_to_read() {
         guarded,
         &["upload_files: `upload_files` are not open to an agent with a `folder_guard`"],
     );
+}
+
+#[test]
+fn uploaded_files_are_paths_or_encrypted_urls() {
+    let backend = |files: &str| {
+        format!("agent: {{id: a, backend: {{type: openai, model: m, upload_files: [{files}]}}}}")
+    };
+    let uploaded = |files: &str| {
+        let loaded = try_load(&backend(files)).unwrap();
+        let agent = &loaded.config.agents[0];
+        assert!(agent.uploaded_images.is_empty(), "{files}");
+        let files = agent.uploaded_files.iter();
+        let files: Vec<String> = files
+            .map(|file| format!("{} {}", file.key(), file.source))
+            .collect();
+        files.join(", ")
+    };
+    let all = "{file_path: /srv/a.pdf, audio_path: /srv/a}, {video_path: /srv/a.mp4}, \
+               {file_path: /srv/a.pdf}, {file_path: 'https://example.org/a.pdf#page=2'}";
+    check(&backend(all), &[]);
+    let expected = "file_path /srv/a.pdf, audio_path /srv/a, video_path /srv/a.mp4, \
+                    file_path https://example.org/a.pdf";
+    assert_eq!(uploaded(all), expected);
+    for (url, fault) in [
+        ("http://example.org/a.pdf", "is not encrypted"),
+        (
+            "https://u:p@example.org/",
+            "holds a user name or a password",
+        ),
+        (
+            "https://127.0.0.1/a.pdf",
+            "names no host, or an address instead of a name",
+        ),
+    ] {
+        let file = format!("{{file_path: '{url}'}}");
+        let finding = format!("upload_files[0].file_path: `{url}` is not shown: it {fault}");
+        check(&backend(&file), &[finding.as_str()]);
+        assert_eq!(uploaded(&file), "");
+    }
 }
 
 #[test]

@@ -1,0 +1,225 @@
+//! Documents, recordings and videos of `upload_files` that reach models, over each wire format.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::mcp_images::{CHAT, CLAUDE, GEMINI, OPENAI, Wire};
+use crate::project::{Finished, Project, logged_events};
+
+const PDF: &[u8] = b"%PDF-1.7\n1 0 obj\n";
+const WAV: &[u8] = b"RIFF\x24\0\0\0WAVEfmt ";
+const MP4: &[u8] = b"\0\0\0\x18ftypisom\0\0\x02\0isommp42";
+
+/// Starts an endpoint whose model answers at once.
+fn model(wire: &'static Wire) -> Endpoint {
+    Endpoint::answering(move |_: &Recorded| wire.calls("new_answer", &json!({"content": "done"})))
+}
+
+/// Returns a project with one file of each class, whose only agent uploads `files` and has no
+/// workspace.
+fn project(endpoint: &Endpoint, vendor: &str, files: &str) -> Project {
+    let url = &endpoint.server.url;
+    Project::new()
+        .file("paper.pdf", PDF)
+        .file("voice", WAV)
+        .file("clip.mp4", MP4)
+        .file("open/other.txt", "no document\n")
+        .file(
+            "team.yaml",
+            format!(
+                "agents:\n  - id: one\n    backend: {{type: {vendor}, base_url: '{url}', model: m, \
+                 api_key: k, upload_files: [{files}]}}\n"
+            ),
+        )
+        .args(["--config", "team.yaml", "What is in it?"])
+}
+
+/// Runs `project`, and returns the first request besides.
+fn first_request(endpoint: &Endpoint, project: Project) -> (Finished, Value) {
+    let finished = project.success();
+    let first = endpoint.server.requests()[0].json();
+    (finished, first)
+}
+
+/// Returns whether `part` is anywhere in `body`.
+fn has_part(body: &Value, part: &Value) -> bool {
+    body == part
+        || match body {
+            Value::Array(items) => items.iter().any(|item| has_part(item, part)),
+            Value::Object(fields) => fields.values().any(|field| has_part(field, part)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        }
+}
+
+#[track_caller]
+fn check(wire: &'static Wire, vendor: &str, file: &str, part: &Value) {
+    let endpoint = model(wire);
+    let (finished, first) = first_request(&endpoint, project(&endpoint, vendor, file));
+    assert!(has_part(&first, part), "{vendor} {file}: {first}");
+    assert!(
+        first
+            .to_string()
+            .contains("the files that belong to the task"),
+        "{first}"
+    );
+    let stderr = finished.stderr();
+    assert!(!stderr.contains("is not sent"), "{stderr}");
+    // The log does not contain the bytes.
+    let log = logged_events(finished.project());
+    for bytes in [PDF, WAV, MP4] {
+        assert!(!log.contains(&STANDARD.encode(bytes)), "{log}");
+    }
+}
+
+#[test]
+fn each_wire_shows_a_document() {
+    let data = STANDARD.encode(PDF);
+    let data_url = format!("data:application/pdf;base64,{data}");
+    let file = "{file_path: paper.pdf}";
+    let source = json!({"type": "base64", "media_type": "application/pdf", "data": data});
+    let of_claude = json!({"type": "document", "source": source});
+    check(&CLAUDE, "claude", file, &of_claude);
+    let of_openai = json!({"type": "input_file", "filename": "paper.pdf", "file_data": data_url});
+    check(&OPENAI, "openai", file, &of_openai);
+    let of_gemini = json!({"inlineData": {"mimeType": "application/pdf", "data": data}});
+    check(&GEMINI, "gemini", file, &of_gemini);
+    let document = json!({"filename": "paper.pdf", "file_data": data_url});
+    let of_chat = json!({"type": "file", "file": document});
+    check(&CHAT, "openrouter", file, &of_chat);
+}
+
+#[test]
+fn vendors_read_documents_and_videos_from_urls() {
+    let url = "https://example.org/paper.pdf";
+    let file = format!("{{file_path: '{url}'}}");
+    let source = json!({"type": "url", "url": url});
+    let of_claude = json!({"type": "document", "source": source});
+    check(&CLAUDE, "claude", &file, &of_claude);
+    let of_openai = json!({"type": "input_file", "file_url": url});
+    check(&OPENAI, "openai", &file, &of_openai);
+    let of_gemini = json!({"fileData": {"mimeType": "application/pdf", "fileUri": url}});
+    check(&GEMINI, "gemini", &file, &of_gemini);
+    let document = json!({"filename": "paper.pdf", "file_data": url});
+    let of_chat = json!({"type": "file", "file": document});
+    check(&CHAT, "openrouter", &file, &of_chat);
+    let video = json!({"type": "video_url", "video_url": {"url": url}});
+    check(&CHAT, "qwen", &format!("{{video_path: '{url}'}}"), &video);
+}
+
+#[test]
+fn recordings_and_videos_are_what_their_bytes_show() {
+    let (voice, clip) = (STANDARD.encode(WAV), STANDARD.encode(MP4));
+    let audio = json!({"data": voice, "format": "wav"});
+    let of_chat = json!({"type": "input_audio", "input_audio": audio});
+    check(&CHAT, "openrouter", "{audio_path: voice}", &of_chat);
+    let of_gemini = json!({"inlineData": {"mimeType": "audio/wav", "data": voice}});
+    check(&GEMINI, "gemini", "{audio_path: voice}", &of_gemini);
+    let data_url = format!("data:video/mp4;base64,{clip}");
+    let video = json!({"type": "video_url", "video_url": {"url": data_url}});
+    for vendor in ["openrouter", "qwen", "vllm"] {
+        check(&CHAT, vendor, "{video_path: clip.mp4}", &video);
+    }
+    let of_gemini = json!({"inlineData": {"mimeType": "video/mp4", "data": clip}});
+    check(&GEMINI, "gemini", "{video_path: clip.mp4}", &of_gemini);
+}
+
+#[test]
+fn one_line_says_which_files_a_model_does_not_receive() {
+    #[track_caller]
+    fn check(wire: &'static Wire, vendor: &str, file: &str, reason: &str) {
+        let endpoint = model(wire);
+        let (finished, first) = first_request(&endpoint, project(&endpoint, vendor, file));
+        assert!(
+            !first
+                .to_string()
+                .contains("the files that belong to the task"),
+            "{first}"
+        );
+        let stderr = finished.stderr();
+        let mut lines = stderr.lines().filter(|line| line.contains("is not sent"));
+        let line = lines.next().unwrap_or_default();
+        assert!(line.contains(reason), "{vendor} {file}: {stderr}");
+        assert_eq!(lines.next(), None, "{stderr}");
+    }
+
+    let audio = "as far as massgen knows, `m` accepts no recordings";
+    check(&CLAUDE, "claude", "{audio_path: voice}", audio);
+    check(&OPENAI, "openai", "{audio_path: voice}", audio);
+    let video = "as far as massgen knows, `m` accepts no videos";
+    check(&CLAUDE, "claude", "{video_path: clip.mp4}", video);
+    let document = "as far as massgen knows, `m` accepts no PDF documents";
+    check(&CHAT, "chatcompletion", "{file_path: paper.pdf}", document);
+    // What is no such file is not sent either, whatever it is called.
+    let other = "it is no PDF document";
+    check(&CLAUDE, "claude", "{file_path: open/other.txt}", other);
+    check(&CLAUDE, "claude", "{file_path: voice}", other);
+    let other = "it is no WAV or MP3 recording";
+    check(&GEMINI, "gemini", "{audio_path: paper.pdf}", other);
+}
+
+#[test]
+fn a_file_that_is_too_large_is_not_sent() {
+    let endpoint = model(&CLAUDE);
+    let mut large = PDF.to_vec();
+    large.resize(7 * 1024 * 1024 + 1, b' ');
+    let project = project(&endpoint, "claude", "{file_path: large.pdf}").file("large.pdf", large);
+    let (finished, first) = first_request(&endpoint, project);
+    assert!(!first.to_string().contains("JVBER"), "{first}");
+    let stderr = finished.stderr();
+    assert!(stderr.contains("it is larger than 7 MiB"), "{stderr}");
+}
+
+#[test]
+fn a_file_that_is_missing_or_a_directory_ends_the_run_before_a_model_is_asked() {
+    for (file, reason) in [
+        ("{file_path: missing.pdf}", "`file_path` not found: "),
+        (
+            "{audio_path: open}",
+            "`audio_path` must be a file, not a directory: ",
+        ),
+    ] {
+        let endpoint = model(&CLAUDE);
+        let finished = project(&endpoint, "claude", file).run();
+        assert_ne!(finished.code(), Some(0), "{file}");
+        let stderr = finished.stderr();
+        assert!(stderr.contains(reason), "{file}: {stderr}");
+        assert!(endpoint.server.requests().is_empty(), "{file}");
+    }
+}
+
+#[test]
+fn a_symlink_is_the_file_that_it_leads_to() {
+    let endpoint = model(&CLAUDE);
+    let linked =
+        project(&endpoint, "claude", "{file_path: link.pdf}").link("link.pdf", "paper.pdf");
+    let (_, first) = first_request(&endpoint, linked);
+    assert!(first.to_string().contains(&STANDARD.encode(PDF)), "{first}");
+    let endpoint = model(&CLAUDE);
+    let linked = project(&endpoint, "claude", "{file_path: link.pdf}").link("link.pdf", "nowhere");
+    let finished = linked.run();
+    let stderr = finished.stderr();
+    assert!(stderr.contains("`file_path` not found: "), "{stderr}");
+}
+
+/// A vendor that refuses a request with files is asked again without them.
+#[test]
+fn files_are_left_out_if_the_vendor_refuses_them() {
+    let endpoint = Endpoint::answering(|request: &Recorded| {
+        if request.body.contains("application/pdf") {
+            let error = json!({"type": "error", "error": {
+                "type": "invalid_request_error", "message": "no documents here"}});
+            let headers = ["content-type: application/json"];
+            return Answer::whole("400 Bad Request", &headers, error.to_string());
+        }
+        CLAUDE.calls("new_answer", &json!({"content": "done"}))
+    });
+    let finished = project(&endpoint, "claude", "{file_path: paper.pdf}").success();
+    let requests = endpoint.server.requests();
+    assert!(requests[0].body.contains("application/pdf"));
+    let note = "[massgen: 1 file of the task left out here]";
+    assert!(requests[1].body.contains(note), "{}", requests[1].body);
+    let log = logged_events(finished.project());
+    assert!(log.contains("1 uploaded file"), "{log}");
+}
