@@ -103,7 +103,7 @@ async fn read_file(
     class: ModelFileClass,
 ) -> Result<ModelFile, String> {
     let gate = gate.ok_or_else(|| "the agent may not read it".to_owned())?;
-    let path = UserPath::parse(&path.to_string()).map_err(|invalid| invalid.to_string())?;
+    let path = UserPath::parse(path.to_string()).map_err(|invalid| invalid.to_string())?;
     let read = move || {
         let permitted = gate.check(ToolCall::ReadMediaFile { path });
         let permitted = permitted.map_err(|denial| denial.reason)?;

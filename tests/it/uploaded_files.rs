@@ -157,6 +157,27 @@ fn one_line_says_which_files_a_model_does_not_receive() {
     check(&CLAUDE, "claude", "{file_path: voice}", other);
     let other = "it is no WAV or MP3 recording";
     check(&GEMINI, "gemini", "{audio_path: paper.pdf}", other);
+    // massgen reads a recording for the vendor, and nothing from this machine or its network.
+    let inside = "{audio_path: 'https://localhost/voice.wav'}";
+    let reason = "the host has no public address";
+    check(&CHAT, "openrouter", inside, reason);
+}
+
+#[test]
+fn a_replay_has_the_same_files() {
+    let endpoint = model(&CLAUDE);
+    let files = "{file_path: paper.pdf}, {file_path: 'https://example.org/other.pdf'}";
+    let finished = project(&endpoint, "claude", files).success();
+    let requests = endpoint.server.requests().len();
+    let replayed = finished.then(["replay", "last"]).success();
+    let stderr = replayed.stderr();
+    assert!(!stderr.contains("is not sent"), "{stderr}");
+    assert_eq!(endpoint.server.requests().len(), requests);
+    // A file that is missing by now is named, and the replay does without it.
+    std::fs::remove_file(replayed.project().path("paper.pdf")).unwrap();
+    let replayed = replayed.then(["replay", "last"]).success();
+    let stderr = replayed.stderr();
+    assert!(stderr.contains("paper.pdf` no longer exists"), "{stderr}");
 }
 
 #[test]
