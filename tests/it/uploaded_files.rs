@@ -1,16 +1,22 @@
 //! Documents, recordings and videos of `upload_files` that reach models, over each wire format.
 
+use std::process::Stdio;
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::mcp_images::{CHAT, CLAUDE, GEMINI, OPENAI, Wire};
+use crate::patience::wait_until;
 use crate::project::{Finished, Project, logged_events};
 
 const PDF: &[u8] = b"%PDF-1.7\n1 0 obj\n";
 const WAV: &[u8] = b"RIFF\x24\0\0\0WAVEfmt ";
 const MP4: &[u8] = b"\0\0\0\x18ftypisom\0\0\x02\0isommp42";
+/// Timeout for a run to reach the state that a test needs.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Starts an endpoint whose model answers at once.
 fn model(wire: &'static Wire) -> Endpoint {
@@ -222,6 +228,36 @@ fn a_symlink_is_the_file_that_it_leads_to() {
     let finished = linked.run();
     let stderr = finished.stderr();
     assert!(stderr.contains("`file_path` not found: "), "{stderr}");
+}
+
+#[test]
+fn a_resumed_run_has_the_same_files() {
+    let silent = Endpoint::answering(|_: &Recorded| Answer::stream().await_close());
+    let project = project(&silent, "claude", "{file_path: paper.pdf}");
+    let mut command = project.command();
+    let quiet = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut broken = quiet.spawn().unwrap();
+    wait_until("the first request and its record", PATIENCE, || {
+        silent.server.requests().len() == 1 && logged_events(&project).lines().count() > 1
+    });
+    broken.kill().unwrap();
+    broken.wait().unwrap();
+
+    let second = model(&CLAUDE);
+    let config = std::fs::read_to_string(project.path("team.yaml")).unwrap();
+    let config = config.replace(&silent.server.url, &second.server.url);
+    let finished = project
+        .file("team.yaml", config)
+        .retyped(["--config", "team.yaml", "--continue"])
+        .success();
+    let data = STANDARD.encode(PDF);
+    for endpoint in [&silent, &second] {
+        let first = &endpoint.server.requests()[0].body;
+        assert!(first.contains(&data), "{first}\n{}", finished.stderr());
+    }
 }
 
 /// A vendor that refuses a request with files is asked again without them.
