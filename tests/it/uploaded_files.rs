@@ -29,6 +29,7 @@ fn project(endpoint: &Endpoint, vendor: &str, files: &str) -> Project {
     let url = &endpoint.server.url;
     Project::new()
         .file("paper.pdf", PDF)
+        .file("pic.png", "never read")
         .file("voice", WAV)
         .file("clip.mp4", MP4)
         .file("open/other.txt", "no document\n")
@@ -155,6 +156,8 @@ fn one_line_says_which_files_a_model_does_not_receive() {
     check(&OPENAI, "openai", "{audio_path: voice}", audio);
     let video = "as far as massgen knows, `m` accepts no videos";
     check(&CLAUDE, "claude", "{video_path: clip.mp4}", video);
+    let image = "as far as massgen knows, `m` accepts no images";
+    check(&CHAT, "chatcompletion", "{image_path: pic.png}", image);
     let document = "as far as massgen knows, `m` accepts no PDF documents";
     check(&CHAT, "chatcompletion", "{file_path: paper.pdf}", document);
     // What is no such file is not sent either, whatever it is called.

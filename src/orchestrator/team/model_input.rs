@@ -309,6 +309,24 @@ impl AgentTeam {
         roots.filter(|root| is_image_name(root.as_path())).collect()
     }
 
+    /// Returns the warnings about images that the config uploads for `member`, whose model does not
+    /// receive any.
+    pub(super) fn unseen_images(member: &TeamMember) -> Vec<String> {
+        let backend = &member.config.backend;
+        if backend.external_agent.is_some() || backend.image_input == ImageInput::Accepted {
+            return Vec::new();
+        }
+        let images = member.config.uploaded_images.iter();
+        let warning = |image: &AbsPath| {
+            format!(
+                "`{image}` is not sent to {}: as far as massgen knows, `{}` accepts no images; \
+                 `image_input: true` in its backend says that it does",
+                member.id, backend.model
+            )
+        };
+        images.map(warning).collect()
+    }
+
     /// Returns the documents, recordings and videos that are part of the first message of `member`.
     pub(super) fn uploaded_files(member: &TeamMember) -> Vec<UploadedFile> {
         // External agents look at files on this machine with tools of their own.
