@@ -331,7 +331,7 @@ fn a_cancelled_batch_parks_on_every_node_and_a_job_can_be_preempted() {
 /// Returns the commands of a queue that is known by its commands only.
 const SPOOLER: &str = r#"
 submit: tsp sh {script}
-look: |
+list: |
   tsp | awk '$2 == "running" {print $1} $2 == "queued" || $2 == "allocating" {print $1, "waiting"}'
 cancel: tsp -r {id}
 "#;
@@ -411,7 +411,7 @@ async fn a_job_that_has_the_id_of_one_that_began_is_not_cancelled() {
     for (name, content) in [("1.id", "7"), ("1.txt", ""), ("2.id", "8")] {
         fs::write(root.path().join(name), content).unwrap();
     }
-    let commands = "submit: 'true {script}'\nlook: printf '7 waiting\\n8 waiting\\n9 waiting\\n'\n\
+    let commands = "submit: 'true {script}'\nlist: printf '7 waiting\\n8 waiting\\n9 waiting\\n'\n\
                     cancel: echo {id} >> cancelled\n";
     let commands = QueueCommands::parse(commands, "queue.yaml").unwrap();
     let env = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);

@@ -144,7 +144,7 @@ impl JobQueue for CommandQueue {
     }
 
     async fn preflight(&mut self) -> Result<()> {
-        let line = self.commands.look_line(&self.script.batch);
+        let line = self.commands.list_line(&self.script.batch);
         self.shell(&line).await.map(drop)
     }
 
@@ -167,7 +167,7 @@ impl JobQueue for CommandQueue {
     }
 
     async fn list(&mut self) -> Result<JobListing> {
-        let line = self.commands.look_line(&self.script.batch);
+        let line = self.commands.list_line(&self.script.batch);
         let listed = parse_job_list(&self.shell(&line).await?);
         let names = self.names()?;
         let jobs = listed.into_iter().filter_map(|job| {
@@ -180,7 +180,7 @@ impl JobQueue for CommandQueue {
     }
 
     async fn cancel_waiting(&mut self) -> Result<()> {
-        let line = self.commands.look_line(&self.script.batch);
+        let line = self.commands.list_line(&self.script.batch);
         let listed = parse_job_list(&self.shell(&line).await?);
         let names = self.names()?;
         // A queue that was restarted may have given the id of a job that has begun to another one.
