@@ -274,7 +274,7 @@ pub async fn recover_delivery(
     attempt: u32,
 ) -> Result<Option<(String, Vec<FileChange>)>> {
     let (dir, run) = (deliveries.dir.clone(), deliveries.run.clone());
-    let looking = move || {
+    let search = move || {
         for name in names_of(&run, &dir)? {
             let delivery = OpenDelivery::open(&dir, &name)?;
             if !delivery.is_applied() || delivery.read_source()?.attempt != attempt {
@@ -290,7 +290,7 @@ pub async fn recover_delivery(
         }
         Ok(None)
     };
-    run_blocking(looking).await
+    run_blocking(search).await
 }
 
 /// Returns the changes of a delivery that are still as it delivered them.

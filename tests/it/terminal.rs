@@ -15,7 +15,7 @@ use crate::project::Project;
 /// Timeout for expected content of the screen.
 const SCREEN_TIME_MAX: Duration = Duration::from_mins(2);
 /// Polling interval of the screen.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Number of lines of a terminal.
 const ROWS: u16 = 24;
 /// What the dashboard writes before and after a frame: a terminal shows it when it is whole.
@@ -337,7 +337,7 @@ impl Terminal {
                 expected(),
                 self.lines().join("\n")
             );
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         }
     }
 
@@ -354,7 +354,7 @@ impl Terminal {
                 "{}",
                 self.lines().join("\n")
             );
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         };
         assert_eq!(status.exit_code(), code, "{}", self.lines().join("\n"));
         self.project

@@ -22,8 +22,8 @@ use crate::world::batch_scheduler::{BatchScheduler, EndedJob};
 use crate::world::store::batches::claims::ClaimOwner;
 use crate::world::store::batches::{BatchDir, BatchRecord};
 
-/// How often the files of the batch are looked at while no job ends.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which the files of the batch are read while no job ends.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of jobs in a row after which the batch stops that were useless for each of their cells.
 const USELESS_JOBS_MAX: u32 = 10;
 /// The exit status of a job whose config is wrong.
@@ -194,8 +194,8 @@ impl BatchControl {
         )))
     }
 
-    /// Looks at the files of the batch, which other processes change.
-    async fn look(&mut self) -> Result<()> {
+    /// Reads the files of the batch, which other processes change.
+    async fn poll_files(&mut self) -> Result<()> {
         if self.batch.is_cancelled() && self.stop.is_none() {
             self.stop = Some(BatchStop::Cancelled);
             self.scheduler.cancel().await?;
@@ -267,7 +267,7 @@ pub(super) async fn conduct(
 ) -> Result<ExitStatus> {
     let stop = listen_for_parking(host.hangup)?;
     control.scheduler.preflight().await?;
-    let mut look = tokio::time::interval(LOOK_INTERVAL);
+    let mut polls = tokio::time::interval(POLL_INTERVAL);
     let mut progress = BatchProgress::new(control.ids.len());
     let mut index = IndexSchedule::new(&control.batch);
     while !control.is_over() {
@@ -286,7 +286,7 @@ pub(super) async fn conduct(
                 control.stop = Some(why);
                 control.scheduler.cancel().await?;
             }
-            _ = look.tick() => control.look().await?,
+            _ = polls.tick() => control.poll_files().await?,
             () = stop.immediate.cancelled() => break,
         }
     }

@@ -21,14 +21,14 @@ use crate::world::store::batches::claims::ClaimOwner;
 use crate::world::store::batches::queue::OpenCell;
 use crate::world::store::batches::{BatchDir, BatchRecord};
 
-/// The shortest time between two polls of the queue. It is doubled up to [`LOOK_MAX`] while nothing
+/// The shortest time between two polls of the queue. It is doubled up to [`POLL_MAX`] while nothing
 /// changes.
-const LOOK_MIN: Duration = Duration::from_millis(500);
+const POLL_MIN: Duration = Duration::from_millis(500);
 /// The longest time between two polls of the queue.
-const LOOK_MAX: Duration = Duration::from_secs(8);
+const POLL_MAX: Duration = Duration::from_secs(8);
 /// The time that each cell of the batch adds to the shortest time between two polls, because a poll
 /// lists all claims and results.
-const LOOK_PER_CELL: Duration = Duration::from_micros(80);
+const POLL_PER_CELL: Duration = Duration::from_micros(80);
 /// Number of submissions in a row whose jobs end without any progress, after which the batch stops.
 const FRUITLESS_SUBMISSIONS_MAX: u32 = 3;
 /// Number of polls in a row in which a command of the queue may fail.
@@ -231,8 +231,8 @@ impl QueueControl {
         Ok(())
     }
 
-    /// Decides whether the batch stops.
-    fn look_for_stop(&mut self, cells: &[OpenCell]) {
+    /// Determines whether the batch must stop, and why.
+    fn update_stop(&mut self, cells: &[OpenCell]) {
         let is_newly_unpaid = |cell: &OpenCell| {
             cell.end == Some(AttemptEnd::OutOfMoney)
                 && self.unpaid_before.get(&cell.number) != Some(&cell.attempt)
@@ -330,9 +330,9 @@ pub(super) async fn run_queue_jobs(
     control.queue.preflight().await?;
     let mut progress = BatchProgress::new(control.ids.len());
     let mut index = IndexSchedule::new(&control.batch);
-    let look_min = shortest_pause(control.ids.len());
+    let poll_min = shortest_pause(control.ids.len());
     let mut last = None;
-    let mut pause = look_min;
+    let mut pause = poll_min;
     loop {
         let mut cells = control.batch.open_cells(&control.ids)?;
         if cells.is_empty() {
@@ -340,7 +340,7 @@ pub(super) async fn run_queue_jobs(
         }
         let faults = control.faults;
         let jobs = control.jobs(output).await?;
-        control.look_for_stop(&cells);
+        control.update_stop(&cells);
         if let Some(jobs) = &jobs {
             control.record_lost(&mut cells, jobs)?;
             let finished = control.ids.len().saturating_sub(cells.len());
@@ -360,9 +360,9 @@ pub(super) async fn run_queue_jobs(
         }
         let now = (BatchProgressSnapshot::of(&cells), jobs);
         pause = if last.as_ref() == Some(&now) {
-            LOOK_MAX.min(pause.saturating_mul(2))
+            POLL_MAX.min(pause.saturating_mul(2))
         } else {
-            look_min
+            poll_min
         };
         last = Some(now);
         tokio::select! {
@@ -373,7 +373,7 @@ pub(super) async fn run_queue_jobs(
                     return leave(&control, output);
                 }
                 control.batch.cancel()?;
-                pause = LOOK_MIN;
+                pause = POLL_MIN;
             }
             () = stop.immediate.cancelled() => break,
         }
@@ -388,9 +388,9 @@ pub(super) async fn run_queue_jobs(
 /// Returns the shortest time between two polls of a batch of `cells` cells.
 fn shortest_pause(cells: usize) -> Duration {
     let cells = u32::try_from(cells).unwrap_or(u32::MAX);
-    LOOK_PER_CELL
+    POLL_PER_CELL
         .saturating_mul(cells)
-        .clamp(LOOK_MIN, LOOK_MAX)
+        .clamp(POLL_MIN, POLL_MAX)
 }
 
 /// Ends this process without cancelling the jobs.

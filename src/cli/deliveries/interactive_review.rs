@@ -21,7 +21,7 @@ use crate::world::exec::compare::line_diff;
 use crate::world::io::terminal_mode::{QuestionModeGuard, has_input, read_line};
 
 /// Interval at which a question checks whether the user wants to stop.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum number of files that the summary lists.
 const LISTED_MAX: usize = 100;
 /// Maximum number of refused names that it lists.
@@ -53,7 +53,7 @@ impl TerminalLines {
 
     /// Like [`TerminalLines::next`], but also returns `None` when `is_over` is true.
     pub(crate) fn next_unless(&mut self, is_over: &dyn Fn() -> bool) -> Option<String> {
-        while !has_input(LOOK) {
+        while !has_input(POLL_INTERVAL) {
             if self.stop.is_cancelled() || is_over() {
                 return None;
             }

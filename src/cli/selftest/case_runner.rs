@@ -137,7 +137,7 @@ impl CaseRunner {
             case.setup
         );
         if runner
-            .run(&setup_script, &["lay"], &BTreeMap::new(), SCRIPT_TIME_MAX)
+            .run(&setup_script, &["setup"], &BTreeMap::new(), SCRIPT_TIME_MAX)
             .await?
             != ScriptOutcome::Succeeded
         {
@@ -168,7 +168,7 @@ impl CaseRunner {
             ExpectedOutcome::Held => NOTHING_TOLD,
             ExpectedOutcome::Works => "",
         };
-        let looked = format!(
+        let check_script = format!(
             "exec > .said 2>&1\n{FUNCTIONS}\n{nothing_told}\n\
              state {unchanged} | diff .before - || exit 1\n{}\n",
             case.holds
@@ -178,11 +178,11 @@ impl CaseRunner {
             ("ANSWER".to_owned(), "$ROOT/.answer".to_owned()),
             ("MASSGEN".to_owned(), self.executable.to_string()),
         ]);
-        let look = runner
-            .run(&looked, &["look"], &added, SCRIPT_TIME_MAX)
+        let outcome = runner
+            .run(&check_script, &["check"], &added, SCRIPT_TIME_MAX)
             .await?;
         let report = runner.read_file(".said", ANSWER_BYTES_MAX)?;
-        match (case.expect, look) {
+        match (case.expect, outcome) {
             (ExpectedOutcome::Works, _) if !answer.ok => {
                 failed("it was refused or failed", &answer.output)
             }

@@ -18,9 +18,9 @@ const FILES_PER_SECOND: u64 = 500_000;
 /// file system needs fewer free ones than [`ResourceLimits::disk_free_files`].
 const RESERVED_PART: u64 = 4;
 /// Shortest interval between two checks.
-const LOOK_MIN: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(20);
 /// Longest interval between two checks.
-const LOOK_MAX: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 /// Checks the free space where a command writes.
 #[derive(Clone, Debug)]
@@ -101,14 +101,14 @@ impl DiskWatch {
     pub(in crate::world) fn check(&self) -> DiskStatus {
         let rooms = self.places.iter();
         let rooms = rooms.filter_map(|place| file_system_features::file_system_space(place).ok());
-        let mut pause = LOOK_MAX;
+        let mut pause = CHECK_INTERVAL_MAX;
         for room in rooms {
             match self.time_to_fill(room) {
                 Ok(time) => pause = pause.min(time),
                 Err(shortage) => return DiskStatus::Full(shortage),
             }
         }
-        DiskStatus::Free(pause.max(LOOK_MIN))
+        DiskStatus::Free(pause.max(CHECK_INTERVAL_MIN))
     }
 
     /// Returns how soon a file system with this free space may be full.

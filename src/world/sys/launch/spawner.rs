@@ -19,7 +19,7 @@ use crate::world::sys::launch::process::ChildProcess;
 
 /// How long a helper may take to exit when its work is done, and how often that is checked.
 const END_TIME_MAX: Duration = Duration::from_secs(3);
-const LOOK_PAUSE: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The most open file descriptors that massgen wants.
 const OPEN_FILES_MAX: u64 = 65_536;
 
@@ -246,7 +246,7 @@ fn next_request(
         if helpers.is_empty() {
             return requests.recv().ok();
         }
-        match requests.recv_timeout(LOOK_PAUSE) {
+        match requests.recv_timeout(POLL_INTERVAL) {
             Ok(request) => return Some(request),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return None,

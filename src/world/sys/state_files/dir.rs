@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::error::{Error, Result};
 use crate::path::{AbsPath, RealPath};
-use crate::world::sys::state_files::exclusive_lock::{LOOKS_TIME_MAX, try_lock_exclusive};
+use crate::world::sys::state_files::exclusive_lock::{CHECKS_TIME_MAX, try_lock_exclusive};
 use crate::world::sys::state_files::{file_error, random_digits};
 
 /// How often a random name is tried before giving up.
@@ -251,7 +251,7 @@ pub(crate) enum DirLockAttempt {
 /// Tries to lock the directory `path`; nothing is written into it. It waits for other processes that
 /// check whether it [is locked](is_locked), and for no others.
 pub(crate) fn try_lock(path: &AbsPath) -> Result<DirLockAttempt> {
-    try_lock_with(path, |file| try_lock_exclusive(file, LOOKS_TIME_MAX))
+    try_lock_with(path, |file| try_lock_exclusive(file, CHECKS_TIME_MAX))
 }
 
 /// Like [`try_lock`], where processes hold shared locks for long: it waits for none.

@@ -17,7 +17,7 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
-use crate::world::sys::state_files::exclusive_lock::{LOOKS_TIME_MAX, try_lock_exclusive};
+use crate::world::sys::state_files::exclusive_lock::{CHECKS_TIME_MAX, try_lock_exclusive};
 use crate::world::sys::state_files::{file_error, random_digits};
 
 /// The mode bits by which other users may read or change a file.
@@ -493,7 +493,7 @@ impl Appender {
             .custom_flags(open_flag(OFlags::NOFOLLOW))
             .open(path.as_path())
             .map_err(failed)?;
-        if let Err(TryLockError::WouldBlock) = try_lock_exclusive(&file, LOOKS_TIME_MAX) {
+        if let Err(TryLockError::WouldBlock) = try_lock_exclusive(&file, CHECKS_TIME_MAX) {
             return Err(failed(ErrorKind::ResourceBusy.into()));
         }
         let len = file.metadata().map_err(failed)?.len();
