@@ -17,7 +17,7 @@ use crate::cli::deliveries::{
 use crate::cli::execution::UserPresence;
 use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
-use crate::cli::render::event_lines::delivery_outcome;
+use crate::cli::render::event_lines::{OutcomeText, delivery_outcome};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan, EntryAction};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -345,7 +345,7 @@ fn report_changes(
         if !is_fine {
             status = ExitStatus::Denied;
         }
-        let (style, word, note) = delivery_outcome(&became);
+        let OutcomeText { style, word, note } = delivery_outcome(&became);
         output.result_line(&[(style, word), (TextStyle::Plain, &format!(" {path}{note}"))])?;
     }
     Ok(status)

@@ -26,7 +26,7 @@ const NODE: &str = "\"$(uname -n)\"";
 const SCRIPT_SUFFIX: &str = ".sh";
 /// The suffix of the files with the ids of jobs.
 const ID_SUFFIX: &str = ".id";
-/// How long a job is missing from the output of `look` before it counts as lost: a queue that is
+/// How long a job is missing from the output of `list` before it counts as lost: a queue that is
 /// restarted may list no jobs for a moment.
 const LOSS_DELAY: Duration = Duration::from_secs(30);
 /// The most characters of unexpected output that are shown.
