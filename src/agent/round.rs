@@ -623,7 +623,7 @@ mod tests {
             label: AnswerLabel { agent, ordinal },
             content: String::new().into(),
             files: None,
-            evidence: None,
+            check_results: None,
         };
         let answers = vec![
             answer(ben, 1),

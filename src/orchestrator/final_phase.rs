@@ -331,7 +331,7 @@ fn presentation_prompt(
                 label: answer.label,
                 content: UntrustedText::from(&*answer.content),
                 files: Some(workspace.to_string()),
-                evidence: answer.evidence.clone(),
+                check_results: answer.check_results.clone(),
             },
             (_, workspace) => answer.view(workspace),
         }

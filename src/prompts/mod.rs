@@ -123,7 +123,7 @@ pub struct AnswerView {
     /// The directory in which the reader finds its files.
     pub files: Option<String>,
     /// Its check results.
-    pub evidence: Option<CheckResults>,
+    pub check_results: Option<CheckResults>,
 }
 
 /// Returns the system message for the coordination phase.
@@ -329,8 +329,8 @@ fn list_answers(out: &mut String, answers: &[AnswerView], me: Option<AgentNumber
         if let Some(files) = &answer.files {
             let _ = writeln!(out, "Files of {label}: {}", escape_name(files));
         }
-        if let Some(evidence) = &answer.evidence {
-            describe_check_results(out, label, evidence);
+        if let Some(check_results) = &answer.check_results {
+            describe_check_results(out, label, check_results);
         }
     }
 }
@@ -676,7 +676,7 @@ mod tests {
             label,
             content: "a".into(),
             files: None,
-            evidence: None,
+            check_results: None,
         }];
         let tie = [(agent(0), 1, vec![]), (agent(1), 1, vec![])];
         let task = TaskPrompt {

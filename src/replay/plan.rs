@@ -125,14 +125,16 @@ impl ReplayPlanner {
         } else if let CoordinationEvent::Answered {
             agent,
             label,
-            evidence,
+            check_results,
             ..
         } = event
         {
-            if let Some(evidence) = evidence
+            if let Some(check_results) = check_results
                 && let Some(coordination) = self.plan.coordinations.back_mut()
             {
-                coordination.check_results.insert(*label, evidence.clone());
+                coordination
+                    .check_results
+                    .insert(*label, check_results.clone());
             }
             self.has_answer = true;
             self.record_submission(agent, None);

@@ -80,7 +80,7 @@ fn answer_event(id: &str, label: AnswerLabel, content: &str) -> Event {
         label,
         content: Arc::from(content),
         snapshot: Some("/p/.massgen/temp/run/agent1.1".to_owned()),
-        evidence: None,
+        check_results: None,
         plan: None,
     })
 }

@@ -220,7 +220,7 @@ impl TrackedRun {
                 "text": truncate(text, EACH_ANSWER_CHARS_MAX),
                 "chars": text.chars().count(),
                 "votes": votes_for(*label),
-                "checks": entry.and_then(|entry| entry.evidence.as_ref()),
+                "checks": entry.and_then(|entry| entry.check_results.as_ref()),
             })
         };
         let answers: Vec<Value> = state.answers.iter().map(answer).collect();

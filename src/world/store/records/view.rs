@@ -364,7 +364,7 @@ mod tests {
             label: label(index),
             content: Arc::from(""),
             snapshot: None,
-            evidence: None,
+            check_results: None,
             plan: None,
         })
     }
