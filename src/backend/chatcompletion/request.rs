@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::backend::ModelRequest;
-use crate::backend::chatcompletion::reasoning::ReasoningSent;
+use crate::backend::chatcompletion::reasoning::ReasoningEchoPolicy;
 use crate::backend::conversation::ChatMessage;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
@@ -75,9 +75,9 @@ fn encode_tool(offer: &ToolOffer) -> Value {
     })
 }
 
-/// Encodes a message; `sent` says what it carries of its reasoning. Returns `None` for an empty
+/// Encodes a message; `policy` says what it carries of its reasoning. Returns `None` for an empty
 /// reply, because some vendors reject an empty message.
-pub(super) fn encode_message(message: &ChatMessage, sent: ReasoningSent) -> Option<Value> {
+pub(super) fn encode_message(message: &ChatMessage, policy: ReasoningEchoPolicy) -> Option<Value> {
     Some(match message {
         ChatMessage::User(text) => json!({"role": "user", "content": &**text}),
         ChatMessage::Assistant { text, calls, echo } if calls.is_empty() => {
@@ -85,7 +85,7 @@ pub(super) fn encode_message(message: &ChatMessage, sent: ReasoningSent) -> Opti
                 return None;
             }
             let message = json!({"role": "assistant", "content": text});
-            with_fields(message, sent.fields(echo.as_ref(), false))
+            with_fields(message, policy.fields(echo.as_ref(), false))
         }
         ChatMessage::Assistant { text, calls, echo } => {
             let content = Some(text).filter(|text| !text.is_empty());
@@ -101,7 +101,7 @@ pub(super) fn encode_message(message: &ChatMessage, sent: ReasoningSent) -> Opti
                 .collect();
             let message =
                 json!({"role": "assistant", "content": content, "tool_calls": wire_calls});
-            with_fields(message, sent.fields(echo, true))
+            with_fields(message, policy.fields(echo, true))
         }
         ChatMessage::CallResult { call_id, content } => {
             json!({"role": "tool", "tool_call_id": call_id, "content": content})

@@ -103,7 +103,7 @@ impl AcpProtocol {
             let why = format!("the program reported an error: {}", why.trim());
             let is_signed_out = error.get("code").and_then(Value::as_i64) == Some(NO_ACCOUNT);
             return if id >= FIRST_PROMPT && !is_signed_out {
-                Ok(vec![AgentEvent::Failed(ExternalAgentError::from_words(
+                Ok(vec![AgentEvent::Failed(ExternalAgentError::from_message(
                     why,
                 ))])
             } else {

@@ -138,7 +138,7 @@ impl<'a> AgentTurn<'a> {
             session.start_failures
         });
         if failures < START_FAILURES_MAX {
-            ExternalAgentError::from_words(why)
+            ExternalAgentError::from_message(why)
         } else {
             ExternalAgentError::Permanent(format!("the program does not start: {why}"))
         }

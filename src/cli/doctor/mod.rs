@@ -109,7 +109,7 @@ fn with_connect_context<T>(host: &Host, with: impl FnOnce(ConnectContext<'_>) ->
         env: &env,
         http: &HttpClient::new(),
         cwd: &host.cwd,
-        pace: &RateLimiter::default(),
+        rate_limiter: &RateLimiter::default(),
         models: &ModelList::with_user_rows(Vec::new()),
         read: &read_script,
     })
