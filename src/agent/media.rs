@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
 use crate::agent::recorded_conversation::SubagentEnding;
-use crate::agent::vendor_tools::{CountedRequest, VendorRequestCount};
+use crate::agent::vendor_tools::{CountingBackend, VendorRequestCount};
 use crate::backend::AvailableModel;
 use crate::backend::remote::media::{MediaClient, MediaRequest};
 use crate::event::SubagentStatus;
@@ -79,7 +79,7 @@ impl MediaCall {
             order.clone(),
         ));
         let backend = Arc::<MediaRequest>::clone(&request);
-        let backend = CountedRequest::new(backend, self.count.clone());
+        let backend = CountingBackend::new(backend, self.count.clone());
         let maker = AvailableModel {
             name: maker.name.as_str().into(),
             price: maker.price.clone(),

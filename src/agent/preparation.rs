@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::budget::AgentBudget;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
-use crate::agent::crowding::ContextCrowding;
+use crate::agent::compaction_trigger::CompactionTrigger;
 use crate::agent::recorded_conversation::RecordedSubagent;
 use crate::backend::AvailableModel;
 use crate::event::{Event, PREPARATION_CALL};
@@ -32,7 +32,7 @@ pub struct PreparingAgent {
     /// What it may spend.
     pub budget: AgentBudget,
     /// When its conversations are compacted.
-    pub crowding: ContextCrowding,
+    pub compaction_trigger: CompactionTrigger,
     /// The recorded requests of this kind, in a resumed run.
     pub recorded: Vec<RecordedSubagent>,
     /// The event channel.

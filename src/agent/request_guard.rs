@@ -28,7 +28,7 @@ pub(super) struct RequestGuard<'a> {
     /// Room in the channel for the event of its end, which a drop cannot wait for; `None` if no sink is
     /// left.
     room_for_end: Option<OwnedPermit<Event>>,
-    is_charged: bool,
+    has_been_charged: bool,
 }
 
 impl<'a> RequestGuard<'a> {
@@ -50,21 +50,21 @@ impl<'a> RequestGuard<'a> {
             reported_cost: None,
             is_uncounted: false,
             room_for_end,
-            is_charged: false,
+            has_been_charged: false,
         }
     }
 
     /// Ends the request with this outcome. Warns if a complete one was not counted.
     pub(super) async fn end(mut self, ending: RequestOutcome) {
         let cost = self.charge(ending);
-        if ending == RequestOutcome::Whole && self.usage == TokenUsage::default() {
+        if ending == RequestOutcome::Complete && self.usage == TokenUsage::default() {
             self.session.warn_uncounted(&self.model.name, cost).await;
         }
     }
 
     /// Charges the request, emits the event of its end, and returns its cost, if that is known.
     fn charge(&mut self, ending: RequestOutcome) -> Option<Money> {
-        self.is_charged = true;
+        self.has_been_charged = true;
         let (session, model) = (self.session, self.model);
         let cost_usd =
             session
@@ -87,8 +87,8 @@ impl<'a> RequestGuard<'a> {
 
 impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
-        if !self.is_charged {
-            self.charge(RequestOutcome::GivenUp);
+        if !self.has_been_charged {
+            self.charge(RequestOutcome::Abandoned);
         }
     }
 }

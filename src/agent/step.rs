@@ -104,7 +104,7 @@ impl ModelSession {
     /// Asks the model once and adds its reply to the conversation. A truncated reply is discarded
     /// as a whole; one that the vendor paused is continued to its end.
     pub async fn step(&mut self) -> Result<ModelReply, BackendError> {
-        if self.crowding.take() {
+        if self.compaction_trigger.take() {
             self.compact_conversation().await;
         }
         self.show_images().await;
@@ -214,7 +214,7 @@ impl ModelSession {
 
     /// Compacts the conversation; returns whether that was possible.
     async fn compact_conversation(&mut self) -> bool {
-        let share = self.crowding.recent_share;
+        let share = self.compaction_trigger.recent_share;
         let compaction = self
             .conversation
             .rewrite(|messages| compact(messages, share));
@@ -312,7 +312,8 @@ impl ModelSession {
         let mut request = RequestGuard::begin(self, model).await;
         let reply = self.read_reply(model, &mut request).await;
         let tokens = request.usage.total_tokens();
-        self.crowding.record_usage(tokens, model.context_tokens);
+        self.compaction_trigger
+            .record_usage(tokens, model.context_tokens);
         if let Some(slot) = slot.filter(|_| tokens > 0) {
             slot.set_token_count(tokens);
         }
@@ -322,7 +323,7 @@ impl ModelSession {
         let ending = match (request.is_uncounted, failed) {
             (true, _) => RequestOutcome::Uncounted,
             (false, true) => RequestOutcome::Failed,
-            (false, false) => RequestOutcome::Whole,
+            (false, false) => RequestOutcome::Complete,
         };
         request.end(ending).await;
         reply
