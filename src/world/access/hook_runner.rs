@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::hooks::answer::{HookFailure, parse_answer};
-use crate::hooks::request::{HookContext, HookSubject, request};
+use crate::hooks::request::{HookContext, HookSubject, build_request};
 use crate::hooks::verdict::{HookReply, HookVerdict};
 use crate::hooks::{Hook, HookList};
 use crate::permissions::PathPermissionManager;
@@ -137,7 +137,7 @@ impl HookRunner {
             Phase::Coordination => Some(self.0.round.load(Ordering::Relaxed)),
             Phase::Final => None,
         };
-        let request = request(&self.0.context, invocation.phase, round, subject).to_string();
+        let request = build_request(&self.0.context, invocation.phase, round, subject).to_string();
         let asked = match CommandInterrupt::new() {
             Ok(interrupt) => {
                 let _watch = CancellationWatcher::spawn(invocation.ended, &interrupt);
