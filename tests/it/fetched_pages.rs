@@ -159,7 +159,7 @@ fn pages_of_open_hosts_are_read_and_no_others() {
                     "the page is image/png: only HTML, JSON and text",
                 ),
                 ("public.example", "/untyped", "the page is without a type"),
-                ("public.example", "/bytes", "bytes that are no text"),
+                ("public.example", "/bytes", "bytes that are not text"),
                 ("public.example", "/missing", "the server answers 404"),
                 ("public.example", "/loop", "redirects more than 5 times"),
                 (

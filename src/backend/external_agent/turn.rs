@@ -36,7 +36,7 @@ const START_FAILURES_MAX: usize = 2;
 /// Maximum size of one reply, in bytes.
 const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum number of native tool calls of one reply that are shown to the user.
-const OWN_TOOLS_TOLD_MAX: usize = 2_000;
+const OWN_TOOLS_SHOWN_MAX: usize = 2_000;
 
 /// Maximum number of plans of one reply that are shown to the user.
 const PLANS_SHOWN_MAX: usize = 1_000;
@@ -275,7 +275,7 @@ impl<'a> AgentTurn<'a> {
 
     fn push_native_tool_call(&mut self, tool: NativeToolCall) {
         self.own_tools = self.own_tools.saturating_add(1);
-        if self.own_tools <= OWN_TOOLS_TOLD_MAX {
+        if self.own_tools <= OWN_TOOLS_SHOWN_MAX {
             self.ready.push_back(ReplyEvent::NativeToolCall(tool));
         }
     }

@@ -176,8 +176,8 @@ fn missing_landlock(level: SandboxLevel, capabilities: &SandboxCapabilities) -> 
 fn check_cgroups(capabilities: &SandboxCapabilities) -> DoctorFinding {
     let finds = |verdict, message: &str| DoctorArea::Sandbox.finding(verdict, "cgroups", message);
     let loose = match (
-        capabilities.together.memory,
-        capabilities.together.processes,
+        capabilities.shared_limits.memory,
+        capabilities.shared_limits.processes,
     ) {
         (true, true) => {
             let message = "memory and processes are limited for each command as a whole";
@@ -214,7 +214,7 @@ mod tests {
     fn check(
         level: SandboxLevel,
         landlock: LandlockSupport,
-        together: SharedLimits,
+        shared_limits: SharedLimits,
         expected: &[(&str, &str)],
     ) {
         let selection = SandboxSelection {
@@ -226,7 +226,7 @@ mod tests {
             levels: vec![(SandboxLevelChoice::Auto, Ok(selection))],
             obstacles: Vec::new(),
             cgroups: CgroupAccess::Absent,
-            together,
+            shared_limits,
             landlock,
         };
         let findings = serde_json::to_value(super::check(&holds, None)).unwrap();

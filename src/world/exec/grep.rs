@@ -27,7 +27,7 @@ const SCAN_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// The most of one line that is shown, in characters.
 const LINE_CHARS_MAX: usize = 500;
 
-/// The most memory for one line of a file before the file is given up, in bytes.
+/// The most memory for one line of a file, in bytes; a file with a longer line is skipped.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The most memory for a compiled expression, in bytes.
@@ -44,15 +44,18 @@ struct GrepSearch {
 /// Implements `grep_files`.
 pub(super) fn grep_files(gate: &Gate, place: &ResolvedPath, grep: &GrepQuery) -> ToolResult {
     let matcher = matcher(grep)?;
-    let chosen = CompiledSelection::new(&grep.selection)?;
+    let selection = CompiledSelection::new(&grep.selection)?;
     let stop = |fault: FileSystemError| ToolError::failed_at(gate, "search", place, fault);
     let (files, survey) = match place.dir().meta(&place.below()).map_err(stop)?.kind {
         FileKind::Directory => {
             let survey = list_readable(gate, place, &mut |_| EntrySelection::Deep).map_err(stop)?;
             let found = survey.found.iter();
-            let meant =
-                found.filter(|found| found.kind == FileKind::File && chosen.matches(&found.rel));
-            (meant.map(|found| place.join(&found.rel)).collect(), survey)
+            let selected =
+                found.filter(|found| found.kind == FileKind::File && selection.matches(&found.rel));
+            (
+                selected.map(|found| place.join(&found.rel)).collect(),
+                survey,
+            )
         }
         FileKind::File | FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device => {
             (vec![place.clone()], TreeListing::default())
@@ -106,17 +109,17 @@ impl GrepSearch {
     }
 
     fn finish(self) -> String {
-        let over = if self.matches_left == 0 {
+        let limit = if self.matches_left == 0 {
             Some("cut: there may be more matches; narrow the pattern or raise max_results")
         } else if self.bytes_left == 0 {
             Some("cut: more than 2 GiB to read; narrow the path")
         } else {
             None
         };
-        let over = over.map_or_else(String::new, |over| format!("{}\n", note(over)));
+        let limit_note = limit.map_or_else(String::new, |limit| format!("{}\n", note(limit)));
         self.lines
             .finish("nothing matches\n", "narrow the pattern or the path")
-            + &over
+            + &limit_note
     }
 }
 

@@ -69,7 +69,7 @@ const START_TIME_MAX: Duration = Duration::from_mins(1);
 /// that exceeds it is not asked again.
 const LIST_TIME_MAX: Duration = Duration::from_secs(5);
 /// Delay after which the user is informed that a server is being started.
-const START_TOLD_AFTER: Duration = Duration::from_secs(1);
+const START_NOTICE_DELAY: Duration = Duration::from_secs(1);
 /// Replaces the count of changes of a server that is not asked about them any more.
 const UNHEARD: usize = usize::MAX;
 /// Number of times that an agent's instance of a server is started in one phase; one that ends more
@@ -456,7 +456,7 @@ impl ConnectionSlot {
         drop(before);
         state.starts = state.starts.saturating_add(1);
         let mut opening = pin!(self.open(launcher));
-        let opened = if let Ok(opened) = timeout(START_TOLD_AFTER, &mut opening).await {
+        let opened = if let Ok(opened) = timeout(START_NOTICE_DELAY, &mut opening).await {
             opened
         } else {
             let listener = self.setup.listener.as_ref();

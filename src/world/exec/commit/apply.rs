@@ -43,7 +43,7 @@ impl LayerCommit<'_> {
     pub(super) fn commit_name(&mut self, rel: &RelPath) {
         let place = self.root.join(rel);
         if let Err(stop) = self.apply_name(rel, &place) {
-            self.aftermath.record_error(place.real(), stop);
+            self.command_changes.record_error(place.real(), stop);
         }
     }
 
@@ -60,7 +60,7 @@ impl LayerCommit<'_> {
             UpperEntry::File(meta) => self.put_file(rel, place, &meta),
             UpperEntry::Link => self.put_link(rel, place),
             UpperEntry::Special(kind) => {
-                self.aftermath
+                self.command_changes
                     .record_omission(place.real(), format!("it is {kind}"));
                 Ok(())
             }
@@ -110,7 +110,7 @@ impl LayerCommit<'_> {
             if let Some(reason) = self.closed_reason(&rel) {
                 self.record_denial(&rel, reason);
             } else if let Err(stop) = self.remove(&place) {
-                self.aftermath.record_error(place.real(), stop);
+                self.command_changes.record_error(place.real(), stop);
             }
         }
         Ok(())
@@ -144,7 +144,7 @@ impl LayerCommit<'_> {
             &FileSource::Layer(&content, &meta),
             options,
         )?;
-        self.aftermath.changes.push(change);
+        self.command_changes.changes.push(change);
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl LayerCommit<'_> {
                 ChangeKind::Changed
             }
         };
-        self.aftermath.record_change(place.real(), kind);
+        self.command_changes.record_change(place.real(), kind);
         Ok(())
     }
 
@@ -214,7 +214,7 @@ impl LayerCommit<'_> {
                 return Err(ToolError::denied(gate, place.real(), why));
             }
             let pending = removable(gate, place, self.intent)?;
-            self.aftermath
+            self.command_changes
                 .changes
                 .extend(remove_tree(gate, place, &pending)?);
             return Ok(());
@@ -222,7 +222,7 @@ impl LayerCommit<'_> {
         if let Some(why) = write_block(gate, place.real(), &meta, self.intent) {
             return Err(ToolError::denied(gate, place.real(), why));
         }
-        self.aftermath
+        self.command_changes
             .changes
             .push(remove_name(gate, place, &meta.version)?);
         Ok(())

@@ -53,27 +53,27 @@ pub(super) fn commit(
         return Err(stop(FileSystemError::Limit(cut)));
     }
     commit.commit_all(&survey);
-    let aftermath = commit.aftermath;
+    let command_changes = commit.command_changes;
     if prune(&upper, &survey.found).is_err() {
         clear::empty(&upper).map_err(stop)?;
     }
-    sync_to_disk(gate, &root, aftermath)
+    sync_to_disk(gate, &root, command_changes)
 }
 
 /// Returns once the applied changes are on disk.
 fn sync_to_disk(
     gate: &Gate,
     root: &ResolvedPath,
-    aftermath: CommandChanges,
+    command_changes: CommandChanges,
 ) -> Result<CommandChanges, ToolError> {
     if root.grant().kind == GrantKind::Context
-        && !aftermath.changes.is_empty()
+        && !command_changes.changes.is_empty()
         && let Err(fault) = root.dir().sync_file_system()
     {
         let stop = ToolError::failed_at(gate, "carry what changed into", root, fault);
-        return Err(stop.with_changes(aftermath.changes));
+        return Err(stop.with_changes(command_changes.changes));
     }
-    Ok(aftermath)
+    Ok(command_changes)
 }
 
 struct LayerCommit<'a> {
@@ -86,7 +86,7 @@ struct LayerCommit<'a> {
     /// Opaque directories of the layer, which hide what is below them.
     hiding: BTreeSet<RelPath>,
     bytes_left: u64,
-    aftermath: CommandChanges,
+    command_changes: CommandChanges,
     reported: &'a mut BTreeSet<RealPath>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> LayerCommit<'a> {
             },
             hiding: BTreeSet::new(),
             bytes_left: COMMIT_BYTES_MAX,
-            aftermath: CommandChanges::default(),
+            command_changes: CommandChanges::default(),
             reported,
         })
     }
@@ -123,7 +123,7 @@ impl<'a> LayerCommit<'a> {
         for (rel, fault) in &survey.unreadable {
             let place = self.root.join(rel);
             let stop = ToolError::failed_at(self.gate, "carry", &place, fault);
-            self.aftermath.record_error(place.real(), stop);
+            self.command_changes.record_error(place.real(), stop);
         }
         for found in &survey.found {
             self.commit_name(&found.rel);
@@ -165,9 +165,9 @@ impl<'a> LayerCommit<'a> {
             return;
         }
         if is_generated(rel) {
-            self.aftermath.record_omission(&path, reason);
+            self.command_changes.record_omission(&path, reason);
         } else {
-            self.aftermath.record_denial(&path, reason);
+            self.command_changes.record_denial(&path, reason);
         }
     }
 }

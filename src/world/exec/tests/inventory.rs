@@ -30,11 +30,11 @@ fn check(work: impl Fn(&Ground), expected: &[&str]) {
     let ground = Ground::new();
     let gate = ground.gate(None, Vec::new());
     let changes = changes(&gate, || work(&ground));
-    let aftermath = CommandChanges {
+    let command_changes = CommandChanges {
         changes,
         ..CommandChanges::default()
     };
-    assert_eq!(ground.lines(&aftermath), expected);
+    assert_eq!(ground.lines(&command_changes), expected);
 }
 
 #[test]
