@@ -35,17 +35,17 @@ const SCRIPT_TIME_MAX: Duration = Duration::from_mins(1);
 /// Maximum size of a call's answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Maximum length of output that is quoted in a failure, in characters.
-const TOLD_CHARS_MAX: usize = 300;
+const QUOTED_CHARS_MAX: usize = 300;
 
 /// Shell functions for the setup and the check.
 const FUNCTIONS: &str = include_str!("state.sh");
-const LAY: &str = include_str!("lay.sh");
+const SETUP: &str = include_str!("setup.sh");
 /// Opens files before massgen starts: a command must not inherit them.
 const CALL: &str = r#"exec 7< outside 8>> outside/victim.txt 9< outside/secret.txt
 cd ws && exec "$0" "$@" < ../.call > ../.answer 2> ../.errors"#;
 /// Fails if the agent received a secret, or a sign that a forbidden action worked.
-const NOTHING_TOLD: &str =
-    r#"if grep -aqE 'CANARY-|ESCAPED' "$RESULT"; then echo told: "$(cat "$RESULT")"; exit 1; fi"#;
+const NO_LEAK: &str =
+    r#"if grep -aqE 'CANARY-|ESCAPED' "$RESULT"; then echo leaked: "$(cat "$RESULT")"; exit 1; fi"#;
 
 /// Verdict about a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ impl CaseRunner {
     async fn run_in(&self, runner: &ScriptRunner, case: &SelftestCase) -> Result<CaseVerdict> {
         let unchanged = case.unchanged.join(" ");
         let setup_script = format!(
-            "exec > .said 2>&1\n{FUNCTIONS}\nset -e\n{LAY}\n{}\nstate {unchanged} > .before",
+            "exec > .report 2>&1\n{FUNCTIONS}\nset -e\n{SETUP}\n{}\nstate {unchanged} > .before",
             case.setup
         );
         if runner
@@ -141,7 +141,7 @@ impl CaseRunner {
             .await?
             != ScriptOutcome::Succeeded
         {
-            let output = runner.read_file(".said", ANSWER_BYTES_MAX)?;
+            let output = runner.read_file(".report", ANSWER_BYTES_MAX)?;
             return Ok(CaseVerdict::Skipped(format!(
                 "the setup failed: {}",
                 one_line_text(&output)
@@ -164,12 +164,12 @@ impl CaseRunner {
             };
         };
         runner.write_file(".result", &describe_result(&answer.output))?;
-        let nothing_told = match case.expect {
-            ExpectedOutcome::Held => NOTHING_TOLD,
+        let leak_check = match case.expect {
+            ExpectedOutcome::Held => NO_LEAK,
             ExpectedOutcome::Works => "",
         };
         let check_script = format!(
-            "exec > .said 2>&1\n{FUNCTIONS}\n{nothing_told}\n\
+            "exec > .report 2>&1\n{FUNCTIONS}\n{leak_check}\n\
              state {unchanged} | diff .before - || exit 1\n{}\n",
             case.holds
         );
@@ -181,7 +181,7 @@ impl CaseRunner {
         let outcome = runner
             .run(&check_script, &["check"], &added, SCRIPT_TIME_MAX)
             .await?;
-        let report = runner.read_file(".said", ANSWER_BYTES_MAX)?;
+        let report = runner.read_file(".report", ANSWER_BYTES_MAX)?;
         match (case.expect, outcome) {
             (ExpectedOutcome::Works, _) if !answer.ok => {
                 failed("it was refused or failed", &answer.output)
@@ -267,5 +267,5 @@ fn describe_result(output: &str) -> String {
 }
 
 fn one_line_text(text: &str) -> String {
-    single_line(text, TOLD_CHARS_MAX)
+    single_line(text, QUOTED_CHARS_MAX)
 }
