@@ -234,14 +234,14 @@ fn files_kept_for_the_user_are_not_applied_by_clients() {
     assert_eq!(result_of(&taken[0])["delivered_files"], json!([]));
     let applied = result_of(&taken[1]);
     assert_eq!(applied["status"], "delivered", "{applied}");
-    assert!(applied["told"].as_str().unwrap().contains("out/made.txt"));
+    assert!(applied["output"].as_str().unwrap().contains("out/made.txt"));
     assert_eq!(read(&allowed, "out/made.txt").as_deref(), Some("made\n"));
 
     let auto = project(1, "");
     let taken = conducted(&auto, &[], &steps);
     assert_eq!(read(&auto, "out/made.txt").as_deref(), Some("made\n"));
     assert!(
-        result_of(&taken[1])["told"]
+        result_of(&taken[1])["output"]
             .as_str()
             .unwrap()
             .contains("nothing to apply")

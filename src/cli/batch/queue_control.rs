@@ -118,7 +118,7 @@ impl QueueControl {
     ///
     /// # Errors
     /// The queue has not answered for too long, or no job can ever work. Then the jobs are cancelled.
-    async fn jobs(&mut self, output: &mut CliOutput<'_>) -> Result<Option<Vec<QueueJob>>> {
+    async fn list_jobs(&mut self, output: &mut CliOutput<'_>) -> Result<Option<Vec<QueueJob>>> {
         let listing = match self.queue.list().await {
             Ok(listing) => listing,
             Err(error) => return self.tolerate(error, output).map(|()| None),
@@ -146,7 +146,7 @@ impl QueueControl {
         Ok(Some(jobs))
     }
 
-    /// Cancels those of `jobs` that need not begin: all jobs of a cancelled batch, or the waiting ones.
+    /// Cancels all jobs of a cancelled batch, otherwise those of `jobs` that wait.
     async fn cancel(&mut self, jobs: &[QueueJob], output: &mut CliOutput<'_>) -> Result<()> {
         let has_waiting = jobs.iter().any(|job| job.is_waiting);
         let is_cancelled = match self.stop {
@@ -274,10 +274,10 @@ impl QueueControl {
         if count == 0 {
             return Ok(());
         }
-        let advance = BatchProgressSnapshot::of(cells);
-        if jobs.is_empty() && self.submitted_at == Some(advance) {
+        let progress = BatchProgressSnapshot::of(cells);
+        if jobs.is_empty() && self.submitted_at == Some(progress) {
             self.fruitless_submissions = self.fruitless_submissions.saturating_add(1);
-        } else if self.submitted_at != Some(advance) {
+        } else if self.submitted_at != Some(progress) {
             self.fruitless_submissions = 0;
         }
         if self.fruitless_submissions >= FRUITLESS_SUBMISSIONS_MAX {
@@ -299,7 +299,7 @@ impl QueueControl {
             return Ok(());
         }
         self.is_full = false;
-        self.submitted_at = Some(advance);
+        self.submitted_at = Some(progress);
         Ok(())
     }
 
@@ -339,7 +339,7 @@ pub(super) async fn run_queue_jobs(
             break;
         }
         let faults = control.faults;
-        let jobs = control.jobs(output).await?;
+        let jobs = control.list_jobs(output).await?;
         control.update_stop(&cells);
         if let Some(jobs) = &jobs {
             control.record_lost(&mut cells, jobs)?;
@@ -370,7 +370,7 @@ pub(super) async fn run_queue_jobs(
             why = next_stop(&stop, control.stop) => {
                 control.stop = Some(why);
                 if why == BatchStop::Parked {
-                    return leave(&control, output);
+                    return detach(&control, output);
                 }
                 control.batch.cancel()?;
                 pause = POLL_MIN;
@@ -394,7 +394,7 @@ fn shortest_pause(cells: usize) -> Duration {
 }
 
 /// Ends this process without cancelling the jobs.
-fn leave(control: &QueueControl, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
+fn detach(control: &QueueControl, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
     let name = control.batch.name();
     let open = control.batch.open_cells(&control.ids)?.len();
     let cells = count_noun(open, "cell");

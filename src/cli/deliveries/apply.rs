@@ -293,25 +293,25 @@ pub(crate) fn apply_delivery(
     if is_absent && !arguments.yes {
         output.note("no terminal to review on: everything that may be applied is applied");
     }
-    let choice = if arguments.yes || is_absent {
+    let selection = if arguments.yes || is_absent {
         Some(DeliverySelection::take_all(&planned))
     } else {
         let mut lines = TerminalLines::new(CancellationToken::new());
         review(delivery, &planned, output, &mut || lines.next())?
     };
-    let Some(choice) = choice else {
+    let Some(selection) = selection else {
         output.note("nothing was applied");
         return Ok(ExitStatus::Interrupted);
     };
-    if !choice.takes.contains(&DeliveryChoice::Apply)
-        && choice.parts.is_empty()
+    if !selection.choices.contains(&DeliveryChoice::Apply)
+        && selection.parts.is_empty()
         && !planned.items().is_empty()
     {
         output.note("nothing was applied");
         return Ok(ExitStatus::Interrupted);
     }
-    let takes = select_hunks(delivery, &mut planned, choice.takes, &choice.parts)?;
-    let changes = apply(delivery, &planned, &takes, None)?;
+    let choices = select_hunks(delivery, &mut planned, selection.choices, &selection.parts)?;
+    let changes = apply(delivery, &planned, &choices, None)?;
     report_changes(&changes, &host.cwd, output)
 }
 

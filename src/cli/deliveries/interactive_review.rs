@@ -196,11 +196,11 @@ fn ask_for_selection(
     output: &mut CliOutput<'_>,
     next: &mut dyn FnMut() -> Option<String>,
 ) -> Result<Option<DeliverySelection>> {
-    let mut choice = DeliverySelection::take_none(plan);
+    let mut selection = DeliverySelection::take_none(plan);
     // Directories are created and removed together with the selected files in them.
-    for (entry, take) in plan.entries.iter().zip(&mut choice.takes) {
+    for (entry, choice) in plan.entries.iter().zip(&mut selection.choices) {
         if entry.ours.is_absent() && !entry.is_file() {
-            *take = DeliveryChoice::Apply;
+            *choice = DeliveryChoice::Apply;
         }
     }
     let mut rest = None;
@@ -208,8 +208,8 @@ fn ask_for_selection(
         let Some(entry) = plan.entries.get(index) else {
             continue;
         };
-        let verdict = if let Some(take) = rest {
-            FileReviewAnswer::ThisFile(take)
+        let verdict = if let Some(choice) = rest {
+            FileReviewAnswer::ThisFile(choice)
         } else {
             let file_diff = difference(delivery, plan, entry)?;
             let Some(verdict) = ask_about_file(&file_diff, &entry_name(plan, entry), output, next)
@@ -218,22 +218,22 @@ fn ask_for_selection(
             };
             verdict
         };
-        let take = match verdict {
-            FileReviewAnswer::ThisFile(take) => take,
-            FileReviewAnswer::AllRemaining(take) => {
-                rest = Some(take);
-                take
+        let choice = match verdict {
+            FileReviewAnswer::ThisFile(choice) => choice,
+            FileReviewAnswer::AllRemaining(choice) => {
+                rest = Some(choice);
+                choice
             }
             FileReviewAnswer::SelectedHunks(hunks) => {
-                choice.parts.insert(index, hunks);
+                selection.parts.insert(index, hunks);
                 DeliveryChoice::Leave
             }
         };
-        if let Some(place) = choice.takes.get_mut(index) {
-            *place = take;
+        if let Some(place) = selection.choices.get_mut(index) {
+            *place = choice;
         }
     }
-    Ok(Some(choice))
+    Ok(Some(selection))
 }
 
 fn ask_about_file(

@@ -52,7 +52,7 @@ pub(super) fn select(
 ) -> ApiResult<DeliverySelection> {
     let mut selection = DeliverySelection::take_none(plan);
     // Directories are created and removed together with the selected files in them.
-    for (entry, choice) in plan.entries.iter().zip(&mut selection.takes) {
+    for (entry, choice) in plan.entries.iter().zip(&mut selection.choices) {
         if entry.ours.is_absent() && !entry.is_file() {
             *choice = DeliveryChoice::Apply;
         }
@@ -90,7 +90,7 @@ pub(super) fn select(
                 }
             }
         }
-        if let Some(place) = selection.takes.get_mut(index) {
+        if let Some(place) = selection.choices.get_mut(index) {
             *place = choice;
         }
     }

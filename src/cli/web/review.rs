@@ -488,8 +488,8 @@ pub(super) fn apply_selected(
 ) -> ApiResult<Value> {
     refuse_outside(&planned.roots, &host.project, &taken_paths(request, host))?;
     let selection = select(delivery, planned, &request.files, &host.cwd)?;
-    let takes = select_hunks(delivery, planned, selection.takes, &selection.parts)?;
-    let changes = apply(delivery, planned, &takes, None)?;
+    let choices = select_hunks(delivery, planned, selection.choices, &selection.parts)?;
+    let changes = apply(delivery, planned, &choices, None)?;
     Ok(json!({"answered": true, "rows": change_rows(&changes, host)}))
 }
 

@@ -46,19 +46,19 @@ const NOT_TAKEN: &str = "you did not take it";
 pub fn apply(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
-    takes: &[DeliveryChoice],
+    choices: &[DeliveryChoice],
     kept_in: Option<&RealPath>,
 ) -> Result<Vec<FileChange>> {
-    let takes = resolve_choices(plan, takes);
+    let choices = resolve_choices(plan, choices);
     let mut outcomes: Vec<Option<SwapOutcome>> = vec![None; plan.entries.len()];
-    if takes.contains(&DeliveryChoice::Apply) {
+    if choices.contains(&DeliveryChoice::Apply) {
         let mut applying = ApplyTransaction {
             delivery,
             plan,
             session: open_session(delivery, plan)?,
         };
         let first = applying.session.steps.len();
-        let prepared = applying.prepare(&takes);
+        let prepared = applying.prepare(&choices);
         let indices = match prepared {
             Ok(indices) => indices,
             Err(error) => {
@@ -106,7 +106,7 @@ struct ApplyTransaction<'a> {
 
 impl ApplyTransaction<'_> {
     /// Fills the slots of the accepted changes. Returns the index of the entry for each step.
-    fn prepare(&mut self, takes: &[DeliveryChoice]) -> Result<Vec<usize>> {
+    fn prepare(&mut self, choices: &[DeliveryChoice]) -> Result<Vec<usize>> {
         let mut uppers: Vec<Option<DirectoryHandle>> = Vec::new();
         for number in 0..self.plan.roots.len() {
             let origin = self.plan.origins.get(number).cloned().flatten();
@@ -118,7 +118,7 @@ impl ApplyTransaction<'_> {
             let Some(entry) = self.plan.entries.get(index) else {
                 continue;
             };
-            if takes.get(index) != Some(&DeliveryChoice::Apply) {
+            if choices.get(index) != Some(&DeliveryChoice::Apply) {
                 continue;
             }
             let upper = uppers.get(entry.root).and_then(Option::as_ref);
@@ -370,17 +370,17 @@ fn keep_ours(
 pub fn select_hunks(
     delivery: &OpenDelivery,
     plan: &mut DeliveryPlan,
-    mut takes: Vec<DeliveryChoice>,
+    mut choices: Vec<DeliveryChoice>,
     parts: &BTreeMap<usize, Vec<HunkChoice>>,
 ) -> Result<Vec<DeliveryChoice>> {
-    for (index, choices) in parts {
+    for (index, hunk_choices) in parts {
         let Some(entry) = plan.entries.get(*index) else {
             continue;
         };
-        let decisions: Vec<bool> = choices.iter().map(|hunk| hunk.is_taken).collect();
+        let decisions: Vec<bool> = hunk_choices.iter().map(|hunk| hunk.is_taken).collect();
         let Some(hunks) = HunkCount::of(&decisions) else {
-            if let Some(take) = takes.get_mut(*index) {
-                *take = DeliveryChoice::Apply;
+            if let Some(choice) = choices.get_mut(*index) {
+                *choice = DeliveryChoice::Apply;
             }
             continue;
         };
@@ -391,7 +391,7 @@ pub fn select_hunks(
                 ..
             } if decisions.contains(&true) => {
                 // A file that the user has changed since stays: applying it finds that out.
-                Some(apply_hunks(&old, &new, choices).unwrap_or(old))
+                Some(apply_hunks(&old, &new, hunk_choices).unwrap_or(old))
             }
             _ => None,
         };
@@ -406,15 +406,15 @@ pub fn select_hunks(
                 entry.source = ContentSource::Made { number, how };
             }
         }
-        if let Some(take) = takes.get_mut(*index) {
-            *take = if made.is_some() {
+        if let Some(choice) = choices.get_mut(*index) {
+            *choice = if made.is_some() {
                 DeliveryChoice::Apply
             } else {
                 DeliveryChoice::Leave
             };
         }
     }
-    Ok(takes)
+    Ok(choices)
 }
 
 /// Writes content that was made from the user's and the agent's versions, for an entry of a plan.

@@ -223,12 +223,12 @@ impl AppliedDelivery {
             wanted.push(self.is_selected(step, paths));
             plan.entries.push(entry);
         }
-        let takes: Vec<DeliveryChoice> = wanted.iter().copied().map(choice).collect();
-        let takes = resolve_choices(&plan, &takes);
+        let choices: Vec<DeliveryChoice> = wanted.iter().copied().map(choice).collect();
+        let choices = resolve_choices(&plan, &choices);
         let numbers: Vec<u32> = order
             .iter()
-            .zip(&takes)
-            .filter(|(_, take)| **take == DeliveryChoice::Apply)
+            .zip(&choices)
+            .filter(|(_, choice)| **choice == DeliveryChoice::Apply)
             .filter_map(|(index, _)| self.session.steps.get(*index).map(|step| step.number))
             .collect();
         let mut skipped = SkippedSteps::new();
@@ -238,12 +238,12 @@ impl AppliedDelivery {
             skipped = self.session.run_session(step_direction, Some(numbers))?;
         }
         let mut rows = Vec::new();
-        for (((index, entry), take), wanted) in
-            order.iter().zip(&plan.entries).zip(&takes).zip(&wanted)
+        for (((index, entry), choice), wanted) in
+            order.iter().zip(&plan.entries).zip(&choices).zip(&wanted)
         {
             let number = self.session.steps.get(*index).map(|step| step.number);
             let swapped = number.and_then(|number| skipped.get(&number).copied());
-            let outcome = match (take, swapped) {
+            let outcome = match (choice, swapped) {
                 (DeliveryChoice::Apply, None | Some(SwapOutcome::Done))
                     if entry.ours.is_absent() =>
                 {
