@@ -50,11 +50,11 @@ pub(crate) async fn collect(
     backend: &RemoteBackend,
     request: ModelRequest<'_>,
 ) -> Vec<Result<ReplyEvent, BackendError>> {
-    joined(backend.ask(request).collect().await)
+    join_texts(backend.ask(request).collect().await)
 }
 
 /// Joins consecutive pieces of text in the events of a reply.
-pub(crate) fn joined(
+pub(crate) fn join_texts(
     pieces: Vec<Result<ReplyEvent, BackendError>>,
 ) -> Vec<Result<ReplyEvent, BackendError>> {
     let mut events: Vec<Result<ReplyEvent, BackendError>> = Vec::new();
