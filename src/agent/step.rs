@@ -78,7 +78,7 @@ impl RetryBudget {
 
     /// Returns the delay before the request is retried; `None` if a retry is futile.
     fn next_delay(&mut self, fault: BackendErrorKind) -> Option<Duration> {
-        let asked_for = match fault {
+        let requested = match fault {
             BackendErrorKind::Permanent
             | BackendErrorKind::InvalidRequest
             | BackendErrorKind::ContextTooLong => return None,
@@ -89,7 +89,7 @@ impl RetryBudget {
             BackendErrorKind::Transient { retry_after } => retry_after.unwrap_or_default(),
         };
         let own = self.waits.next()?.min(RETRY_WAIT_MAX);
-        (asked_for <= RETRY_WAIT_MAX).then_some(own.max(asked_for))
+        (requested <= RETRY_WAIT_MAX).then_some(own.max(requested))
     }
 
     /// Returns whether the conversation may be compacted once more, and counts it.

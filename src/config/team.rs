@@ -452,13 +452,13 @@ mod tests {
         base_url: Option<&str>,
     ) -> Result<String> {
         let models: Vec<String> = model.map(str::to_owned).into_iter().collect();
-        let asked = TeamOptions {
+        let options = TeamOptions {
             models: &models,
             backend,
             base_url,
             system_message: Some("be brief"),
         };
-        let config = team_from_options(&asked, WorkspaceMode::None)?;
+        let config = team_from_options(&options, WorkspaceMode::None)?;
         let agent = &config.agents[0];
         assert_eq!(agent.id.as_str(), "agent1");
         assert_eq!(agent.system_message.as_deref(), Some("be brief"));
@@ -470,13 +470,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(asked: (Option<&str>, Option<&str>, Option<&str>), expected: &str) {
-        match quick_of(asked.0, asked.1, asked.2) {
-            Ok(found) => assert_eq!(found, expected, "{asked:?}"),
+    fn check(options: (Option<&str>, Option<&str>, Option<&str>), expected: &str) {
+        match quick_of(options.0, options.1, options.2) {
+            Ok(found) => assert_eq!(found, expected, "{options:?}"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Usage);
                 assert!(!error.hints().is_empty());
-                assert!(error.to_string().contains(expected), "{asked:?}: {error}");
+                assert!(error.to_string().contains(expected), "{options:?}: {error}");
             }
         }
     }

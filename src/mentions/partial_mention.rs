@@ -87,11 +87,11 @@ pub fn format_mention(name: &str, permission: Permission) -> Option<String> {
 
 /// Returns whether no character in `name` could end it early.
 fn is_bare(name: &str) -> bool {
-    let goes_on = |c: char| {
+    let is_name_char = |c: char| {
         matches!(c, '/' | '.' | '_' | '-' | '+' | '~' | '=' | '%')
             || c.is_alphanumeric() && c < UNSPACED
     };
-    name.chars().all(goes_on) && (matches!(name, "." | "..") || !name.ends_with(['.', '-']))
+    name.chars().all(is_name_char) && (matches!(name, "." | "..") || !name.ends_with(['.', '-']))
 }
 
 #[cfg(test)]

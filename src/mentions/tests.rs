@@ -540,9 +540,9 @@ fn piped_text_opens_nothing_and_stays_as_it_is() {
 
 #[test]
 fn what_piped_text_names_is_looked_up_a_bounded_number_of_times() {
-    let looked = Cell::new(0_usize);
+    let lookups = Cell::new(0_usize);
     let look = |_: &AbsPath| {
-        looked.set(looked.get() + 1);
+        lookups.set(lookups.get() + 1);
         LookupResult::Missing
     };
     let lookup = MentionLookup {
@@ -556,5 +556,5 @@ fn what_piped_text_names_is_looked_up_a_bounded_number_of_times() {
     };
     let got = parse_mentions(&task, lookup);
     assert_eq!(got.mentions, []);
-    assert!((1..5000).contains(&looked.get()), "{}", looked.get());
+    assert!((1..5000).contains(&lookups.get()), "{}", lookups.get());
 }

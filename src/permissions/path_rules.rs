@@ -452,11 +452,11 @@ mod tests {
 
     #[test]
     fn an_approved_path_is_not_asked_about_again() {
-        let asked = PathGlob::parse("*.txt", None).unwrap();
+        let glob = PathGlob::parse("*.txt", None).unwrap();
         let anchor = || AbsPath::new("/p").unwrap();
         let agreed = [AbsPath::new("/p/a.txt").unwrap()];
         let check = |ruling, path: &str, expected: bool| {
-            let rule = PathRule::new(ruling, Permission::Write, &asked, anchor());
+            let rule = PathRule::new(ruling, Permission::Write, &glob, anchor());
             let rule = rule.with_approvals(&agreed);
             assert_eq!(rule.matches(&real(path)), expected, "{ruling} {path}");
         };

@@ -242,8 +242,8 @@ impl PipelineRun {
         let tip = self.repository.tip().await?;
         let tree = self.repository.hub.tree_of(&tip).await?;
         let message = entry.message(subject, "");
-        let made = self.repository.commit(&tip, &[], &tree, &message).await;
-        made.map(drop)
+        let commit = self.repository.commit(&tip, &[], &tree, &message).await;
+        commit.map(drop)
     }
 
     /// Runs a stage and merges its work; `trail` is the journal so far. Returns why the pipeline

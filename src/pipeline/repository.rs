@@ -93,7 +93,7 @@ impl PipelineRepository {
             PipelinePreview::inspect(workflow, &git, base).await?;
         clear_unstarted(beginning.pipelines)?;
         let dir = PipelineDir::make(beginning.pipelines)?;
-        let held = dir.lock()?;
+        let lock = dir.lock()?;
         let hub = Hub::create(git, dir.hub(), project.as_ref()).await?;
         let mut notes = match &project {
             Some(project) => validate_project(project, &hub, &directory).await?,
@@ -137,7 +137,7 @@ impl PipelineRepository {
             hub,
             project,
             record,
-            _lock: held,
+            _lock: lock,
         };
         repository
             .commit_start(begins_at, beginning.question)
@@ -150,7 +150,7 @@ impl PipelineRepository {
 
     /// Reopens the pipeline in `dir`.
     pub async fn reopen(dir: PipelineDir, env: &BTreeMap<String, String>) -> Result<Self> {
-        let held = dir.lock()?;
+        let lock = dir.lock()?;
         // A record that massgen did not create in this directory is rejected, and nothing in it is
         // touched.
         let record = dir.record()?;
@@ -173,7 +173,7 @@ impl PipelineRepository {
             dir,
             record,
             project,
-            _lock: held,
+            _lock: lock,
         })
     }
 

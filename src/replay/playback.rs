@@ -58,7 +58,7 @@ struct PlaybackPosition {
     conversation: Option<ConversationVersion>,
     /// The number of conversations that have begun.
     begun: usize,
-    asked: usize,
+    requests: usize,
 }
 
 impl PlaybackBackend {
@@ -97,19 +97,19 @@ impl PlaybackBackend {
             *place = PlaybackPosition {
                 conversation: Some(version.clone()),
                 begun: place.begun.saturating_add(1),
-                asked: 0,
+                requests: 0,
             };
         }
-        let asked = place.asked;
-        place.asked = asked.saturating_add(1);
-        Some((self.conversations.get(place.begun.checked_sub(1)?)?, asked))
+        let index = place.requests;
+        place.requests = index.saturating_add(1);
+        Some((self.conversations.get(place.begun.checked_sub(1)?)?, index))
     }
 }
 
 impl Backend for PlaybackBackend {
     fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a> {
         let then = match self.conversation(&request) {
-            Some((conversation, asked)) if asked < conversation.replies => {
+            Some((conversation, index)) if index < conversation.replies => {
                 return conversation.script.ask(request);
             }
             Some((conversation, _)) => conversation.then,

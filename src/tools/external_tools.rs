@@ -111,17 +111,17 @@ pub fn parse_external_tool(
     input: &Value,
     cwd: &Path,
 ) -> Result<ExternalToolAction, String> {
-    let asked = ExternalToolCall { name, input, cwd };
+    let call = ExternalToolCall { name, input, cwd };
     let call = match name {
-        "Read" | "NotebookRead" | "Glob" | "Grep" | "LS" => asked.parse_reading()?,
-        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => asked.parse_writing()?,
+        "Read" | "NotebookRead" | "Glob" | "Grep" | "LS" => call.parse_reading()?,
+        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => call.parse_writing()?,
         "Bash" => {
-            let BashInput { command: line } = asked.parse_input()?;
-            let dir = asked.path("")?;
+            let BashInput { command: line } = call.parse_input()?;
+            let dir = call.path("")?;
             return Ok(ExternalToolAction::Command { line, dir });
         }
         name if HARMLESS.contains(&name) => return Ok(ExternalToolAction::Nothing),
-        _ => return Err(asked.unknown_tool()),
+        _ => return Err(call.unknown_tool()),
     };
     Ok(ExternalToolAction::Call(call))
 }

@@ -280,9 +280,9 @@ impl AgentProtocol for AcpProtocol {
     fn encode_fs_response(
         &self,
         id: &Value,
-        given: Result<Value, FileRequestError>,
+        result: Result<Value, FileRequestError>,
     ) -> Option<String> {
-        Some(match given {
+        Some(match result {
             Ok(value) => encode_success(id, &value),
             Err(FileRequestError::Missing(why)) => {
                 // Some programs read the message instead of the code.

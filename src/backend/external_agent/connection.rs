@@ -61,9 +61,9 @@ pub(super) async fn start_process(
 
 impl AgentConnection {
     fn new(mut agent: AgentProcess) -> std::io::Result<Self> {
-        let gone = || std::io::Error::other("its pipes are missing");
-        let input = agent.input.take().ok_or_else(gone)?;
-        let output = agent.output.take().ok_or_else(gone)?;
+        let missing = || std::io::Error::other("its pipes are missing");
+        let input = agent.input.take().ok_or_else(missing)?;
+        let output = agent.output.take().ok_or_else(missing)?;
         Ok(Self {
             input: Some(pipe::Sender::from_owned_fd(input)?),
             output: BufReader::new(pipe::Receiver::from_owned_fd(output)?),

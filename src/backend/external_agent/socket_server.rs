@@ -202,8 +202,8 @@ async fn serve_connection(mut stream: UnixStream, handler: AgentSocketHandler) {
         }
         Some(ConnectionPurpose::Question) => {
             // Without an answer, the hook denies.
-            let asked = timeout(QUESTION_TIME_MAX, read_hook_request(&mut stream)).await;
-            if let Ok(Ok(text)) = asked
+            let request = timeout(QUESTION_TIME_MAX, read_hook_request(&mut stream)).await;
+            if let Ok(Ok(text)) = request
                 && !has_too_many_values(text.as_bytes())
             {
                 let answer = handler.answer_hook_request(text).await;

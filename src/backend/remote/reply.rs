@@ -168,7 +168,7 @@ pub(super) async fn wait_for_vendor<T>(
     faults: &RemoteErrors,
 ) -> Result<T, BackendError> {
     match tokio::time::timeout(silence_max, sound).await {
-        Ok(heard) => heard.map_err(|error| faults.connection_failed(error)),
+        Ok(response) => response.map_err(|error| faults.connection_failed(error)),
         Err(_) => Err(faults.idle_timed_out(silence_max)),
     }
 }

@@ -213,7 +213,7 @@ impl From<OutputFault> for ReplyDecodeError {
 fn part_text(part: &Value) -> &str {
     match text_field(part, "text") {
         "" => text_field(part, "refusal"),
-        said => said,
+        text => text,
     }
 }
 

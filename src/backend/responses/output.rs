@@ -219,7 +219,7 @@ mod tests {
                 Done(event) => output.set_arguments(&event).unwrap(),
             }
         }
-        let asked = ChatMessage::Assistant {
+        let message = ChatMessage::Assistant {
             text: String::new(),
             calls: vec![CallRequest {
                 id: "taken".to_owned(),
@@ -229,7 +229,7 @@ mod tests {
             echo: None,
         };
         let (calls, items) = output
-            .finish(&Conversation::from_messages(vec![asked]))
+            .finish(&Conversation::from_messages(vec![message]))
             .unwrap();
         let line = |call: &CallRequest| format!("{} {}", call.id, call.arguments);
         assert_eq!(calls.iter().map(line).collect::<Vec<_>>(), expected);

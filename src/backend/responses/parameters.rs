@@ -136,8 +136,8 @@ fn reply_includes(model: &str, config: &Map<String, Value>) -> Vec<Value> {
     if is_on(config, CODE_INTERPRETER) {
         include.push(json!(CODE_OUTPUTS));
     }
-    let asked = config.get("include").and_then(Value::as_array);
-    for wish in asked.into_iter().flatten() {
+    let configured = config.get("include").and_then(Value::as_array);
+    for wish in configured.into_iter().flatten() {
         if !include.contains(wish) {
             include.push(wish.clone());
         }

@@ -91,14 +91,14 @@ impl ScriptedBackend {
             .chars()
             .take(QUOTE_CHARS_MAX)
             .collect();
-        let asked = request
+        let replies = request
             .conversation
             .messages()
             .iter()
             .filter(|message| matches!(message, ChatMessage::Assistant { .. }))
             .count();
         permanent_error(format!(
-            "the script has no reply for this request, which follows {asked} replies and ends in \
+            "the script has no reply for this request, which follows {replies} replies and ends in \
              `{last}`: {left}"
         ))
     }

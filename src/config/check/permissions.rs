@@ -185,7 +185,7 @@ impl ConfigChecker<'_> {
     /// risk. They apply to a section that is written as in MassGen.
     fn risk_rules(&mut self, section: &MappingView<'_>) -> Vec<CallRule> {
         let written = section.text(&permissions::AUTOMATION_DEFAULT);
-        let asked = match written.as_ref().map(|text| text.written) {
+        let forms = match written.as_ref().map(|text| text.written) {
             None if section.get(&permissions::RULES).is_none() => &[],
             None | Some("risk-based") => DANGEROUS,
             Some("deny-all") => UNKNOWN_RISK,
@@ -197,7 +197,7 @@ impl ConfigChecker<'_> {
             self.findings
                 .push(Diagnostic::warning(text.path, message).with_span(text.span));
         }
-        let rules = asked.iter();
+        let rules = forms.iter();
         rules
             .filter_map(|form| parse_rule(RuleAction::Ask, form, self.context.home).ok())
             .collect()

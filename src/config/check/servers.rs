@@ -251,12 +251,13 @@ impl ConfigChecker<'_> {
         };
         for tool in view.node.entries() {
             let path = join_key(&view.path, &tool.key);
-            let said = scalar_text(&tool.value, path.clone());
+            let written = scalar_text(&tool.value, path.clone());
             let rulings = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
             let mut rulings = rulings.into_iter();
-            let said = said.and_then(|said| rulings.find(|one| one.to_string() == said.written));
+            let ruling =
+                written.and_then(|text| rulings.find(|one| one.to_string() == text.written));
             let is_name = !tool.key.is_empty() && !tool.key.contains('*');
-            match said {
+            match ruling {
                 Some(ruling) if is_name => {
                     ruled.insert(tool.key.clone(), ruling);
                 }

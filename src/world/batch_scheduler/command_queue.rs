@@ -153,10 +153,10 @@ impl JobQueue for CommandQueue {
             let created = self.create_script()?;
             let path = created.path.to_string();
             let line = self.commands.submit_line(&path, &self.script.batch);
-            let said = self.shell(&line).await?;
-            let id = parse_submitted_id(&said).map_err(|why| {
-                let said = single_line(&said, SHOWN_CHARS_MAX);
-                let message = format!("`submit` printed `{said}`: {why}");
+            let output = self.shell(&line).await?;
+            let id = parse_submitted_id(&output).map_err(|why| {
+                let output = single_line(&output, SHOWN_CHARS_MAX);
+                let message = format!("`submit` printed `{output}`: {why}");
                 Error::new(ErrorKind::Usage, message)
                     .with_hint("cut the id out of what it prints, for example with `sed`")
             })?;

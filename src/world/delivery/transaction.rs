@@ -203,9 +203,9 @@ impl ApplyTransaction<'_> {
         match entry.source {
             ContentSource::Layer => upper.ok_or(FileSystemError::Missing)?.open_file(&entry.rel),
             ContentSource::Made { number, .. } => {
-                let made = DirectoryHandle::open_own(&self.delivery.place.made_contents())?;
+                let contents = DirectoryHandle::open_own(&self.delivery.place.made_contents())?;
                 let name = OsString::from(number.to_string());
-                made.open_file(
+                contents.open_file(
                     &RelPath::default()
                         .child(&name)
                         .ok_or(FileSystemError::Missing)?,
@@ -384,7 +384,7 @@ pub fn select_hunks(
             }
             continue;
         };
-        let made = match difference(delivery, plan, entry)? {
+        let text = match difference(delivery, plan, entry)? {
             DeliveryDifference {
                 before: DiffSide::Text(old),
                 after: DiffSide::Text(new),
@@ -395,7 +395,7 @@ pub fn select_hunks(
             }
             _ => None,
         };
-        if let Some(text) = &made {
+        if let Some(text) = &text {
             let number = u32::try_from(*index).unwrap_or(u32::MAX);
             write_made(delivery, number, text.as_bytes())?;
             if let Some(entry) = plan.entries.get_mut(*index) {
@@ -407,7 +407,7 @@ pub fn select_hunks(
             }
         }
         if let Some(choice) = choices.get_mut(*index) {
-            *choice = if made.is_some() {
+            *choice = if text.is_some() {
                 DeliveryChoice::Apply
             } else {
                 DeliveryChoice::Leave
@@ -419,17 +419,22 @@ pub fn select_hunks(
 
 /// Writes content that was made from the user's and the agent's versions, for an entry of a plan.
 pub(super) fn write_made(delivery: &OpenDelivery, number: u32, bytes: &[u8]) -> Result<()> {
-    let made = delivery.place.made_contents();
-    own_dir::create_all(&made, own_dir::DirectoryAudience::User)?;
+    let contents = delivery.place.made_contents();
+    own_dir::create_all(&contents, own_dir::DirectoryAudience::User)?;
     let name = number.to_string();
-    clear::remove(&made.join(&name))?;
+    clear::remove(&contents.join(&name))?;
     let attributes = FileAttributes {
         mode: Mode::RUSR | Mode::WUSR,
         modified_ns: None,
         owner: None,
     };
-    let filled = slot::create_from_bytes(&open_root(&made)?, OsStr::new(&name), bytes, &attributes);
+    let filled = slot::create_from_bytes(
+        &open_root(&contents)?,
+        OsStr::new(&name),
+        bytes,
+        &attributes,
+    );
     filled
         .map(drop)
-        .map_err(|fault| delivery_error("write", &made.join(&name), fault))
+        .map_err(|fault| delivery_error("write", &contents.join(&name), fault))
 }

@@ -85,7 +85,7 @@ impl AgentSocket {
 /// Asks the run whether a call may be made and returns its answer. The error says why there is
 /// none.
 pub fn query(socket: &AbsPath, question: &str) -> std::result::Result<String, String> {
-    let asked = || -> io::Result<String> {
+    let exchange = || -> io::Result<String> {
         let mut stream = socket::connect(socket)?;
         stream.set_read_timeout(Some(ANSWER_TIME_MAX))?;
         stream.write_all(&[QUESTION])?;
@@ -95,7 +95,8 @@ pub fn query(socket: &AbsPath, question: &str) -> std::result::Result<String, St
         stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
         Ok(answer)
     };
-    let answer = asked().map_err(|error| format!("cannot send a request to the run: {error}"))?;
+    let answer =
+        exchange().map_err(|error| format!("cannot send a request to the run: {error}"))?;
     if answer.is_empty() {
         return Err("the run gave no answer".to_owned());
     }

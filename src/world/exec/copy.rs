@@ -318,7 +318,7 @@ pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
     let target = source.dir().link_target(&source.below()).map_err(stop)?;
     let below = destination.below();
     let (dir, name) = destination.dir().make_parent_of(&below).map_err(stop)?;
-    let (made, kind) = match (destination.dir().meta(&below), existing) {
+    let (result, kind) = match (destination.dir().meta(&below), existing) {
         (Err(FileSystemError::Missing), _) => (dir.symlink(name, &target), ChangeKind::Created),
         (Ok(old), ExistingTarget::Overwrite) if old.kind == FileKind::Link => {
             let replaced = replace_link(&dir, name, &target, &old.version);
@@ -327,7 +327,7 @@ pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
         (Ok(_), _) => return Err(stop(FileSystemError::Exists)),
         (Err(fault), _) => return Err(stop(fault)),
     };
-    made.map_err(stop)?;
+    result.map_err(stop)?;
     Ok(FileChange {
         path: destination.real().clone(),
         kind,

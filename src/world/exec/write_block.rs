@@ -110,8 +110,8 @@ fn is_conflict(gate: &Gate, path: &RealPath, meta: &FileMetadata, intent: WriteI
     };
     let history = gate.history();
     let now = Some(meta.version);
-    let made = history.made_version(path);
-    let is_ours = made == now || made == Some(users);
+    let own_version = history.made_version(path);
+    let is_ours = own_version == now || own_version == Some(users);
     let is_known = match intent {
         WriteIntent::Edit(_) => history.known_version(path) == now,
         WriteIntent::Commit { .. } => history.base_version(path) == Some(users),

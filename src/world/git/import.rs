@@ -201,8 +201,8 @@ impl Hub {
     ) -> BTreeMap<RelPath, &'static str> {
         let mut looked_at = BTreeSet::new();
         let mut found = BTreeMap::new();
-        let made = changes.iter().filter(|(_, change)| change.after.is_some());
-        for (path, _) in made {
+        let present = changes.iter().filter(|(_, change)| change.after.is_some());
+        for (path, _) in present {
             let mut above = path.parent();
             while let Some(dir) = above.filter(|dir| !dir.is_root()) {
                 above = dir.parent();

@@ -367,8 +367,8 @@ impl McpClient {
             }
             ServerOperation::GetPrompt => {
                 let mut wanted = GetPromptRequestParams::new(text(&arguments, "name"));
-                if let Some(Value::Object(given)) = arguments.get("arguments") {
-                    wanted = wanted.with_arguments(given.clone());
+                if let Some(Value::Object(prompt_arguments)) = arguments.get("arguments") {
+                    wanted = wanted.with_arguments(prompt_arguments.clone());
                 }
                 let result = service.get_prompt(wanted).await?;
                 Ok(server_reply::prompt_reply(&result))
@@ -468,11 +468,11 @@ fn as_described(tool: Tool) -> ServerToolDescription {
 
 /// Reads a tool that does not conform to the protocol; `None` if it has no name.
 fn invalid_tool(tool: &Value) -> Option<ServerToolDescription> {
-    let said = |key: &str| tool.get(key).and_then(Value::as_str);
+    let text = |key: &str| tool.get(key).and_then(Value::as_str);
     Some(ServerToolDescription {
-        name: said("name")?.to_owned(),
-        description: said("description")
-            .or(said("title"))
+        name: text("name")?.to_owned(),
+        description: text("description")
+            .or(text("title"))
             .unwrap_or_default()
             .to_owned(),
         schema: tool.get("inputSchema").cloned().unwrap_or_default(),

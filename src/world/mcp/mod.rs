@@ -139,13 +139,13 @@ impl ToolListCache {
         let known = self.lock();
         let mut same = known
             .iter()
-            .filter(|heard| Arc::ptr_eq(&heard.config, config));
-        same.next().map(|heard| Arc::clone(&heard.tools))
+            .filter(|cached| Arc::ptr_eq(&cached.config, config));
+        same.next().map(|cached| Arc::clone(&cached.tools))
     }
 
     fn insert(&self, config: &Arc<ServerConfig>, tools: &Arc<[ServerToolDescription]>) {
         let mut known = self.lock();
-        known.retain(|heard| !Arc::ptr_eq(&heard.config, config));
+        known.retain(|cached| !Arc::ptr_eq(&cached.config, config));
         known.push(CachedToolList {
             config: Arc::clone(config),
             tools: Arc::clone(tools),
@@ -366,9 +366,9 @@ impl McpServers {
         let config = &slot.setup.config;
         let link = slot.connection(launcher).await?;
         let _in_progress = link.register_call(progress);
-        let asked = link.ask(call.operation, &call.tool, call.arguments.clone());
+        let request = link.ask(call.operation, &call.tool, call.arguments.clone());
         let time_max = Duration::from_secs(config.call_seconds);
-        let fault = match link.with_timeout(time_max, asked).await {
+        let fault = match link.with_timeout(time_max, request).await {
             Some(Ok(answered)) => return Ok(answered),
             Some(Err(fault)) => fault,
             None => McpClientError::Failed(format!("no answer within {} s", config.call_seconds)),
@@ -407,9 +407,9 @@ impl McpServers {
         for handle in &self.0.handles {
             let config = &handle.slot.setup.config;
             let described = self.0.known.get(config).unwrap_or_default();
-            let (mut tools, said) = offer_tools(&config.rules, &described);
+            let (mut tools, tool_notes) = offer_tools(&config.rules, &described);
             tools.retain(|tool| self.is_selected(tool));
-            notes.extend(said);
+            notes.extend(tool_notes);
             notes.extend(catalogue.add(tools));
         }
         *self.lock_catalogue() = Arc::new(catalogue);

@@ -57,8 +57,8 @@ impl TreeReplica {
         copy(&tree, at, CopyMethod::Writable, LIMITS, &left_out)?;
         let dir = DirectoryHandle::open_own(at).map_err(|fault| replica_error(at, fault))?;
         for place in except.iter().filter_map(|path| path.below(&tree)) {
-            let made = dir.make_dirs(&place);
-            drop(made.map_err(|fault| replica_error(at, fault))?);
+            let created = dir.make_dirs(&place);
+            drop(created.map_err(|fault| replica_error(at, fault))?);
         }
         take_over_modes(&tree, &dir).map_err(|fault| replica_error(at, fault))?;
         Self::with_baseline(dir).map_err(|fault| replica_error(at, fault))
@@ -156,7 +156,7 @@ impl TreeReplica {
             ReplicaEntry::Directory(_) => {
                 match dir.make_dir(name, &self.dir.meta(rel)?) {
                     Err(FileSystemError::Exists) => {}
-                    made => made?,
+                    result => result?,
                 }
                 match before {
                     // It is the user's directory with other permission bits.

@@ -388,9 +388,9 @@ fn a_parameter_that_the_vendor_has_not_is_one_warning_and_not_sent() {
     let nothing = "logit_bias: null, enable_web_search: false, enable_code_interpreter: no";
     check(&backend(nothing), &[]);
     assert_eq!(sent(nothing), json!({}));
-    let asked_for = "extra_body: {logit_bias: {1: 2}}";
-    check(&backend(asked_for), &[]);
-    assert_eq!(sent(asked_for), json!({"logit_bias": {"1": 2}}));
+    let backend_keys = "extra_body: {logit_bias: {1: 2}}";
+    check(&backend(backend_keys), &[]);
+    assert_eq!(sent(backend_keys), json!({"logit_bias": {"1": 2}}));
     check(
         &backend("enable_web_search: true").replace("3.8", "2.5"),
         &[],

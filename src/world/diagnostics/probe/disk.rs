@@ -108,9 +108,9 @@ pub fn probe_disk(dir: &AbsPath) -> Result<DiskProbe> {
     if let Some(parent) = dir.parent() {
         dir::create_all(&parent, DirectoryAudience::Umask)?;
     }
-    let made = dir::create(dir)?;
+    let creation = dir::create(dir)?;
     let disk = probe_inside(dir);
-    if made == DirectoryCreation::Created {
+    if creation == DirectoryCreation::Created {
         dir::remove_empty(dir);
     }
     disk

@@ -97,13 +97,13 @@ mod tests {
 
     #[track_caller]
     fn check(backend: &str, base_url: Option<&str>, expected: &str) {
-        let asked = TeamOptions {
+        let options = TeamOptions {
             models: &["m".to_owned()],
             backend: Some(backend),
             base_url,
             system_message: None,
         };
-        let config = team_from_options(&asked, WorkspaceMode::None).unwrap();
+        let config = team_from_options(&options, WorkspaceMode::None).unwrap();
         let found = ProviderNames::from_config(&config).name(&config.agents[0].id, &Arc::from("m"));
         assert_eq!(found, Some(expected), "{backend} {base_url:?}");
     }

@@ -123,9 +123,9 @@ fn created_files_are_the_agents_own_and_changed_files_are_not() {
     assert!(!is_own("rw/README.md"));
     let _told = changes(&gate, || ground.write("rw/made.txt", "again\n"));
     let now = fs::metadata(ground.path("rw/made.txt")).unwrap().ino();
-    let made = gate.history().made_version(&ground.real("rw/made.txt"));
+    let version = gate.history().made_version(&ground.real("rw/made.txt"));
     assert_eq!(
-        made.map(|made| (made.inode, made.size_bytes)),
+        version.map(|version| (version.inode, version.size_bytes)),
         Some((now, 6))
     );
 }

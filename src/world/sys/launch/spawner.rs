@@ -174,12 +174,12 @@ impl HelperSpawner {
 /// a socket, and the kernel refuses to pass descriptors while the user has more of them in flight
 /// than the sender's limit on open files: commands must not be able to reach that number.
 fn raise_open_file_limit() {
-    let held = getrlimit(Resource::Nofile);
-    let wanted = held.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
-    if held.current.is_some_and(|current| current < wanted) {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
+    if limit.current.is_some_and(|current| current < wanted) {
         let raised = Rlimit {
             current: Some(wanted),
-            ..held
+            ..limit
         };
         // With the present limit, massgen works as long as no command attacks it.
         setrlimit(Resource::Nofile, raised).unwrap_or_default();

@@ -231,9 +231,9 @@ impl DirLock {
     /// Returns whether the locked directory still is the one at `path`.
     pub(crate) fn is_for(&self, path: &AbsPath) -> bool {
         let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
-        let held = self.file.metadata().map(identity);
+        let locked = self.file.metadata().map(identity);
         let there = fs::symlink_metadata(path.as_path()).map(identity);
-        matches!((held, there), (Ok(held), Ok(there)) if held == there)
+        matches!((locked, there), (Ok(locked), Ok(there)) if locked == there)
     }
 }
 

@@ -563,8 +563,8 @@ mod tests {
         let path = AbsPath::new(dir.path().join("missing/log")).unwrap();
         let written = replace(&path, b"text", FileDurability::Process);
         let created = Appender::create_locked(path.clone()).map(drop);
-        for (doing, made) in [("write", written), ("make", created)] {
-            let text = format!("{:#}", made.unwrap_err());
+        for (doing, result) in [("write", written), ("make", created)] {
+            let text = format!("{:#}", result.unwrap_err());
             assert!(text.contains(&format!("cannot {doing} `{path}`")), "{text}");
             assert!(!text.contains(".massgen-"), "{text}");
         }

@@ -39,13 +39,13 @@ impl FileWatch {
         let (wakeups, woken) = channel();
         let inotify = Arc::new(inotify::init(CreateFlags::CLOEXEC)?);
         let watch = inotify::add_watch(&inotify, path.as_path(), WatchFlags::MODIFY)?;
-        let held = File::open(path.as_path())?;
+        let file = File::open(path.as_path())?;
         let freed = wakeups.clone();
         let watching = Arc::clone(&inotify);
         thread::Builder::new().spawn(move || forward_writes(&watching, &wakeups))?;
         thread::Builder::new().spawn(move || {
             // Where files cannot be locked, it is unknown whether the writer lives.
-            drop(held.lock_shared());
+            drop(file.lock_shared());
             freed.send(FileWakeup::Unlocked).unwrap_or_default();
             // The kernel reports this to the other thread, which then ends. It fails only if the
             // file, and with it the watch, is gone.
