@@ -286,10 +286,10 @@ fn a_cancelled_batch_parks_on_every_node_and_a_job_can_be_preempted() {
         .args(RUN)
         .args(["--on", "slurm", "--partition", "no-such"])
         .failure(3);
-    let said = refused.stderr();
+    let stderr = refused.stderr();
     assert!(
-        said.contains("`sbatch` failed") && said.contains("--partition"),
-        "{said}"
+        stderr.contains("`sbatch` failed") && stderr.contains("--partition"),
+        "{stderr}"
     );
     fs::remove_dir_all(refused.project().path(".massgen/batches")).unwrap();
     let project = refused.then::<&str>([]);
@@ -442,10 +442,10 @@ fn keys_of_the_shell_are_not_in_jobs_and_the_start_says_so() {
     ]
     .concat();
     let refused = project.args(words).run();
-    let said = refused.stderr();
+    let stderr = refused.stderr();
     assert_ne!(refused.code(), Some(0));
-    assert!(said.contains("`~/.massgen/.env`"), "{said}");
-    assert!(!said.contains(SECRET));
+    assert!(stderr.contains("`~/.massgen/.env`"), "{stderr}");
+    assert!(!stderr.contains(SECRET));
     assert!(batch_dir(refused.project()).is_none());
 }
 
@@ -483,9 +483,9 @@ fn a_node_with_a_weaker_sandbox_runs_no_cell() {
         worker("n1")
     );
     let refused = run(&weak);
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(3), "{said}");
-    assert!(said.contains("`namespaces` is required"), "{said}");
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("`namespaces` is required"), "{stderr}");
     assert!(!dir.join("claims/c0.2").exists());
     assert!(dir.join("nodes/n1").exists());
     // Its next job does not try again, and another node runs the cell.

@@ -264,9 +264,9 @@ fn only_required_checks_decide() {
             "elapsed_ms": 1});
         serde_json::from_value(check).unwrap()
     };
-    let (passed, told) = (check("required", "passed"), check("told", "failed"));
-    assert_eq!(checks_outcome([&passed, &told]), CellChecks::Passed);
-    assert_eq!(checks_outcome([&told]), CellChecks::None);
+    let (passed, failed) = (check("required", "passed"), check("told", "failed"));
+    assert_eq!(checks_outcome([&passed, &failed]), CellChecks::Passed);
+    assert_eq!(checks_outcome([&failed]), CellChecks::None);
     for verdict in ["failed", "not_run"] {
         let failed = check("required", verdict);
         assert_eq!(checks_outcome([&passed, &failed]), CellChecks::Failed);

@@ -56,7 +56,7 @@ fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
     };
     let given = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
     let refused = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": words}});
-    let said = |here: Place| if place == here { words } else { "x" };
+    let text_at = |here: Place| if place == here { words } else { "x" };
     match (message["method"].as_str().unwrap(), place) {
         ("initialize", Place::ErrorOfGreeting) | ("tools/list", Place::ErrorOfList) => {
             whole(json_type, &refused)
@@ -68,14 +68,14 @@ fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
         ("initialize", _) => {
             let able = json!({
                 "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
-                "serverInfo": {"name": "s", "version": "1"}, "instructions": said(Place::Greeting),
+                "serverInfo": {"name": "s", "version": "1"}, "instructions": text_at(Place::Greeting),
             });
             whole(json_type, &given(able))
         }
         ("tools/list", _) => {
-            let about = said(Place::Description);
+            let about = text_at(Place::Description);
             let schema = json!({"type": "object", "properties": {"a": {"description": about}}});
-            let named = format!("no name {}", said(Place::NameThatNobodyTakes));
+            let named = format!("no name {}", text_at(Place::NameThatNobodyTakes));
             let tools = json!([
                 {"name": "who", "description": about, "inputSchema": schema},
                 {"name": named, "inputSchema": {"type": "object"}},
@@ -94,7 +94,7 @@ fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
             )
         }
         _ => {
-            let text = json!([{"type": "text", "text": format!("ok {}", said(Place::Answer))}]);
+            let text = json!([{"type": "text", "text": format!("ok {}", text_at(Place::Answer))}]);
             whole(json_type, &given(json!({ "content": text })))
         }
     }

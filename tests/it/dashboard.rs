@@ -32,7 +32,7 @@ fn on_terminal(project: Project) -> Project {
 }
 
 /// Returns a project with two agents that answer after this delay, and then vote.
-fn duo(delay_ms: u32, rest: &str) -> Project {
+fn two_agents(delay_ms: u32, rest: &str) -> Project {
     // The first reply is the answer.
     let late = format!("delay_ms: {delay_ms}");
     let replies = |answer: &str, candidate: &str| {
@@ -59,17 +59,17 @@ fn lines(terminal: &Terminal) -> Vec<String> {
 /// Waits until the terminal is as massgen found it and `last` was written since, and returns what was:
 /// a view of the dashboard may have shown `last` before.
 #[track_caller]
-fn story(terminal: &Terminal, last: &str) -> String {
-    let story = || {
+fn lines_after_dashboard(terminal: &Terminal, last: &str) -> String {
+    let lines = || {
         let written = terminal.written();
-        let story = written.rsplit_once(UNCOVERS).map(|(_, story)| story);
-        story.unwrap_or_default().to_owned()
+        let after = written.rsplit_once(UNCOVERS).map(|(_, after)| after);
+        after.unwrap_or_default().to_owned()
     };
     terminal.wait(
-        || !terminal.is_on_alternate_screen() && terminal.has_cursor() && story().contains(last),
-        || format!("expected {last:?} after the dashboard\n{}", story()),
+        || !terminal.is_on_alternate_screen() && terminal.has_cursor() && lines().contains(last),
+        || format!("expected {last:?} after the dashboard\n{}", lines()),
     );
-    story()
+    lines()
 }
 
 #[track_caller]
@@ -93,7 +93,7 @@ fn several_agents_are_shown_side_by_side_and_the_lines_of_the_run_remain() {
     terminal.displayed("2 ben");
     terminal.displayed("ballot");
     terminal.displayed("agent1.1 ann");
-    let story = story(&terminal, "done: ");
+    let story = lines_after_dashboard(&terminal, "done: ");
     for line in [
         "agents: ann, ben",
         "[ann] answers as agent1.1",
@@ -109,11 +109,11 @@ fn several_agents_are_shown_side_by_side_and_the_lines_of_the_run_remain() {
 
 #[test]
 fn the_answer_alone_goes_to_standard_output() {
-    let mut terminal = Terminal::shell(duo(400, ""), 80);
+    let mut terminal = Terminal::shell(two_agents(400, ""), 80);
     terminal.types("\"$massgen\" task > out; echo $?-$((1+1))\r");
     terminal.displays("0-2");
     assert!(terminal.written().contains(COVERS));
-    story(&terminal, "done: ");
+    lines_after_dashboard(&terminal, "done: ");
     let out = fs::read_to_string(terminal.project().path("out")).unwrap();
     assert_eq!(out, "final: cats\n");
     terminal.types("exit\r");
@@ -138,23 +138,23 @@ fn lines_are_shown_where_a_dashboard_is_not_wanted() {
         let agents = [agent("ann", "", &answers("cats", "agent1", 0))];
         on_terminal(Project::new().config(&team(&agents, rest)).args(["task"]))
     };
-    check(duo(0, "").args(["--plain"]), false);
-    check(duo(0, "").args(["--screen-reader"]), false);
-    check(duo(0, "").env("MASSGEN_PLAIN", "1"), false);
-    check(duo(0, "").env("CI", "1"), false);
-    check(duo(0, "").env("TERM", "dumb"), false);
-    check(duo(0, "ui: {dashboard: never}"), false);
+    check(two_agents(0, "").args(["--plain"]), false);
+    check(two_agents(0, "").args(["--screen-reader"]), false);
+    check(two_agents(0, "").env("MASSGEN_PLAIN", "1"), false);
+    check(two_agents(0, "").env("CI", "1"), false);
+    check(two_agents(0, "").env("TERM", "dumb"), false);
+    check(two_agents(0, "ui: {dashboard: never}"), false);
     check(solo(""), false);
     // Controls.
-    check(duo(0, "").env("CI", ""), true);
+    check(two_agents(0, "").env("CI", ""), true);
     check(
-        duo(
+        two_agents(
             0,
             "ui: {display_type: rich_terminal, logging_enabled: true}",
         ),
         true,
     );
-    check(duo(0, "").env("CI", "1").args(["--dashboard"]), true);
+    check(two_agents(0, "").env("CI", "1").args(["--dashboard"]), true);
     check(solo("").args(["--dashboard"]), true);
     check(solo("ui: {dashboard: always}"), true);
 }
@@ -164,7 +164,7 @@ fn without_a_terminal_nothing_is_drawn() {
     // Both ask their models before one of them has answered: the lines say who sees which answers. On a
     // busy machine, one of them may be late.
     for tries in 1.. {
-        let piped = duo(1000, "").success();
+        let piped = two_agents(1000, "").success();
         assert!(!piped.stderr().contains('\u{1b}'), "{}", piped.stderr());
         assert_eq!(piped.stdout(), "final: cats\n");
         let lines = without_times(piped.stderr());
@@ -175,13 +175,13 @@ fn without_a_terminal_nothing_is_drawn() {
         }
         assert!(tries < COMPARED_MAX, "{plain:#?}\n{lines:#?}");
     }
-    let forced = duo(0, "").args(["--dashboard"]).failure(2);
+    let forced = two_agents(0, "").args(["--dashboard"]).failure(2);
     assert!(
         forced.stderr().contains("needs a terminal"),
         "{}",
         forced.stderr()
     );
-    let mut terminal = Terminal::shell(duo(0, ""), 80);
+    let mut terminal = Terminal::shell(two_agents(0, ""), 80);
     terminal.types("\"$massgen\" task 2> err; echo $?-$((1+1))\r");
     terminal.displays("0-2");
     assert!(!terminal.written().contains(COVERS));
@@ -205,7 +205,7 @@ fn without_times(text: &str) -> Vec<String> {
 #[test]
 fn keys_open_views_and_lines() {
     // What is shown before the answers is looked at meanwhile.
-    let mut terminal = Terminal::open(duo(15_000, ""), 80);
+    let mut terminal = Terminal::open(two_agents(15_000, ""), 80);
     terminal.displays("waits for its model");
     terminal.leaves("1 ann", "?", "Everywhere");
     terminal.leaves("Everywhere", ESCAPE, "1 ann");
@@ -240,7 +240,7 @@ fn keys_open_views_and_lines() {
     terminal.types("f");
     terminal.displays("there is no winner yet");
     terminal.types("l");
-    story(&terminal, "agents: ann, ben");
+    lines_after_dashboard(&terminal, "agents: ann, ben");
     assert!(terminal.written().contains(WHEEL_IS_RESTORED));
     terminal.says("waiting for ann, ben");
     terminal.says("I think of cats.");
@@ -250,7 +250,7 @@ fn keys_open_views_and_lines() {
 
 #[test]
 fn a_message_to_the_agents_is_written_below_the_views() {
-    let mut terminal = Terminal::open(duo(30_000, ""), 80);
+    let mut terminal = Terminal::open(two_agents(30_000, ""), 80);
     terminal.displays("waits for its model");
     terminal.types("i");
     terminal.displays("to all, or NAME: text > _");
@@ -270,7 +270,7 @@ fn a_message_to_the_agents_is_written_below_the_views() {
     terminal.displays("you to ben: and small ones");
     assert!(terminal.written().contains("\u{1b}[?2004h"));
     terminal.types(CTRL_C);
-    let story = story(&terminal, "ended: ");
+    let story = lines_after_dashboard(&terminal, "ended: ");
     assert!(story.contains("you to all: prefer quiet pets"), "{story}");
     assert!(story.contains("you to ben: and small ones"), "{story}");
     assert!(story.contains("twice a day please"), "{story}");
@@ -280,7 +280,7 @@ fn a_message_to_the_agents_is_written_below_the_views() {
 
 #[test]
 fn another_size_is_drawn_from_the_model() {
-    let mut terminal = Terminal::open(duo(20_000, ""), 80);
+    let mut terminal = Terminal::open(two_agents(20_000, ""), 80);
     terminal.displays("2 ben");
     terminal.resize(120);
     terminal.wait(
@@ -302,18 +302,18 @@ fn another_size_is_drawn_from_the_model() {
     );
     assert!(terminal.is_on_alternate_screen());
     terminal.types(CTRL_C);
-    assert!(story(&terminal, "ended: ").contains("agents: ann, ben"));
+    assert!(lines_after_dashboard(&terminal, "ended: ").contains("agents: ann, ben"));
     let _project = terminal.ends(130);
 }
 
 #[test]
 fn signals_give_the_terminal_back() {
     for signal in ["-INT", "-TERM", "-QUIT", "-HUP"] {
-        let terminal = Terminal::open(duo(30_000, ""), 80);
+        let terminal = Terminal::open(two_agents(30_000, ""), 80);
         terminal.displays("waits for its model");
         assert_ne!(terminal.mode(), terminal.mode_before());
         terminates(&terminal, signal);
-        assert!(story(&terminal, "ended: ").contains("agents: ann, ben"));
+        assert!(lines_after_dashboard(&terminal, "ended: ").contains("agents: ann, ben"));
         terminal.wait(
             || terminal.mode() == terminal.mode_before(),
             || format!("expected the mode {}", terminal.mode_before()),
@@ -324,7 +324,7 @@ fn signals_give_the_terminal_back() {
 
 #[test]
 fn ctrl_z_gives_the_terminal_back_until_the_process_continues() {
-    let mut terminal = Terminal::shell(duo(10_000, ""), 80);
+    let mut terminal = Terminal::shell(two_agents(10_000, ""), 80);
     terminal.types("\"$massgen\" task; echo $?-$((1+1))\r");
     terminal.displays("waits for its model");
     terminal.types(CTRL_Z);
@@ -334,13 +334,13 @@ fn ctrl_z_gives_the_terminal_back_until_the_process_continues() {
     terminal.forget_frames();
     terminal.types("fg\r");
     terminal.displayed("2 ben");
-    story(&terminal, "done: ");
+    lines_after_dashboard(&terminal, "done: ");
     terminal.types("exit\r");
     let _project = terminal.ends(0);
 }
 
 /// Returns a project with two agents of which the first writes a file and needs approval for it.
-fn asking() -> Project {
+fn approval_project() -> Project {
     let writes = "
 - calls: [{name: write_file, arguments: {path: a.txt, content: one}}]
 - calls: [{name: new_answer, arguments: {content: done}}]
@@ -365,7 +365,7 @@ fn a_call_is_approved_in_place() {
         ("o", "may use write_file (once)"),
         ("n", "the user refuses it"),
     ] {
-        let mut terminal = Terminal::open(asking(), 80);
+        let mut terminal = Terminal::open(approval_project(), 80);
         terminal.displays("ann asks to use write_file:");
         terminal.displays("write `a.txt` in the workspace");
         terminal.displays("o once");
@@ -377,7 +377,7 @@ fn a_call_is_approved_in_place() {
         terminal.displays("o once");
         sleep(ANSWER_DELAY);
         terminal.types(key);
-        let story = story(&terminal, "done: ");
+        let story = lines_after_dashboard(&terminal, "done: ");
         assert!(story.contains(outcome), "{story}");
     }
 }
@@ -385,7 +385,7 @@ fn a_call_is_approved_in_place() {
 /// Types what would allow a call at the moment when the question appears. Returns the terminal if the
 /// question is still there: a machine that is busy for so long may read keys when they count.
 fn type_at_question() -> Option<Terminal> {
-    let mut terminal = Terminal::open(asking(), 80);
+    let mut terminal = Terminal::open(approval_project(), 80);
     terminal.says("\u{1b}]0;(1) massgen");
     terminal.types("oooov");
     terminal.wait(
@@ -486,7 +486,7 @@ fn a_delivery_is_only_applied_from_its_review() {
     terminal.types("y");
     terminal.displays("the delivery waits for your review");
     terminal.types("dx");
-    let story = story(&terminal, "done: ");
+    let story = lines_after_dashboard(&terminal, "done: ");
     assert!(story.contains("not accepted"), "{story}");
     let project = terminal.ends(0);
     let long = fs::read_to_string(project.path("long.txt")).unwrap();
@@ -515,7 +515,7 @@ fn control_sequences_of_a_model_do_not_reach_the_terminal() {
 
 #[test]
 fn a_recorded_run_is_shown_until_the_user_closes_it() {
-    let finished = duo(0, "limits: {max_tokens_total: 9000000}").success();
+    let finished = two_agents(0, "limits: {max_tokens_total: 9000000}").success();
     let project = finished.then(["logs", "follow", "--dashboard"]);
     let mut terminal = Terminal::open(project, 100);
     terminal.displays("+ ann wins with agent1.1");
@@ -528,7 +528,12 @@ fn a_recorded_run_is_shown_until_the_user_closes_it() {
     terminal.types("q");
     terminal.displays("q quit");
     terminal.types("q");
-    assert_eq!(story(&terminal, "").matches("done: ").count(), 0);
+    assert_eq!(
+        lines_after_dashboard(&terminal, "")
+            .matches("done: ")
+            .count(),
+        0
+    );
     let project = terminal.ends(0);
     let lines = Terminal::open(project.retyped(["logs", "follow", "--dashboard"]), 100);
     let mut terminal = lines;
@@ -548,7 +553,7 @@ fn a_recorded_run_is_shown_until_the_user_closes_it() {
 
 #[test]
 fn a_turn_of_a_session_is_shown_on_the_dashboard_and_the_prompt_returns() {
-    let mut terminal = Terminal::open(duo(500, "").retyped::<&str>([]), 80);
+    let mut terminal = Terminal::open(two_agents(500, "").retyped::<&str>([]), 80);
     terminal.shows(&[">"]);
     terminal.types("Cats or dogs?\r");
     terminal.says(COVERS);

@@ -426,9 +426,9 @@ impl Inside<'_> {
     /// Checks that a command fails with these words.
     #[track_caller]
     fn fails(&self, command: &str, words: &str) {
-        let said = self.says(command);
-        let failed = said.ends_with(')') && said.contains("Exited");
-        assert!(failed && said.contains(words), "{command}: {said}");
+        let output = self.says(command);
+        let failed = output.ends_with(')') && output.contains("Exited");
+        assert!(failed && output.contains(words), "{command}: {output}");
     }
 }
 
@@ -611,8 +611,8 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
     thread::scope(|scope| {
         let background = "echo on; sleep 120; echo off";
         let follow = || {
-            let mut heard = Vec::new();
-            let mut take = |bytes: &[u8]| heard.extend_from_slice(bytes);
+            let mut output = Vec::new();
+            let mut take = |bytes: &[u8]| output.extend_from_slice(bytes);
             let ended = container.follow(
                 background,
                 &scene.workspace(),
@@ -620,7 +620,7 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
                 &interrupt,
                 &mut take,
             );
-            (ended.unwrap(), String::from_utf8(heard).unwrap())
+            (ended.unwrap(), String::from_utf8(output).unwrap())
         };
         let follower = scope.spawn(follow);
         while inside.says("ps -o args | grep -c '^sleep 120'") != "1\n" {
@@ -635,8 +635,8 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
         // The background command keeps running.
         inside.check(left, "1\n");
         interrupt.raise();
-        let (ended, heard) = follower.join().unwrap();
-        assert_eq!((ended, heard.as_str()), (ExitReason::Interrupted, "on\n"));
+        let (ended, output) = follower.join().unwrap();
+        assert_eq!((ended, output.as_str()), (ExitReason::Interrupted, "on\n"));
     });
     inside.fails(left, "0\n");
     let finished = inside.run(hostile, Duration::from_secs(1));

@@ -82,16 +82,16 @@ fn begun(project: &Project) -> Child {
 #[test]
 fn the_next_run_removes_containers_of_a_killed_run_and_none_of_running_ones() {
     let Some(daemon) = daemon() else { return };
-    let going = project(&daemon, IMAGE, "touch begun; sleep 120");
-    let mut first = begun(&going);
-    let of_first = containers(&daemon, &going);
+    let running = project(&daemon, IMAGE, "touch begun; sleep 120");
+    let mut first = begun(&running);
+    let of_first = containers(&daemon, &running);
     assert_ne!(of_first, "");
     // Checks have a container of their own, and what commands change in theirs is not in it.
     let checked = format!(
         "{}checks:\n  - test -e made && test ! -e /tmp/planted\n",
         team(IMAGE, "touch made /tmp/planted")
     );
-    let second = going.retyped(["--config", "checked.yaml", "go"]);
+    let second = running.retyped(["--config", "checked.yaml", "go"]);
     let second = second.file("checked.yaml", checked);
     let second = second.file("quick.yaml", team(IMAGE, "echo 1")).success();
     let shown = second.stderr();
@@ -286,8 +286,8 @@ fn an_engine_that_ends_during_a_run_leaves_clear_errors_and_a_run_that_ends() {
         return;
     }
     let mut own = Daemon::start();
-    let going = project(&own, IMAGE, "touch begun; sleep 120");
-    let mut run = begun(&going);
+    let running = project(&own, IMAGE, "touch begun; sleep 120");
+    let mut run = begun(&running);
     let pid = fs::read_to_string(own.path("pid")).unwrap();
     let killed = Command::new("kill")
         .args(["-9", pid.trim()])
@@ -303,12 +303,12 @@ fn an_engine_that_ends_during_a_run_leaves_clear_errors_and_a_run_that_ends() {
             "-rhoE",
             "the container engine closed the connection|container engine does not",
         ])
-        .arg(going.path(".massgen"))
+        .arg(running.path(".massgen"))
         .output();
     assert!(!matches.unwrap().stdout.is_empty());
     // The next engine lists what the run could not remove, and the next run removes it.
     own.restart();
-    let next = going.retyped(["--config", "quick.yaml", "go"]);
+    let next = running.retyped(["--config", "quick.yaml", "go"]);
     let next = next.file("quick.yaml", team(IMAGE, "echo 1")).success();
     assert_eq!(containers(&own, next.project()), "");
 }

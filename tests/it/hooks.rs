@@ -708,12 +708,12 @@ fn hooks_hold_calls_of_programs() {
         .args(["--config", "team.yaml", "work"])
         .run();
     let ran = events(&done, "hook_ran");
-    let said: Vec<&str> = ran
+    let decisions: Vec<&str> = ran
         .iter()
         .map(|ran| ran["decision"].as_str().unwrap())
         .collect();
     assert_eq!(
-        said,
+        decisions,
         ["deny", "nothing"],
         "{} {}",
         done.stdout(),

@@ -32,15 +32,15 @@ enum Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
     sender: UnboundedSender<Option<String>>,
-    heard: Arc<tokio::sync::Mutex<UnboundedReceiver<Option<String>>>>,
+    receiver: Arc<tokio::sync::Mutex<UnboundedReceiver<Option<String>>>>,
 }
 
 impl Feed {
     /// Creates an empty feed.
     pub(crate) fn new() -> Self {
-        let (sender, heard) = unbounded_channel();
-        let heard = Arc::new(tokio::sync::Mutex::new(heard));
-        Self { sender, heard }
+        let (sender, receiver) = unbounded_channel();
+        let receiver = Arc::new(tokio::sync::Mutex::new(receiver));
+        Self { sender, receiver }
     }
 
     /// Adds a piece to the stream.
@@ -273,8 +273,8 @@ async fn serve(
                         *closed.lock().unwrap() += 1;
                     }
                     Step::Follow(feed) => {
-                        let mut heard = feed.heard.lock().await;
-                        while let Some(Some(piece)) = heard.recv().await {
+                        let mut receiver = feed.receiver.lock().await;
+                        while let Some(Some(piece)) = receiver.recv().await {
                             let piece = Answer::default().piece(piece).bytes();
                             if connection.write_all(&piece).await.is_err() {
                                 return;

@@ -65,9 +65,9 @@ fn check(color: &'static str, count: &'static str, asked: usize, expected: &[&st
         .retyped(words)
         .args([socket.to_str().unwrap()])
         .success();
-    let heard = &read(&finished)[0];
+    let received = &read(&finished)[0];
     for expected in expected {
-        assert!(heard.contains(expected), "{heard}");
+        assert!(received.contains(expected), "{received}");
     }
     let questions = answering.asked.lock().unwrap();
     assert_eq!(questions.len(), asked, "{questions:?}");

@@ -44,13 +44,13 @@ impl Default for Older {
             taken: Answer::whole("202 Accepted", &[], "Accepted"),
             called: |feed, id| {
                 let content = json!([{"type": "text", "text": "you are somebody"}]);
-                tell(feed, id, &json!({"content": content}));
+                send_result(feed, id, &json!({"content": content}));
             },
         }
     }
 }
 
-fn tell(feed: &Feed, id: &Value, result: &Value) {
+fn send_result(feed: &Feed, id: &Value, result: &Value) {
     let message = json!({"jsonrpc": "2.0", "id": id, "result": result});
     feed.piece(format!("event: message\ndata: {message}\n\n"));
 }
@@ -81,11 +81,11 @@ impl Older {
                             "capabilities": {"tools": {}},
                             "serverInfo": {"name": "o", "version": "1"},
                         });
-                        tell(feed, id, &greeting);
+                        send_result(feed, id, &greeting);
                     }
                     "tools/list" => {
                         let who = json!({"name": "who", "inputSchema": {"type": "object"}});
-                        tell(feed, id, &json!({"tools": [who]}));
+                        send_result(feed, id, &json!({"tools": [who]}));
                     }
                     "tools/call" => (self.called)(feed, id),
                     _ => {}

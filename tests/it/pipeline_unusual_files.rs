@@ -118,11 +118,11 @@ fn unreadable_files_and_directories_are_committed() {
     let finished = committed(Project::new().config(&pipeline(keys, &agents, ROLES)))
         .args(["go"])
         .failure(5);
-    let said = finished
+    let count = finished
         .stderr()
         .matches(" for one; not protected: ")
         .count();
-    assert_eq!(said, 1, "the same sandbox is reported once");
+    assert_eq!(count, 1, "the same sandbox is reported once");
     let project = finished.project();
     assert_eq!(git(project, &["show", "main:s"]), "s\nagain\n");
     assert_eq!(git(project, &["show", "main:d/f"]), "1\n2\n");

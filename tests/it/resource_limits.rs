@@ -166,12 +166,12 @@ fn run_and_read(mut command: Command, words: &[&str]) -> String {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = String::new();
+    let mut output = String::new();
     let (mut stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-    stdout.read_to_string(&mut said).unwrap();
-    stderr.read_to_string(&mut said).unwrap();
+    stdout.read_to_string(&mut output).unwrap();
+    stderr.read_to_string(&mut output).unwrap();
     child.wait().unwrap();
-    said.trim().to_owned()
+    output.trim().to_owned()
 }
 
 /// Returns the output of a script outside of every sandbox.

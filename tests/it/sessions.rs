@@ -235,14 +235,14 @@ fn paths_outside_the_directory_are_open_only_if_mentioned_again() {
     let finished = finished.then(["--continue", &task]).success();
     fs::remove_file(finished.project().path("gone.txt")).unwrap();
     let finished = finished.then(["--continue", "Again"]).success();
-    let said = finished.stderr();
+    let stderr = finished.stderr();
     assert!(
-        said.contains("gone.txt` was opened in an earlier turn but no longer exists"),
-        "{said}"
+        stderr.contains("gone.txt` was opened in an earlier turn but no longer exists"),
+        "{stderr}"
     );
     assert!(
-        said.contains("notes.txt` was opened in an earlier turn but is outside"),
-        "{said}"
+        stderr.contains("notes.txt` was opened in an earlier turn but is outside"),
+        "{stderr}"
     );
     let finished = check_opened(finished, &[]);
     let again = format!("Read @{}", elsewhere.display());
@@ -607,10 +607,10 @@ fn three_sessions() -> Finished {
 fn unused_sessions_are_pruned() {
     let finished = three_sessions();
     let words = ["sessions", "prune", "--older-than", "30d", "--dry-run"];
-    let said = finished.then(words).success();
-    assert_eq!(said.stdout().lines().count(), 4, "{}", said.stdout());
-    assert_eq!(count_kept(said.project()), [3, 3, 3, 3]);
-    let pruned = said.then(&words[..4]).success();
+    let listed = finished.then(words).success();
+    assert_eq!(listed.stdout().lines().count(), 4, "{}", listed.stdout());
+    assert_eq!(count_kept(listed.project()), [3, 3, 3, 3]);
+    let pruned = listed.then(&words[..4]).success();
     assert_eq!(count_kept(pruned.project()), [1, 1, 1, 1]);
     let again = pruned.then(["--continue", "Go on"]).success();
     assert_eq!(count_kept(again.project()), [1, 2, 2, 2]);
@@ -674,8 +674,8 @@ fn runs_side_by_side_never_mix() {
     let running: Vec<_> = (0..RUNS).map(run).collect();
     for running in running {
         let output = running.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{stderr}");
     }
     assert_eq!(count_kept(&project), [RUNS; 4]);
     let mut tasks: Vec<String> = sessions(&project)

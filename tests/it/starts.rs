@@ -67,12 +67,12 @@ const CANARY: &str = "CANARY-OF-A-STRANGER";
 
 /// Returns a line of a shell script that reports whether it sees a variable of the attacker's. The
 /// line does not contain the reported text.
-fn witness(name: &str) -> String {
+fn report_line(name: &str) -> String {
     format!("echo {name}-is-$(if env | grep -q {CANARY}; then echo deceived; else echo safe; fi)")
 }
 
 /// Adds all those variables to the `.env` of `project`.
-fn deceived(project: Project) -> Project {
+fn with_harmful_env(project: Project) -> Project {
     let line = |name: &&str| format!("{name}='/{CANARY}/{name}'\n");
     let lines: String = HARMFUL.iter().map(line).collect();
     project.file(".env", format!("{lines}DOCKER_HOST=tcp://127.0.0.1:9\n"))
@@ -106,7 +106,10 @@ for line in sys.stdin:
 /// Runs a command, a server, a hook and a check; `env` is the variables of commands, in YAML.
 fn run(project: Project, env: &str) -> Finished {
     let calls = calls_of(&[
-        ("execute_command", json!({"command": witness("command")})),
+        (
+            "execute_command",
+            json!({"command": report_line("command")}),
+        ),
         ("mcp__x__t", json!({})),
         ("write_file", json!({"path": "a.txt", "content": "x"})),
     ]);
@@ -118,16 +121,22 @@ fn run(project: Project, env: &str) -> Finished {
         "cwd: w\nenable_mcp_command_line: true\nenv: {env}\n\
          mcp_servers: [{{name: x, command: python3, args: ['{}', '{}']}}]",
         project.path("given/server.py").display(),
-        witness("server")
+        report_line("server")
     );
     let rest = "orchestrator: {context_paths: [{path: ., permission: write, protected_paths: [given]}]}\n\
                 checks: [{name: look, command: 'sh given/check.sh'}]\n\
                 hooks: {PreToolUse: [{matcher: write_file, hooks: ['sh given/hook.sh']}]}";
-    let hook = format!("cat > /dev/null\nexec >&2\n{}\nexit 2\n", witness("hook"));
+    let hook = format!(
+        "cat > /dev/null\nexec >&2\n{}\nexit 2\n",
+        report_line("hook")
+    );
     project
         .file("given/server.py", SERVER)
         .file("given/hook.sh", hook)
-        .file("given/check.sh", format!("{}\nexit 1\n", witness("check")))
+        .file(
+            "given/check.sh",
+            format!("{}\nexit 1\n", report_line("check")),
+        )
         .file("team.yaml", team(&[agent("a", &keys, &replies)], rest))
         .args(["--config", "team.yaml", "task"])
         .run()
@@ -135,7 +144,7 @@ fn run(project: Project, env: &str) -> Finished {
 
 #[test]
 fn what_an_agent_starts_sees_nothing_of_a_strangers_variables() {
-    let finished = run(deceived(Project::new()), "{}");
+    let finished = run(with_harmful_env(Project::new()), "{}");
     let marks = recorded_marks(&finished);
     for name in ["command", "server", "hook", "check"] {
         assert!(
@@ -171,12 +180,12 @@ fn an_external_agent_sees_nothing_of_a_strangers_variables() {
                 .collect()
         };
         check_with(
-            deceived(external_agent_project()),
+            with_harmful_env(external_agent_project()),
             (kind, ""),
             &steps(others, "none"),
         );
         let own = steps(own, "");
-        let finished = check_with(deceived(external_agent_project()), (kind, ""), &own);
+        let finished = check_with(with_harmful_env(external_agent_project()), (kind, ""), &own);
         assert!(!finished.stdout().contains(CANARY));
         let mut found = Command::new("grep");
         let found = found
@@ -224,7 +233,7 @@ fn the_pager_sees_nothing_of_a_strangers_variables() {
     );
     let project = Project::new().config(&team(&[agent("a", "cwd: w", &writes)], ""));
     let script = leaving(&project);
-    let project = deceived(project).file("pager", script);
+    let project = with_harmful_env(project).file("pager", script);
     executable(&project, "pager");
     let pager = project.path("pager");
     let project = project
@@ -247,7 +256,7 @@ fn the_pager_sees_nothing_of_a_strangers_variables() {
 #[test]
 fn the_browser_sees_nothing_of_a_strangers_variables() {
     let server = OauthServer::start(Manner::default());
-    let project = deceived(login_project(&server.url(), ""));
+    let project = with_harmful_env(login_project(&server.url(), ""));
     let script = leaving(&project);
     let project = project.file("bin/xdg-open", script);
     executable(&project, "bin/xdg-open");
@@ -327,7 +336,7 @@ fn run_program(project: Project, language: &str) -> Finished {
         "cwd: w\nenable_mcp_command_line: true\nenable_code_based_tools: true\n\
          code_language: {language}"
     );
-    let script = format!("#!/bin/sh\n{version}\n{}\n{rest}\n", witness("program"));
+    let script = format!("#!/bin/sh\n{version}\n{}\n{rest}\n", report_line("program"));
     let project = project
         .file(&format!("bin/{interpreter}"), script)
         .file("team.yaml", team(&[agent("a", &keys, &replies)], ""));
@@ -341,7 +350,7 @@ fn run_program(project: Project, language: &str) -> Finished {
 
 #[test]
 fn a_program_of_an_agent_sees_nothing_of_a_strangers_variables() {
-    let finished = run_program(deceived(Project::new()), "python");
+    let finished = run_program(with_harmful_env(Project::new()), "python");
     let marks = recorded_marks(&finished);
     assert!(
         marks.contains("program-is-safe"),
@@ -383,7 +392,7 @@ fn an_approval_program_gets_no_variables_of_the_project() {
         asked
     };
     let content = "${LD_PRELOAD} $PAGER {{PAGER}}";
-    let asked = question(deceived(Project::new()), content);
+    let asked = question(with_harmful_env(Project::new()), content);
     assert!(!asked.contains(CANARY), "{asked}");
     // The control: the content of the call is shown.
     let asked = question(Project::new(), CANARY);

@@ -367,10 +367,10 @@ fn only_the_users_own_regular_files_with_valid_messages_are_read() {
         ("msg_pipe", "expected a regular file"),
         ("msg_dir", "expected a regular file"),
     ] {
-        let said =
+        let matches =
             |warning: &&&str| warning.contains(&format!("{file}.json")) && warning.contains(why);
         assert!(
-            warnings.iter().any(|warning| said(&warning)),
+            warnings.iter().any(|warning| matches(&warning)),
             "{file}: {warnings:#?}"
         );
     }
@@ -476,10 +476,10 @@ fn an_inbox_that_others_could_use_is_refused() {
     // The control: the same directory, closed to others.
     let words = ["--automation", "--inbox-dir", "shared", "go"];
     let agreed = project().args(words).success();
-    let said = agreed.stdout();
+    let stdout = agreed.stdout();
     assert!(
-        said.contains("\nRUNTIME_INBOX: [PROJECT]/shared\n"),
-        "{said}"
+        stdout.contains("\nRUNTIME_INBOX: [PROJECT]/shared\n"),
+        "{stdout}"
     );
 }
 
@@ -784,8 +784,8 @@ impl SteeredRecord {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{stderr}");
         let replayed = self.project.command().args(["replay", "last"]).output();
-        let said = String::from_utf8(replayed.unwrap().stdout).unwrap();
-        assert!(said.starts_with("same: "), "{stderr}\n{said}");
+        let stdout = String::from_utf8(replayed.unwrap().stdout).unwrap();
+        assert!(stdout.starts_with("same: "), "{stderr}\n{stdout}");
         (String::from_utf8(output.stdout).unwrap(), stderr)
     }
 }

@@ -143,7 +143,7 @@ impl ExportedTraces {
     }
 
     /// Returns the names of all span events, with their attributes.
-    fn moments(&self) -> Vec<(String, BTreeMap<String, String>)> {
+    fn span_events(&self) -> Vec<(String, BTreeMap<String, String>)> {
         let spans = self.spans();
         let events = spans.iter().flat_map(|span| &span.events);
         events
@@ -286,7 +286,7 @@ fn retries_answers_and_votes_are_moments() {
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .success();
     let traces = ExportedTraces::to(&collector);
-    let moments = traces.moments();
+    let moments = traces.span_events();
     let of = |name: &str| {
         let named = moments.iter().filter(|(known, _)| known == name);
         named.map(|(_, attributes)| attributes).collect::<Vec<_>>()

@@ -232,7 +232,7 @@ fn what_an_error_says_of_a_rollback_is_what_the_next_start_does() {
     let before = contents(&whole);
     check(&whole.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     let after = contents(&whole);
-    let mut said = Vec::new();
+    let mut outcomes = Vec::new();
     for bytes in (1..3000).step_by(repetitions(STEP_SHORT, STEP)) {
         let scene = offered(script);
         let (is_applied, err) = apply_within(&scene, bytes);
@@ -255,12 +255,12 @@ fn what_an_error_says_of_a_rollback_is_what_the_next_start_does() {
         }
         check(&scene.massgen(&["undo"]).output().unwrap(), 0);
         assert_eq!(contents(&scene), before, "{bytes}");
-        said.push((is_applied, sentence));
+        outcomes.push((is_applied, sentence));
     }
     // The control: the limit was met before the session, in it, and not at all.
-    assert_eq!(said.first(), Some(&(false, None)));
-    assert!(said.contains(&(false, Some(NOTHING))), "{said:?}");
-    assert_eq!(said.last(), Some(&(true, None)));
+    assert_eq!(outcomes.first(), Some(&(false, None)));
+    assert!(outcomes.contains(&(false, Some(NOTHING))), "{outcomes:?}");
+    assert_eq!(outcomes.last(), Some(&(true, None)));
 }
 
 /// Makes changes of all kinds at many names.
@@ -762,8 +762,8 @@ fn no_confirmation_without_a_terminal_or_with_the_flag() {
     for format in ["text", "json"] {
         let flags = ["--review", "--output-format", format];
         let refused = run_with("").args(flags).failure(2).has_no("out.txt");
-        let said = format!("{}{}", refused.stdout(), refused.stderr());
-        assert!(said.contains("`--review` needs a terminal"), "{said}");
+        let message = format!("{}{}", refused.stdout(), refused.stderr());
+        assert!(message.contains("`--review` needs a terminal"), "{message}");
     }
     let (shown, status) = run_typed(&run_with("delivery: review").args(["--yes"]), "");
     assert_eq!(status, 0, "{shown}");

@@ -161,7 +161,7 @@ fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
     );
     // What was found is a stranger's words, with its sources, and stays in its frame.
     let requests = endpoint.server.requests();
-    for (of, said) in [
+    for (of, result) in [
         ("b", "Found by xAI."),
         ("a", "Found it."),
         ("a", "It printed 42."),
@@ -171,10 +171,11 @@ fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
             .iter()
             .filter(|request| request.line.contains(path));
         let read = read.map(|request| request.json().to_string());
-        let mut read = read.filter(|body| body.contains(said) && body.contains("<vendor_result>"));
+        let mut read =
+            read.filter(|body| body.contains(result) && body.contains("<vendor_result>"));
         let read = read.next_back().unwrap();
         assert!(
-            said.contains("42") || read.contains(&format!("A page: {PAGE}")),
+            result.contains("42") || read.contains(&format!("A page: {PAGE}")),
             "{read}"
         );
         assert_eq!(
