@@ -92,7 +92,8 @@ impl SubagentType {
         })?;
         let list = |key: &str| -> Result<Vec<String>, String> {
             let items = parsed.texts(key);
-            let items = items.ok_or_else(|| format!("its field `{key}` is no list of texts"))?;
+            let items =
+                items.ok_or_else(|| format!("its field `{key}` is not a list of strings"))?;
             let items = items.into_iter().take(ITEMS_MAX);
             Ok(items.map(|item| truncate(item, ITEM_CHARS_MAX)).collect())
         };
@@ -516,7 +517,7 @@ mod tests {
             ),
             (
                 "---\ndescription: d\nskills: {a: b}\n---\nCount.",
-                "`skills` is no list",
+                "`skills` is not a list",
             ),
             (&format!("---\ndescription: d\n---\n{long}"), "more than"),
         ] {

@@ -598,7 +598,11 @@ fn a_cell_writes_through_no_symlink_and_keeps_no_key() {
     let without_files = json!({"id": "c0", "text": "Fix", "project": commit});
     for (team, task, why) in [
         (&writes_to_link, task("Fix"), "may not write to"),
-        (&keyed, format!("{without_files}\n"), "is no git repository"),
+        (
+            &keyed,
+            format!("{without_files}\n"),
+            "is not a git repository",
+        ),
     ] {
         let refused = project
             .file("team.yaml", team)

@@ -28,9 +28,9 @@ fn a_task_file_has_one_task_a_line() {
     assert_eq!(ids, ["a", "b.2", "c"]);
     assert_eq!(tasks[1].limits.max_cost_usd, Money::from_dollars("0.5"));
     for (line, reason) in [
-        (r#"{"id":"../a","text":"x"}"#, "is no id"),
-        (r#"{"id":".a","text":"x"}"#, "is no id"),
-        (r#"{"id":"","text":"x"}"#, "is no id"),
+        (r#"{"id":"../a","text":"x"}"#, "is not an id"),
+        (r#"{"id":".a","text":"x"}"#, "is not an id"),
+        (r#"{"id":"","text":"x"}"#, "is not an id"),
         (r#"{"id":"a"}"#, "missing field `text`"),
         (r#"{"id":"a","text":" "}"#, "`text` is empty"),
         (

@@ -320,9 +320,12 @@ fn a_permission_request_that_contradicts_itself_is_not_understood() {
     check_permission(&execute(json!({})), "run ls");
     check_permission(
         &execute(json!({"command": ["bash", "-c", "sudo ls"]})),
-        "its command is no text",
+        "its command is not text",
     );
-    check_permission(&execute(json!({"command": null})), "its command is no text");
+    check_permission(
+        &execute(json!({"command": null})),
+        "its command is not text",
+    );
     check_permission(
         &execute(json!({"cmd": "sudo ls"})),
         "it does not say which command",
@@ -369,7 +372,7 @@ fn a_permission_is_understood_with_what_was_announced_before() {
         (
             json!([announce("execute", json!({"command": ["sudo", "ls"]}))]),
             json!({"title": "ls"}),
-            "its command is no text",
+            "its command is not text",
         ),
         (
             json!([announce("edit", json!({"file_path": "a"}))]),

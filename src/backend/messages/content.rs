@@ -61,7 +61,7 @@ impl ContentAssembler {
         block: &Value,
     ) -> Result<Option<ReplyEvent>, ReplyDecodeError> {
         let Some(fields) = block.as_object() else {
-            return Err(malformed("a content block is no object"));
+            return Err(malformed("a content block is not an object"));
         };
         if self.blocks.contains_key(&index) {
             return Err(malformed("a content block begins twice"));

@@ -244,7 +244,7 @@ async fn prepare_work(run: &CellRun<'_>, cell: &CellDir, output: &mut CliOutput<
             let program = GitProgram::find(&run.host.env).await?;
             let repository = ProjectRepository::discover(&program, &place).await?;
             let repository = repository.ok_or_else(|| {
-                let message = format!("`{place}` is no git repository");
+                let message = format!("`{place}` is not a git repository");
                 Error::new(ErrorKind::Usage, message)
                     .with_hint("correct `git` of the task, or name a directory with `path`")
             })?;

@@ -66,7 +66,7 @@ pub(super) fn select(
             is_meant(entry).then_some((*index, entry))
         });
         let (Some((index, entry)), None) = (meant.next(), meant.next()) else {
-            let message = format!("`{}` is no change that can be taken", file.path);
+            let message = format!("`{}` is not a change that can be applied", file.path);
             return Err(ApiError::conflict(message).with_hint("read the changes again"));
         };
         if !chosen.insert(index) {

@@ -340,7 +340,7 @@ fn keep_ours(
         return Ok(None);
     };
     let below = RelPath::new(path.as_path().strip_prefix("/").unwrap_or(path.as_path()));
-    let below = below.ok_or_else(|| Error::bug(format!("`{path}` is no path")))?;
+    let below = below.ok_or_else(|| Error::bug(format!("`{path}` is not a path")))?;
     let kept_file = kept_in.join(&below);
     let copied = || {
         let (content, meta) = DirectoryHandle::open_own(&upper)?.open_file(&entry.rel)?;

@@ -129,7 +129,7 @@ fn matcher(grep: &GrepQuery) -> Result<RegexMatcher, ToolError> {
         .size_limit(REGEX_BYTES_MAX)
         .line_terminator(Some(b'\n'))
         .build(&grep.pattern)
-        .map_err(|error| ToolError::failed(format!("`{}` is no pattern: {error}", grep.pattern)))
+        .map_err(|error| ToolError::failed(format!("`{}` is not a pattern: {error}", grep.pattern)))
 }
 
 fn searcher(grep: &GrepQuery) -> Searcher {

@@ -39,7 +39,7 @@ struct StdioCopier {
 
 /// Error for a user's stream that is a directory, which a command cannot have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a directory is no stream")]
+#[error("a directory is not a stream")]
 pub struct DirectoryStreamError;
 
 impl StdioProxy {

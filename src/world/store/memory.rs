@@ -251,7 +251,7 @@ pub fn read_notes(dir: &AbsPath) -> Result<MemoryContent> {
     let mut bytes_left = MEMORY_BYTES_MAX;
     if !file::is_directory(dir) {
         if file::exists(dir) {
-            content.refusals.push(refusal(dir, "it is no directory"));
+            content.refusals.push(refusal(dir, "it is not a directory"));
         }
         return Ok(content);
     }
@@ -320,5 +320,5 @@ fn read_note(path: &AbsPath, name: &str, bytes_left: usize) -> std::result::Resu
 
 fn refusal(path: &AbsPath, reason: &str) -> String {
     let path = escape_name(&path.to_string());
-    format!("`{path}` is no note: {reason}")
+    format!("`{path}` is not a note: {reason}")
 }
