@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use crate::tools::image::ModelImage;
 
-    /// Returns a message with so many images; `number` makes it distinguishable.
+    /// Returns a message with this many images; `number` makes it distinguishable.
     fn images(number: usize, count: usize) -> ChatMessage {
         let gif = "R0lGODlhAwACAIAAAAAAAP///w==";
         ChatMessage::Images {

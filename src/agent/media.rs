@@ -38,7 +38,7 @@ pub(super) struct MediaCall {
 
 impl ModelSession {
     /// Returns what has media made for a call. Its recorded conversations are not replayed: a
-    /// record does not hold the content, which is kept beside it.
+    /// record does not hold the content, which is kept next to it.
     pub(super) fn media_call(&self) -> MediaCall {
         let recorded = self.recorded.iter().flat_map(|memory| &memory.subagents);
         let completed = recorded.filter(|known| {

@@ -33,7 +33,7 @@ pub struct ShownAnswers {
 pub(super) enum AnswerVisibility {
     /// All answers so far.
     All,
-    /// The first so many answers, and the agent's own ones that follow.
+    /// This many of the first answers, and the agent's own ones that follow.
     Before(usize),
 }
 
@@ -59,12 +59,12 @@ pub struct VisibilityCursor {
 }
 
 impl VisibilityCursor {
-    /// Returns whether the agent's time is over after so many steps.
+    /// Returns whether the agent's time is over after this many steps.
     pub(super) fn is_out_of_time(&self, steps: u32) -> bool {
         self.timeline.out_of_time_after == Some(steps) && !self.diverged.is_cancelled()
     }
 
-    /// Returns which answers `me` sees after so many steps. Waits for the answers that it saw in
+    /// Returns which answers `me` sees after this many steps. Waits for the answers that it saw in
     /// the recording, unless the recording waits for `me`, so that they can no longer come. `next`
     /// says whether its next reply is recorded: that reply was given without knowledge of answers
     /// that arrive only now.

@@ -100,7 +100,7 @@ pub enum AgentSubmission {
         /// The agent's plan.
         plan: Option<TaskPlan>,
     },
-    /// A vote, by an agent that had been shown so many answers.
+    /// A vote, by an agent that had been shown this many answers.
     Vote {
         /// The agent that it is for.
         candidate: AgentNumber,

@@ -111,7 +111,7 @@ pub enum ReplyEvent {
     Usage(TokenUsage),
     /// The cost of the reply so far, if the backend reports it itself.
     Cost(Money),
-    /// The reply ended for a reason that massgen does not know, and is whole all the same; the
+    /// The reply ended for a reason that massgen does not know, and is complete nevertheless; the
     /// vendor's words.
     OddFinish(String),
     /// An external agent has called a native tool, or was refused it.

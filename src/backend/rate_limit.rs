@@ -140,7 +140,7 @@ impl ModelRateLimiter {
     }
 }
 
-/// Returns the first time from `now` on at which every limit allows a request of so many tokens,
+/// Returns the first time from `now` on at which every limit allows a request of this many tokens,
 /// and the limit that determines it.
 fn earliest_in_all(
     windows: &[(&Arc<LimitWindow>, MutexGuard<'_, SlidingWindow>)],
@@ -176,7 +176,7 @@ impl LimitWindow {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how much of the limit a request of so many tokens uses.
+    /// Returns how much of the limit a request of this many tokens uses.
     fn amount(&self, tokens: u64) -> u64 {
         match self.unit {
             RateUnit::Requests => 1,

@@ -94,7 +94,7 @@ fn required_count(strictness: u8, criteria: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Scores of a voter that has given so many of five answers, and the criteria that are not met
+    /// Scores of a voter that has given this many of five answers, and the criteria that are not met
     /// if the vote does not count.
     #[test]
     fn the_bar_falls_with_the_threshold_and_the_answers_that_are_left() {

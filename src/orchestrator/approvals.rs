@@ -147,7 +147,7 @@ impl ApprovalBroker {
         }
     }
 
-    /// Returns an approver for the calls of `agent`; each request waits so many seconds for its
+    /// Returns an approver for the calls of `agent`; each request waits this many seconds for its
     /// answer.
     pub fn approver_for(&self, agent: &AgentId, seconds: u64) -> Arc<dyn CallApprover> {
         Arc::new(AgentApprover {

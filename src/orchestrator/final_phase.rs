@@ -498,7 +498,7 @@ impl FinalDelivery<'_> {
         done.map_err(|_| Error::bug("the delivery failed unexpectedly"))
     }
 
-    /// Returns the directories that are no part of an answer, as paths below a workspace.
+    /// Returns the directories that are not part of an answer, as paths below a workspace.
     fn left_out_of_answers(&self) -> Vec<RelPath> {
         let names = self.team.left_out_of_answers().into_iter();
         names.filter_map(RelPath::new).collect()

@@ -153,7 +153,7 @@ impl BudgetLedger {
     }
 
     /// Names the limits that cannot be enforced for `agent`, because a complete request of its own
-    /// was not counted; the `cost` of that may be known all the same. Returns `None` if there are
+    /// was not counted; the `cost` of that may be known nevertheless. Returns `None` if there are
     /// none or the user was already warned.
     pub fn take_unenforceable_limits(
         &mut self,

@@ -1,5 +1,5 @@
 //! Cancels a turn of an external agent: where the protocol supports it, asks the agent to end the
-//! turn and waits a moment for it. An agent that does not react is ended all the same.
+//! turn and waits a moment for it. An agent that does not react is killed.
 
 use std::time::Duration;
 

@@ -432,7 +432,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     bounded_wait(text.trim().parse().ok().or_else(until_date)?)
 }
 
-/// Returns a wait of so many seconds, clamped to the bounds.
+/// Returns a wait of this many seconds, clamped to the bounds.
 fn bounded_wait(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds.clamp(0.0, RETRY_AFTER_SECONDS_MAX)).ok()
 }

@@ -76,7 +76,7 @@ impl RemoteBackend {
     /// nothing but the body.
     ///
     /// # Errors
-    /// If the body is no stream and holds no reply. A fault within a stream comes as its last
+    /// If the body is not a stream and contains no reply. A fault within a stream comes as its last
     /// element.
     pub async fn decode_body<'a>(
         &'a self,

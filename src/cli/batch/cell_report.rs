@@ -143,7 +143,7 @@ impl RunRecords {
     }
 
     /// Follows whether endpoints failed although requests were retried. An endpoint that refuses a
-    /// request for good, such as one with a wrong key, is no reason to wait.
+    /// request for good, such as one with a wrong key, is not a reason to wait.
     fn add_model_event(&mut self, event: &ModelEvent) {
         if let ModelEvent::Retrying { agent, .. } = event {
             self.retrying.insert(agent.clone());

@@ -397,7 +397,7 @@ impl ConfigChecker<'_> {
         None
     }
 
-    /// Returns the file that a path names: beside the config, or in the current directory if the
+    /// Returns the file that a path names: next to the config, or in the current directory if the
     /// config is in it too.
     fn named_file(&self, text: &TextValue<'_>) -> Option<NamedFile> {
         let from_base = resolve(text.written, self.context).ok()?;

@@ -23,7 +23,7 @@ pub(crate) const IMAGE_PATH: ServedKey<Text> = ServedKey::optional(
     Inside(PathPurpose::Opened),
 );
 
-/// What to do for files that are no images.
+/// What to do for files that are not images.
 const NO_IMAGE: &str = "only images are shown to models; give the directory of other files in \
                         `context_paths`, and a server or custom tool for audio and video";
 

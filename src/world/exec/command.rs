@@ -114,7 +114,7 @@ pub(super) fn run_and_sync<T>(
     let policy = compile_policy(sync.gate(), commands, facts)?;
     match run(sync.gate(), &policy) {
         Ok(finished) => Ok((finished, sync.finish(gate, &mut trees)?)),
-        // It may have run all the same, for example if the container engine died.
+        // It may have run nevertheless, for example if the container engine died.
         Err(stop) => {
             let command_changes = sync.finish(gate, &mut trees)?;
             Err(stop.with_changes(command_changes.changes))

@@ -12,7 +12,7 @@ use crate::cli::output::{StyledRow, TextStyle};
 use crate::cli::render::event_lines::{OutcomeText, delivery_outcome};
 use crate::text::escape_name;
 
-/// Width from which on the list of files is beside the diff.
+/// Width from which on the list of files is next to the diff.
 const BESIDE_WIDTH_MIN: u16 = 90;
 /// Maximum width of the list of files.
 const LIST_WIDTH_MAX: u16 = 50;

@@ -143,7 +143,7 @@ fn free_space(dir: &AbsPath) -> io::Result<FreeSpace> {
     })
 }
 
-/// Returns why a directory for configs cannot be used; a missing one is no error.
+/// Returns why a directory for configs cannot be used; a missing one is not an error.
 pub fn unusable_reason(dir: &AbsPath) -> result::Result<(), &'static str> {
     match inspect(dir) {
         LookupResult::Directory | LookupResult::Missing => Ok(()),

@@ -148,7 +148,7 @@ pub(crate) fn names_if_exists(path: &AbsPath) -> Result<Vec<String>> {
 pub(crate) struct NumberedName {
     /// The name.
     pub(crate) name: String,
-    /// The inode as the directory has it, which costs no look at the file.
+    /// The inode as the directory has it, which does not require opening the file.
     pub(crate) inode: u64,
 }
 
