@@ -257,11 +257,11 @@ impl SubagentChoices {
 /// Returns the answer to an agent that has chosen what does not exist.
 fn unknown_choice(field: &str, name: &str, known: &[&str]) -> String {
     let shown = escape_name(&truncate(name, NAME_CHARS_MAX));
-    let way_out = match known {
+    let suggestion = match known {
         [] => format!("leave `{field}` out"),
         known => format!("choose {}, or leave `{field}` out", list_names(known, "or")),
     };
-    format!("there is no `{field}` of the name `{shown}`: {way_out}")
+    format!("there is no `{field}` of the name `{shown}`: {suggestion}")
 }
 
 /// A type that comes with massgen.

@@ -235,14 +235,14 @@ impl BatchControl {
         self.has_reported_wait = true;
         let cells = count_noun(self.elsewhere.len(), "cell");
         let (host, since, place) = (&owner.host, &owner.since, self.batch.dir());
-        let way_out = if owner.boot == ClaimOwner::this_process("", None).boot {
+        let hint = if owner.boot == ClaimOwner::this_process("", None).boot {
             String::new()
         } else {
             format!("; if it is gone for good, remove `{place}/claims/{id}.{attempt}`")
         };
         Some(format!(
             "waiting for {cells} that other processes work on, such as `{id}` on `{host}` since \
-             {since}{way_out}"
+             {since}{hint}"
         ))
     }
 

@@ -80,8 +80,8 @@ struct CheckPart {
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    way_out: Option<String>,
+    #[serde(rename = "way_out", skip_serializing_if = "Option::is_none")]
+    suggestion: Option<String>,
 }
 
 /// The caller of a command.
@@ -240,7 +240,7 @@ impl CheckPart {
             rule,
             outcome,
             reason,
-            way_out: None,
+            suggestion: None,
         };
         match rules.judge(EXECUTE_COMMAND, Some(line)) {
             CallJudgement::Silent => None,
@@ -257,7 +257,7 @@ impl CheckPart {
         Self {
             rule: check.rule,
             outcome: if refused.is_some() { REFUSE } else { "pass" },
-            way_out: refused.as_ref().map(|refused| refused.way_out.clone()),
+            suggestion: refused.as_ref().map(|refused| refused.suggestion.clone()),
             reason: refused.map(|refused| refused.reason),
         }
     }
@@ -473,8 +473,8 @@ impl CheckPart {
             Some(reason) => writeln!(f, "{indent}{outcome:8} {rule}: {reason}")?,
             None => writeln!(f, "{indent}{outcome:8} {rule}")?,
         }
-        match &self.way_out {
-            Some(way_out) => writeln!(f, "{indent}         instead: {way_out}"),
+        match &self.suggestion {
+            Some(suggestion) => writeln!(f, "{indent}         instead: {suggestion}"),
             None => Ok(()),
         }
     }

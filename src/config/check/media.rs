@@ -121,7 +121,7 @@ impl ConfigChecker<'_> {
     ) -> Option<&'static Vendor> {
         let name = view.text(key)?.written.trim();
         let vendor = find_vendor(name).filter(|vendor| vendor.makes_media());
-        let (why, way_out) = match vendor {
+        let (why, suggestion) = match vendor {
             None => (
                 format!("{} makes no media here", quote(name)),
                 "write `openai`".to_owned(),
@@ -145,7 +145,7 @@ impl ConfigChecker<'_> {
         let message = format!("`{}` has no effect: {why}", key.name());
         let warning = Diagnostic::warning(view.key_path(key), message);
         let warning = warning.with_span(view.key_span(key));
-        self.findings.push(warning.with_suggestion(way_out));
+        self.findings.push(warning.with_suggestion(suggestion));
         None
     }
 }

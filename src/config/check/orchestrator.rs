@@ -164,8 +164,8 @@ impl ConfigChecker<'_> {
                 "orchestrator.coordination.checklist_criteria_inline",
                 format!("{} criteria are too many", items.len()),
             );
-            let way_out = format!("keep at most {CRITERIA_MAX}");
-            self.findings.push(error.with_suggestion(way_out));
+            let suggestion = format!("keep at most {CRITERIA_MAX}");
+            self.findings.push(error.with_suggestion(suggestion));
         }
         let mut criteria = Vec::new();
         for (path, item) in items.into_iter().take(CRITERIA_MAX) {

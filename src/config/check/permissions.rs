@@ -216,8 +216,8 @@ impl ConfigChecker<'_> {
             let Some((call, expected, span)) = pair else {
                 let message = format!("an example is {}", item.describe());
                 let error = Diagnostic::error(path, message).with_span(&item.span);
-                let way_out = "write `- write_file(src/x.lock): deny`";
-                self.findings.push(error.with_suggestion(way_out));
+                let suggestion = "write `- write_file(src/x.lock): deny`";
+                self.findings.push(error.with_suggestion(suggestion));
                 continue;
             };
             self.example(rules, call, expected, path, span);

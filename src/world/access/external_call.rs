@@ -70,7 +70,10 @@ impl ExternalCaller {
                 };
                 judge(texts, &line).map_err(|refused| {
                     let (command, reason) = (refused.command, refused.reason);
-                    format!("denied: command `{command}`: {reason}\n{}", refused.way_out)
+                    format!(
+                        "denied: command `{command}`: {reason}\n{}",
+                        refused.suggestion
+                    )
                 })?;
                 check_rules(gate, tool, Some(&line))?;
                 self.check_directory(dir)

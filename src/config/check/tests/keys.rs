@@ -558,7 +558,7 @@ fn keys_that_restrict_and_are_not_served_are_errors() {
 }
 
 #[test]
-fn keys_that_cannot_be_used_are_errors_with_the_way_out() {
+fn keys_that_cannot_be_used_are_errors_with_a_suggestion() {
     check(
         &with_backend("system_prompt: x"),
         &["cannot be used here (write it as `system_message` of the agent)"],
