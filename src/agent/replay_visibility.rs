@@ -78,18 +78,18 @@ impl VisibilityCursor {
         if self.diverged.is_cancelled() && next == ReplySource::Model {
             return AnswerVisibility::All;
         }
-        let is_due = |look: &mut ShownAnswers| look.after_steps <= steps;
-        let Some(look) = self.timeline.shown.pop_front_if(is_due) else {
+        let is_due = |shown: &mut ShownAnswers| shown.after_steps <= steps;
+        let Some(shown) = self.timeline.shown.pop_front_if(is_due) else {
             return AnswerVisibility::Before(0);
         };
         tokio::select! {
-            _ = board.wait_for(|board| board.visible_length(&look.labels).is_some()) => {}
+            _ = board.wait_for(|board| board.visible_length(&shown.labels).is_some()) => {}
             _ = self.awaited.wait_for(|awaited| *awaited == Some(me)) => {}
             () = self.diverged.cancelled() => {}
         }
         // Checked again: the answers are added to the log before the author's successor is awaited,
         // and both can happen between two checks.
-        let end = board.borrow_and_update().visible_length(&look.labels);
+        let end = board.borrow_and_update().visible_length(&shown.labels);
         if end.is_none() {
             self.diverged.cancel();
         }

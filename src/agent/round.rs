@@ -411,9 +411,9 @@ impl RoundLoop {
             }),
             AnswerVisibility::Before(end) => board.visible_with_own(me, end.max(self.seen)),
         };
-        let news = board.unseen_by(me, self.seen, end);
+        let unseen = board.unseen_by(me, self.seen, end);
         self.seen = end;
-        news
+        unseen
     }
 
     fn has_answered(&self) -> bool {

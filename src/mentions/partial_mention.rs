@@ -164,7 +164,7 @@ mod tests {
             for permission in [Permission::Read, Permission::Write] {
                 let text = format_mention(name, permission).unwrap();
                 let path = base.join(name);
-                let look = |at: &AbsPath| {
+                let inspect_file = |at: &AbsPath| {
                     if *at == path {
                         LookupResult::File
                     } else {
@@ -174,7 +174,7 @@ mod tests {
                 let lookup = MentionLookup {
                     base: &base,
                     home: None,
-                    inspect: &look,
+                    inspect: &inspect_file,
                 };
                 let parsed =
                     parse_mentions(&TaskText::from_typed(format!("see {text} now")), lookup);

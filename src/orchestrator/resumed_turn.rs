@@ -303,11 +303,11 @@ pub fn recorded_answers<'e>(
 
 /// Returns the recorded usage.
 fn recorded_usage<'e>(events: impl IntoIterator<Item = &'e Event>) -> UsageTotals {
-    let mut books = UsageTotals::default();
+    let mut totals = UsageTotals::default();
     for event in events {
-        event.add_to_totals(&mut books);
+        event.add_to_totals(&mut totals);
     }
-    books
+    totals
 }
 
 /// Returns the end events of the requests that were in progress when the turn was interrupted:

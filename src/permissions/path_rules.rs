@@ -319,10 +319,10 @@ pub fn remaining_permission(
     ruling: RuleAction,
     path: &RealPath,
 ) -> Option<Permission> {
-    let speaking = rules
+    let matching = rules
         .iter()
         .filter(|rule| rule.action() == ruling && rule.matches(path));
-    speaking
+    matching
         .map(PathRule::ceiling)
         .min()
         .unwrap_or(Some(Permission::Write))

@@ -86,13 +86,13 @@ impl PipelineRepository {
     ///
     /// # Errors
     /// There is no usable git, or the project cannot be worked on.
-    pub async fn create(beginning: NewPipeline<'_>) -> Result<(Self, Vec<String>)> {
-        let NewPipeline { workflow, base, .. } = beginning;
-        let git = GitProgram::find(beginning.env).await?;
+    pub async fn create(new: NewPipeline<'_>) -> Result<(Self, Vec<String>)> {
+        let NewPipeline { workflow, base, .. } = new;
+        let git = GitProgram::find(new.env).await?;
         let PipelinePreview { project, directory } =
             PipelinePreview::inspect(workflow, &git, base).await?;
-        clear_unstarted(beginning.pipelines)?;
-        let dir = PipelineDir::make(beginning.pipelines)?;
+        clear_unstarted(new.pipelines)?;
+        let dir = PipelineDir::make(new.pipelines)?;
         let lock = dir.lock()?;
         let hub = Hub::create(git, dir.hub(), project.as_ref()).await?;
         let mut notes = match &project {
@@ -108,15 +108,15 @@ impl PipelineRepository {
         {
             notes.push(BORROWS.to_owned());
         }
-        let invocation = beginning.invocation;
+        let invocation = new.invocation;
         let stages = workflow.pipeline.stages.iter();
         let workspace = match &workflow.workspace {
             None => dir.workspace(),
-            Some(place) => place.resolve(beginning.state_parent, None).join(dir.name()),
+            Some(place) => place.resolve(new.state_parent, None).join(dir.name()),
         };
         let record = PipelineRecord {
-            task: beginning.task.to_owned(),
-            opened: beginning.opened.to_vec(),
+            task: new.task.to_owned(),
+            opened: new.opened.to_vec(),
             cwd: base.clone(),
             began: clock::now().iso_format(),
             config_path: invocation.config_path.clone(),
@@ -139,12 +139,10 @@ impl PipelineRepository {
             record,
             _lock: lock,
         };
-        repository
-            .commit_start(begins_at, beginning.question)
-            .await?;
+        repository.commit_start(begins_at, new.question).await?;
         repository
             .dir
-            .write_record(&repository.record, beginning.redactor)?;
+            .write_record(&repository.record, new.redactor)?;
         Ok((repository, notes))
     }
 

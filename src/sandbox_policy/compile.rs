@@ -97,8 +97,8 @@ pub fn compile(
     }
     let layers = overlay_layers(manager, level, &open, facts.written)?;
     let is_writable = |path: &AbsPath| {
-        let speaking = deepest_accessible(path, &open);
-        speaking.is_some_and(|opening| opening.permission == Permission::Write)
+        let deepest = deepest_accessible(path, &open);
+        deepest.is_some_and(|opening| opening.permission == Permission::Write)
     };
     let masked = facts.masked.into_iter().filter(is_writable).collect();
     let toolchains = facts.toolchains.into_iter();
@@ -229,10 +229,10 @@ fn overlay_layers(
 
 /// Returns whether `dir` can be a working directory: inside an open tree and not hidden there.
 fn is_open(dir: &AbsPath, open: &[AccessiblePath], hidden: &[AbsPath]) -> bool {
-    let Some(speaking) = deepest_accessible(dir, open) else {
+    let Some(deepest) = deepest_accessible(dir, open) else {
         return false;
     };
-    let closes = |path: &AbsPath| dir.is_within(path) && path.is_within(&speaking.path);
+    let closes = |path: &AbsPath| dir.is_within(path) && path.is_within(&deepest.path);
     !hidden.iter().any(closes)
 }
 

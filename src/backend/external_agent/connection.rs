@@ -78,7 +78,7 @@ impl AgentConnection {
     pub(super) async fn write_lines(
         &mut self,
         lines: &[String],
-        life: ProcessLifetime,
+        lifetime: ProcessLifetime,
     ) -> Result<(), ExternalAgentError> {
         for line in lines {
             let Some(input) = &mut self.input else {
@@ -94,7 +94,7 @@ impl AgentConnection {
                 }
             }
         }
-        if life == ProcessLifetime::SingleTurn {
+        if lifetime == ProcessLifetime::SingleTurn {
             self.input = None;
         }
         Ok(())

@@ -247,8 +247,8 @@ impl AgentSocketHandler {
             Ok::<_, String>((decision, call))
         };
         let decided = spawn_blocking(decide).await;
-        let broke_off = || Err("denied: massgen has a bug".to_owned());
-        let decision = match decided.unwrap_or_else(|_| broke_off()) {
+        let failed = || Err("denied: massgen has a bug".to_owned());
+        let decision = match decided.unwrap_or_else(|_| failed()) {
             Ok((decision, call)) => {
                 if call.denied.is_some() {
                     // If the queue is full, this refusal is not shown to the user.

@@ -51,8 +51,8 @@ fn prompted_agent() -> AcpProtocol {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert_eq!(first[0]["params"]["clientCapabilities"]["terminal"], false);
-    let greeted = json!({"id": 0, "result": {"protocolVersion": 1}});
-    let new = sent_line(&decode(&mut acp, &greeted).unwrap());
+    let initialized = json!({"id": 0, "result": {"protocolVersion": 1}});
+    let new = sent_line(&decode(&mut acp, &initialized).unwrap());
     assert_eq!(new["params"]["mcpServers"][0]["args"][3], "/r/agent");
     let there = json!({"id": 1, "result": {"sessionId": "s"}});
     let prompt = sent_line(&decode(&mut acp, &there).unwrap());

@@ -164,7 +164,7 @@ impl<'a> AgentTurn<'a> {
         let known = session.known.take();
         let known = known.filter(|(version, _)| version.is_same(conversation.version()));
         let reuse = match known.and_then(|(_, count)| messages.get(count..)) {
-            Some(news) => session.continue_turn(self.agent, news).await?,
+            Some(new_messages) => session.continue_turn(self.agent, new_messages).await?,
             None => ProcessReuse::Restart,
         };
         if reuse == ProcessReuse::Restart {

@@ -137,9 +137,9 @@ fn reply_includes(model: &str, config: &Map<String, Value>) -> Vec<Value> {
         include.push(json!(CODE_OUTPUTS));
     }
     let configured = config.get("include").and_then(Value::as_array);
-    for wish in configured.into_iter().flatten() {
-        if !include.contains(wish) {
-            include.push(wish.clone());
+    for item in configured.into_iter().flatten() {
+        if !include.contains(item) {
+            include.push(item.clone());
         }
     }
     include

@@ -172,9 +172,9 @@ fn show_summary(
         output.note(&stat_summary(&stats));
     }
     for entry in plan.entries.iter().filter(|entry| entry.is_file()) {
-        if let Some(clash) = entry.conflict {
+        if let Some(conflict) = entry.conflict {
             let name = entry_name(plan, entry);
-            output.warning(&format!("`{name}` is unchanged: {}", clash.reason()));
+            output.warning(&format!("`{name}` is unchanged: {}", conflict.reason()));
         }
     }
     for refusal in plan.refused.iter().take(REFUSED_MAX) {

@@ -25,24 +25,24 @@ pub(crate) fn show_run(name: &str, host: &Host, output: &mut CliOutput<'_>) -> R
 
 /// Prints what the run used, in total and by agent.
 pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
-    let mut books = UsageTotals::default();
+    let mut totals = UsageTotals::default();
     let mut agents: Vec<AgentId> = Vec::new();
     for event in read_events(name, host)? {
-        event.add_to_totals(&mut books);
+        event.add_to_totals(&mut totals);
         if let Event::Run(RunEvent::RunStarted { agents: all, .. }) = event {
             agents = all;
         }
     }
     let nothing = || "no usage was recorded".to_owned();
     for agent in &agents {
-        let share = usage_text(&books.agent(agent)).unwrap_or_else(nothing);
+        let share = usage_text(&totals.agent(agent)).unwrap_or_else(nothing);
         output.line(&[
             (TextStyle::Strong, agent.as_str()),
             (TextStyle::Plain, ": "),
             (TextStyle::Plain, &share),
         ]);
     }
-    let all = usage_text(&books.run()).unwrap_or_else(nothing);
+    let all = usage_text(&totals.run()).unwrap_or_else(nothing);
     output.line(&[
         (TextStyle::Strong, "all"),
         (TextStyle::Plain, ": "),

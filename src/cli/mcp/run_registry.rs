@@ -185,7 +185,7 @@ impl RunRegistry {
             Ok((status, String::from_utf8_lossy(&output_bytes).into_owned()))
         });
         let failed = |_| Error::bug("applying the delivery failed unexpectedly");
-        applied.await.map_err(broke_off)?
+        applied.await.map_err(failed)?
     }
 
     /// Waits until no run is active.

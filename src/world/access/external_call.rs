@@ -84,8 +84,8 @@ impl ExternalCaller {
     /// Decides whether the program may list a directory that one of its calls names in addition to
     /// what the call is about.
     pub fn check_directory(&self, dir: UserPath) -> Result<(), String> {
-        let look = ToolCall::ListDirectory { path: dir };
-        discard_permit(self.gate.without_hooks().check(look))
+        let listing = ToolCall::ListDirectory { path: dir };
+        discard_permit(self.gate.without_hooks().check(listing))
     }
 }
 

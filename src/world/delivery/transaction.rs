@@ -272,7 +272,7 @@ fn report_changes(
             (Some(SwapOutcome::NotEmpty), _) => {
                 Some("it holds files that you made since the run began")
             }
-            (None, Some(clash)) => Some(clash.reason()),
+            (None, Some(conflict)) => Some(conflict.reason()),
             (None, None) => Some(NOT_TAKEN),
         };
         let mode = mode_change(entry);

@@ -135,12 +135,12 @@ impl PendingDelete {
 
 /// Returns the current metadata of the listed names; those that have vanished are skipped.
 fn pending_deletes(place: &ResolvedPath, found: Vec<ListedEntry>) -> Vec<PendingDelete> {
-    let look = |found: ListedEntry| {
+    let pending_delete = |found: ListedEntry| {
         let meta = place.dir().meta(&place.join(&found.rel).below()).ok()?;
         let rel = found.rel;
         Some(PendingDelete { rel, meta })
     };
-    found.into_iter().filter_map(look).collect()
+    found.into_iter().filter_map(pending_delete).collect()
 }
 
 /// Returns everything below `place`, if all of it may be removed or moved away.
@@ -172,12 +172,11 @@ pub(super) fn removable(
         WriteBlock::Unread,
         WriteBlock::MarkedReadOnly,
     ] {
-        let is_hindered =
-            |name: &&PendingDelete| name.write_block(gate, place, intent) == Some(why);
-        let hindered = pending.iter().filter(is_hindered);
-        let hindered: Vec<RelPath> = hindered.map(|name| name.rel.clone()).collect();
-        if !hindered.is_empty() {
-            return Err(denied_error(gate, place.real(), why, &hindered));
+        let is_blocked = |name: &&PendingDelete| name.write_block(gate, place, intent) == Some(why);
+        let blocked = pending.iter().filter(is_blocked);
+        let blocked: Vec<RelPath> = blocked.map(|name| name.rel.clone()).collect();
+        if !blocked.is_empty() {
+            return Err(denied_error(gate, place.real(), why, &blocked));
         }
     }
     Ok(pending)

@@ -40,13 +40,13 @@ impl TreeInventory {
     pub(super) fn scan(gate: &Gate, names_max: usize) -> Self {
         let mut inventory = Self::default();
         for root in &user_trees(gate) {
-            let mut look = InventoryVisitor {
+            let mut visitor = InventoryVisitor {
                 gate,
                 root,
                 names_left: names_max,
                 inventory: &mut inventory,
             };
-            if walk_untrusted(root.dir(), &mut look).is_err() {
+            if walk_untrusted(root.dir(), &mut visitor).is_err() {
                 inventory.add_partial(root.real());
             }
         }

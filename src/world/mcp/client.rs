@@ -144,8 +144,8 @@ impl McpClient {
         let changes = Arc::default();
         let handler = McpClientHandler::new(&launch.roots, listener);
         let first_input = launch.first_input.as_deref().unwrap_or_default();
-        let greeted = begin_with_program(pipes, first_input, handler, &changes, choice);
-        let opened = timeout(time_max, greeted).await;
+        let connection = begin_with_program(pipes, first_input, handler, &changes, choice);
+        let opened = timeout(time_max, connection).await;
         let mut fault = match opened {
             Ok(Ok(service)) => {
                 return Ok(Self::new(service, changes).with_program(program));
@@ -321,11 +321,11 @@ impl McpClient {
         let has_resources = capabilities.is_some_and(|can| can.resources.is_some());
         let has_prompts = capabilities.is_some_and(|can| can.prompts.is_some());
         let mut described = list_tools(peer).await?;
-        let shelves = [
+        let features = [
             has_resources.then_some(ServerFeature::Resources),
             has_prompts.then_some(ServerFeature::Prompts),
         ];
-        for tool in shelves
+        for tool in features
             .into_iter()
             .flatten()
             .flat_map(ServerFeature::tool_descriptions)

@@ -123,14 +123,14 @@ impl LayerCommit<'_> {
         meta: &FileMetadata,
     ) -> Result<(), ToolError> {
         let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "carry", place, fault);
-        let way = self.clear_target(place, FileKind::File)?;
+        let occupancy = self.clear_target(place, FileKind::File)?;
         let needed = meta.allocated_bytes.min(meta.version.size_bytes);
         let too_much = FileSystemError::Limit("more than 4 GiB would be carried after one command");
         self.bytes_left = self
             .bytes_left
             .checked_sub(needed)
             .ok_or_else(|| stop(too_much))?;
-        if way == TargetOccupancy::Taken && self.is_same(rel, place).map_err(stop)? {
+        if occupancy == TargetOccupancy::Taken && self.is_same(rel, place).map_err(stop)? {
             return Ok(());
         }
         let (content, meta) = self.upper.open_file(rel).map_err(stop)?;
@@ -162,10 +162,10 @@ impl LayerCommit<'_> {
     fn put_link(&mut self, rel: &RelPath, place: &ResolvedPath) -> Result<(), ToolError> {
         let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "carry", place, fault);
         let target = self.upper.link_target(rel).map_err(stop)?;
-        let way = self.clear_target(place, FileKind::Link)?;
+        let occupancy = self.clear_target(place, FileKind::Link)?;
         let below = place.below();
         let (dir, name) = place.dir().make_parent_of(&below).map_err(stop)?;
-        let kind = match way {
+        let kind = match occupancy {
             TargetOccupancy::Free => {
                 dir.symlink(name, &target).map_err(stop)?;
                 ChangeKind::Created

@@ -209,10 +209,10 @@ pub(crate) fn begins_with(path: &AbsPath, head: &[u8]) -> io::Result<Option<bool
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
-    let mut beginning = Vec::with_capacity(head.len());
+    let mut start = Vec::with_capacity(head.len());
     let bytes_max = u64::try_from(head.len()).unwrap_or(u64::MAX);
-    file.take(bytes_max).read_to_end(&mut beginning)?;
-    Ok(Some(beginning == head))
+    file.take(bytes_max).read_to_end(&mut start)?;
+    Ok(Some(start == head))
 }
 
 /// Returns the last bytes of the regular file at `path`, at most `bytes_max`.
