@@ -152,7 +152,7 @@ type PlanningResult = std::result::Result<(), EntryRejection>;
 
 impl LayerPlanner<'_> {
     fn read(mut self) -> Result<()> {
-        let listing = self.survey();
+        let listing = self.list_layer();
         if let Some(cut) = listing.cut {
             let path = self.real.to_abs();
             return Err(delivery_error(
@@ -184,7 +184,7 @@ impl LayerPlanner<'_> {
 
     /// Lists all names of the layer that may be changed, parents first. The others are recorded,
     /// once.
-    fn survey(&mut self) -> TreeListing {
+    fn list_layer(&mut self) -> TreeListing {
         let Ok(upper) = self.upper.try_clone() else {
             return TreeListing::default();
         };
@@ -198,7 +198,7 @@ impl LayerPlanner<'_> {
                 return EntrySelection::Not;
             }
             if found.kind == FileKind::Directory {
-                // If this fails, the survey reports the directory as unreadable.
+                // If this fails, the listing reports the directory as unreadable.
                 let _opened = make_readable(&upper, &found.rel);
             }
             EntrySelection::Deep

@@ -148,12 +148,12 @@ pub(super) fn compare_directories(
 
 /// Returns what is below `place`, by name.
 fn list_tree(gate: &Gate, place: &ResolvedPath) -> Result<BTreeMap<RelPath, FileKind>, ToolError> {
-    let survey = list_readable(gate, place, &mut |_| EntrySelection::Deep)
+    let listing = list_readable(gate, place, &mut |_| EntrySelection::Deep)
         .map_err(|fault| ToolError::failed_at(gate, "list", place, fault))?;
-    if let Some(cut) = survey.cut {
+    if let Some(cut) = listing.cut {
         return Err(ToolError::failed_at(gate, "compare", place, cut));
     }
-    let found = survey.found.into_iter();
+    let found = listing.found.into_iter();
     Ok(found.map(|found| (found.rel, found.kind)).collect())
 }
 

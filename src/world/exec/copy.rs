@@ -134,7 +134,7 @@ pub(super) fn copy_tree(
         ));
     }
     let mut transfer = TreeCopyReport::default();
-    let survey = list_readable(gate, source, &mut |found| {
+    let listing = list_readable(gate, source, &mut |found| {
         let meant = |chosen: &CompiledSelection| {
             found.kind == FileKind::Directory || chosen.matches(&found.rel)
         };
@@ -149,18 +149,18 @@ pub(super) fn copy_tree(
             }
         }
     });
-    let survey = survey.map_err(|fault| ToolError::failed_at(gate, "copy", source, fault))?;
-    if let Some(cut) = survey.cut {
+    let listing = listing.map_err(|fault| ToolError::failed_at(gate, "copy", source, fault))?;
+    if let Some(cut) = listing.cut {
         return Err(ToolError::failed_at(gate, "copy", source, cut));
     }
-    for (rel, fault) in survey.unreadable {
+    for (rel, fault) in listing.unreadable {
         transfer.errors.push((rel, fault.to_string()));
     }
     if chosen.is_none() {
         make_dir(gate, destination)?;
     }
     let mut bytes_left = COPY_BYTES_MAX;
-    for found in survey.found {
+    for found in listing.found {
         if found.kind != FileKind::Directory || chosen.is_none() {
             transfer.copy_name(route, found, &mut bytes_left);
         }

@@ -62,7 +62,7 @@ pub(super) fn delete_files_batch(
 ) -> ToolResult {
     let chosen = CompiledSelection::new(selection)?;
     let mut skipped = Vec::new();
-    let survey = survey(gate, place, &mut |found| {
+    let listing = list_entries(gate, place, &mut |found| {
         let is_meant = found.kind == FileKind::Directory || chosen.matches(&found.rel);
         if !is_meant {
             EntrySelection::Not
@@ -73,7 +73,7 @@ pub(super) fn delete_files_batch(
             EntrySelection::Not
         }
     })?;
-    let mut pending = pending_deletes(place, survey.found);
+    let mut pending = pending_deletes(place, listing.found);
     let mut unread = Vec::new();
     pending.retain(|name| {
         let hindrance = name.write_block(gate, place, WriteIntent::Delete);
@@ -150,13 +150,13 @@ pub(super) fn removable(
     intent: WriteIntent,
 ) -> Result<Vec<PendingDelete>, ToolError> {
     let mut closed = Vec::new();
-    let survey = survey(gate, place, &mut |found| {
+    let listing = list_entries(gate, place, &mut |found| {
         if !gate.allows(place.join(&found.rel).real(), Permission::Write) {
             closed.push(found.rel.clone());
         }
         EntrySelection::Deep
     })?;
-    if let Some((rel, fault)) = survey.unreadable.first() {
+    if let Some((rel, fault)) = listing.unreadable.first() {
         return Err(ToolError::failed_at(gate, "read", &place.join(rel), *fault));
     }
     if !closed.is_empty() {
@@ -165,7 +165,7 @@ pub(super) fn removable(
         let why = "it holds names that you may not change";
         return Err(denied_error(gate, place.real(), why, &closed));
     }
-    let pending = pending_deletes(place, survey.found);
+    let pending = pending_deletes(place, listing.found);
     // If a file has several hard links, only one of them is removed, so that does not block.
     for why in [
         WriteBlock::Conflict,
@@ -238,17 +238,17 @@ fn remove_dir(gate: &Gate, place: &ResolvedPath) -> Result<(), ToolError> {
     removed.map_err(|fault| ToolError::failed_at(gate, "delete", place, fault))
 }
 
-fn survey(
+fn list_entries(
     gate: &Gate,
     place: &ResolvedPath,
     keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
 ) -> Result<TreeListing, ToolError> {
     let start = place.dir().dir(&place.below());
     let start = start.map_err(|fault| ToolError::failed_at(gate, "list", place, fault))?;
-    let survey = TreeListing::list(&start, keep);
-    match survey.cut {
+    let listing = TreeListing::list(&start, keep);
+    match listing.cut {
         Some(cut) => Err(ToolError::failed_at(gate, "delete", place, cut)),
-        None => Ok(survey),
+        None => Ok(listing),
     }
 }
 

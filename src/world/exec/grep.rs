@@ -46,15 +46,16 @@ pub(super) fn grep_files(gate: &Gate, place: &ResolvedPath, grep: &GrepQuery) ->
     let matcher = matcher(grep)?;
     let selection = CompiledSelection::new(&grep.selection)?;
     let stop = |fault: FileSystemError| ToolError::failed_at(gate, "search", place, fault);
-    let (files, survey) = match place.dir().meta(&place.below()).map_err(stop)?.kind {
+    let (files, listing) = match place.dir().meta(&place.below()).map_err(stop)?.kind {
         FileKind::Directory => {
-            let survey = list_readable(gate, place, &mut |_| EntrySelection::Deep).map_err(stop)?;
-            let found = survey.found.iter();
+            let listing =
+                list_readable(gate, place, &mut |_| EntrySelection::Deep).map_err(stop)?;
+            let found = listing.found.iter();
             let selected =
                 found.filter(|found| found.kind == FileKind::File && selection.matches(&found.rel));
             (
                 selected.map(|found| place.join(&found.rel)).collect(),
-                survey,
+                listing,
             )
         }
         FileKind::File | FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device => {
@@ -74,7 +75,7 @@ pub(super) fn grep_files(gate: &Gate, place: &ResolvedPath, grep: &GrepQuery) ->
         // A file that vanished or cannot be read has no matches.
         let _skipped = search.file(gate, file, &matcher, &mut searcher);
     }
-    Ok(Observation::done(search.finish() + &limit_notes(&survey)))
+    Ok(Observation::done(search.finish() + &limit_notes(&listing)))
 }
 
 impl GrepSearch {

@@ -184,21 +184,21 @@ impl TreeReplica {
 fn read_entries(
     dir: &DirectoryHandle,
 ) -> std::result::Result<BTreeMap<RelPath, ReplicaEntry>, FileSystemError> {
-    let survey = TreeListing::list(dir, &mut |found| {
+    let listing = TreeListing::list(dir, &mut |found| {
         if found.kind == FileKind::Directory {
             // If it still cannot be read, the listing reports that.
             let _opened = make_readable(dir, &found.rel);
         }
         EntrySelection::Deep
     });
-    if let Some(cut) = survey.cut {
+    if let Some(cut) = listing.cut {
         return Err(FileSystemError::Limit(cut));
     }
-    if let Some((_, fault)) = survey.unreadable.into_iter().next() {
+    if let Some((_, fault)) = listing.unreadable.into_iter().next() {
         return Err(fault);
     }
     let mut names = BTreeMap::new();
-    for found in survey.found {
+    for found in listing.found {
         let meta = dir.meta(&found.rel)?;
         let entry = match meta.kind {
             FileKind::Directory => ReplicaEntry::Directory(meta.bits_without_setid()),

@@ -47,14 +47,14 @@ pub(super) fn commit(
     };
     let upper = DirectoryHandle::open_own(&layer.upper).map_err(stop)?;
     let mut commit = LayerCommit::new(gate, &root, layer, &upper, reported)?;
-    let survey = commit.survey();
-    if let Some(cut) = survey.cut {
+    let listing = commit.list_layer();
+    if let Some(cut) = listing.cut {
         clear::empty(&upper).map_err(stop)?;
         return Err(stop(FileSystemError::Limit(cut)));
     }
-    commit.commit_all(&survey);
+    commit.commit_all(&listing);
     let command_changes = commit.command_changes;
-    if prune(&upper, &survey.found).is_err() {
+    if prune(&upper, &listing.found).is_err() {
         clear::empty(&upper).map_err(stop)?;
     }
     sync_to_disk(gate, &root, command_changes)
@@ -118,20 +118,20 @@ impl<'a> LayerCommit<'a> {
         })
     }
 
-    /// Applies all names of `survey`.
-    fn commit_all(&mut self, survey: &TreeListing) {
-        for (rel, fault) in &survey.unreadable {
+    /// Applies all names of `listing`.
+    fn commit_all(&mut self, listing: &TreeListing) {
+        for (rel, fault) in &listing.unreadable {
             let place = self.root.join(rel);
             let stop = ToolError::failed_at(self.gate, "carry", &place, fault);
             self.command_changes.record_error(place.real(), stop);
         }
-        for found in &survey.found {
+        for found in &listing.found {
             self.commit_name(&found.rel);
         }
     }
 
     /// Lists all names of the layer that may be applied, parents first. The others are recorded.
-    fn survey(&mut self) -> TreeListing {
+    fn list_layer(&mut self) -> TreeListing {
         let upper = self.upper;
         TreeListing::list(upper, &mut |found: &ListedEntry| {
             if let Some(reason) = self.closed_reason(&found.rel) {
@@ -139,7 +139,7 @@ impl<'a> LayerCommit<'a> {
                 return EntrySelection::Not;
             }
             if found.kind == FileKind::Directory {
-                // If this fails, the survey reports the directory as unreadable.
+                // If this fails, the listing reports the directory as unreadable.
                 let _opened = make_readable(upper, &found.rel);
             }
             EntrySelection::Deep
