@@ -160,8 +160,8 @@ impl OutputItem {
 }
 
 /// Returns the arguments of a call or an event; some servers write them as an object.
-fn arguments(holder: &Value) -> String {
-    match holder.get("arguments") {
+fn arguments(item: &Value) -> String {
+    match item.get("arguments") {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
         Some(whole) => whole.to_string(),

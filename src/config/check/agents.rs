@@ -54,10 +54,10 @@ impl ConfigChecker<'_> {
         self.media = self.team_media(&root);
         let mut orchestrator = self.orchestrator(&root);
         self.add_memory(&root, &mut orchestrator);
-        let holders = [Some(root.clone()), root.section(&root::ORCHESTRATOR)];
-        let holders: Vec<&MappingView<'_>> = holders.iter().flatten().collect();
-        let permissions = self.permissions(&holders, &PermissionsConfig::default());
-        let hooks = self.hooks(&holders, &HookList::default());
+        let parents = [Some(root.clone()), root.section(&root::ORCHESTRATOR)];
+        let parents: Vec<&MappingView<'_>> = parents.iter().flatten().collect();
+        let permissions = self.permissions(&parents, &PermissionsConfig::default());
+        let hooks = self.hooks(&parents, &HookList::default());
         let servers = self.servers(&root);
         let shared = SharedSettings {
             permissions: &permissions,
@@ -79,7 +79,7 @@ impl ConfigChecker<'_> {
                 .collect(),
             None => Vec::new(),
         };
-        self.warn_unmatched_rules(&holders, &of_all);
+        self.warn_unmatched_rules(&parents, &of_all);
         let limits = self.limits(&root);
         let agents = agents?;
         orchestrator.preparation.paraphrases = self.paraphrases(&root, &agents);

@@ -113,11 +113,11 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// Warns about each key that starts with `beginning` that it has no effect.
+    /// Warns about each key that starts with `prefix` that it has no effect.
     pub(super) fn warn_without_effect(
         &mut self,
         backend: &MappingView<'_>,
-        beginning: &str,
+        prefix: &str,
         why: &str,
         remedy: &str,
     ) {
@@ -130,7 +130,7 @@ impl ConfigChecker<'_> {
             let is_meant =
                 |row: &ConfigKey| row.is_implemented() && !is_default(value, row.default);
             let is_meant = BACKEND.find(key).is_some_and(is_meant);
-            if is_meant && key.starts_with(beginning) && value.value != YamlValue::Null {
+            if is_meant && key.starts_with(prefix) && value.value != YamlValue::Null {
                 let message = format!("`{key}` has no effect: {why}");
                 let warning = Diagnostic::warning(join_key(&backend.path, key), message);
                 self.findings

@@ -90,9 +90,9 @@ impl ConfigChecker<'_> {
                 );
             }
         }
-        for (beginning, remedy) in OF_COMMANDS {
+        for (prefix, remedy) in OF_COMMANDS {
             let why = "it concerns massgen's commands, but the external agent runs its own";
-            self.warn_without_effect(view, beginning, why, remedy);
+            self.warn_without_effect(view, prefix, why, remedy);
         }
         let command = self.agent_command(view, kind)?;
         let own_model = backend.model != backend.vendor.name;

@@ -13,11 +13,11 @@ use crate::hooks::{HOOKS_MAX, Hook, HookEvent, HookList, TIMEOUT_SECONDS_DEFAULT
 const COMMAND_BYTES_MAX: usize = 8 * 1024;
 
 impl ConfigChecker<'_> {
-    /// Returns the hooks of all `holders`, in addition to those in `shared`.
-    pub(super) fn hooks(&mut self, holders: &[&MappingView<'_>], shared: &HookList) -> HookList {
+    /// Returns the hooks of all `parents`, in addition to those in `shared`.
+    pub(super) fn hooks(&mut self, parents: &[&MappingView<'_>], shared: &HookList) -> HookList {
         let mut all = shared.clone();
-        for holder in holders {
-            let Some(section) = holder.section(&hooks::KEY) else {
+        for parent in parents {
+            let Some(section) = parent.section(&hooks::KEY) else {
                 continue;
             };
             for event in HookEvent::ALL {

@@ -81,16 +81,16 @@ impl PatternEnd {
 }
 
 impl ConfigChecker<'_> {
-    /// Returns the combined `permissions` of all `holders`. Their examples are compared with these
+    /// Returns the combined `permissions` of all `parents`. Their examples are compared with these
     /// rules and those in `shared`.
     pub(super) fn permissions(
         &mut self,
-        holders: &[&MappingView<'_>],
+        parents: &[&MappingView<'_>],
         shared: &PermissionsConfig,
     ) -> PermissionsConfig {
-        let sections = holders
+        let sections = parents
             .iter()
-            .filter_map(|holder| holder.section(&permissions::KEY));
+            .filter_map(|parent| parent.section(&permissions::KEY));
         let sections: Vec<MappingView<'_>> = sections
             .filter(|section| section.flag(&permissions::ENABLED) != Some(false))
             .collect();
@@ -140,8 +140,8 @@ impl ConfigChecker<'_> {
         CallRules::new(rules)
     }
 
-    /// Returns the rules of the lists in `holder`.
-    fn listed_rules(&mut self, holder: &MappingView<'_>, end: PatternEnd) -> Vec<CallRule> {
+    /// Returns the rules of the lists in `parent`.
+    fn listed_rules(&mut self, parent: &MappingView<'_>, end: PatternEnd) -> Vec<CallRule> {
         let lists = [
             (&permissions::DENY, RuleAction::Deny),
             (&permissions::ASK, RuleAction::Ask),
@@ -149,7 +149,7 @@ impl ConfigChecker<'_> {
         ];
         let mut rules = Vec::new();
         for (key, ruling) in lists {
-            for (path, item) in self.bounded_items(holder, key) {
+            for (path, item) in self.bounded_items(parent, key) {
                 let Some(text) = scalar_text(item, path.clone()) else {
                     let message = format!("a rule is {}", item.describe());
                     let error = Diagnostic::error(path, message).with_span(&item.span);

@@ -218,8 +218,8 @@ pub(super) fn remove_name(
 ) -> Result<FileChange, ToolError> {
     let below = place.below();
     let removed = place.dir().parent_of(&below).and_then(|(parent, name)| {
-        let aside = gate.staging_dir().unwrap_or(&parent);
-        remove_if_unchanged(&parent, aside, name, seen)
+        let staging_dir = gate.staging_dir().unwrap_or(&parent);
+        remove_if_unchanged(&parent, staging_dir, name, seen)
     });
     removed.map_err(|fault| ToolError::failed_at(gate, "delete", place, fault))?;
     gate.history().record_removal(place.real());

@@ -215,7 +215,7 @@ impl LandlockWalk<'_> {
             return Ok(());
         };
         for name in read_names(&handle)? {
-            let is_wanted = |beginning: &&str| name.starts_with(beginning.as_bytes());
+            let is_wanted = |prefix: &&str| name.starts_with(prefix.as_bytes());
             if VERSIONED_SETTINGS.iter().any(is_wanted) {
                 self.open_tree_if_exists(&settings.join(OsStr::from_bytes(&name)))?;
             }
