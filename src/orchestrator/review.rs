@@ -326,7 +326,7 @@ pub async fn revert_delivery(delivery: Arc<OpenDelivery>) -> Result<BTreeSet<Abs
         let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
             return Ok(BTreeSet::new());
         };
-        let rows = delivered.move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)?;
+        let rows = delivered.move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)?;
         let is_reverted =
             |row: &UndoRow| matches!(row.outcome, UndoOutcome::Restored | UndoOutcome::Removed);
         let reverted = rows.into_iter().filter(is_reverted);

@@ -365,7 +365,7 @@ fn any_history_of_commands_is_undone_byte_for_byte() {
         if scene.has(".massgen/deliveries/log_1/journal.jsonl") {
             scene
                 .reopened()
-                .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
+                .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
                 .unwrap();
         }
         prop_assert_eq!(scene.state("rw"), before);

@@ -103,7 +103,7 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
     let budget = budget.map(Arc::new);
     // Knows the secrets of the config as soon as that is loaded.
     let mut redactor = Redactor::new(environment_secrets(&host));
-    let conducted = conduct(
+    let execution = prepare_and_execute(
         &run,
         &cell,
         &host,
@@ -111,7 +111,7 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
         budget.clone(),
         &mut redactor,
     );
-    let fault = Box::pin(conducted).await.err();
+    let fault = Box::pin(execution).await.err();
     let error = fault.as_ref().map(|fault| &fault.error);
     if let Some(error) = error {
         redacted_output(&cell, redactor.clone())?.error(error);
@@ -153,7 +153,7 @@ impl From<Error> for AttemptFault {
 }
 
 /// Prepares the work and executes the run. `redactor` gets the secrets of its config.
-async fn conduct(
+async fn prepare_and_execute(
     run: &CellRun<'_>,
     cell: &CellDir,
     host: &Host,

@@ -330,9 +330,9 @@ pub(super) async fn run_queue_jobs(
     control.queue.preflight().await?;
     let mut progress = BatchProgress::new(control.ids.len());
     let mut index = IndexSchedule::new(&control.batch);
-    let poll_min = shortest_pause(control.ids.len());
+    let interval_min = poll_interval_min(control.ids.len());
     let mut last = None;
-    let mut pause = poll_min;
+    let mut interval = interval_min;
     loop {
         let mut cells = control.batch.open_cells(&control.ids)?;
         if cells.is_empty() {
@@ -359,21 +359,21 @@ pub(super) async fn run_queue_jobs(
             control.faults = 0;
         }
         let now = (BatchProgressSnapshot::of(&cells), jobs);
-        pause = if last.as_ref() == Some(&now) {
-            POLL_MAX.min(pause.saturating_mul(2))
+        interval = if last.as_ref() == Some(&now) {
+            POLL_MAX.min(interval.saturating_mul(2))
         } else {
-            poll_min
+            interval_min
         };
         last = Some(now);
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(interval) => {}
             why = next_stop(&stop, control.stop) => {
                 control.stop = Some(why);
                 if why == BatchStop::Parked {
                     return detach(&control, output);
                 }
                 control.batch.cancel()?;
-                pause = POLL_MIN;
+                interval = POLL_MIN;
             }
             () = stop.immediate.cancelled() => break,
         }
@@ -386,7 +386,7 @@ pub(super) async fn run_queue_jobs(
 }
 
 /// Returns the shortest time between two polls of a batch of `cells` cells.
-fn shortest_pause(cells: usize) -> Duration {
+fn poll_interval_min(cells: usize) -> Duration {
     let cells = u32::try_from(cells).unwrap_or(u32::MAX);
     POLL_PER_CELL
         .saturating_mul(cells)

@@ -105,7 +105,7 @@ fn reapply(
         output.note("nothing was applied");
         return Ok(Some(ExitStatus::Interrupted));
     }
-    let rows = delivered.move_steps(UndoDirection::Again, paths, ChangedFilePolicy::Kept)?;
+    let rows = delivered.move_steps(UndoDirection::Redo, paths, ChangedFilePolicy::Kept)?;
     report(name, &host.cwd, &rows, UndoRemedy::None, output).map(Some)
 }
 

@@ -44,13 +44,13 @@ pub enum ChangedFilePolicy {
     Replaced,
 }
 
-/// The direction of an undo.
+/// The direction in which the steps of a delivery are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UndoDirection {
     /// Back to the state before the delivery.
-    Back,
+    Undo,
     /// To the delivered state again.
-    Again,
+    Redo,
 }
 
 /// The result for one path.
@@ -190,8 +190,8 @@ impl AppliedDelivery {
         since: ChangedFilePolicy,
     ) -> Result<Vec<UndoRow>> {
         let step_direction = match direction {
-            UndoDirection::Back => StepDirection::Back,
-            UndoDirection::Again => StepDirection::Forward,
+            UndoDirection::Undo => StepDirection::Back,
+            UndoDirection::Redo => StepDirection::Forward,
         };
         let mut order: Vec<usize> = (0..self.session.steps.len()).collect();
         order.sort_by_key(|index| {
@@ -450,7 +450,7 @@ fn add_row(rows: &mut Vec<UndoRow>, row: UndoRow, direction: UndoDirection) {
         None => rows.push(row),
         Some(known) if is_left(known) => {}
         Some(known) => {
-            if is_left(&row) || direction == UndoDirection::Again {
+            if is_left(&row) || direction == UndoDirection::Redo {
                 *known = row;
             }
         }
