@@ -58,10 +58,10 @@ impl AgentBudget {
         phase: Phase,
         usage: TokenUsage,
         reported_cost: Option<Money>,
-        ending: RequestOutcome,
+        outcome: RequestOutcome,
     ) -> Option<Money> {
         let is_counted = usage != TokenUsage::default();
-        let cost = match (&model.price, ending) {
+        let cost = match (&model.price, outcome) {
             (_, RequestOutcome::Complete | RequestOutcome::Failed) if reported_cost.is_some() => {
                 reported_cost
             }

@@ -284,7 +284,7 @@ impl ModelSession {
     }
 
     /// Warns that a model ended a reply for an unknown reason.
-    async fn warn_of_finish(&self, model: &AvailableModel, reason: &str) {
+    async fn warn_unknown_finish(&self, model: &AvailableModel, reason: &str) {
         let reason = escape_name(&truncate(reason, FINISH_CHARS_MAX));
         let message = format!(
             "[{}] `{}` ended a reply with `{reason}`, which is not known here; the reply is taken as complete",
@@ -320,12 +320,12 @@ impl ModelSession {
         let (agent, messages) = (self.agent.as_str(), self.conversation.messages().len());
         let failed = reply.is_err();
         tracing::debug!(agent, messages, failed, "a model was asked");
-        let ending = match (request.is_uncounted, failed) {
+        let outcome = match (request.is_uncounted, failed) {
             (true, _) => RequestOutcome::Uncounted,
             (false, true) => RequestOutcome::Failed,
             (false, false) => RequestOutcome::Complete,
         };
-        request.end(ending).await;
+        request.end(outcome).await;
         reply
     }
 
@@ -387,7 +387,7 @@ impl ModelSession {
                 }
                 ReplyEvent::NativeToolCall(own) => self.emit_native_tool_call(own).await,
                 ReplyEvent::Plan(plan) => self.update_plan(None, plan).await,
-                ReplyEvent::OddFinish(reason) => self.warn_of_finish(model, &reason).await,
+                ReplyEvent::UnknownFinish(reason) => self.warn_unknown_finish(model, &reason).await,
                 ReplyEvent::End(stop) => {
                     let reply = ModelReply { text, calls };
                     return reject_empty(StreamedReply { reply, echo, stop });
@@ -423,7 +423,7 @@ fn text_bytes(event: &ReplyEvent) -> usize {
         ReplyEvent::Echo(wanted) => wanted.to_string().len(),
         ReplyEvent::NativeToolCall(_)
         | ReplyEvent::Plan(_)
-        | ReplyEvent::OddFinish(_)
+        | ReplyEvent::UnknownFinish(_)
         | ReplyEvent::Uncounted
         | ReplyEvent::Usage(_)
         | ReplyEvent::Cost(_)

@@ -113,7 +113,7 @@ pub enum ReplyEvent {
     Cost(Money),
     /// The reply ended for a reason that massgen does not know, and is complete nevertheless; the
     /// vendor's words.
-    OddFinish(String),
+    UnknownFinish(String),
     /// An external agent has called a native tool, or was refused it.
     NativeToolCall(NativeToolCall),
     /// An external agent has reported its plan.

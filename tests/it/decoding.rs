@@ -151,7 +151,7 @@ impl Decoding {
                 }
                 ReplyEvent::Echo(_)
                 | ReplyEvent::Usage(_)
-                | ReplyEvent::OddFinish(_)
+                | ReplyEvent::UnknownFinish(_)
                 | ReplyEvent::Cost(_)
                 | ReplyEvent::Uncounted
                 | ReplyEvent::NativeToolCall(_)

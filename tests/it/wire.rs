@@ -77,7 +77,7 @@ pub(crate) fn assistant_message(events: &[ReplyEvent]) -> ChatMessage {
             ReplyEvent::Echo(wanted) => echo = Some(wanted.clone()),
             ReplyEvent::Reasoning(_)
             | ReplyEvent::Usage(_)
-            | ReplyEvent::OddFinish(_)
+            | ReplyEvent::UnknownFinish(_)
             | ReplyEvent::Cost(_)
             | ReplyEvent::Uncounted
             | ReplyEvent::NativeToolCall(_)

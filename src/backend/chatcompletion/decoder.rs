@@ -152,7 +152,7 @@ fn stop_reason(finish_reason: &str) -> Result<StopReason, ReplyDecodeError> {
         "length" | "max_tokens" | "model_length" => Ok(StopReason::Length),
         "content_filter" | "safety" | "sensitive" => Ok(StopReason::Filtered),
         "error" | "network_error" | "insufficient_system_resource" => {
-            Err(ReplyDecodeError::GaveUp(finish_reason.to_owned()))
+            Err(ReplyDecodeError::ReplyFailed(finish_reason.to_owned()))
         }
         _ => Ok(StopReason::Done),
     }

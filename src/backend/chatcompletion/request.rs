@@ -11,7 +11,7 @@ use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
 /// Keys that a config cannot set: the conversation depends on them, or they belong in the URL.
-const OURS: &[&str] = &["model", "messages", "tools", "stream", "n", "api_version"];
+const RESERVED_KEYS: &[&str] = &["model", "messages", "tools", "stream", "n", "api_version"];
 /// Parameters that vendors reject in a request without tools.
 const ONLY_WITH_TOOLS: &[&str] = &["tool_choice", "parallel_tool_calls"];
 
@@ -23,22 +23,22 @@ const PLUGINS: &str = "plugins";
 /// Returns the parameters that every request carries. Usage is requested unless the config has its
 /// own `stream_options`; a parameter that is null is omitted.
 pub(super) fn request_parameters(parameters: &Map<String, Value>) -> Map<String, Value> {
-    let mut settled = Map::new();
-    settled.insert("stream_options".to_owned(), json!({"include_usage": true}));
+    let mut converted = Map::new();
+    converted.insert("stream_options".to_owned(), json!({"include_usage": true}));
     for (name, value) in parameters {
         if value.is_null() {
-            settled.shift_remove(name);
-        } else if !OURS.contains(&name.as_str()) {
-            settled.insert(name.clone(), value.clone());
+            converted.shift_remove(name);
+        } else if !RESERVED_KEYS.contains(&name.as_str()) {
+            converted.insert(name.clone(), value.clone());
         }
     }
-    if settled.shift_remove(WEB_SEARCH) == Some(json!(true)) {
-        let plugins = settled.entry(PLUGINS).or_insert_with(|| json!([]));
+    if converted.shift_remove(WEB_SEARCH) == Some(json!(true)) {
+        let plugins = converted.entry(PLUGINS).or_insert_with(|| json!([]));
         if let Value::Array(plugins) = plugins {
             plugins.push(json!({"id": "web"}));
         }
     }
-    settled
+    converted
 }
 
 /// Returns the body up to the conversation, which comes last because only it grows.

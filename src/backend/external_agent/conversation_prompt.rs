@@ -5,7 +5,7 @@ use crate::prompts::external_agents::{MANNERS, previous_reply, previous_result};
 use crate::prompts::images::images_left_out;
 
 /// Separator between two messages.
-const BETWEEN: &str = "\n\n";
+const SEPARATOR: &str = "\n\n";
 
 /// Renders the whole conversation, for a process that knows nothing of it.
 pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
@@ -23,7 +23,7 @@ pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
         ChatMessage::Images { images, .. } => images_left_out(images.len()),
     });
     let all: Vec<String> = head.into_iter().chain(rendered).collect();
-    all.join(BETWEEN)
+    all.join(SEPARATOR)
 }
 
 /// Renders massgen's own messages among `messages`, without the results of calls for which
@@ -45,7 +45,7 @@ pub(super) fn render_new(messages: &[ChatMessage], is_waiting: impl Fn(&str) -> 
         ChatMessage::Images { images, .. } => Some(images_left_out(images.len())),
     });
     let all: Vec<String> = rendered.collect();
-    all.join(BETWEEN)
+    all.join(SEPARATOR)
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ pub(super) async fn decode_whole<'a>(
             ReplyDecodeError::UnexpectedEnd => faults.malformed("the body holds no reply"),
             ReplyDecodeError::Malformed(_)
             | ReplyDecodeError::VendorError(_)
-            | ReplyDecodeError::GaveUp(_) => faults.decode_failed(unread),
+            | ReplyDecodeError::ReplyFailed(_) => faults.decode_failed(unread),
         });
         events.extend(rest?);
     }

@@ -68,7 +68,7 @@ pub enum ReplyDecodeError {
     /// The vendor reported an error instead of a reply; this is its text, mostly JSON.
     VendorError(String),
     /// The vendor ended the reply for this reason, which is an error.
-    GaveUp(String),
+    ReplyFailed(String),
     /// The stream ended too early.
     UnexpectedEnd,
 }

@@ -240,7 +240,7 @@ fn stop_reason(response: &Value, event: &str) -> Result<StopReason, ReplyDecodeE
             Ok(StopReason::Done)
         }
         ("failed" | "cancelled" | "queued" | "in_progress", _) => {
-            Err(ReplyDecodeError::GaveUp(status.to_owned()))
+            Err(ReplyDecodeError::ReplyFailed(status.to_owned()))
         }
         _ => Ok(StopReason::Done),
     }

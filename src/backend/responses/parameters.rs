@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 /// Keys that a config cannot set: the conversation depends on them, or they belong in the URL.
-const OURS: &[&str] = &[
+const RESERVED_KEYS: &[&str] = &[
     "api_version",
     "conversation",
     "input",
@@ -112,7 +112,7 @@ impl ResponsesParameters {
 }
 
 fn is_massgen_key(name: &str) -> bool {
-    OURS.contains(&name)
+    RESERVED_KEYS.contains(&name)
         || matches!(name, "include" | WEB_SEARCH | CODE_INTERPRETER)
         || RENAMED.iter().any(|(renamed, _)| *renamed == name)
 }
