@@ -99,7 +99,7 @@ impl GrepSearch {
             path: display_path(gate, place.real()),
             lines: Vec::new(),
             matches_left: self.matches_left,
-            room: LISTING_BYTES_MAX,
+            bytes_left: LISTING_BYTES_MAX,
         };
         searcher.search_reader(matcher, file, &mut hits)?;
         self.matches_left = hits.matches_left;
@@ -152,7 +152,7 @@ struct FileMatches {
     /// The remaining number of matches.
     matches_left: u32,
     /// The remaining number of bytes in the answer.
-    room: usize,
+    bytes_left: usize,
 }
 
 impl FileMatches {
@@ -161,12 +161,12 @@ impl FileMatches {
         let text: String = text.trim_end().chars().take(LINE_CHARS_MAX).collect();
         let number = number.unwrap_or_default();
         let line = format!("{}{mark}{number}{mark}{text}", self.path);
-        self.room = self.room.saturating_sub(line.len());
+        self.bytes_left = self.bytes_left.saturating_sub(line.len());
         self.lines.push(line);
     }
 
     fn wants_more(&self) -> bool {
-        self.matches_left > 0 && self.room > 0
+        self.matches_left > 0 && self.bytes_left > 0
     }
 }
 

@@ -64,10 +64,10 @@ pub(super) fn directory_tree(gate: &Gate, place: &ResolvedPath, exclude: &[Strin
     let excluded = CompiledGlobs::new(exclude)?;
     let listing = list_readable(gate, place, &mut |found| keep_unless(&excluded, found))
         .map_err(|fault| ToolError::failed_at(gate, "list", place, fault))?;
-    let mut room = LISTING_BYTES_MAX;
+    let mut bytes_left = LISTING_BYTES_MAX;
     let mut found = listing.found.iter().peekable();
     let mut shown_entries = 0;
-    let tree = Value::Array(children(&mut found, 1, &mut room, &mut shown_entries));
+    let tree = Value::Array(children(&mut found, 1, &mut bytes_left, &mut shown_entries));
     let mut text = format!("{tree}\n");
     let left_out = listing.found.len() - shown_entries;
     if left_out > 0 {
@@ -128,28 +128,28 @@ fn keep_unless(excluded: &CompiledGlobs, found: &ListedEntry) -> EntrySelection 
 /// JSON overhead of one name: `{"name":"","type":"directory","children":[]},`.
 const NODE_BYTES: usize = 48;
 
-/// Returns the entries at `depth`, each with its children, while `room` lasts.
+/// Returns the entries at `depth`, each with its children, until `bytes_left` is used up.
 fn children<'f>(
     found: &mut Peekable<impl Iterator<Item = &'f ListedEntry>>,
     depth: usize,
-    room: &mut usize,
+    bytes_left: &mut usize,
     taken: &mut usize,
 ) -> Vec<Value> {
     let mut nodes = Vec::new();
     while let Some(next) = found.next_if(|next| next.rel.names().count() == depth) {
         let name = display_name(next.rel.name().unwrap_or_default(), ".");
-        let Some(room_left) = room.checked_sub(name.len() + NODE_BYTES) else {
-            *room = 0;
-            let _rest = found.by_ref().count();
+        let Some(rest) = bytes_left.checked_sub(name.len() + NODE_BYTES) else {
+            *bytes_left = 0;
+            let _skipped = found.by_ref().count();
             break;
         };
-        *room = room_left;
+        *bytes_left = rest;
         *taken += 1;
         let mut node = Map::new();
         node.insert("name".to_owned(), name.into());
         node.insert("type".to_owned(), next.kind.label().into());
         if next.kind == FileKind::Directory {
-            let below = children(found, depth + 1, room, taken);
+            let below = children(found, depth + 1, bytes_left, taken);
             node.insert("children".to_owned(), below.into());
         }
         nodes.push(Value::Object(node));
