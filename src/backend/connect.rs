@@ -130,7 +130,7 @@ fn backend(config: &BackendConfig, context: ConnectContext<'_>) -> Result<Arc<dy
                 config.timeouts,
             )))
         }
-        VendorConnection::Unserved => Err(unserved_vendor(config.vendor)),
+        VendorConnection::Unsupported => Err(unsupported_vendor(config.vendor)),
     }
 }
 
@@ -171,16 +171,16 @@ fn scripted_replies(
     }
 }
 
-fn unserved_vendor(vendor: &Vendor) -> Error {
-    let served: Vec<&str> = VENDORS
+fn unsupported_vendor(vendor: &Vendor) -> Error {
+    let supported: Vec<&str> = VENDORS
         .iter()
-        .filter(|vendor| vendor.is_served())
+        .filter(|vendor| vendor.is_supported())
         .map(|vendor| vendor.name)
         .collect();
     let message = format!("`type: {}` is not supported by this version", vendor.name);
     let error = Error::new(ErrorKind::Config, message);
     let error = vendor.instead.into_iter().fold(error, Error::with_hint);
-    error.with_hint(format!("supported types: {}", served.join(", ")))
+    error.with_hint(format!("supported types: {}", supported.join(", ")))
 }
 
 #[cfg(test)]
@@ -327,16 +327,16 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_is_not_served_names_what_to_use_instead() {
+    fn a_type_that_is_not_supported_names_what_to_use_instead() {
         let (kind, text) = connection_error(&config("copilot"), &[("OPENAI_API_KEY", "sk-1")]);
         assert_eq!(kind, ErrorKind::Config);
-        let (text, served) = text.rsplit_once("\nsupported types: ").unwrap();
+        let (text, supported) = text.rsplit_once("\nsupported types: ").unwrap();
         insta::assert_snapshot!(text, @"
         `type: copilot` is not supported by this version
         use `type: acp` with `command: [copilot, --acp]`, if the program is installed
         ");
-        assert!(served.starts_with("chatcompletion, "), "{served}");
-        assert!(served.contains(", scripted"), "{served}");
+        assert!(supported.starts_with("chatcompletion, "), "{supported}");
+        assert!(supported.contains(", scripted"), "{supported}");
     }
 
     #[test]

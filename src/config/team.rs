@@ -167,9 +167,9 @@ fn find_family(model: &str) -> Option<&'static ModelFamily> {
 fn quick_backend(quick: &TeamOptions<'_>, model: Option<&str>) -> Result<BackendConfig> {
     let family = model.and_then(find_family);
     let (vendor, family_url) = match (quick.backend, quick.base_url, family) {
-        (Some(name), _, _) => (served_vendor(name)?, None),
-        (None, Some(_), _) => (served_vendor("chatcompletion")?, None),
-        (None, None, Some(family)) => (served_vendor(family.through)?, family.base_url),
+        (Some(name), _, _) => (supported_vendor(name)?, None),
+        (None, Some(_), _) => (supported_vendor("chatcompletion")?, None),
+        (None, None, Some(family)) => (supported_vendor(family.through)?, family.base_url),
         (None, None, None) => return Err(unknown_model_error(model)),
     };
     let model = model.or(vendor.default_model).ok_or_else(|| {
@@ -283,7 +283,7 @@ impl ModelFamily {
     }
 }
 
-fn served_vendor(name: &str) -> Result<&'static Vendor> {
+fn supported_vendor(name: &str) -> Result<&'static Vendor> {
     let usage = |message| Error::new(ErrorKind::Usage, message);
     match vendors::find_vendor(name) {
         Some(vendor) if matches!(vendor.connection, VendorConnection::Remote(_)) => Ok(vendor),
@@ -298,10 +298,10 @@ fn served_vendor(name: &str) -> Result<&'static Vendor> {
             ))
         }
         None => {
-            let served = VENDORS
+            let supported = VENDORS
                 .iter()
                 .filter(|vendor| matches!(vendor.connection, VendorConnection::Remote(_)));
-            let names: Vec<&str> = served.map(|vendor| vendor.name).collect();
+            let names: Vec<&str> = supported.map(|vendor| vendor.name).collect();
             let error = usage(format!("unknown backend type {}", quote(name)));
             Err(match nearest(name, names.iter().copied()) {
                 Some(near) => error.with_hint(format!("did you mean `{near}`?")),
@@ -660,7 +660,7 @@ mod tests {
                 "{}",
                 family.maker
             );
-            assert!(through.is_served() && maker.default_model.is_some());
+            assert!(through.is_supported() && maker.default_model.is_some());
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::config::check::orchestrator::timeouts;
 use crate::config::check::{AGENTS_MAX, ConfigChecker};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::TextList;
-use crate::config::keys::{ServedKey, agents, backend, context_paths, nearest, root};
+use crate::config::keys::{TypedKey, agents, backend, context_paths, nearest, root};
 use crate::config::permissions::PermissionsConfig;
 use crate::config::servers::ServerConfig;
 use crate::config::storage_path::StoragePath;
@@ -397,7 +397,7 @@ impl ConfigChecker<'_> {
     fn tool_names(
         &mut self,
         backend: &MappingView<'_>,
-        key: &ServedKey<TextList>,
+        key: &TypedKey<TextList>,
         servers: &[Arc<ServerConfig>],
     ) -> Vec<String> {
         let texts = backend.texts(key);

@@ -18,7 +18,7 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::keys::backend::BACKEND;
 use crate::config::keys::shape::{NamesOrPairs, SeveralTexts, Text, TextList, TextOrList};
-use crate::config::keys::{ConfigKey, ServedKey, command_limits, commands, docker};
+use crate::config::keys::{ConfigKey, TypedKey, command_limits, commands, docker};
 use crate::config::vendors::VENDORS;
 use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::permissions::domains::DomainPattern;
@@ -77,7 +77,7 @@ impl ConfigChecker<'_> {
 
     /// Returns how an agent's programs are run, if it writes programs.
     pub(super) fn programs(&mut self, backend: &MappingView<'_>) -> Option<CodeModeConfig> {
-        let named = |key: &ServedKey<Text>| backend.text(key).map(|text| text.written);
+        let named = |key: &TypedKey<Text>| backend.text(key).map(|text| text.written);
         let language = named(&commands::CODE_LANGUAGE).and_then(ProgramLanguage::from_name);
         let libraries = named(&commands::CODE_LIBRARIES).and_then(PythonLibraries::from_name);
         let libraries = libraries.unwrap_or_default();
@@ -195,7 +195,7 @@ impl ConfigChecker<'_> {
     fn patterns(
         &mut self,
         backend: &MappingView<'_>,
-        key: &ServedKey<TextList>,
+        key: &TypedKey<TextList>,
     ) -> Vec<CommandRegex> {
         let texts = self.bounded_texts(backend, key).into_iter();
         texts.filter_map(|text| self.pattern(&text)).collect()
@@ -226,7 +226,7 @@ impl ConfigChecker<'_> {
     pub(super) fn network_of(
         &mut self,
         view: &MappingView<'_>,
-        key: &ServedKey<TextOrList>,
+        key: &TypedKey<TextOrList>,
     ) -> NetworkPolicy {
         match view.text(key).map(|text| text.written) {
             Some("on") => NetworkPolicy::On,
@@ -238,7 +238,7 @@ impl ConfigChecker<'_> {
     fn domains<V: SeveralTexts>(
         &mut self,
         backend: &MappingView<'_>,
-        key: &ServedKey<V>,
+        key: &TypedKey<V>,
     ) -> NetworkPolicy {
         let mut domains = Vec::new();
         for text in self.bounded_texts(backend, key) {
@@ -262,7 +262,7 @@ impl ConfigChecker<'_> {
     pub(super) fn bounded_texts<'n, V: SeveralTexts>(
         &mut self,
         backend: &MappingView<'n>,
-        key: &ServedKey<V>,
+        key: &TypedKey<V>,
     ) -> Vec<TextValue<'n>> {
         let mut texts = backend.texts(key);
         if texts.len() > ENTRIES_MAX {
@@ -279,7 +279,7 @@ impl ConfigChecker<'_> {
     pub(super) fn variables(
         &mut self,
         view: &MappingView<'_>,
-        key: &ServedKey<NamesOrPairs>,
+        key: &TypedKey<NamesOrPairs>,
     ) -> BTreeMap<String, EnvVariable> {
         let mut variables = BTreeMap::new();
         for text in self.bounded_texts(view, key) {

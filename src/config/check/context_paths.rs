@@ -6,7 +6,7 @@ use crate::config::check::{ConfigChecker, PATHS_MAX, paths};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::TextList;
 use crate::config::keys::{
-    ConfigKey, ServedKey, backend, context_paths, folder_guard, nearest, uploads,
+    ConfigKey, TypedKey, backend, context_paths, folder_guard, nearest, uploads,
 };
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::config::yaml::{YamlNode, YamlValue};
@@ -121,7 +121,7 @@ impl ConfigChecker<'_> {
     fn paths_inside(
         &mut self,
         entry: &MappingView<'_>,
-        key: &ServedKey<TextList>,
+        key: &TypedKey<TextList>,
         root: &AbsPath,
     ) -> Vec<RelPath> {
         let texts = entry.texts(key);
@@ -241,7 +241,7 @@ impl ConfigChecker<'_> {
     fn guard_directories(
         &mut self,
         guard: &MappingView<'_>,
-        key: &ServedKey<TextList>,
+        key: &TypedKey<TextList>,
     ) -> Vec<AbsPath> {
         let texts = guard.texts(key);
         self.check_count(guard, key, texts.len());

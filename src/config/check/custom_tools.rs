@@ -14,7 +14,7 @@ use crate::config::custom_tools::{
 };
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::{NodeList, Text, Tree};
-use crate::config::keys::{ServedKey, commands, custom_tools};
+use crate::config::keys::{TypedKey, commands, custom_tools};
 use crate::config::servers::{
     CALL_SECONDS_DEFAULT, InstanceSharing, ServerConfig, ServerDirectory, ServerProgram,
     ServerTransport,
@@ -109,7 +109,7 @@ impl ConfigChecker<'_> {
     fn tool_entries<'n>(
         &mut self,
         backend: &MappingView<'n>,
-        key: &ServedKey<NodeList>,
+        key: &TypedKey<NodeList>,
     ) -> Vec<MappingView<'n>> {
         let items = backend.items(key);
         if items.len() > TOOLS_MAX {
@@ -125,7 +125,7 @@ impl ConfigChecker<'_> {
     /// Returns the server of a tool, without its program.
     fn tool_server(&mut self, view: &MappingView<'_>, name: &str) -> Option<ServerConfig> {
         let server = ServerName::parse(name)?;
-        let is = |key: &ServedKey<Text>, word: &str| {
+        let is = |key: &TypedKey<Text>, word: &str| {
             view.text(key).is_some_and(|text| text.written == word)
         };
         let permission = if is(&custom_tools::PERMISSION, "write") {
@@ -254,7 +254,7 @@ impl ConfigChecker<'_> {
     fn one_each(
         &mut self,
         view: &MappingView<'_>,
-        key: &ServedKey<Tree>,
+        key: &TypedKey<Tree>,
         count: usize,
     ) -> Vec<Option<String>> {
         let Some(node) = view.get(key) else {
@@ -422,7 +422,7 @@ impl ConfigChecker<'_> {
     fn refuse_long_description<V>(
         &mut self,
         view: &MappingView<'_>,
-        key: &ServedKey<V>,
+        key: &TypedKey<V>,
         chars: usize,
     ) {
         let message =
@@ -508,7 +508,7 @@ fn fields_fault(schema: &Value) -> Option<String> {
 }
 
 /// Returns the texts of a value that is one or a list of them.
-fn words<'n>(view: &MappingView<'n>, key: &ServedKey<Tree>) -> Option<Vec<TextValue<'n>>> {
+fn words<'n>(view: &MappingView<'n>, key: &TypedKey<Tree>) -> Option<Vec<TextValue<'n>>> {
     let node = view.get(key)?;
     let path = view.key_path(key);
     match &node.value {

@@ -5,7 +5,7 @@ use crate::config::check::mapping_view::MappingView;
 use crate::config::check::{ConfigChecker, paths};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::shape::Text;
-use crate::config::keys::{ServedKey, agents, backend, orchestrator, root};
+use crate::config::keys::{TypedKey, agents, backend, orchestrator, root};
 use crate::config::storage_path::{LOGS, STATE_DIR, StoragePath};
 use crate::config::{AgentConfig, Config, OrchestratorConfig};
 use crate::path::AbsPath;
@@ -245,7 +245,7 @@ impl<'n> DirectoryClaim<'n> {
         place: &StoragePath,
         path: AbsPath,
         view: &MappingView<'n>,
-        key: &ServedKey<Text>,
+        key: &TypedKey<Text>,
     ) -> Self {
         Self {
             owner,

@@ -6,7 +6,7 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, scalar_text};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::shape::NodeList;
-use crate::config::keys::{ServedKey, permissions};
+use crate::config::keys::{TypedKey, permissions};
 use crate::config::permissions::PermissionsConfig;
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::permissions::path_rules::RuleAction;
@@ -258,7 +258,7 @@ impl ConfigChecker<'_> {
     fn bounded_items<'n>(
         &mut self,
         section: &MappingView<'n>,
-        key: &ServedKey<NodeList>,
+        key: &TypedKey<NodeList>,
     ) -> Vec<(String, &'n YamlNode)> {
         let mut items = section.items(key);
         if items.len() > RULES_MAX {

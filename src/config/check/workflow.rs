@@ -8,7 +8,7 @@ use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::Text;
 use crate::config::keys::{
-    ServedKey, backend, folder_guard, nearest, roles, root, stages, workflow,
+    TypedKey, backend, folder_guard, nearest, roles, root, stages, workflow,
 };
 use crate::config::storage_path::StoragePath;
 use crate::config::workflow::{MERGE_TRIES_DEFAULT, ProjectChoice, WorkflowConfig};
@@ -163,7 +163,7 @@ impl ConfigChecker<'_> {
     fn role(&mut self, name: RoleName, entry: &MappingView<'_>) -> Option<PipelineRole> {
         let mut role = built_in(&name).unwrap_or_else(|| PipelineRole::empty(name));
         let text =
-            |key: &ServedKey<Text>| entry.text(key).map(|text| text.written.trim().to_owned());
+            |key: &TypedKey<Text>| entry.text(key).map(|text| text.written.trim().to_owned());
         if let Some(purpose) = text(&roles::PURPOSE) {
             role.purpose = purpose;
         }

@@ -4,10 +4,10 @@ use crate::config::keys::found_config::FoundConfigUse::Inside;
 use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::shape::{self, NodeList, Text};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape,
+    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape,
 };
 
-pub(crate) const KEY: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const KEY: TypedKey<NodeList> = TypedKey::optional(
     &["upload_files"],
     shape::nodes(const { &ValueShape::Mapping(&UPLOAD) }),
     "Images that are part of the agent's first message, as if the task mentioned them.",
@@ -15,7 +15,7 @@ pub(crate) const KEY: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const IMAGE_PATH: ServedKey<Text> = ServedKey::optional(
+pub(crate) const IMAGE_PATH: TypedKey<Text> = TypedKey::optional(
     &["image_path"],
     shape::text(),
     "A PNG, JPEG, GIF or WebP file: absolute, below `~`, or relative to the directory in which \
@@ -34,7 +34,7 @@ pub static UPLOAD: KeySection = KeySection {
     others: UnknownKeys::Refused,
     keys: &[
         IMAGE_PATH.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["file_path", "audio_path", "video_path", "image_url"],
             ValueShape::Text,
             NO_IMAGE,

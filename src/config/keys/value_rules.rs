@@ -83,7 +83,7 @@ fn vendor_endpoint(setting: &KeySetting<'_>) -> Option<(&'static Vendor, Url)> {
         VendorConnection::Remote(_) => Some((vendor, Url::parse(url.or(vendor.base_url)?).ok()?)),
         VendorConnection::Scripted
         | VendorConnection::ExternalAgent(_)
-        | VendorConnection::Unserved => None,
+        | VendorConnection::Unsupported => None,
     }
 }
 
