@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_no_part_of_the_name() {
+    fn the_suffix_of_the_permission_is_not_part_of_the_name() {
         check("@a.py:|", Some(("a.py", Permission::Read)));
         check("@a.py:w|", Some(("a.py", Permission::Write)));
         check("@a.py:ww|", Some(("a.py:ww", Permission::Read)));
     }
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn formatted_mentions_are_parsed_as_the_same_path() {
         let base = AbsPath::new("/base").unwrap();
         let names = [
             "a.py",

@@ -94,11 +94,11 @@ fn is_stuck(done: &[CompletedStage]) -> bool {
     let Some(last) = done.last() else {
         return false;
     };
-    let ends = done
+    let stage_ends = done
         .iter()
         .rev()
         .filter(|earlier| earlier.stage == last.stage);
-    let alike = ends.take_while(|end| end.state == last.state || end.verdict == last.verdict);
+    let alike = stage_ends.take_while(|end| end.state == last.state || end.verdict == last.verdict);
     alike.count() > ITERATIONS_WITHOUT_PROGRESS_MAX
 }
 
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_there_may_be_no_more_or_nothing_moves() {
+    fn it_ends_after_the_last_iteration_or_without_progress() {
         let states = &["a", "b", "c", "d", "e"];
         let words = &["1", "2", "3", "4", "5"];
         let first = "1.0 1.1 1.2 1.3";

@@ -69,7 +69,7 @@ impl WireCodec for ChatCompletionsCodec {
         match policy.after_refusal(words) {
             Some(next) if self.echo != ReasoningEcho::Refused => {
                 *policy = next;
-                RefusalRemedy::AskOnceMore
+                RefusalRemedy::Retry
             }
             Some(_) | None => RefusalRemedy::None,
         }

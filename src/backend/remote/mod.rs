@@ -106,7 +106,7 @@ impl RemoteBackend {
             refusal.status,
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
         );
-        if is_about_fields && self.wire.adapt_to_refusal(&words) == RefusalRemedy::AskOnceMore {
+        if is_about_fields && self.wire.adapt_to_refusal(&words) == RefusalRemedy::Retry {
             *self.lock_prefix_cache() = RequestPrefixCache::default();
             tracing::debug!("a refused request is encoded in another way");
             refusal = match self.post(request).await? {

@@ -66,7 +66,7 @@ pub struct CaseRunner {
     /// The massgen executable, or a replacement.
     pub executable: AbsPath,
     /// Isolation of commands.
-    pub enclosure: ExecutionIsolation,
+    pub isolation: ExecutionIsolation,
     /// Environment of massgen that does not depend on the case; it takes precedence.
     pub env: BTreeMap<String, String>,
     /// Programs that commands do not find although they are on this machine.
@@ -115,7 +115,7 @@ impl CaseRunner {
 
     /// Returns why the isolation does not promise this case.
     fn skip_reason(&self, case: &SelftestCase) -> Option<String> {
-        match self.enclosure.level() {
+        match self.isolation.level() {
             Some(SandboxLevel::Off) => None,
             Some(level) if case.levels.contains(&level) => None,
             Some(level) => Some(format!("sandbox level `{level}` does not promise it")),
@@ -123,7 +123,7 @@ impl CaseRunner {
                 Some("a container does not promise it".to_owned())
             }
             None => {
-                let elsewhere = self.enclosure.engine_host();
+                let elsewhere = self.isolation.engine_host();
                 let elsewhere = elsewhere.and(case.not_over_ssh.as_ref());
                 case.not_in_containers.as_ref().or(elsewhere).cloned()
             }
@@ -210,11 +210,11 @@ impl CaseRunner {
         let grants = runner.path().join(".grants").to_string();
         let phase = case.phase.to_string();
         let executable = self.executable.to_string();
-        let (switch, value) = match self.enclosure.level() {
+        let (switch, value) = match self.isolation.level() {
             Some(level) => ("--sandbox", level.to_string()),
             None => (
                 "--docker",
-                self.enclosure.image().unwrap_or_default().to_owned(),
+                self.isolation.image().unwrap_or_default().to_owned(),
             ),
         };
         let words = [

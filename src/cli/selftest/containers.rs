@@ -70,9 +70,9 @@ pub(super) fn missing_programs(
 /// reached.
 pub(super) fn container_env(
     host: &Host,
-    enclosure: &ExecutionIsolation,
+    isolation: &ExecutionIsolation,
 ) -> BTreeMap<String, String> {
-    let engine = enclosure.image().and_then(|_| host.env(ENGINE));
+    let engine = isolation.image().and_then(|_| host.env(ENGINE));
     // An engine on another machine is reached with the user's `ssh` and its agent.
     let agent = engine.and_then(|_| host.env(SSH_AGENT));
     let elsewhere = engine.and_then(|_| ssh_engine(host));

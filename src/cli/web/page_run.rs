@@ -123,10 +123,10 @@ impl PageRun {
     }
 
     /// Records the outcome of the run.
-    pub(super) fn end(&self, executed: Result<RunOutcome>) {
+    pub(super) fn end(&self, outcome: Result<RunOutcome>) {
         let mut state = self.lock();
         let has_log = state.name.is_some();
-        state.failure = executed.err();
+        state.failure = outcome.err();
         drop(state);
         if !has_log {
             self.feed.end();

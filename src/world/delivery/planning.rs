@@ -410,7 +410,7 @@ impl LayerPlanner<'_> {
             if kept_mode == Some(old.mode) && self.is_same(rel, old_meta)? {
                 return Ok(());
             }
-            if old_meta.names > 1 {
+            if old_meta.link_count > 1 {
                 let why = "it is one of several names (hard links) of the same file";
                 return Err(EntryRejection::Refused(why.to_owned()));
             }

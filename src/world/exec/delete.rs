@@ -80,7 +80,7 @@ pub(super) fn delete_files_batch(
         match hindrance {
             None => return name.meta.kind != FileKind::Directory,
             Some(WriteBlock::Unread) => unread.push(name.rel.clone()),
-            Some(WriteBlock::Conflict | WriteBlock::ManyNames | WriteBlock::MarkedReadOnly) => {
+            Some(WriteBlock::Conflict | WriteBlock::HardLinked | WriteBlock::MarkedReadOnly) => {
                 skipped.push(name.rel.clone());
             }
         }

@@ -83,14 +83,14 @@ impl TreeInventory {
         };
         for (path, version) in &now.files {
             let old = self.files.get(path);
-            if old == Some(version) || history.made_version(path) == Some(*version) {
+            if old == Some(version) || history.own_version(path) == Some(*version) {
                 continue;
             }
             match old {
                 // The user may have changed it meanwhile. Only a file that was the agent's own
                 // before stays so and may be overwritten again without a conflict.
                 Some(old) => {
-                    if history.made_version(path) == Some(*old) {
+                    if history.own_version(path) == Some(*old) {
                         history.record_write(path.clone(), *version);
                     }
                     tell(path, ChangeKind::Changed);

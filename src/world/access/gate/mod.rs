@@ -733,8 +733,8 @@ impl Gate {
         }
         let (real, obstacle) = match follow_path(&self.0.follow_base, path, link) {
             Ok(FollowedPath::Place(real)) => (real, None),
-            Ok(FollowedPath::Stuck(real, obstacle)) => (real, Some(obstacle)),
-            Ok(FollowedPath::Nowhere) => return (None, Err(AccessRefusal::outside())),
+            Ok(FollowedPath::Blocked(real, obstacle)) => (real, Some(obstacle)),
+            Ok(FollowedPath::Broken) => return (None, Err(AccessRefusal::outside())),
             Err(fault) => {
                 let refusal = AccessRefusal::new("not-followed", fault.to_string());
                 return (None, Err(refusal));

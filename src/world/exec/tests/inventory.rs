@@ -118,12 +118,12 @@ fn created_files_are_the_agents_own_and_changed_files_are_not() {
         ground.write("rw/README.md", "changed\n");
     });
     assert_eq!(changes_found.len(), 2);
-    let is_own = |path: &str| gate.history().made_version(&ground.real(path)).is_some();
+    let is_own = |path: &str| gate.history().own_version(&ground.real(path)).is_some();
     assert!(is_own("rw/made.txt"));
     assert!(!is_own("rw/README.md"));
     let _told = changes(&gate, || ground.write("rw/made.txt", "again\n"));
     let now = fs::metadata(ground.path("rw/made.txt")).unwrap().ino();
-    let version = gate.history().made_version(&ground.real("rw/made.txt"));
+    let version = gate.history().own_version(&ground.real("rw/made.txt"));
     assert_eq!(
         version.map(|version| (version.inode, version.size_bytes)),
         Some((now, 6))
