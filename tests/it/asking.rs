@@ -114,20 +114,20 @@ fn find(dir: &Path, logs: &mut Vec<std::path::PathBuf>) {
 #[test]
 fn a_person_is_asked_each_time_and_may_refuse() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
-    terminal.says(OFFERED);
-    terminal.says("a asks to use write_file:");
-    terminal.says("write `a.txt` in the workspace");
-    terminal.says("`ask: write_file(*.txt)`");
-    terminal.types("x\r");
-    terminal.says("type o, s, a or n");
-    terminal.types("o\r");
+    terminal.wait_for_output(OFFERED);
+    terminal.wait_for_output("a asks to use write_file:");
+    terminal.wait_for_output("write `a.txt` in the workspace");
+    terminal.wait_for_output("`ask: write_file(*.txt)`");
+    terminal.type_keys("x\r");
+    terminal.wait_for_output("type o, s, a or n");
+    terminal.type_keys("o\r");
     terminal.wait(
         || times(&terminal, "a asks to use") == 2,
         || "a second question".to_owned(),
     );
-    terminal.types("n\r");
-    terminal.says("the user refuses it");
-    let project = terminal.ends(0);
+    terminal.type_keys("n\r");
+    terminal.wait_for_output("the user refuses it");
+    let project = terminal.wait_for_end(0);
     assert_eq!(read_agent_file(&project), "one");
     assert_eq!(approval_answers(&project), ["once", "no"]);
     assert!(!project.home(KEPT).exists());
@@ -137,18 +137,18 @@ fn a_person_is_asked_each_time_and_may_refuse() {
 fn input_typed_before_an_approval_request_is_discarded() {
     let late = WRITES_TWICE.replacen("- calls", "- delay_ms: 6000\n  calls", 1);
     let mut terminal = Terminal::open(project(&late), 100);
-    terminal.says("waiting for a");
-    terminal.types("a\ro\ro");
-    terminal.says(OFFERED);
+    terminal.wait_for_output("waiting for a");
+    terminal.type_keys("a\ro\ro");
+    terminal.wait_for_output(OFFERED);
     // Two answers at once: the second must not answer the next question.
-    terminal.types("o\rs\r");
+    terminal.type_keys("o\rs\r");
     terminal.wait(
         || times(&terminal, OFFERED) == 2,
         || "a second question".to_owned(),
     );
-    terminal.types("n\r");
-    terminal.says("the user refuses it");
-    let project = terminal.ends(0);
+    terminal.type_keys("n\r");
+    terminal.wait_for_output("the user refuses it");
+    let project = terminal.wait_for_end(0);
     assert_eq!(read_agent_file(&project), "one");
     assert_eq!(approval_answers(&project), ["once", "no"]);
     assert!(!project.home(KEPT).exists());
@@ -157,11 +157,11 @@ fn input_typed_before_an_approval_request_is_discarded() {
 #[test]
 fn an_answer_for_the_session_or_for_always_spares_the_next_question() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
-    terminal.says(OFFERED);
-    terminal.types("s\r");
-    terminal.says("done: ");
+    terminal.wait_for_output(OFFERED);
+    terminal.type_keys("s\r");
+    terminal.wait_for_output("done: ");
     assert_eq!(times(&terminal, "a asks to use"), 1);
-    let project_left = terminal.ends(0);
+    let project_left = terminal.wait_for_end(0);
     assert_eq!(read_agent_file(&project_left), "two");
     assert!(!project_left.home(KEPT).exists());
     drop(project_left);
@@ -181,16 +181,16 @@ orchestrator: {skip_coordination_rounds: true, context_paths: [{path: out, permi
         .env("TERM", "xterm")
         .env("NO_COLOR", "1");
     let mut terminal = Terminal::open(made.args(["task"]), 100);
-    terminal.says(OFFERED);
-    terminal.types("a\r");
-    let project = terminal.ends(0);
+    terminal.wait_for_output(OFFERED);
+    terminal.type_keys("a\r");
+    let project = terminal.wait_for_end(0);
     let kept = fs::read_to_string(project.home(KEPT)).unwrap();
     assert!(kept.contains("out/a.txt"), "{kept}");
     fs::remove_file(project.path("out/a.txt")).unwrap();
     let again = Terminal::open(project.retyped(["task"]), 100);
-    again.says("done: ");
+    again.wait_for_output("done: ");
     assert_eq!(times(&again, "a asks to use"), 0);
-    let project = again.ends(0);
+    let project = again.wait_for_end(0);
     assert_eq!(
         fs::read_to_string(project.path("out/a.txt")).unwrap(),
         "two"
@@ -214,22 +214,22 @@ fn control_sequences_in_a_file_name_are_escaped_in_an_approval_request() {
 - {text: done, repeat: true}
 "#;
     let mut terminal = Terminal::open(project(replies), 100);
-    terminal.says(OFFERED);
+    terminal.wait_for_output(OFFERED);
     let written = terminal.written();
     assert!(!written.contains("\u{1b}[2J\u{1b}]0;x"), "{written:?}");
     assert!(!written.contains('\u{202e}'), "{written:?}");
     assert!(written.contains(r"\u{1b}[2J"), "{written:?}");
-    terminal.types("n\r");
-    let _project = terminal.ends(0);
+    terminal.type_keys("n\r");
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]
 fn ctrl_c_ends_a_question() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
-    terminal.says(OFFERED);
-    terminal.types(CTRL_C);
-    terminal.says("the question was withdrawn");
-    terminal.says("ended: ");
+    terminal.wait_for_output(OFFERED);
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_output("the question was withdrawn");
+    terminal.wait_for_output("ended: ");
 }
 
 /// A program that answers approval requests at a socket, one after another, and records them.

@@ -47,7 +47,7 @@ fn edits(request: &Recorded) -> Answer {
 /// Returns the number of requests of a run whose agent has these keys, and their total size in
 /// bytes.
 fn count_requests(keys: &str) -> (usize, usize) {
-    let endpoint = Endpoint::answering(edits);
+    let endpoint = Endpoint::start_with(edits);
     let mut project = Project::new();
     for n in 0..EDITS {
         project = project.file(&format!("work/f{n:02}.txt"), "this is old\n");

@@ -102,7 +102,7 @@ fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
 
 /// Runs with a server that sends in `place` the value of its header, encoded by `spell`.
 fn run_with(place: Place, spell: fn(&str) -> String) -> Finished {
-    let server = Endpoint::answering(move |asked| {
+    let server = Endpoint::start_with(move |asked| {
         let sent = if asked.line.starts_with("POST") {
             asked.headers["authorization"].clone()
         } else {
@@ -172,7 +172,7 @@ fn a_record_holds_no_spelling_of_what_was_sent() {
 
 /// Starts a token endpoint that gives a token to any client.
 fn token_giver() -> Endpoint {
-    Endpoint::answering(|_| {
+    Endpoint::start_with(|_| {
         let given = json!({
             "access_token": format!("{TOKEN}other"), "token_type": "Bearer",
             "refresh_token": format!("{TOKEN}refresh-other"), "expires_in": 3600,

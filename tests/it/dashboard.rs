@@ -89,10 +89,10 @@ fn several_agents_are_shown_side_by_side_and_the_lines_of_the_run_remain() {
     let project = Project::new().config(&team(&agents, ""));
     let terminal = Terminal::open(on_terminal(project.args(["Cats or dogs?"])), 80);
     // On the alternate screen, without the cursor.
-    terminal.displayed(" Cats or dogs?");
-    terminal.displayed("2 ben");
-    terminal.displayed("ballot");
-    terminal.displayed("agent1.1 ann");
+    terminal.wait_for_frame(" Cats or dogs?");
+    terminal.wait_for_frame("2 ben");
+    terminal.wait_for_frame("ballot");
+    terminal.wait_for_frame("agent1.1 ann");
     let story = lines_after_dashboard(&terminal, "done: ");
     for line in [
         "agents: ann, ben",
@@ -104,20 +104,20 @@ fn several_agents_are_shown_side_by_side_and_the_lines_of_the_run_remain() {
     }
     assert_eq!(story.matches("final: cats").count(), 1, "{story}");
     assert!(!story.contains("I think of"), "{story}");
-    let _project = terminal.ends(0);
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]
 fn the_answer_alone_goes_to_standard_output() {
     let mut terminal = Terminal::shell(two_agents(400, ""), 80);
-    terminal.types("\"$massgen\" task > out; echo $?-$((1+1))\r");
-    terminal.displays("0-2");
+    terminal.type_keys("\"$massgen\" task > out; echo $?-$((1+1))\r");
+    terminal.wait_for_text("0-2");
     assert!(terminal.written().contains(COVERS));
     lines_after_dashboard(&terminal, "done: ");
     let out = fs::read_to_string(terminal.project().path("out")).unwrap();
     assert_eq!(out, "final: cats\n");
-    terminal.types("exit\r");
-    let _project = terminal.ends(0);
+    terminal.type_keys("exit\r");
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]
@@ -125,14 +125,14 @@ fn lines_are_shown_where_a_dashboard_is_not_wanted() {
     #[track_caller]
     fn check(project: Project, is_covered: bool) {
         let terminal = Terminal::open(project, 80);
-        terminal.says("done: ");
+        terminal.wait_for_output("done: ");
         let written = terminal.written();
         assert_eq!(written.contains(COVERS), is_covered, "{written}");
         let answers = lines(&terminal);
         let answers = answers.iter().filter(|line| line.ends_with("cats"));
         let answers = answers.filter(|line| !line.starts_with('['));
         assert_eq!(answers.count(), 1, "{written}");
-        let _project = terminal.ends(0);
+        let _project = terminal.wait_for_end(0);
     }
     let solo = |rest| {
         let agents = [agent("ann", "", &answers("cats", "agent1", 0))];
@@ -182,13 +182,13 @@ fn without_a_terminal_nothing_is_drawn() {
         forced.stderr()
     );
     let mut terminal = Terminal::shell(two_agents(0, ""), 80);
-    terminal.types("\"$massgen\" task 2> err; echo $?-$((1+1))\r");
-    terminal.displays("0-2");
+    terminal.type_keys("\"$massgen\" task 2> err; echo $?-$((1+1))\r");
+    terminal.wait_for_text("0-2");
     assert!(!terminal.written().contains(COVERS));
     let err = fs::read_to_string(terminal.project().path("err")).unwrap();
     assert!(!err.contains('\u{1b}') && err.contains("done: "), "{err}");
-    terminal.types("exit\r");
-    let _project = terminal.ends(0);
+    terminal.type_keys("exit\r");
+    let _project = terminal.wait_for_end(0);
 }
 
 /// Returns the lines in order, without durations.
@@ -206,14 +206,14 @@ fn without_times(text: &str) -> Vec<String> {
 fn keys_open_views_and_lines() {
     // What is shown before the answers is looked at meanwhile.
     let mut terminal = Terminal::open(two_agents(15_000, ""), 80);
-    terminal.displays("waits for its model");
-    terminal.leaves("1 ann", "?", "Everywhere");
-    terminal.leaves("Everywhere", ESCAPE, "1 ann");
+    terminal.wait_for_text("waits for its model");
+    terminal.type_and_wait("1 ann", "?", "Everywhere");
+    terminal.type_and_wait("Everywhere", ESCAPE, "1 ann");
     // The wheel sends these keys; the mouse stays with the terminal, which selects text with it.
-    terminal.types("\u{1b}[B");
-    terminal.displays(">2 ben");
-    terminal.types("\u{1b}[A");
-    terminal.displays(">1 ann");
+    terminal.type_keys("\u{1b}[B");
+    terminal.wait_for_text(">2 ben");
+    terminal.type_keys("\u{1b}[A");
+    terminal.wait_for_text(">1 ann");
     let written = terminal.written();
     assert!(written.contains(WHEEL_SENDS_KEYS), "{written:?}");
     for mode in [9, 1000, 1001, 1002, 1003] {
@@ -222,66 +222,66 @@ fn keys_open_views_and_lines() {
             "{written:?}"
         );
     }
-    terminal.types(TAB);
-    terminal.displays(">2 ben");
-    terminal.leaves(">2 ben", ENTER, "Esc overview");
-    terminal.leaves(" 2 ben", "1", " 1 ann");
-    terminal.leaves("Esc overview", "q", ">1 ann");
-    terminal.types("q");
-    terminal.displays("the run continues");
-    terminal.types("v");
-    terminal.displays("no vote yet");
-    terminal.types("c");
-    terminal.displays("requests");
-    terminal.types("t");
-    terminal.displays("= model");
-    terminal.types("d");
-    terminal.displays("no delivery yet");
-    terminal.types("f");
-    terminal.displays("there is no winner yet");
-    terminal.types("l");
+    terminal.type_keys(TAB);
+    terminal.wait_for_text(">2 ben");
+    terminal.type_and_wait(">2 ben", ENTER, "Esc overview");
+    terminal.type_and_wait(" 2 ben", "1", " 1 ann");
+    terminal.type_and_wait("Esc overview", "q", ">1 ann");
+    terminal.type_keys("q");
+    terminal.wait_for_text("the run continues");
+    terminal.type_keys("v");
+    terminal.wait_for_text("no vote yet");
+    terminal.type_keys("c");
+    terminal.wait_for_text("requests");
+    terminal.type_keys("t");
+    terminal.wait_for_text("= model");
+    terminal.type_keys("d");
+    terminal.wait_for_text("no delivery yet");
+    terminal.type_keys("f");
+    terminal.wait_for_text("there is no winner yet");
+    terminal.type_keys("l");
     lines_after_dashboard(&terminal, "agents: ann, ben");
     assert!(terminal.written().contains(WHEEL_IS_RESTORED));
-    terminal.says("waiting for ann, ben");
-    terminal.says("I think of cats.");
-    terminal.says("done: ");
-    let _project = terminal.ends(0);
+    terminal.wait_for_output("waiting for ann, ben");
+    terminal.wait_for_output("I think of cats.");
+    terminal.wait_for_output("done: ");
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]
 fn a_message_to_the_agents_is_written_below_the_views() {
     let mut terminal = Terminal::open(two_agents(30_000, ""), 80);
-    terminal.displays("waits for its model");
-    terminal.types("i");
-    terminal.displays("to all, or NAME: text > _");
-    terminal.types("prefer quiet pets\r");
-    terminal.displays("1 message not read yet");
-    terminal.types("2:");
-    terminal.displays("> ben:");
-    terminal.types("and small ones\r");
+    terminal.wait_for_text("waits for its model");
+    terminal.type_keys("i");
+    terminal.wait_for_text("to all, or NAME: text > _");
+    terminal.type_keys("prefer quiet pets\r");
+    terminal.wait_for_text("1 message not read yet");
+    terminal.type_keys("2:");
+    terminal.wait_for_text("> ben:");
+    terminal.type_keys("and small ones\r");
     // Pasted keys open no view, and pasted lines are one message.
-    terminal.types("\u{1b}[200~l\rq\u{1b}[201~");
-    terminal.displays("not pasted: press i first");
-    terminal.types("i");
-    terminal.types("\u{1b}[200~feed them\rtwice a day\r\u{1b}[201~");
-    terminal.displays("> ben: [pasted 2 lines]_");
-    terminal.types(" please\r");
-    terminal.types("e");
-    terminal.displays("you to ben: and small ones");
+    terminal.type_keys("\u{1b}[200~l\rq\u{1b}[201~");
+    terminal.wait_for_text("not pasted: press i first");
+    terminal.type_keys("i");
+    terminal.type_keys("\u{1b}[200~feed them\rtwice a day\r\u{1b}[201~");
+    terminal.wait_for_text("> ben: [pasted 2 lines]_");
+    terminal.type_keys(" please\r");
+    terminal.type_keys("e");
+    terminal.wait_for_text("you to ben: and small ones");
     assert!(terminal.written().contains("\u{1b}[?2004h"));
-    terminal.types(CTRL_C);
+    terminal.type_keys(CTRL_C);
     let story = lines_after_dashboard(&terminal, "ended: ");
     assert!(story.contains("you to all: prefer quiet pets"), "{story}");
     assert!(story.contains("you to ben: and small ones"), "{story}");
     assert!(story.contains("twice a day please"), "{story}");
     assert!(terminal.written().contains("\u{1b}[?2004l"));
-    let _project = terminal.ends(130);
+    let _project = terminal.wait_for_end(130);
 }
 
 #[test]
 fn another_size_is_drawn_from_the_model() {
     let mut terminal = Terminal::open(two_agents(20_000, ""), 80);
-    terminal.displays("2 ben");
+    terminal.wait_for_text("2 ben");
     terminal.resize(120);
     terminal.wait(
         || {
@@ -301,16 +301,16 @@ fn another_size_is_drawn_from_the_model() {
         || "cells in two rows".to_owned(),
     );
     assert!(terminal.is_on_alternate_screen());
-    terminal.types(CTRL_C);
+    terminal.type_keys(CTRL_C);
     assert!(lines_after_dashboard(&terminal, "ended: ").contains("agents: ann, ben"));
-    let _project = terminal.ends(130);
+    let _project = terminal.wait_for_end(130);
 }
 
 #[test]
 fn signals_give_the_terminal_back() {
     for signal in ["-INT", "-TERM", "-QUIT", "-HUP"] {
         let terminal = Terminal::open(two_agents(30_000, ""), 80);
-        terminal.displays("waits for its model");
+        terminal.wait_for_text("waits for its model");
         assert_ne!(terminal.mode(), terminal.mode_before());
         terminates(&terminal, signal);
         assert!(lines_after_dashboard(&terminal, "ended: ").contains("agents: ann, ben"));
@@ -318,25 +318,25 @@ fn signals_give_the_terminal_back() {
             || terminal.mode() == terminal.mode_before(),
             || format!("expected the mode {}", terminal.mode_before()),
         );
-        let _project = terminal.ends(130);
+        let _project = terminal.wait_for_end(130);
     }
 }
 
 #[test]
 fn ctrl_z_gives_the_terminal_back_until_the_process_continues() {
     let mut terminal = Terminal::shell(two_agents(10_000, ""), 80);
-    terminal.types("\"$massgen\" task; echo $?-$((1+1))\r");
-    terminal.displays("waits for its model");
-    terminal.types(CTRL_Z);
-    terminal.says("Stopped");
+    terminal.type_keys("\"$massgen\" task; echo $?-$((1+1))\r");
+    terminal.wait_for_text("waits for its model");
+    terminal.type_keys(CTRL_Z);
+    terminal.wait_for_output("Stopped");
     assert!(!terminal.is_on_alternate_screen() && terminal.has_cursor());
     // The answers may be due before the process continues: the dashboard is soon left then.
     terminal.forget_frames();
-    terminal.types("fg\r");
-    terminal.displayed("2 ben");
+    terminal.type_keys("fg\r");
+    terminal.wait_for_frame("2 ben");
     lines_after_dashboard(&terminal, "done: ");
-    terminal.types("exit\r");
-    let _project = terminal.ends(0);
+    terminal.type_keys("exit\r");
+    let _project = terminal.wait_for_end(0);
 }
 
 /// Returns a project with two agents of which the first writes a file and needs approval for it.
@@ -366,17 +366,17 @@ fn a_call_is_approved_in_place() {
         ("n", "the user refuses it"),
     ] {
         let mut terminal = Terminal::open(approval_project(), 80);
-        terminal.displays("ann asks to use write_file:");
-        terminal.displays("write `a.txt` in the workspace");
-        terminal.displays("o once");
+        terminal.wait_for_text("ann asks to use write_file:");
+        terminal.wait_for_text("write `a.txt` in the workspace");
+        terminal.wait_for_text("o once");
         let written = terminal.written();
         assert!(written.contains("(1) massgen") && written.contains('\u{7}'));
         // Other views do not cover it.
-        terminal.types("v");
-        terminal.displays("no vote yet");
-        terminal.displays("o once");
+        terminal.type_keys("v");
+        terminal.wait_for_text("no vote yet");
+        terminal.wait_for_text("o once");
         sleep(ANSWER_DELAY);
-        terminal.types(key);
+        terminal.type_keys(key);
         let story = lines_after_dashboard(&terminal, "done: ");
         assert!(story.contains(outcome), "{story}");
     }
@@ -386,8 +386,8 @@ fn a_call_is_approved_in_place() {
 /// question is still there: a machine that is busy for so long may read keys when they count.
 fn type_at_question() -> Option<Terminal> {
     let mut terminal = Terminal::open(approval_project(), 80);
-    terminal.says("\u{1b}]0;(1) massgen");
-    terminal.types("oooov");
+    terminal.wait_for_output("\u{1b}]0;(1) massgen");
+    terminal.type_keys("oooov");
     terminal.wait(
         || terminal.has("no vote yet") || terminal.written().contains("done: "),
         || "the view that the last key opens".to_owned(),
@@ -402,14 +402,14 @@ fn keys_typed_as_a_question_appears_do_not_answer_it() {
     let mut terminal = found.expect("a question that is not answered");
     sleep(ANSWER_DELAY);
     assert!(terminal.is_on_alternate_screen());
-    terminal.displays("o once");
-    terminal.types("l");
+    terminal.wait_for_text("o once");
+    terminal.type_keys("l");
     // The question is asked again in lines.
-    terminal.says("[o]nce, this [s]ession");
+    terminal.wait_for_output("[o]nce, this [s]ession");
     assert!(!terminal.is_on_alternate_screen());
-    terminal.types("n\r");
-    terminal.says("the user refuses it");
-    terminal.says("done: ");
+    terminal.type_keys("n\r");
+    terminal.wait_for_output("the user refuses it");
+    terminal.wait_for_output("done: ");
 }
 
 /// Returns a project whose first agent changes two distant lines and creates a file.
@@ -454,21 +454,21 @@ fn reviewed() -> Project {
 #[test]
 fn a_delivery_is_reviewed_by_file_and_hunk() {
     let mut terminal = Terminal::open(reviewed(), 100);
-    terminal.displays("the delivery waits for your review");
-    terminal.displays("waits for review");
-    terminal.displays("[x] ~ 2/2 hunks  long.txt  +2 -2");
-    terminal.displays("[x] + new.txt  +1 -0");
-    terminal.displays("> [x] @@ -1,4 +1,4 @@");
+    terminal.wait_for_text("the delivery waits for your review");
+    terminal.wait_for_text("waits for review");
+    terminal.wait_for_text("[x] ~ 2/2 hunks  long.txt  +2 -2");
+    terminal.wait_for_text("[x] + new.txt  +1 -0");
+    terminal.wait_for_text("> [x] @@ -1,4 +1,4 @@");
     sleep(ANSWER_DELAY);
-    terminal.types("]h");
-    terminal.displays("[~] ~ 1/2 hunks  long.txt");
-    terminal.displays("> [ ] @@");
-    terminal.types("\t ");
-    terminal.displays("[ ] + new.txt");
-    terminal.displays("selected: 1/2 files, 1/3 hunks");
-    terminal.types("y");
-    terminal.says("done: ");
-    let project = terminal.ends(0);
+    terminal.type_keys("]h");
+    terminal.wait_for_text("[~] ~ 1/2 hunks  long.txt");
+    terminal.wait_for_text("> [ ] @@");
+    terminal.type_keys("\t ");
+    terminal.wait_for_text("[ ] + new.txt");
+    terminal.wait_for_text("selected: 1/2 files, 1/3 hunks");
+    terminal.type_keys("y");
+    terminal.wait_for_output("done: ");
+    let project = terminal.wait_for_end(0);
     let long = fs::read_to_string(project.path("long.txt")).unwrap();
     assert!(
         long.starts_with("first new\n") && long.ends_with("last old\n"),
@@ -480,15 +480,15 @@ fn a_delivery_is_reviewed_by_file_and_hunk() {
 #[test]
 fn a_delivery_is_only_applied_from_its_review() {
     let mut terminal = Terminal::open(reviewed(), 100);
-    terminal.displays("the delivery waits for your review");
+    terminal.wait_for_text("the delivery waits for your review");
     sleep(ANSWER_DELAY);
-    terminal.leaves("Esc overview", ESCAPE, ">1 ann");
-    terminal.types("y");
-    terminal.displays("the delivery waits for your review");
-    terminal.types("dx");
+    terminal.type_and_wait("Esc overview", ESCAPE, ">1 ann");
+    terminal.type_keys("y");
+    terminal.wait_for_text("the delivery waits for your review");
+    terminal.type_keys("dx");
     let story = lines_after_dashboard(&terminal, "done: ");
     assert!(story.contains("not accepted"), "{story}");
-    let project = terminal.ends(0);
+    let project = terminal.wait_for_end(0);
     let long = fs::read_to_string(project.path("long.txt")).unwrap();
     assert!(long.starts_with("first old\n"), "{long}");
 }
@@ -504,13 +504,13 @@ fn control_sequences_of_a_model_do_not_reach_the_terminal() {
     let agents = [agent("ann", "", speaks), agent("ben", "", speaks)];
     let project = Project::new().config(&team(&agents, ""));
     let terminal = Terminal::open(on_terminal(project.args(["t\u{202e}ask"])), 80);
-    terminal.says("done: ");
+    terminal.wait_for_output("done: ");
     let written = terminal.written();
     for evil in ["\u{1b}]0;evil", "\u{1b}]52", "\u{202e}"] {
         assert!(!written.contains(evil), "{written:?}");
     }
     assert_eq!(written.matches(UNCOVERS).count(), 1);
-    let _project = terminal.ends(0);
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]
@@ -518,29 +518,29 @@ fn a_recorded_run_is_shown_until_the_user_closes_it() {
     let finished = two_agents(0, "limits: {max_tokens_total: 9000000}").success();
     let project = finished.then(["logs", "follow", "--dashboard"]);
     let mut terminal = Terminal::open(project, 100);
-    terminal.displays("+ ann wins with agent1.1");
-    terminal.displays("ended");
-    terminal.displays("of 9.0M tokens");
-    terminal.types("v");
-    terminal.displays("agent2 is good");
-    terminal.types("f");
-    terminal.displays("the final answer:");
-    terminal.types("q");
-    terminal.displays("q quit");
-    terminal.types("q");
+    terminal.wait_for_text("+ ann wins with agent1.1");
+    terminal.wait_for_text("ended");
+    terminal.wait_for_text("of 9.0M tokens");
+    terminal.type_keys("v");
+    terminal.wait_for_text("agent2 is good");
+    terminal.type_keys("f");
+    terminal.wait_for_text("the final answer:");
+    terminal.type_keys("q");
+    terminal.wait_for_text("q quit");
+    terminal.type_keys("q");
     assert_eq!(
         lines_after_dashboard(&terminal, "")
             .matches("done: ")
             .count(),
         0
     );
-    let project = terminal.ends(0);
+    let project = terminal.wait_for_end(0);
     let lines = Terminal::open(project.retyped(["logs", "follow", "--dashboard"]), 100);
     let mut terminal = lines;
-    terminal.displays("q quit");
-    terminal.types("l");
-    terminal.says("done: ");
-    let project = terminal.ends(0);
+    terminal.wait_for_text("q quit");
+    terminal.type_keys("l");
+    terminal.wait_for_output("done: ");
+    let project = terminal.wait_for_end(0);
     let piped = project
         .retyped(["logs", "follow", "--dashboard"])
         .failure(2);
@@ -554,19 +554,19 @@ fn a_recorded_run_is_shown_until_the_user_closes_it() {
 #[test]
 fn a_turn_of_a_session_is_shown_on_the_dashboard_and_the_prompt_returns() {
     let mut terminal = Terminal::open(two_agents(500, "").retyped::<&str>([]), 80);
-    terminal.shows(&[">"]);
-    terminal.types("Cats or dogs?\r");
-    terminal.says(COVERS);
-    terminal.says("done: ");
-    terminal.shows(&[">"]);
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("Cats or dogs?\r");
+    terminal.wait_for_output(COVERS);
+    terminal.wait_for_output("done: ");
+    terminal.wait_for_prompt(&[">"]);
     assert!(!terminal.is_on_alternate_screen());
-    terminal.types("And birds?\r");
+    terminal.type_keys("And birds?\r");
     terminal.wait(
         || terminal.written().matches("\ndone: ").count() == 2,
         || "a second turn".to_owned(),
     );
-    terminal.shows(&[">"]);
+    terminal.wait_for_prompt(&[">"]);
     assert_eq!(terminal.written().matches(COVERS).count(), 2);
-    terminal.types("\u{4}");
-    let _project = terminal.ends(0);
+    terminal.type_keys("\u{4}");
+    let _project = terminal.wait_for_end(0);
 }

@@ -80,7 +80,7 @@ fn containers_stop_attacks_and_allow_ordinary_work() {
     let cases_min = repetitions(CASES_MIN_SHORT, CASES_MIN);
     check_report(&selftest.output().unwrap(), place.path(), cases_min);
     assert_eq!(
-        daemon.says(&["ps", "-aq", "--filter", &format!("ancestor={IMAGE}")]),
+        daemon.client_output(&["ps", "-aq", "--filter", &format!("ancestor={IMAGE}")]),
         ""
     );
 }

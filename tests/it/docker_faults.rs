@@ -56,7 +56,7 @@ fn project(daemon: &Daemon, image: &str, command: &str) -> Project {
 fn containers(daemon: &Daemon, project: &Project) -> String {
     let state = project.path(".massgen").display().to_string();
     let label = format!("label=massgen.state={state}");
-    daemon.says(&["ps", "-aq", "--filter", &label])
+    daemon.client_output(&["ps", "-aq", "--filter", &label])
 }
 
 /// Starts a run, and waits until its agent's command is running.
@@ -141,10 +141,10 @@ fn nothing_is_asked_of_a_model_when_there_is_no_container() {
     let nowhere = project(&daemon, IMAGE, "true").env("DOCKER_HOST", "unix:///nowhere.sock");
     check(nowhere, &["daemon found at /nowhere.sock", "docker.io"]);
     assert_eq!(
-        daemon.says(&["ps", "-aq", "--filter", "ancestor=no-shell:1"]),
+        daemon.client_output(&["ps", "-aq", "--filter", "ancestor=no-shell:1"]),
         ""
     );
-    daemon.says(&["rmi", "no-shell:1"]);
+    daemon.client_output(&["rmi", "no-shell:1"]);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_removed_container_is_recreated_and_the_agent_is_informed() {
     let container = scene.open();
     let inside = Inside(&scene, &container);
     inside.check("echo state >~/kept; echo made >made", "");
-    daemon.says(&["rm", "-f", container.name()]);
+    daemon.client_output(&["rm", "-f", container.name()]);
     let interrupt = CommandInterrupt::new().unwrap();
     let wait = || CommandWaitLimits {
         time_max: TIME_MAX,
@@ -224,7 +224,7 @@ fn a_removed_container_is_recreated_and_the_agent_is_informed() {
     );
     inside.check("ls -A ~; cat made", "made\n");
     // The same when other directories are about to be mounted.
-    daemon.says(&["rm", "-f", container.name()]);
+    daemon.client_output(&["rm", "-f", container.name()]);
     let fault = container
         .remount(&scene.reachable(Permission::Write))
         .unwrap_err();
@@ -240,7 +240,7 @@ fn a_removed_container_is_recreated_and_the_agent_is_informed() {
     let name = container.name().to_owned();
     drop(container);
     assert_eq!(
-        daemon.says(&["ps", "-aq", "--filter", &format!("name={name}")]),
+        daemon.client_output(&["ps", "-aq", "--filter", &format!("name={name}")]),
         ""
     );
 }
@@ -362,7 +362,10 @@ fn a_build_without_network_says_how_to_do_without_it() {
     ] {
         assert!(build.stderr().contains(word), "{word}: {}", build.stderr());
     }
-    assert_eq!(own.says(&["images", "-q", "massgen/mcp-runtime"]), "");
+    assert_eq!(
+        own.client_output(&["images", "-q", "massgen/mcp-runtime"]),
+        ""
+    );
 }
 
 #[test]

@@ -22,13 +22,13 @@ const FIRST_BYTES_WITH_TOOLS_MAX: usize = 12 * 1024;
 impl Endpoint {
     /// Starts a server whose models all follow the rules.
     pub(crate) fn start() -> Self {
-        Self::answering(play)
+        Self::start_with(play)
     }
 
     /// Starts a server that gives `first` once to every model, and then follows the rules.
     fn with_trouble(first: Answer) -> Self {
         let troubled = Mutex::new(BTreeSet::new());
-        Self::answering(move |request| {
+        Self::start_with(move |request| {
             if troubled.lock().unwrap().insert(model(request)) {
                 first.clone()
             } else {
@@ -202,7 +202,7 @@ fn one_agent_needs_no_config() {
 fn the_answer_of_a_model_without_tool_calls_counts() {
     #[track_caller]
     fn check(more: &str, count: usize, requests: usize, expected: &str) {
-        let endpoint = Endpoint::answering(|request| match model(request).as_str() {
+        let endpoint = Endpoint::start_with(|request| match model(request).as_str() {
             "talker" => streamed("Six by seven is forty-two.", None),
             _ => play(request),
         });
@@ -338,7 +338,7 @@ fn transient_errors_are_retried_until_the_run_succeeds() {
 fn a_retry_after_of_an_hour_fails_immediately() {
     let headers = ["retry-after: 3600"];
     let endpoint =
-        Endpoint::answering(move |_| refusal("429 Too Many Requests", &headers, "come tomorrow"));
+        Endpoint::start_with(move |_| refusal("429 Too Many Requests", &headers, "come tomorrow"));
     let agents = [endpoint.agent("one", "m1", "")];
     let begun = Instant::now();
     let finished = asks(&agents, "").failure(1);
@@ -351,7 +351,7 @@ fn a_retry_after_of_an_hour_fails_immediately() {
 #[test]
 fn a_refused_key_is_named_once_and_shown_nowhere() {
     const KEY: &str = "sk-not-the-right-one";
-    let endpoint = Endpoint::answering(|request| {
+    let endpoint = Endpoint::start_with(|request| {
         let sent = request.headers.get("authorization").unwrap();
         refusal("401 Unauthorized", &[], &format!("bad key: {sent}"))
     });
@@ -372,7 +372,7 @@ fn a_refused_key_is_named_once_and_shown_nowhere() {
 
 #[test]
 fn an_unknown_model_leaves_the_others_alone() {
-    let endpoint = Endpoint::answering(|request| match model(request).as_str() {
+    let endpoint = Endpoint::start_with(|request| match model(request).as_str() {
         "m0" => refusal("404 Not Found", &[], "no model m0"),
         _ => play(request),
     });
@@ -419,7 +419,7 @@ fn a_script_learns_how_a_run_went() {
     let well = ["LOG_DIR", "STATUS", "QUESTION", "WINNER", "ANSWER_FILE"];
     let keys_well = keys(&Endpoint::start(), 0);
     assert_eq!(keys_well[..well.len()], well, "{keys_well:?}");
-    let refuses = Endpoint::answering(|_| refusal("404 Not Found", &[], "no"));
+    let refuses = Endpoint::start_with(|_| refusal("404 Not Found", &[], "no"));
     let badly = [
         "LOG_DIR",
         "STATUS",
@@ -453,7 +453,7 @@ fn state(finished: &Finished) -> String {
 
 /// Starts an endpoint of Chat Completions whose model answers at once.
 fn answering_endpoint() -> Endpoint {
-    Endpoint::answering(|_: &Recorded| CHAT.calls("new_answer", &json!({"content": "done"})))
+    Endpoint::start_with(|_: &Recorded| CHAT.calls("new_answer", &json!({"content": "done"})))
 }
 
 #[test]

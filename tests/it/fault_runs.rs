@@ -72,7 +72,7 @@ fn random_failure(random: &mut RandomNumbers) -> Answer {
 
 fn run_with_failures(seed: u64) {
     let random = Mutex::new(RandomNumbers(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
-    let endpoint = Endpoint::answering(move |request| {
+    let endpoint = Endpoint::start_with(move |request| {
         let mut random = random.lock().unwrap();
         if random.below(10) < FAILING_OF_TEN {
             random_failure(&mut random)
@@ -113,7 +113,7 @@ fn runs_complete_although_three_of_ten_requests_fail() {
 fn an_agent_falls_back_to_its_next_model() {
     #[track_caller]
     fn check(fault: &'static str, fallback: &str, code: i32, expected: &str) {
-        let endpoint = Endpoint::answering(move |request| match &*model(request) {
+        let endpoint = Endpoint::start_with(move |request| match &*model(request) {
             "m1" => refusal(fault, &["retry-after: 3600"], "not today"),
             _ => play(request),
         });
@@ -178,7 +178,7 @@ fn read_long_files(request: &Recorded, bytes_max: usize) -> Answer {
 fn a_conversation_that_is_too_long_is_compacted() {
     #[track_caller]
     fn check(bytes_max: usize, code: i32, expected: &str, compactions: std::ops::Range<usize>) {
-        let endpoint = Endpoint::answering(move |request| read_long_files(request, bytes_max));
+        let endpoint = Endpoint::start_with(move |request| read_long_files(request, bytes_max));
         let agents = [endpoint.agent("one", "m1", ", cwd: w1")];
         let mut project = asks(&agents, "orchestrator:\n  context_paths: [.]\n");
         for number in 0..20 {

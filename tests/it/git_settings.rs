@@ -393,12 +393,12 @@ fn run_all(project: Project) -> Project {
         .env("TERM", "xterm")
         .env("NO_COLOR", "1");
     let mut terminal = Terminal::open(typed, 80);
-    terminal.shows(&[">"]);
-    terminal.types("Review @cle");
-    terminal.says("clean.txt");
-    terminal.types(CTRL_C);
-    terminal.types(CTRL_D);
-    terminal.ends(0)
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("Review @cle");
+    terminal.wait_for_output("clean.txt");
+    terminal.type_keys(CTRL_C);
+    terminal.type_keys(CTRL_D);
+    terminal.wait_for_end(0)
 }
 
 #[test]

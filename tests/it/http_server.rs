@@ -170,7 +170,7 @@ impl Server {
     /// Starts a server that gives its answers in order and then repeats the last one.
     pub(crate) async fn start(answers: Vec<Answer>) -> Self {
         let next = AtomicUsize::new(0);
-        Self::answering(move |_| {
+        Self::start_with(move |_| {
             let index = next.fetch_add(1, Ordering::Relaxed);
             answers[index.min(answers.len() - 1)].clone()
         })
@@ -178,7 +178,7 @@ impl Server {
     }
 
     /// Starts a server on a free port that answers each request with `answer`.
-    pub(crate) async fn answering(
+    pub(crate) async fn start_with(
         answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -219,13 +219,13 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Starts a server that answers each request with `answer`.
-    pub(crate) fn answering(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) fn start_with(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
         let (started, starting) = mpsc::channel();
         let (serving, ended) = oneshot::channel::<()>();
         thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                started.send(Server::answering(answer).await).unwrap();
+                started.send(Server::start_with(answer).await).unwrap();
                 // The test drops its end when it is done.
                 ended.await.unwrap_err();
             });

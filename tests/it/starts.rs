@@ -242,15 +242,15 @@ fn the_pager_sees_nothing_of_a_strangers_variables() {
         .env("PAGER", pager)
         .args(["--cwd-context", "rw"]);
     let mut terminal = Terminal::open(project, 80);
-    terminal.shows(&[">"]);
-    terminal.types("Write it\r");
-    terminal.says("1 file delivered");
-    terminal.shows(&[">"]);
-    terminal.types("/diff\r");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("Write it\r");
+    terminal.wait_for_output("1 file delivered");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("/diff\r");
     expect_safe(terminal.project());
-    terminal.shows(&[">"]);
-    terminal.types(CTRL_D);
-    let _ended = terminal.ends(0);
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys(CTRL_D);
+    let _ended = terminal.wait_for_end(0);
 }
 
 #[test]
@@ -417,12 +417,12 @@ fn an_editor_that_a_project_names_is_not_started() {
         .env("NO_COLOR", "1")
         .env("EDITOR", "sed -i s/text/edited/");
     let mut terminal = Terminal::open(project, 80);
-    terminal.shows(&[">"]);
-    terminal.types("text\u{18}\u{5}");
-    terminal.shows(&["> edited"]);
-    terminal.types("\u{1b}v");
-    terminal.types("\u{3}");
-    terminal.types(CTRL_D);
-    let ended = terminal.ends(0);
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("text\u{18}\u{5}");
+    terminal.wait_for_prompt(&["> edited"]);
+    terminal.type_keys("\u{1b}v");
+    terminal.type_keys("\u{3}");
+    terminal.type_keys(CTRL_D);
+    let ended = terminal.wait_for_end(0);
     assert!(!ended.home("seen").exists());
 }

@@ -537,18 +537,18 @@ fn lines_that_are_typed_while_a_run_works_are_messages() {
         let project = project.env("MASSGEN_PLAIN", "1");
         let mut terminal = Terminal::open(project.args(words), 80);
         if words.is_empty() {
-            terminal.shows(&[">"]);
-            terminal.types("go\r");
+            terminal.wait_for_prompt(&[">"]);
+            terminal.type_keys("go\r");
         }
         // What is typed before an agent's first request becomes part of that request.
-        terminal.says("waiting for a, b");
-        terminal.types("b: look at it\r");
-        terminal.says("you to b: look at it");
-        terminal.types("use the purser\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}arser\r");
-        terminal.says("you to all: use the parser");
-        terminal.says("[a] reads your message 2");
-        terminal.says("[b] reads your messages 1, 2");
-        terminal.says("done: ");
+        terminal.wait_for_output("waiting for a, b");
+        terminal.type_keys("b: look at it\r");
+        terminal.wait_for_output("you to b: look at it");
+        terminal.type_keys("use the purser\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}arser\r");
+        terminal.wait_for_output("you to all: use the parser");
+        terminal.wait_for_output("[a] reads your message 2");
+        terminal.wait_for_output("[b] reads your messages 1, 2");
+        terminal.wait_for_output("done: ");
     }
 }
 
@@ -559,14 +559,14 @@ fn input_before_a_question_is_not_an_answer_and_an_answer_is_not_a_message() {
     let project = Project::new().config(&config).dir("out");
     let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
     let mut terminal = Terminal::open(project.args(["go"]), 80);
-    terminal.says("presents");
-    terminal.types("hello\r");
-    terminal.says("you to all: hello");
-    terminal.says("[a]pply all, [d]iff, [c]hoose, [n]othing?");
-    terminal.types("a\r");
-    terminal.says("done: ");
+    terminal.wait_for_output("presents");
+    terminal.type_keys("hello\r");
+    terminal.wait_for_output("you to all: hello");
+    terminal.wait_for_output("[a]pply all, [d]iff, [c]hoose, [n]othing?");
+    terminal.type_keys("a\r");
+    terminal.wait_for_output("done: ");
     assert_eq!(terminal.written().matches("you to ").count(), 1);
-    let project = terminal.ends(0);
+    let project = terminal.wait_for_end(0);
     assert_eq!(fs::read_to_string(project.path("out/a.txt")).unwrap(), "a");
 }
 

@@ -179,19 +179,19 @@ fn every_view_shows_subagents() {
     let dashboard = shown.then(["logs", "follow", "last", "--dashboard"]);
     let dashboard = dashboard.env("TERM", "xterm").env("NO_COLOR", "1");
     let mut terminal = Terminal::open(dashboard, 120);
-    terminal.displays(" ended  ");
-    terminal.leaves("Enter open", ENTER, "Esc overview");
+    terminal.wait_for_text(" ended  ");
+    terminal.type_and_wait("Enter open", ENTER, "Esc overview");
     // It may be above what fits on the screen.
-    terminal.leaves("Esc overview", "/", "Enter find");
-    terminal.leaves(
+    terminal.type_and_wait("Esc overview", "/", "Enter find");
+    terminal.type_and_wait(
         "Enter find",
         "apples: compl\r",
         "subagent apples: completed",
     );
-    terminal.leaves(" find: ", ESCAPE, "Esc overview");
-    terminal.leaves("Esc overview", ESCAPE, "Enter open");
-    terminal.types("q");
-    let _project = terminal.ends(0);
+    terminal.type_and_wait(" find: ", ESCAPE, "Esc overview");
+    terminal.type_and_wait("Esc overview", ESCAPE, "Enter open");
+    terminal.type_keys("q");
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]

@@ -637,12 +637,12 @@ fn an_interrupt_while_it_asks_applies_nothing() {
 #[test]
 fn a_run_that_is_terminated_while_it_asks_applies_nothing_and_says_so() {
     let terminal = Terminal::open(run_with("delivery: review"), 80);
-    terminal.says("[n]othing?");
+    terminal.wait_for_output("[n]othing?");
     let process = terminal.process().to_string();
     let sent = Command::new("kill").args(["-TERM", &process]).status();
     assert!(sent.unwrap().success());
-    terminal.says("the final agent's changes were not delivered");
-    let project = terminal.ends(130);
+    terminal.wait_for_output("the final agent's changes were not delivered");
+    let project = terminal.wait_for_end(130);
     assert!(!project.path("out.txt").exists());
 }
 

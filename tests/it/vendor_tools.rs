@@ -149,7 +149,7 @@ fn separate(endpoint: &Endpoint) -> Vec<Recorded> {
 
 #[test]
 fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
-    let endpoint = Endpoint::answering(play);
+    let endpoint = Endpoint::start_with(play);
     let finished = run(&endpoint);
     assert_eq!(finished.stdout(), "forty-two\n");
     let stderr = finished.stderr();
@@ -194,7 +194,7 @@ fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
 
 #[test]
 fn a_vendors_tool_is_asked_once_even_if_its_reply_is_a_call() {
-    let endpoint = Endpoint::answering(|request: &Recorded| -> Answer {
+    let endpoint = Endpoint::start_with(|request: &Recorded| -> Answer {
         if request.line != "POST /v1/responses" {
             return xai(&request.json());
         }
@@ -219,7 +219,7 @@ fn a_vendors_tool_is_asked_once_even_if_its_reply_is_a_call() {
 
 #[test]
 fn a_vendors_tool_that_a_rule_denies_is_not_asked() {
-    let endpoint = Endpoint::answering(play);
+    let endpoint = Endpoint::start_with(play);
     let url = &endpoint.server.url;
     let team = format!(
         "agent: {{id: b, backend: {{type: grok, model: grok-4, base_url: '{url}/v1', \

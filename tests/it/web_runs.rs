@@ -584,7 +584,7 @@ fn what_is_typed_at_the_server_is_no_message_to_the_agents_of_the_page() {
     let mut page = server.stream(&run, None);
     page.read_until(|sections| sections.contains_key("agents/0"));
     for number in 1..=TYPED {
-        terminal.types("hello\r");
+        terminal.type_keys("hello\r");
         let expected = || format!("{number} more links");
         terminal.wait(|| links(&terminal).len() == number + 1, expected);
     }
