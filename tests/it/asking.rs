@@ -233,25 +233,25 @@ fn ctrl_c_ends_a_question() {
 }
 
 /// A program that answers approval requests at a socket, one after another, and records them.
-pub(crate) struct Answering {
-    pub(crate) asked: Arc<Mutex<Vec<Value>>>,
+pub(crate) struct ApprovalServer {
+    pub(crate) requests: Arc<Mutex<Vec<Value>>>,
     overlaps: Arc<Mutex<bool>>,
 }
 
 /// Answers with `reply` after a short delay.
-fn answering(socket: &Path, reply: &'static str) -> Answering {
-    answering_by(socket, move |_| reply)
+fn start_approval_server(socket: &Path, reply: &'static str) -> ApprovalServer {
+    start_approval_server_with(socket, move |_| reply)
 }
 
 /// Answers with what `reply` returns for the request, after a short delay.
-pub(crate) fn answering_by(
+pub(crate) fn start_approval_server_with(
     socket: &Path,
     reply: impl Fn(&Value) -> &'static str + Send + 'static,
-) -> Answering {
+) -> ApprovalServer {
     let listener = UnixListener::bind(socket).unwrap();
-    let asked = Arc::new(Mutex::new(Vec::new()));
+    let requests = Arc::new(Mutex::new(Vec::new()));
     let overlaps = Arc::new(Mutex::new(false));
-    let (kept, overlap) = (Arc::clone(&asked), Arc::clone(&overlaps));
+    let (recorded, overlap) = (Arc::clone(&requests), Arc::clone(&overlaps));
     spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
             let mut line = String::new();
@@ -260,7 +260,7 @@ pub(crate) fn answering_by(
                 .unwrap();
             let question: Value = serde_json::from_str(&line).unwrap();
             let reply = reply(&question);
-            kept.lock().unwrap().push(question);
+            recorded.lock().unwrap().push(question);
             sleep(Duration::from_millis(50));
             listener.set_nonblocking(true).unwrap();
             *overlap.lock().unwrap() |= listener.accept().is_ok();
@@ -268,7 +268,7 @@ pub(crate) fn answering_by(
             answer(stream, reply);
         }
     });
-    Answering { asked, overlaps }
+    ApprovalServer { requests, overlaps }
 }
 
 /// Sends an answer; massgen may have closed the connection.
@@ -277,24 +277,24 @@ fn answer(mut stream: UnixStream, reply: &str) {
 }
 
 /// Runs a project whose approval requests are answered with `reply`.
-fn with_socket(replies: &str, reply: &'static str) -> (Finished, Answering) {
+fn with_socket(replies: &str, reply: &'static str) -> (Finished, ApprovalServer) {
     let project = project(replies);
     let socket = project.home("ask.sock");
-    let answering = answering(&socket, reply);
+    let server = start_approval_server(&socket, reply);
     let finished = project
         .args(["--approval-socket", socket.to_str().unwrap()])
         .run();
-    (finished, answering)
+    (finished, server)
 }
 
 #[test]
 fn a_program_at_a_socket_answers() {
-    let (finished, answering) = with_socket(WRITES_TWICE, "{\"answer\": \"once\"}\n");
+    let (finished, server) = with_socket(WRITES_TWICE, "{\"answer\": \"once\"}\n");
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
     assert_eq!(read_agent_file(finished.project()), "two");
-    let asked = answering.asked.lock().unwrap();
-    assert_eq!(asked.len(), 2);
-    let first = &asked[0];
+    let requests = server.requests.lock().unwrap();
+    assert_eq!(requests.len(), 2);
+    let first = &requests[0];
     assert_eq!(
         (&first["agent"], &first["tool"]),
         (&json!("a"), &json!("write_file"))
@@ -308,15 +308,15 @@ fn a_program_at_a_socket_answers() {
 fn an_approval_for_always_applies_in_the_workspace_of_the_next_run() {
     let project = project(WRITES_TWICE);
     let (socket, other) = (project.home("ask.sock"), project.home("no.sock"));
-    let yes = answering(&socket, "{\"answer\": \"always\"}\n");
-    let no = answering(&other, "{\"answer\": \"no\"}\n");
+    let yes = start_approval_server(&socket, "{\"answer\": \"always\"}\n");
+    let no = start_approval_server(&other, "{\"answer\": \"no\"}\n");
     let first = project.args(["--approval-socket", socket.to_str().unwrap()]);
     let first = first.success();
-    assert_eq!(yes.asked.lock().unwrap().len(), 1);
+    assert_eq!(yes.requests.lock().unwrap().len(), 1);
     let second = first.then(["task", "--approval-socket", other.to_str().unwrap()]);
     let second = second.success();
     assert_eq!(read_agent_file(second.project()), "twotwo");
-    assert_eq!(*no.asked.lock().unwrap(), Vec::<Value>::new());
+    assert_eq!(*no.requests.lock().unwrap(), Vec::<Value>::new());
 }
 
 /// Writes a file with a program, and then answers.
@@ -342,10 +342,10 @@ orchestrator: {skip_coordination_rounds: true}";
     let keys = "cwd: w\nenable_code_based_tools: true";
     let project = Project::new().config(&team(&[agent("a", keys, BY_PROGRAM)], rest));
     let socket = project.home("ask.sock");
-    let answering = answering(&socket, reply);
+    let server = start_approval_server(&socket, reply);
     let words = ["task", "--output-format", "json", "--approval-socket"];
     let finished = project.args(words).args([socket.to_str().unwrap()]).run();
-    assert_eq!(answering.asked.lock().unwrap().len(), 1);
+    assert_eq!(server.requests.lock().unwrap().len(), 1);
     assert_eq!(
         read_agent_file(finished.project()),
         expected,
@@ -471,21 +471,18 @@ fn questions_of_several_agents_queue() {
     let agents = ["a", "b", "c"].map(|id| agent(id, &format!("cwd: {id}"), presents.trim()));
     let project = Project::new().config(&team(&agents, rest)).args(["task"]);
     let socket = project.home("ask.sock");
-    let answering = answering(&socket, "{\"answer\": \"once\"}\n");
+    let server = start_approval_server(&socket, "{\"answer\": \"once\"}\n");
     let finished = project
         .args(["--approval-socket", socket.to_str().unwrap()])
         .success();
-    let asked = answering.asked.lock().unwrap();
-    let mut agents: Vec<&str> = asked
+    let requests = server.requests.lock().unwrap();
+    let mut agents: Vec<&str> = requests
         .iter()
-        .map(|asked| asked["agent"].as_str().unwrap())
+        .map(|request| request["agent"].as_str().unwrap())
         .collect();
     agents.sort_unstable();
     assert_eq!(agents, ["a", "b", "c"], "{}", finished.stderr());
-    assert!(
-        !*answering.overlaps.lock().unwrap(),
-        "two questions at once"
-    );
+    assert!(!*server.overlaps.lock().unwrap(), "two questions at once");
 }
 
 #[test]
@@ -520,7 +517,7 @@ fn an_approval_for_the_session_survives_a_killed_process() {
 ";
     let project = project(replies);
     let socket = project.home("ask.sock");
-    let answering = answering(&socket, "{\"answer\": \"session\"}\n");
+    let server = start_approval_server(&socket, "{\"answer\": \"session\"}\n");
     let mut command = project.command();
     command.args(["--approval-socket", socket.to_str().unwrap()]);
     let mut child = command.spawn().unwrap();
@@ -529,7 +526,7 @@ fn an_approval_for_the_session_survives_a_killed_process() {
     });
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(answering.asked.lock().unwrap().len(), 1);
+    assert_eq!(server.requests.lock().unwrap().len(), 1);
     let finished = project.retyped(["--continue"]).success();
     assert_eq!(
         read_agent_file(finished.project()),
@@ -537,5 +534,5 @@ fn an_approval_for_the_session_survives_a_killed_process() {
         "{}",
         finished.stderr()
     );
-    assert_eq!(answering.asked.lock().unwrap().len(), 1);
+    assert_eq!(server.requests.lock().unwrap().len(), 1);
 }

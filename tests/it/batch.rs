@@ -638,11 +638,11 @@ fn a_cell_writes_through_no_symlink_and_keeps_no_key() {
 }
 
 /// Returns whether a file below `dir` contains `word`.
-fn holds(dir: &Path, word: &str) -> bool {
+fn contains_word(dir: &Path, word: &str) -> bool {
     fs::read_dir(dir).unwrap().any(|entry| {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_dir() {
-            return holds(&entry.path(), word);
+            return contains_word(&entry.path(), word);
         }
         let bytes = fs::read(entry.path()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).contains(word)
@@ -690,9 +690,9 @@ fn the_text_of_a_task_opens_only_what_the_user_allows() {
     );
     let batch = only_entry(&only_entry(&state).join(".massgen/batches"));
     let logs = batch.join("cells/c0/work/.massgen");
-    assert!(!holds(&logs, "CANARY-SECRET"));
-    assert!(holds(&logs, "CANARY-SHARED"), "it was allowed");
-    assert!(holds(&logs, "CANARY-OWN"), "the copy is open");
+    assert!(!contains_word(&logs, "CANARY-SECRET"));
+    assert!(contains_word(&logs, "CANARY-SHARED"), "it was allowed");
+    assert!(contains_word(&logs, "CANARY-OWN"), "the copy is open");
 }
 
 #[test]

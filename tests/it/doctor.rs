@@ -301,38 +301,38 @@ fn check_online(endpoint: &Endpoint, code: i32, verdict: &str, message: &str) {
 
 #[test]
 fn an_endpoint_is_asked_for_its_models() {
-    let answering = |status: &'static str, body: &'static str| {
+    let endpoint = |status: &'static str, body: &'static str| {
         Endpoint::start_with(move |_| Answer::whole(status, &[], body))
     };
     let models = r#"{"data":[{"id":"m0"},{"id":"m1"}]}"#;
-    check_online(&answering("200 OK", models), 0, "ok", "lists `m1`");
+    check_online(&endpoint("200 OK", models), 0, "ok", "lists `m1`");
     let others = r#"{"data":[{"id":"m11"}]}"#;
     check_online(
-        &answering("200 OK", others),
+        &endpoint("200 OK", others),
         0,
         "warning",
         "does not list `m1`",
     );
     check_online(
-        &answering("404 Not Found", ""),
+        &endpoint("404 Not Found", ""),
         0,
         "warning",
         "without a model list",
     );
     check_online(
-        &answering("429 Too Many Requests", ""),
+        &endpoint("429 Too Many Requests", ""),
         0,
         "warning",
         "rate limited",
     );
-    let refused = answering("401 Unauthorized", "{}");
+    let refused = endpoint("401 Unauthorized", "{}");
     check_online(
         &refused,
         3,
         "missing",
         "rejects the API key `OPENAI_API_KEY`",
     );
-    check_online(&answering("500 Oops", ""), 3, "missing", "HTTP 500");
+    check_online(&endpoint("500 Oops", ""), 3, "missing", "HTTP 500");
 }
 
 #[test]

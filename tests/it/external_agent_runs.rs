@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::external_agent_ends::ENDS_WITHIN;
 use crate::external_agents::{OPENED, PROTOCOLS, check_with, external_agent, project};
 use crate::patience::wait_until;
-use crate::pipeline::{git, pipeline, runs};
+use crate::pipeline::{git, pipeline, stage_events};
 use crate::project::{Project, events};
 use crate::proxy::{PUBLIC, in_network_of};
 use crate::runs::walk;
@@ -273,7 +273,7 @@ fn external_agents_are_restricted_to_the_rights_of_their_role() {
     let config = pipeline(keys, &[first, second], GIVEN);
     let words = ["--config", "team.yaml", "go"];
     let finished = project.file("team.yaml", config).args(words).success();
-    for (events, steps) in runs(&finished).iter().zip([&planner[..], &tester]) {
+    for (events, steps) in stage_events(&finished).iter().zip([&planner[..], &tester]) {
         let reports = step_reports(events);
         assert!(reports.len() > steps.len(), "{reports:#?}");
         for (line, (step, expected)) in reports.iter().zip(steps) {

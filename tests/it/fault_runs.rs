@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::endpoint_runs::{asks, event, model, play, refusal, streamed};
+use crate::endpoint_runs::{event, model, play, refusal, streamed, team_project};
 use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::Finished;
 use crate::repetition::repetitions;
@@ -84,7 +84,7 @@ fn run_with_failures(seed: u64) {
         endpoint.agent("one", "m1", ""),
         endpoint.agent("two", "m2", ""),
     ];
-    let finished = asks(&agents, "").success();
+    let finished = team_project(&agents, "").success();
     assert_eq!(finished.stdout(), "It is forty-two, m1 is sure.\n");
     let events = events(&finished);
     let counted = ["answered", "voted", "replied", "dropped_out"].map(|kind| count(&events, kind));
@@ -118,7 +118,7 @@ fn an_agent_falls_back_to_its_next_model() {
             _ => play(request),
         });
         let more = format!(", fallback: {fallback}").replace("URL", &endpoint.base_url());
-        let finished = asks(&[endpoint.agent("one", "m1", &more)], "").failure(code);
+        let finished = team_project(&[endpoint.agent("one", "m1", &more)], "").failure(code);
         assert_eq!(finished.stdout(), expected, "{}", finished.stderr());
         if code == 0 {
             let stderr = finished.stderr();
@@ -180,7 +180,7 @@ fn a_conversation_that_is_too_long_is_compacted() {
     fn check(bytes_max: usize, code: i32, expected: &str, compactions: std::ops::Range<usize>) {
         let endpoint = Endpoint::start_with(move |request| read_long_files(request, bytes_max));
         let agents = [endpoint.agent("one", "m1", ", cwd: w1")];
-        let mut project = asks(&agents, "orchestrator:\n  context_paths: [.]\n");
+        let mut project = team_project(&agents, "orchestrator:\n  context_paths: [.]\n");
         for number in 0..20 {
             project = project.file(
                 &format!("long{number}.txt"),
@@ -212,7 +212,7 @@ fn requests_wait_for_the_rate_limits_of_all_agents_together() {
     ];
     let begun = Instant::now();
     // Five requests are needed, and one that is never sent gets no reply.
-    let finished = asks(&agents, "rate_limits: [{type: chatcompletion, rpm: 4}]\ntimeout_settings: {orchestrator_timeout_seconds: 12}\n").failure(5);
+    let finished = team_project(&agents, "rate_limits: [{type: chatcompletion, rpm: 4}]\ntimeout_settings: {orchestrator_timeout_seconds: 12}\n").failure(5);
     assert!(begun.elapsed() < Duration::from_secs(55));
     assert_eq!(endpoint.server.requests().len(), 4);
     let stderr = finished.stderr();
@@ -223,7 +223,7 @@ fn requests_wait_for_the_rate_limits_of_all_agents_together() {
 
     let endpoint = Endpoint::start();
     let agents = [endpoint.agent("one", "m1", "")];
-    let finished = asks(&agents, "")
+    let finished = team_project(&agents, "")
         .args(["--rate-limit", "chatcompletion/m1=1"])
         .success();
     assert_eq!(finished.stdout(), "forty-two, says m1\n");

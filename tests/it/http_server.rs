@@ -68,7 +68,7 @@ pub(crate) struct Recorded {
 }
 
 /// Computes the answer to each request.
-type Answering = Box<dyn Fn(&Recorded) -> Answer + Send + Sync>;
+type RequestHandler = Box<dyn Fn(&Recorded) -> Answer + Send + Sync>;
 
 /// A server that records every request.
 #[derive(Debug)]
@@ -246,19 +246,19 @@ impl Drop for Server {
 
 async fn serve(
     listener: TcpListener,
-    answering: Arc<Answering>,
+    handler: Arc<RequestHandler>,
     requests: Arc<Mutex<Vec<Recorded>>>,
     closed: Arc<Mutex<usize>>,
 ) {
     loop {
         let (mut connection, _) = listener.accept().await.unwrap();
-        let answering = Arc::clone(&answering);
+        let handler = Arc::clone(&handler);
         let (requests, closed) = (Arc::clone(&requests), Arc::clone(&closed));
         tokio::spawn(async move {
             let Some(request) = receive(&mut connection).await else {
                 return;
             };
-            let answer = answering(&request);
+            let answer = handler(&request);
             requests.lock().unwrap().push(request);
             for step in answer.steps {
                 match step {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::asking::answering_by;
+use crate::asking::start_approval_server_with;
 use crate::mcp::{read, with_server};
 use crate::terminal::Terminal;
 
@@ -54,7 +54,7 @@ fn check(color: &'static str, count: &'static str, asked: usize, expected: &[&st
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py']}";
     let project = with_server(server, &[("mcp__h__form", json!({}))], "orchestrator: {}");
     let socket = project.home("ask.sock");
-    let answering = answering_by(&socket, move |question| {
+    let approvals = start_approval_server_with(&socket, move |question| {
         let field = question["server_asks"].as_str().unwrap();
         if field.contains("`color`") {
             color
@@ -71,7 +71,7 @@ fn check(color: &'static str, count: &'static str, asked: usize, expected: &[&st
     for expected in expected {
         assert!(received.contains(expected), "{received}");
     }
-    let questions = answering.asked.lock().unwrap();
+    let questions = approvals.requests.lock().unwrap();
     assert_eq!(questions.len(), asked, "{questions:?}");
     let first = "the server `h` asks: How? `color`: of the\\u{1b}[2J door (`red` or `blue`)";
     assert_eq!(questions[0]["server_asks"], first);

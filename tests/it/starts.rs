@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::asking::answering_by;
+use crate::asking::start_approval_server_with;
 use crate::external_agents::{PROTOCOLS, check_with, project as external_agent_project};
 use crate::mcp::calls_of;
 use crate::mcp_login::{LOGIN, project as login_project};
@@ -378,7 +378,7 @@ fn an_approval_program_gets_no_variables_of_the_project() {
         let socket = project.home("ask.sock");
         let asked = Arc::new(Mutex::new(String::new()));
         let questions = Arc::clone(&asked);
-        let answering = answering_by(&socket, move |question| {
+        let approvals = start_approval_server_with(&socket, move |question| {
             questions.lock().unwrap().push_str(&question.to_string());
             "no"
         });
@@ -386,7 +386,7 @@ fn an_approval_program_gets_no_variables_of_the_project() {
             .args(["--config", "team.yaml", "task", "--ask-file"])
             .args([&socket])
             .run();
-        drop(answering);
+        drop(approvals);
         let asked = asked.lock().unwrap().clone();
         assert!(asked.contains("a.txt"), "{asked}\n{}", finished.stderr());
         asked

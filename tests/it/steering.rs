@@ -511,7 +511,7 @@ fn a_message_is_text_that_can_neither_forge_a_frame_nor_open_a_path() {
 }
 
 /// Answers once it has been told to use the parser.
-fn asks(id: &str) -> String {
+fn parser_replies(id: &str) -> String {
     format!(
         r#"
 - when: {{system: "the final agent"}}
@@ -530,7 +530,7 @@ fn asks(id: &str) -> String {
 #[test]
 fn lines_that_are_typed_while_a_run_works_are_messages() {
     for words in [&["go"][..], &[]] {
-        let both = ["a", "b"].map(|id| agent(id, "", &asks(id)));
+        let both = ["a", "b"].map(|id| agent(id, "", &parser_replies(id)));
         let project = Project::new().config(&team(&both, ""));
         let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
         // The dashboard takes messages in a line of its own.
