@@ -59,14 +59,14 @@ impl AnswerLog {
     fn length_with_few_new(&self, me: AgentNumber, seen: usize, shown_max: usize) -> usize {
         let mut authors = BTreeSet::new();
         let unseen = self.answers.iter().skip(seen);
-        let few = unseen.take_while(|answer| {
+        let shown = unseen.take_while(|answer| {
             let author = answer.label.agent;
             if author != me {
                 authors.insert(author);
             }
             authors.len() <= shown_max
         });
-        seen.saturating_add(few.count())
+        seen.saturating_add(shown.count())
     }
 
     /// Returns how many answers an agent sees that is shown the answers with these labels; `None`

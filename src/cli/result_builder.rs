@@ -396,11 +396,11 @@ mod tests {
     }
 
     fn result(events: &[Event]) -> RunResult {
-        let mut gathered = ResultBuilder::default();
+        let mut builder = ResultBuilder::default();
         for event in events {
-            gathered.apply(event);
+            builder.apply(event);
         }
-        gathered.build(&ProcessEnd {
+        builder.build(&ProcessEnd {
             status: ExitStatus::Limit,
             error: None,
             warnings: &[],

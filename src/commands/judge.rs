@@ -162,8 +162,8 @@ fn check_allow_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Com
 impl CommandRules {
     /// Returns whether a rule of the table applies.
     fn applies(&self, rule: &CommandRule) -> bool {
-        let holds = rule.policy == CommandPolicy::Standard || rule.policy == self.policy;
-        holds && rule.lifted_by != Some(self.privileges)
+        let is_in_force = rule.policy == CommandPolicy::Standard || rule.policy == self.policy;
+        is_in_force && rule.lifted_by != Some(self.privileges)
     }
 
     /// Returns whether this list check has anything to compare commands with.

@@ -316,7 +316,7 @@ fn removes_root(command: &SimpleCommand) -> bool {
         && words.any(|word| {
             let is_pattern =
                 |part: &str| part.contains('*') && part.trim_matches(['*', '.']).is_empty();
-            let stays = |part: &str| matches!(part, "" | "." | "..") || is_pattern(part);
-            word.starts_with('/') && word.split('/').all(stays)
+            let is_root = |part: &str| matches!(part, "" | "." | "..") || is_pattern(part);
+            word.starts_with('/') && word.split('/').all(is_root)
         })
 }

@@ -31,15 +31,15 @@ impl DeliveryPlan {
     /// Returns the indices of the entries that a user is asked about: not the directories that are
     /// created and removed with their content, and not what conflicts.
     pub fn items(&self) -> Vec<usize> {
-        let mut holding = BTreeSet::new();
+        let mut parents = BTreeSet::new();
         for entry in &self.entries {
-            holding.extend(ancestors(entry));
+            parents.extend(ancestors(entry));
         }
         let replaced = replaced_directories(self);
         let is_item = |(_, entry): &(usize, &DeliveryEntry)| {
             let only_directory =
                 !entry.is_file() && (entry.theirs.is_absent() || entry.ours.is_absent());
-            let is_implied = only_directory && holding.contains(&rooted_path(entry));
+            let is_implied = only_directory && parents.contains(&rooted_path(entry));
             let makes_way = ancestors(entry).any(|above| replaced.contains(&above));
             entry.conflict.is_none() && !is_implied && !makes_way
         };
@@ -66,13 +66,13 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
         .collect();
     // What a file replaces is removed if the file is applied.
     let replaced = replaced_directories(plan);
-    let taken_over: BTreeSet<RootedPath> = with_choice(plan, &choices, DeliveryChoice::Apply)
+    let applied: BTreeSet<RootedPath> = with_choice(plan, &choices, DeliveryChoice::Apply)
         .map(rooted_path)
         .filter(|path| replaced.contains(path))
         .collect();
     for (entry, choice) in plan.entries.iter().zip(&mut choices) {
         if entry.conflict.is_none() && ancestors(entry).any(|above| replaced.contains(&above)) {
-            let is_replaced = ancestors(entry).any(|above| taken_over.contains(&above));
+            let is_replaced = ancestors(entry).any(|above| applied.contains(&above));
             *choice = if is_replaced {
                 DeliveryChoice::Apply
             } else {

@@ -274,21 +274,21 @@ impl AgentApprover {
                 return Err(known);
             }
             self.emit_approval(question, None).await;
-            let spoken = timeout(self.time_max, self.ask_user(question)).await;
-            Ok(spoken.unwrap_or_else(|_| {
+            let explained = timeout(self.time_max, self.ask_user(question)).await;
+            Ok(explained.unwrap_or_else(|_| {
                 let seconds = self.time_max.as_secs();
                 let reason = format!("no answer within {seconds} s");
                 ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason)
             }))
         };
         let withdrawn = |reason| Ok(ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason));
-        let spoken = tokio::select! {
-            spoken = asking => spoken,
+        let explained = tokio::select! {
+            explained = asking => explained,
             () = ended.cancelled() => withdrawn("the request was withdrawn"),
             () = inner.stop.cancelled() => withdrawn("the run is ending"),
         };
-        let ExplainedAnswer { answer, reason } = match spoken {
-            Ok(spoken) => spoken,
+        let ExplainedAnswer { answer, reason } = match explained {
+            Ok(explained) => explained,
             Err(known) => return known,
         };
         self.store_answer(answer, consent).await;

@@ -92,15 +92,15 @@ impl InitialTurnState {
         let effects = member.map_or(EffectPersistence::Present, |member| {
             final_effect_persistence(&member.grants)
         });
-        let given_up = interrupted_requests(resumed.events(), models);
+        let interrupted = interrupted_requests(resumed.events(), models);
         Self {
             events: resumed.events().cloned().collect(),
             until_ns: (resumed.events.last()).map(|(_, at)| i128::from(at.unix_nanoseconds())),
             already_logged: AlreadyLoggedEvents::from_events(resumed.events(), effects),
-            usage: recorded_usage(resumed.events().chain(&given_up)),
+            usage: recorded_usage(resumed.events().chain(&interrupted)),
             recorded_conversations: RecordedConversations::from_events(resumed.events()),
             restarts_final_phase: effects == EffectPersistence::Gone && concluded.is_none(),
-            interrupted_requests: given_up,
+            interrupted_requests: interrupted,
             recorded_conclusion: concluded,
         }
     }

@@ -29,7 +29,7 @@ pub(super) struct PlaybackBackend {
 #[derive(Clone, Debug)]
 pub(super) struct PlaybackCancellation {
     /// Cancelled when the run diverges from the record.
-    pub(super) departed: CancellationToken,
+    pub(super) diverged: CancellationToken,
     /// Cancelled at the end of the record, which ends the run too.
     pub(super) stop: CancellationToken,
 }
@@ -120,7 +120,7 @@ impl Backend for PlaybackBackend {
                 self.ends.stop.cancel();
             }
             if then != MissingReply::Fails {
-                self.ends.departed.cancelled().await;
+                self.ends.diverged.cancelled().await;
             }
             Err(BackendError {
                 kind: BackendErrorKind::Permanent,

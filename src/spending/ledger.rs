@@ -185,12 +185,12 @@ impl BudgetLedger {
 
     /// Returns the limit that stops the requests of the run or of any agent, in one sentence.
     pub fn any_exhausted_limit(&self) -> Option<String> {
-        let anybody = || {
+        let agent_limit = || {
             self.agents
                 .keys()
                 .find_map(|id| self.agent_exhausted_limit(id))
         };
-        self.run_exhausted_limit().or_else(anybody)
+        self.run_exhausted_limit().or_else(agent_limit)
     }
 
     /// Returns the limit that stops the requests of `agent`, in one sentence: the run's, or its

@@ -140,8 +140,12 @@ impl ReasoningEchoPolicy {
         if !message.contains(CONTENT) && !message.contains(DETAILS) {
             return None;
         }
-        let demands = DEMANDS.iter().any(|word| message.contains(word));
-        let next = if demands { Self::All } else { Self::Nothing };
+        let requires_reasoning = DEMANDS.iter().any(|word| message.contains(word));
+        let next = if requires_reasoning {
+            Self::All
+        } else {
+            Self::Nothing
+        };
         (self == Self::AsKnown).then_some(next)
     }
 

@@ -194,11 +194,11 @@ impl KubernetesSettings {
 
     /// Returns the volume that holds `path`: of several, the one that is mounted deepest.
     fn volume_of(&self, path: &AbsPath) -> Option<&PodVolume> {
-        let holds = self
+        let containing = self
             .volumes
             .iter()
             .filter(|volume| path.is_within(&volume.mount_path));
-        holds.max_by_key(|volume| volume.mount_path.as_path().components().count())
+        containing.max_by_key(|volume| volume.mount_path.as_path().components().count())
     }
 
     /// Returns what is wrong, if anything is. Kubernetes itself checks the rest.

@@ -91,16 +91,16 @@ fn reapply(
     let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
         return Ok(None);
     };
-    let is_back = |(path, _, now): &(AbsPath, EntryAction, DeliveredState)| {
+    let is_reverted = |(path, _, now): &(AbsPath, EntryAction, DeliveredState)| {
         *now == DeliveredState::Reverted && is_selected(path, paths)
     };
-    if !delivered.names().any(|name| is_back(&name)) {
+    if !delivered.names().any(|name| is_reverted(&name)) {
         return Ok(None);
     }
     refuse_outside(&delivered.roots(), &host.project, paths)?;
     if !arguments.yes
         && UserPresence::detect(host) == UserPresence::Present
-        && !confirm_reapply(&delivered, &is_back, host, output)
+        && !confirm_reapply(&delivered, &is_reverted, host, output)
     {
         output.note("nothing was applied");
         return Ok(Some(ExitStatus::Interrupted));
@@ -338,14 +338,14 @@ fn report_changes(
     let mut status = ExitStatus::Delivered;
     for change in changes {
         let path = display_path(&change.path.to_abs(), here);
-        let Some(became) = change_outcome(&change.kind) else {
+        let Some(outcome) = change_outcome(&change.kind) else {
             continue;
         };
-        let is_fine = became.is_delivered() || became == DeliveryOutcome::Declined;
-        if !is_fine {
+        let is_accepted = outcome.is_delivered() || outcome == DeliveryOutcome::Declined;
+        if !is_accepted {
             status = ExitStatus::Denied;
         }
-        let OutcomeText { style, word, note } = delivery_outcome(&became);
+        let OutcomeText { style, word, note } = delivery_outcome(&outcome);
         output.result_line(&[(style, word), (TextStyle::Plain, &format!(" {path}{note}"))])?;
     }
     Ok(status)

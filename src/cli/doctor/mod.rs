@@ -87,8 +87,8 @@ async fn inspect(
     let choices = sandbox::requested_levels(team.config.as_ref());
     let trees = team.config.iter().flat_map(Config::write_paths);
     let trees: Vec<AbsPath> = trees.cloned().collect();
-    let holds = probe::sandbox::probe_sandbox(&choices, &started.executable, &state, &trees);
-    findings.extend(sandbox::check(&holds, team.config.as_ref()));
+    let capabilities = probe::sandbox::probe_sandbox(&choices, &started.executable, &state, &trees);
+    findings.extend(sandbox::check(&capabilities, team.config.as_ref()));
     let path = context.path;
     let packages = host.home.as_ref().map(PackageStore::in_home);
     findings.extend(

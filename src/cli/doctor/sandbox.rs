@@ -221,7 +221,7 @@ mod tests {
             level,
             reasons: Vec::new(),
         };
-        let holds = SandboxCapabilities {
+        let capabilities = SandboxCapabilities {
             gate: None,
             levels: vec![(SandboxLevelChoice::Auto, Ok(selection))],
             obstacles: Vec::new(),
@@ -229,7 +229,7 @@ mod tests {
             shared_limits,
             landlock,
         };
-        let findings = serde_json::to_value(super::check(&holds, None)).unwrap();
+        let findings = serde_json::to_value(super::check(&capabilities, None)).unwrap();
         let findings = findings.as_array().unwrap().iter();
         let warnings: Vec<(String, String)> = findings
             .filter(|finding| finding["verdict"] == "warning")

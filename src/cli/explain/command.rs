@@ -326,14 +326,14 @@ impl SandboxReport {
             runner.permissions,
             ExplainedIsolation::from_config(config).assumed_level(),
         );
-        let mut hold = Self::from_limits(config);
+        let mut report = Self::from_limits(config);
         let beside = runner.rules.unenforced_for_commands();
         let beside = beside.map(|rule| format!("new files in the workspace, despite `{rule}`"));
-        hold.leaves_open.extend(beside);
+        report.leaves_open.extend(beside);
         Some(Self {
             open: open.iter().map(SandboxOpenPath::from_opening).collect(),
             hidden: hidden.iter().map(AbsPath::to_string).collect(),
-            ..hold
+            ..report
         })
     }
 
@@ -404,8 +404,8 @@ impl SandboxReport {
 
 /// Describes the isolation and resource limits of an agent's commands in one line.
 pub(crate) fn describe_limits(config: &CommandLineConfig) -> String {
-    let hold = SandboxReport::from_limits(config);
-    let (by, network, limits) = (&hold.by, hold.network.join(", "), hold.limits());
+    let report = SandboxReport::from_limits(config);
+    let (by, network, limits) = (&report.by, report.network.join(", "), report.limits());
     format!("isolation: {by}; network {network}; at most {limits}")
 }
 

@@ -92,18 +92,18 @@ fn run_line(event: &RunEvent) -> Option<EventLine> {
 }
 
 fn model_line(event: &ModelEvent) -> Option<EventLine> {
-    let in_a_while = |ms: &u64| format_duration(Duration::from_millis(*ms));
+    let wait_text = |ms: &u64| format_duration(Duration::from_millis(*ms));
     match event {
         ModelEvent::Retrying {
             reason, wait_ms, ..
         } => {
-            let rest = format!("in {}: {reason}", in_a_while(wait_ms));
+            let rest = format!("in {}: {reason}", wait_text(wait_ms));
             Some(EventLine::new(TextStyle::Warn, "retries", rest))
         }
         ModelEvent::RateLimited {
             reason, wait_ms, ..
         } => {
-            let rest = format!("for {}: {reason}", in_a_while(wait_ms));
+            let rest = format!("for {}: {reason}", wait_text(wait_ms));
             Some(EventLine::new(TextStyle::Faint, "waits", rest))
         }
         ModelEvent::ModelFallback {

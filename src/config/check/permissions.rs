@@ -72,8 +72,9 @@ impl PatternEnd {
     /// Returns a rule as massgen writes it.
     fn spell(self, rule: &str) -> String {
         let rule = rule.trim();
-        let glued = |start: &&str| start.starts_with("command(") && !start.ends_with([' ', '(']);
-        match (self, rule.strip_suffix("*)").filter(glued)) {
+        let is_prefix =
+            |start: &&str| start.starts_with("command(") && !start.ends_with([' ', '(']);
+        match (self, rule.strip_suffix("*)").filter(is_prefix)) {
             (Self::Text, Some(start)) => format!("{start}* *)"),
             (Self::Text | Self::Word, _) => rule.to_owned(),
         }

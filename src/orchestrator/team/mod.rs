@@ -367,8 +367,8 @@ impl AgentTeam {
         match broker.socket() {
             // A socket cannot be granted itself; its directory can.
             Some(socket) => {
-                let holder = socket.parent().unwrap_or_else(AbsPath::top);
-                self.protect_directory(&holder, "the approval socket")
+                let directory = socket.parent().unwrap_or_else(AbsPath::top);
+                self.protect_directory(&directory, "the approval socket")
             }
             None => Ok(()),
         }

@@ -201,9 +201,9 @@ fn admit_server(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
         let reason = "you may not use servers";
         return Err(denied("no-servers", reason, "work with your other tools"));
     };
-    let waits = servers.side_effect_policy() == SideEffectPolicy::Deferred
+    let is_deferred = servers.side_effect_policy() == SideEffectPolicy::Deferred
         && call.outside == OutsideEffects::Some;
-    if waits {
+    if is_deferred {
         return Err(denied(
             "planning",
             "it may change something outside your directories, and agents only plan now",

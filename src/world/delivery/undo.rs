@@ -242,8 +242,8 @@ impl AppliedDelivery {
             order.iter().zip(&plan.entries).zip(&choices).zip(&wanted)
         {
             let number = self.session.steps.get(*index).map(|step| step.number);
-            let swapped = number.and_then(|number| skipped.get(&number).copied());
-            let outcome = match (choice, swapped) {
+            let skipped_as = number.and_then(|number| skipped.get(&number).copied());
+            let outcome = match (choice, skipped_as) {
                 (DeliveryChoice::Apply, None | Some(SwapOutcome::Done))
                     if entry.ours.is_absent() =>
                 {
@@ -377,10 +377,10 @@ impl AppliedDelivery {
         for (step, is_applied) in steps.iter().zip(&applied) {
             let current = self.current_state(step)?;
             let location = (step.root, step.rel.clone());
-            let agrees = expected
+            let is_unchanged = expected
                 .get(&location)
                 .is_some_and(|state| state.is_unchanged(&current));
-            now.push(match (agrees, is_applied) {
+            now.push(match (is_unchanged, is_applied) {
                 (true, true) => DeliveredState::Applied,
                 (true, false) => DeliveredState::Reverted,
                 (false, _) => DeliveredState::Changed,

@@ -112,9 +112,9 @@ pub fn forward_stdio(socket: &AbsPath) -> Result<()> {
     let mut stream = socket::connect(socket).map_err(failed)?;
     stream.write_all(&[PROTOCOL]).map_err(failed)?;
     let to_run = stream.try_clone().map_err(failed)?;
-    let inward = thread::Builder::new().name("agent_socket".to_owned());
+    let builder = thread::Builder::new().name("agent_socket".to_owned());
     // The thread ends with the process, since a blocking read of a line cannot be woken.
-    let _inward = inward.spawn(move || forward_until_eof(to_run));
+    let _forwarder = builder.spawn(move || forward_until_eof(to_run));
     copy(&mut stream, &mut io::stdout().lock()).map_err(failed)
 }
 

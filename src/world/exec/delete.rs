@@ -76,8 +76,8 @@ pub(super) fn delete_files_batch(
     let mut pending = pending_deletes(place, listing.found);
     let mut unread = Vec::new();
     pending.retain(|name| {
-        let hindrance = name.write_block(gate, place, WriteIntent::Delete);
-        match hindrance {
+        let block = name.write_block(gate, place, WriteIntent::Delete);
+        match block {
             None => return name.meta.kind != FileKind::Directory,
             Some(WriteBlock::Unread) => unread.push(name.rel.clone()),
             Some(WriteBlock::Conflict | WriteBlock::HardLinked | WriteBlock::MarkedReadOnly) => {

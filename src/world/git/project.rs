@@ -157,8 +157,8 @@ impl RepositoryProbe<'_> {
         common: &AbsPath,
         objects: &AbsPath,
     ) -> Result<()> {
-        let stood_in = dir::resolve(self.dir)?;
-        if !stood_in.as_path().starts_with(root.as_path()) {
+        let cwd = dir::resolve(self.dir)?;
+        if !cwd.as_path().starts_with(root.as_path()) {
             let why = format!("its work tree is `{root}`, which does not contain this directory");
             return Err(
                 unusable_repository(self.dir, &why).with_hint("see `git config core.worktree`")
