@@ -1,5 +1,5 @@
-//! When a conversation is compacted and how far: before its next request, once it fills the share of
-//! its model's context that the config names.
+//! When a conversation is compacted and how far: before its next request, once it fills the share
+//! of its model's context that the config names.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

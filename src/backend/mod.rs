@@ -1,5 +1,5 @@
-//! Requests to models: what is sent, what streams back, and the trait that all backends implement. A
-//! backend never touches files and never decides anything.
+//! Requests to models: what is sent, what streams back, and the trait that all backends implement.
+//! A backend never touches files and never decides anything.
 
 use std::collections::BTreeMap;
 use std::fmt;

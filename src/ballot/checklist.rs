@@ -94,8 +94,8 @@ fn required_count(strictness: u8, criteria: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Scores of a voter that has given this many of five answers, and the criteria that are not met
-    /// if the vote does not count.
+    /// Scores of a voter that has given this many of five answers, and the criteria that are not
+    /// met if the vote does not count.
     #[test]
     fn the_bar_falls_with_the_threshold_and_the_answers_that_are_left() {
         type Case = (u8, u32, [u8; 4], Option<&'static [usize]>);

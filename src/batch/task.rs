@@ -230,8 +230,8 @@ fn describe_fault(error: &serde_json::Error) -> String {
 /// Parses a task file. Blank lines are skipped.
 ///
 /// # Errors
-/// A line is not a task, an id occurs twice, or there are none or too many; `name` is the name of the
-/// file for the user.
+/// A line is not a task, an id occurs twice, or there are none or too many; `name` is the name of
+/// the file for the user.
 pub fn parse_tasks(text: &str, name: &str) -> Result<Vec<BatchTask>> {
     let mut tasks = Vec::new();
     let mut ids = BTreeSet::new();

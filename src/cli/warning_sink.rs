@@ -1,4 +1,5 @@
-//! Sink of a run that is not shown on the terminal: it passes each event on, and prints the warnings.
+//! Sink of a run that is not shown on the terminal: it passes each event on, and prints the
+//! warnings.
 
 use std::fmt::Debug;
 use std::time::Duration;

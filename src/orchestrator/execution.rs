@@ -599,8 +599,8 @@ fn interrupted_twice_error() -> Error {
     Error::new(ErrorKind::Interrupted, message).with_hint("to resume it: massgen --continue")
 }
 
-/// Creates a ledger with the limits of the config, in which `totals` are already spent, and with the
-/// money that the run shares with others.
+/// Creates a ledger with the limits of the config, in which `totals` are already spent, and with
+/// the money that the run shares with others.
 fn ledger(
     config: &Config,
     totals: UsageTotals,

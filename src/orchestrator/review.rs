@@ -1,5 +1,5 @@
-//! Delivers the changes of a run, and asks the user which of them are applied; by default, everything
-//! that may be applied is.
+//! Delivers the changes of a run, and asks the user which of them are applied; by default,
+//! everything that may be applied is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -146,7 +146,8 @@ fn an_interrupt_cancels_the_turns_of_external_agents_and_a_second_one_kills_them
         });
         outcome(&project)
     };
-    // On a busy machine, the agent may have no time to react, or enough time before the second signal.
+    // On a busy machine, the agent may have no time to react, or enough time before the second
+    // signal.
     for (signals, expected) in [(1, Some("asked")), (2, None)] {
         let mut tries = (0..TRIES_MAX).map(|_| outcome_after(signals));
         assert!(

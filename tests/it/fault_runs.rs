@@ -1,5 +1,5 @@
-//! Runs of the real binary with failing requests, models that fail permanently, conversations that are
-//! too long, and rate limits.
+//! Runs of the real binary with failing requests, models that fail permanently, conversations that
+//! are too long, and rate limits.
 
 use std::fs;
 use std::sync::Mutex;

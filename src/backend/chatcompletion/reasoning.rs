@@ -133,8 +133,8 @@ pub(super) enum ReasoningEchoPolicy {
 }
 
 impl ReasoningEchoPolicy {
-    /// Returns the policy after a refusal with this message; `None` if the refusal is about something
-    /// else.
+    /// Returns the policy after a refusal with this message; `None` if the refusal is about
+    /// something else.
     pub(super) fn after_refusal(self, message: &str) -> Option<Self> {
         let message = message.to_lowercase();
         if !message.contains(CONTENT) && !message.contains(DETAILS) {

@@ -27,8 +27,8 @@ use crate::world::store::batches::BatchDir;
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// How many times longer than a poll the pause after it is.
 const POLL_REST: u32 = 10;
-/// Number of polls in a row that must find a batch stopped before it counts as stopped: a process may be
-/// about to start or resume it.
+/// Number of polls in a row that must find a batch stopped before it counts as stopped: a process
+/// may be about to start or resume it.
 const STOPPED_POLLS: u32 = 2;
 
 /// How a live view ended.

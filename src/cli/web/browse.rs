@@ -209,8 +209,8 @@ fn expect_inside(typed: &str) -> ApiResult<()> {
     Ok(())
 }
 
-/// Suggests files for what was typed. The directory that it names must also be inside with its symlinks
-/// resolved.
+/// Suggests files for what was typed. The directory that it names must also be inside with its
+/// symlinks resolved.
 fn find_files(
     base: &AbsPath,
     finder: &FileFinder,

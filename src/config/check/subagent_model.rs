@@ -93,8 +93,8 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Returns the name of the model at `place`, counted from 0; `None` if it is not a name, or one of
-    /// `earlier` has it.
+    /// Returns the name of the model at `place`, counted from 0; `None` if it is not a name, or one
+    /// of `earlier` has it.
     fn subagent_name(
         &mut self,
         entry: &MappingView<'_>,

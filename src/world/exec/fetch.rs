@@ -25,7 +25,8 @@ pub(super) fn fetch_url(
     let pages = gate.policy().pages.clone();
     let pages = pages.ok_or_else(|| ToolError::failed("no pages are read here"))?;
     let runtime = Handle::try_current().map_err(|_| ToolError::failed("no pages are read here"))?;
-    // A redirect to a page that rules deny or ask about is not followed: it needs a call of its own.
+    // A redirect to a page that rules deny or ask about is not followed: it needs a call of its
+    // own.
     let is_allowed = |next: &PageUrl| {
         let judgement = gate.policy().rules.judge_page(next);
         let is_free = matches!(judgement, CallJudgement::Silent | CallJudgement::Allowed);

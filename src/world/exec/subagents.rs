@@ -35,7 +35,8 @@ pub trait SubagentRunner: Debug + Send + Sync {
     /// Counts the subagents for `tasks` as the agent's.
     ///
     /// # Errors
-    /// The agent may not have that many, or one has the name of an earlier one; the string says why.
+    /// The agent may not have that many, or one has the name of an earlier one; the string says
+    /// why.
     fn reserve(&self, tasks: &[SubagentTask]) -> Result<(), String>;
 
     /// Returns whether subagents may have been at work when the run was interrupted, so that their

@@ -65,8 +65,8 @@ pub(crate) fn replace_link(
 }
 
 /// Removes `name`, which is not a directory, if it still is `expected`. Meanwhile the file is in
-/// `staging_dir`, where a killed process leaves it, or in `dir` itself if `staging_dir` is on another file
-/// system.
+/// `staging_dir`, where a killed process leaves it, or in `dir` itself if `staging_dir` is on
+/// another file system.
 pub(crate) fn remove_if_unchanged(
     dir: &DirectoryHandle,
     staging_dir: &DirectoryHandle,

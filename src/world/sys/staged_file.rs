@@ -84,8 +84,8 @@ impl<'d> StagedFile<'d> {
         })
     }
 
-    /// Creates the file's temporary name in `staging_dir` if that is on the same file system: then a
-    /// killed process leaves no temporary file next to the final name.
+    /// Creates the file's temporary name in `staging_dir` if that is on the same file system: then
+    /// a killed process leaves no temporary file next to the final name.
     #[must_use]
     pub(crate) fn with_staging_dir(mut self, staging_dir: &'d DirectoryHandle) -> Self {
         if self.temporary.is_none() {

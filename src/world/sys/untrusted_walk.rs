@@ -11,7 +11,8 @@ use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 
-/// How many levels one handle serves on the way down. A walk holds one handle for each group of levels.
+/// How many levels one handle serves on the way down. A walk holds one handle for each group of
+/// levels.
 const NAMES_PER_HANDLE: usize = 32;
 
 /// One name that a walk found.

@@ -81,8 +81,8 @@ impl MoneyToken {
         })
     }
 
-    /// Returns whether this is a prepared token that counts: a new one of a limit with this many `tokens`,
-    /// or the rest of a token whose other part is among the files `held_names` of cells.
+    /// Returns whether this is a prepared token that counts: a new one of a limit with this many
+    /// `tokens`, or the rest of a token whose other part is among the files `held_names` of cells.
     fn counts(&self, tokens: u64, held_names: &[String]) -> bool {
         let Some((_, part)) = self.name.split_once('-') else {
             return self.name.parse::<u64>().is_ok_and(|number| number < tokens);

@@ -47,8 +47,8 @@ impl BatchDir {
         Ok(ControllerFile { path, _lock: lock })
     }
 
-    /// Returns whether a process that starts the jobs of the batch is alive: the answer for the one that
-    /// is alive most certainly.
+    /// Returns whether a process that starts the jobs of the batch is alive: the answer for the one
+    /// that is alive most certainly.
     pub fn controller_liveness(&self) -> Result<OwnerLiveness> {
         let here = ClaimOwner::this_process("", None);
         let files = self.controller_files()?.into_iter();

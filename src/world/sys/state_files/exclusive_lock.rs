@@ -11,8 +11,8 @@ pub(super) const CHECKS_TIME_MAX: Duration = Duration::from_secs(10);
 /// The time until the next attempt to lock.
 const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
-/// Tries to lock `file` exclusively. Waits for shared locks, at most `checks_time_max`, but not for an
-/// exclusive one.
+/// Tries to lock `file` exclusively. Waits for shared locks, at most `checks_time_max`, but not for
+/// an exclusive one.
 pub(super) fn try_lock_exclusive(
     file: &File,
     checks_time_max: Duration,
