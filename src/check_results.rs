@@ -168,11 +168,11 @@ mod tests {
             tail: String::new(),
             elapsed_ms: 1,
         };
-        let evidence = CheckResults {
+        let check_results = CheckResults {
             checks: findings.iter().map(finding).collect(),
             changes: None,
         };
-        assert_eq!(evidence.standing(), expected, "{findings:?}");
+        assert_eq!(check_results.standing(), expected, "{findings:?}");
     }
 
     #[test]
@@ -208,11 +208,11 @@ mod tests {
     }
 
     #[test]
-    fn evidence_keeps_its_form_in_the_log() {
+    fn check_results_keep_their_form_in_the_log() {
         let text = r#"{"checks":[{"check":"tests","need":"required","verdict":"failed","how":"status 1","tail":"x","elapsed_ms":5}],"changes":{"files":2,"added":3,"removed":0}}"#;
-        let evidence: CheckResults = serde_json::from_str(text).unwrap();
-        assert_eq!(serde_json::to_string(&evidence).unwrap(), text);
-        let changes = evidence.changes.map(|changes| changes.to_string());
+        let check_results: CheckResults = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&check_results).unwrap(), text);
+        let changes = check_results.changes.map(|changes| changes.to_string());
         assert_eq!(changes.as_deref(), Some("2 files, +3 -0 lines"));
     }
 }

@@ -127,11 +127,11 @@ mod tests {
     use crate::config::team::{TeamOptions, WorkspaceMode, team_from_options};
 
     fn plan(edit: impl FnOnce(&mut Config)) -> RunLayout {
-        let asked = TeamOptions {
+        let options = TeamOptions {
             backend: Some("grok"),
             ..TeamOptions::default()
         };
-        let mut config = team_from_options(&asked, WorkspaceMode::None).unwrap();
+        let mut config = team_from_options(&options, WorkspaceMode::None).unwrap();
         edit(&mut config);
         RunLayout::plan(&config, &AbsPath::new("/p").unwrap(), RunName::new(0xab))
     }

@@ -171,7 +171,7 @@ unprivileged() {
   binaries=$(test_binaries) || return 1
   # Unit tests and integration tests are named alike: by the module that they belong to.
   local chosen=(
-    world:: sandbox_policy:: chaos:: code_attacks::the_gate_and_the_sandbox_alone_hold_every_python
+    world:: sandbox_policy:: chaos:: code_attacks::the_gate_and_the_sandbox_alone_stop_every_python
     command_runs:: delivery:: disk:: doctor:: exec:: gate:: git:: hooks:: hostile:: locks::
     pipeline_rights:: races:: resource_limits:: sandbox:: sandbox_helper:: sandbox_landlock:: sandboxes::
     selftest:: single_calls:: final_overlay:: store:: undo::

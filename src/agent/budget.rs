@@ -28,13 +28,13 @@ pub struct AgentBudget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
     /// A complete reply.
-    Whole,
+    Complete,
     /// No reply.
     Failed,
     /// It ended in the middle of something that is counted only at its end.
     Uncounted,
-    /// It was dropped before its end: the vendor may have counted more by then.
-    GivenUp,
+    /// It was dropped before its end: the vendor may have counted more.
+    Abandoned,
 }
 
 impl AgentBudget {
@@ -58,18 +58,18 @@ impl AgentBudget {
         phase: Phase,
         usage: TokenUsage,
         reported_cost: Option<Money>,
-        ending: RequestOutcome,
+        outcome: RequestOutcome,
     ) -> Option<Money> {
         let is_counted = usage != TokenUsage::default();
-        let cost = match (&model.price, ending) {
-            (_, RequestOutcome::Whole | RequestOutcome::Failed) if reported_cost.is_some() => {
+        let cost = match (&model.price, outcome) {
+            (_, RequestOutcome::Complete | RequestOutcome::Failed) if reported_cost.is_some() => {
                 reported_cost
             }
             (Some(price), _) if price.is_free() => Some(Money::ZERO),
-            (_, RequestOutcome::Uncounted | RequestOutcome::GivenUp) => None,
+            (_, RequestOutcome::Uncounted | RequestOutcome::Abandoned) => None,
             (Some(price), _) if is_counted => Some(price.cost(&usage)),
             (_, RequestOutcome::Failed) if !is_counted => Some(Money::ZERO),
-            (_, RequestOutcome::Failed | RequestOutcome::Whole) => None,
+            (_, RequestOutcome::Failed | RequestOutcome::Complete) => None,
         };
         let post = UsageKey {
             agent: self.agent.clone(),

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::budget::AgentBudget;
 use crate::agent::calls::FileToolCall;
-use crate::agent::crowding::ContextCrowding;
+use crate::agent::compaction_trigger::CompactionTrigger;
 use crate::agent::deadline::RunDeadline;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::preparation::PreparingAgent;
@@ -51,7 +51,7 @@ pub(super) struct CallConversations {
     tools_until: Option<Instant>,
     /// Its account.
     pub(super) budget: AgentBudget,
-    crowding: ContextCrowding,
+    compaction_trigger: CompactionTrigger,
     recorded: Vec<RecordedSubagent>,
     events: Sender<Event>,
 }
@@ -92,7 +92,7 @@ impl ModelSession {
             deadline: self.deadline.clone(),
             tools_until: self.tools_until,
             budget: self.budget.clone(),
-            crowding: self.crowding.for_subagent(),
+            compaction_trigger: self.compaction_trigger.for_subagent(),
             recorded: recorded.map_or_else(Vec::new, |memory| memory.subagents.clone()),
             events: self.events.clone(),
         }
@@ -110,7 +110,7 @@ impl CallConversations {
             deadline: None,
             tools_until: None,
             budget: agent.budget,
-            crowding: agent.crowding,
+            compaction_trigger: agent.compaction_trigger,
             recorded: agent.recorded,
             events: agent.events,
         }
@@ -263,7 +263,7 @@ impl CallConversations {
             messages: MessageReader::without_messages(),
             events,
             subagents: None,
-            crowding: self.crowding.for_subagent(),
+            compaction_trigger: self.compaction_trigger.for_subagent(),
             debug_pause: None,
             vendor_requests: VendorRequestCount::default(),
             paid_media: None,

@@ -31,7 +31,7 @@ use crate::world::sandbox::interrupt::CommandInterrupt;
 /// Maximum number of read-only calls of one reply that run at the same time.
 const PARALLEL_READS_MAX: usize = 8;
 /// Maximum number of denied calls within a program that are reported.
-const REFUSED_WITHIN_MAX: usize = 20;
+const NESTED_REFUSALS_MAX: usize = 20;
 /// Maximum length of arguments and results in events, in characters.
 const SHOWN_CHARS_MAX: usize = 500;
 
@@ -107,7 +107,7 @@ fn nested_refusals(observation: &Observation) -> Vec<NestedRefusal> {
         reason: truncate(&denial.to_string(), SHOWN_CHARS_MAX),
     };
     all.iter()
-        .take(REFUSED_WITHIN_MAX)
+        .take(NESTED_REFUSALS_MAX)
         .map(nested_refusal)
         .collect()
 }
@@ -149,15 +149,15 @@ impl ModelSession {
                 reads.push(call);
             } else {
                 results.extend(self.read_concurrently(std::mem::take(&mut reads)).await);
-                let (request, read, done) = self.execute_call(call).await;
-                results.push((request, read));
-                effects.add(done);
+                let (request, result, effect) = self.execute_call(call).await;
+                results.push((request, result));
+                effects.add(effect);
             }
         }
         results.extend(self.read_concurrently(reads).await);
-        for (request, read) in results {
-            let result = self.result_message(&request, read);
-            self.conversation.push(result);
+        for (request, result) in results {
+            let message = self.result_message(&request, result);
+            self.conversation.push(message);
         }
         for call in too_late {
             self.add_call_result(&call.request.id, prompts::tools_closed());
@@ -195,8 +195,8 @@ impl ModelSession {
     /// event.
     async fn may_execute(&self, id: &str) -> bool {
         match &self.recorded {
-            Some(memory) if memory.contains_call(id) => true,
-            Some(memory) if !memory.is_exhausted() => false,
+            Some(recorded) if recorded.contains_call(id) => true,
+            Some(recorded) if !recorded.is_exhausted() => false,
             Some(_) | None => self.may_call_tool().await,
         }
     }
@@ -206,8 +206,8 @@ impl ModelSession {
         calls: Vec<FileToolCall>,
     ) -> Vec<(CallRequest, ToolResultContent)> {
         let run = |call| async {
-            let (request, read, _) = self.execute_call(call).await;
-            (request, read)
+            let (request, result, _) = self.execute_call(call).await;
+            (request, result)
         };
         stream::iter(calls)
             .map(run)
@@ -221,22 +221,22 @@ impl ModelSession {
         call: FileToolCall,
     ) -> (CallRequest, ToolResultContent, ToolEffects) {
         let FileToolCall { request, call } = call;
-        let read = self.recorded.as_ref().and_then(|memory| {
-            let read = memory.result_of(&request.id)?.clone();
-            Some((read, memory.effects_of(&request.id, self.phase)))
+        let recorded = self.recorded.as_ref().and_then(|recorded| {
+            let result = recorded.result_of(&request.id)?.clone();
+            Some((result, recorded.effects_of(&request.id, self.phase)))
         });
-        let (read, effects) = match read {
-            Some((read, persistence))
+        let (result, effects) = match recorded {
+            Some((result, persistence))
                 if persistence == EffectPersistence::Present
                     || has_lasting_outside_effects(&call) =>
             {
                 self.count_recorded_requests(&request.id, &call);
                 self.restore_access_history(&request.id, call).await;
-                (read, ToolEffects::default())
+                (result, ToolEffects::default())
             }
-            Some((read, _)) => {
+            Some((result, _)) => {
                 let (_, effects) = self.execute_live(&request, call).await;
-                (read, effects)
+                (result, effects)
             }
             None => {
                 let executed = self.execute_live(&request, call).await;
@@ -244,14 +244,17 @@ impl ModelSession {
                 executed
             }
         };
-        (request, read, effects)
+        (request, result, effects)
     }
 
     /// Counts the subagents that a recorded call started, or its request to the vendor for a tool or
     /// for media. One that was refused started none.
     fn count_recorded_requests(&self, id: &str, call: &Result<ToolCall, String>) {
-        let recorded = self.recorded.iter().flat_map(|memory| &memory.subagents);
-        let has_started = recorded.into_iter().any(|known| known.call_id == id);
+        let subagents = self
+            .recorded
+            .iter()
+            .flat_map(|recorded| &recorded.subagents);
+        let has_started = subagents.into_iter().any(|known| known.call_id == id);
         if let (true, Some(subagents), Ok(ToolCall::SpawnSubagents { tasks, .. })) =
             (has_started, &self.subagents, call)
         {
@@ -286,9 +289,9 @@ impl ModelSession {
         // Decisions about the call are recorded under its id, so that no approval is requested
         // again.
         let gate = gate.for_call(self.scoped_call_id(id), CancellationToken::new());
-        let look = move || gate.check(call).map(exec::refresh_versions);
+        let refresh = move || gate.check(call).map(exec::refresh_versions);
         // Files that can no longer be read count as unseen: the agent has to read them again.
-        let _looked = tokio::task::spawn_blocking(look).await;
+        let _refreshed = tokio::task::spawn_blocking(refresh).await;
     }
 
     async fn execute_live(
@@ -344,7 +347,7 @@ impl ModelSession {
         let subagents = self.subagent_call();
         let vendor_tools = asks_vendor.then(|| self.vendor_tool_call());
         let media = makes_media.then(|| self.media_call());
-        let work = move || {
+        let execute = move || {
             let (subagents, vendor_tools) = (subagents.as_ref(), vendor_tools.as_ref());
             let runners = CallRunners {
                 subagents: subagents.map(|call| -> &dyn SubagentRunner { call }),
@@ -353,17 +356,17 @@ impl ModelSession {
             };
             exec::run_with_runners(permitted, interrupt.as_ref(), runners)
         };
-        let mut working = tokio::task::spawn_blocking(work);
+        let mut execution = tokio::task::spawn_blocking(execute);
         let done = tokio::select! {
-            done = &mut working => done,
+            done = &mut execution => done,
             () = self.wait_for_deadline() => {
                 ending.as_ref().map(CommandInterrupt::raise).unwrap_or_default();
                 ended.cancel();
-                working.await
+                execution.await
             }
         };
-        let broke_off = |_| Observation::new(ActionOutcome::Failed, prompts::call_interrupted());
-        let observation = done.unwrap_or_else(broke_off);
+        let interrupted = |_| Observation::new(ActionOutcome::Failed, prompts::call_interrupted());
+        let observation = done.unwrap_or_else(interrupted);
         let summary = truncate(
             observation.summary.as_ref().unwrap_or(&observation.content),
             SHOWN_CHARS_MAX,
@@ -414,12 +417,12 @@ impl ModelSession {
             tracing::debug!(%tool, allowed, phase = %gate.phase(), "the gate has decided");
             decision
         };
-        let mut asking = tokio::task::spawn_blocking(ask);
+        let mut decision = tokio::task::spawn_blocking(ask);
         tokio::select! {
-            decision = &mut asking => decision,
+            decided = &mut decision => decided,
             () = self.wait_for_deadline() => {
                 ended.cancel();
-                asking.await
+                decision.await
             }
         }
     }
@@ -439,9 +442,9 @@ impl ModelSession {
         reason: String,
         rule: Option<&str>,
     ) -> (ToolResultContent, ToolEffects) {
-        let reading = ToolResultContent::from_rejection(&reason);
+        let content = ToolResultContent::from_rejection(&reason);
         self.emit_tool_called(request, Some(reason), rule).await;
-        (reading, ToolEffects::default())
+        (content, ToolEffects::default())
     }
 
     async fn emit_tool_called(

@@ -32,9 +32,9 @@ impl ModelSession {
     pub(super) fn result_message(
         &mut self,
         request: &CallRequest,
-        reading: ToolResultContent,
+        result: ToolResultContent,
     ) -> ChatMessage {
-        let ToolResultContent { content, images } = reading;
+        let ToolResultContent { content, images } = result;
         let mut content = tool_result(content);
         match self.image_input() {
             _ if images.is_empty() => {}
@@ -179,7 +179,7 @@ fn first_kept_message(messages: &[ChatMessage]) -> usize {
         images > IMAGES_MAX || bytes > BASE64_BYTES_MAX
     };
     let last_left_out = messages.iter().rposition(is_too_much);
-    last_left_out.map_or(0, |place| place.saturating_add(1))
+    last_left_out.map_or(0, |position| position.saturating_add(1))
 }
 
 /// Replaces the images before the message at `end` by notes. Returns how many there were.
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::tools::image::ModelImage;
 
-    /// Returns a message with so many images; `number` makes it distinguishable.
+    /// Returns a message with this many images; `number` makes it distinguishable.
     fn images(number: usize, count: usize) -> ChatMessage {
         let gif = "R0lGODlhAwACAIAAAAAAAP///w==";
         ChatMessage::Images {

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
 use crate::agent::recorded_conversation::SubagentEnding;
-use crate::agent::vendor_tools::{CountedRequest, VendorRequestCount};
+use crate::agent::vendor_tools::{CountingBackend, VendorRequestCount};
 use crate::backend::AvailableModel;
 use crate::backend::remote::media::{MediaClient, MediaRequest};
 use crate::event::SubagentStatus;
@@ -38,7 +38,7 @@ pub(super) struct MediaCall {
 
 impl ModelSession {
     /// Returns what has media made for a call. Its recorded conversations are not replayed: a
-    /// record does not hold the content, which is kept beside it.
+    /// record does not hold the content, which is kept next to it.
     pub(super) fn media_call(&self) -> MediaCall {
         let recorded = self.recorded.iter().flat_map(|memory| &memory.subagents);
         let completed = recorded.filter(|known| {
@@ -79,7 +79,7 @@ impl MediaCall {
             order.clone(),
         ));
         let backend = Arc::<MediaRequest>::clone(&request);
-        let backend = CountedRequest::new(backend, self.count.clone());
+        let backend = CountingBackend::new(backend, self.count.clone());
         let maker = AvailableModel {
             name: maker.name.as_str().into(),
             price: maker.price.clone(),

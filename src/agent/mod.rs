@@ -14,7 +14,7 @@ mod request_guard;
 pub mod round;
 mod servers;
 mod compaction;
-pub mod crowding;
+pub mod compaction_trigger;
 mod step;
 mod call_conversations;
 pub mod subagents;
@@ -30,7 +30,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
 use crate::agent::budget::AgentBudget;
-use crate::agent::crowding::ContextCrowding;
+use crate::agent::compaction_trigger::CompactionTrigger;
 use crate::agent::deadline::RunDeadline;
 use crate::agent::debug_pause::DebugPause;
 use crate::agent::message_reader::MessageReader;
@@ -92,7 +92,7 @@ pub struct ModelSession {
     /// The setup of its subagents, if it may have some.
     pub subagents: Option<SubagentSetup>,
     /// When it is compacted, and how far.
-    pub crowding: ContextCrowding,
+    pub compaction_trigger: CompactionTrigger,
     /// Its pause for a test, if the config asks for one.
     pub debug_pause: Option<DebugPause>,
     /// The number of its requests that used tools of its vendor or had media made.

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::budget::AgentBudget;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
-use crate::agent::crowding::ContextCrowding;
+use crate::agent::compaction_trigger::CompactionTrigger;
 use crate::agent::recorded_conversation::RecordedSubagent;
 use crate::backend::AvailableModel;
 use crate::event::{Event, PREPARATION_CALL};
@@ -20,7 +20,7 @@ use crate::tools::call::SubagentTask;
 /// Timeout of a request, in seconds.
 const PREPARATION_SECONDS_MAX: u64 = 300;
 
-/// The agent whose model is asked.
+/// The agent whose model receives the requests.
 #[derive(Debug)]
 pub struct PreparingAgent {
     /// The agent.
@@ -32,7 +32,7 @@ pub struct PreparingAgent {
     /// What it may spend.
     pub budget: AgentBudget,
     /// When its conversations are compacted.
-    pub crowding: ContextCrowding,
+    pub compaction_trigger: CompactionTrigger,
     /// The recorded requests of this kind, in a resumed run.
     pub recorded: Vec<RecordedSubagent>,
     /// The event channel.
@@ -46,12 +46,12 @@ pub struct PreparationRequest {
     pub name: &'static str,
     /// What it is for, as views show it.
     pub purpose: String,
-    /// What the model is asked.
+    /// The message to the model.
     pub question: String,
 }
 
 impl PreparingAgent {
-    /// Returns what can be asked of it.
+    /// Returns the conversations with its model.
     pub fn conversations(self) -> PreparationConversations {
         PreparationConversations(CallConversations::before_rounds(self))
     }
@@ -65,7 +65,7 @@ impl PreparationConversations {
     /// Returns the reply to a request.
     ///
     /// # Errors
-    /// There is none; the string says why.
+    /// The model gave no reply; the string says why.
     pub async fn ask(&self, request: PreparationRequest) -> Result<String, String> {
         let id = SubagentId::parse(request.name).map_err(|invalid| invalid.to_string())?;
         let setup = ConversationSetup {

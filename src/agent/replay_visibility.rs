@@ -33,7 +33,7 @@ pub struct ShownAnswers {
 pub(super) enum AnswerVisibility {
     /// All answers so far.
     All,
-    /// The first so many answers, and the agent's own ones that follow.
+    /// This many of the first answers, and the agent's own ones that follow.
     Before(usize),
 }
 
@@ -59,12 +59,12 @@ pub struct VisibilityCursor {
 }
 
 impl VisibilityCursor {
-    /// Returns whether the agent's time is over after so many steps.
+    /// Returns whether the agent's time is over after this many steps.
     pub(super) fn is_out_of_time(&self, steps: u32) -> bool {
         self.timeline.out_of_time_after == Some(steps) && !self.diverged.is_cancelled()
     }
 
-    /// Returns which answers `me` sees after so many steps. Waits for the answers that it saw in
+    /// Returns which answers `me` sees after this many steps. Waits for the answers that it saw in
     /// the recording, unless the recording waits for `me`, so that they can no longer come. `next`
     /// says whether its next reply is recorded: that reply was given without knowledge of answers
     /// that arrive only now.
@@ -78,18 +78,18 @@ impl VisibilityCursor {
         if self.diverged.is_cancelled() && next == ReplySource::Model {
             return AnswerVisibility::All;
         }
-        let is_due = |look: &mut ShownAnswers| look.after_steps <= steps;
-        let Some(look) = self.timeline.shown.pop_front_if(is_due) else {
+        let is_due = |shown: &mut ShownAnswers| shown.after_steps <= steps;
+        let Some(shown) = self.timeline.shown.pop_front_if(is_due) else {
             return AnswerVisibility::Before(0);
         };
         tokio::select! {
-            _ = board.wait_for(|board| board.visible_length(&look.labels).is_some()) => {}
+            _ = board.wait_for(|board| board.visible_length(&shown.labels).is_some()) => {}
             _ = self.awaited.wait_for(|awaited| *awaited == Some(me)) => {}
             () = self.diverged.cancelled() => {}
         }
         // Checked again: the answers are added to the log before the author's successor is awaited,
         // and both can happen between two checks.
-        let end = board.borrow_and_update().visible_length(&look.labels);
+        let end = board.borrow_and_update().visible_length(&shown.labels);
         if end.is_none() {
             self.diverged.cancel();
         }

@@ -25,17 +25,17 @@ pub(super) struct RequestGuard<'a> {
     pub(super) reported_cost: Option<Money>,
     /// Whether it has used something that is counted only at its end.
     pub(super) is_uncounted: bool,
-    /// Room in the channel for the event of its end, which a drop cannot wait for; `None` if no sink is
-    /// left.
-    room_for_end: Option<OwnedPermit<Event>>,
-    is_charged: bool,
+    /// The reserved capacity of the channel for the event of its end, which a drop cannot wait for;
+    /// `None` if no sink is left.
+    end_event_permit: Option<OwnedPermit<Event>>,
+    has_been_charged: bool,
 }
 
 impl<'a> RequestGuard<'a> {
     /// Begins a request of `session` to `model`.
     pub(super) async fn begin(session: &'a ModelSession, model: &'a AvailableModel) -> Self {
         let since = Instant::now();
-        let room_for_end = session.events.clone().reserve_owned().await.ok();
+        let end_event_permit = session.events.clone().reserve_owned().await.ok();
         session
             .emit(ModelEvent::ModelRequestStarted {
                 agent: session.agent.clone(),
@@ -49,28 +49,31 @@ impl<'a> RequestGuard<'a> {
             usage: TokenUsage::default(),
             reported_cost: None,
             is_uncounted: false,
-            room_for_end,
-            is_charged: false,
+            end_event_permit,
+            has_been_charged: false,
         }
     }
 
     /// Ends the request with this outcome. Warns if a complete one was not counted.
-    pub(super) async fn end(mut self, ending: RequestOutcome) {
-        let cost = self.charge(ending);
-        if ending == RequestOutcome::Whole && self.usage == TokenUsage::default() {
+    pub(super) async fn end(mut self, outcome: RequestOutcome) {
+        let cost = self.charge(outcome);
+        if outcome == RequestOutcome::Complete && self.usage == TokenUsage::default() {
             self.session.warn_uncounted(&self.model.name, cost).await;
         }
     }
 
     /// Charges the request, emits the event of its end, and returns its cost, if that is known.
-    fn charge(&mut self, ending: RequestOutcome) -> Option<Money> {
-        self.is_charged = true;
+    fn charge(&mut self, outcome: RequestOutcome) -> Option<Money> {
+        self.has_been_charged = true;
         let (session, model) = (self.session, self.model);
-        let cost_usd =
-            session
-                .budget
-                .charge(model, session.phase, self.usage, self.reported_cost, ending);
-        if let Some(room) = self.room_for_end.take() {
+        let cost_usd = session.budget.charge(
+            model,
+            session.phase,
+            self.usage,
+            self.reported_cost,
+            outcome,
+        );
+        if let Some(permit) = self.end_event_permit.take() {
             let event = ModelEvent::ModelRequestFinished {
                 agent: session.agent.clone(),
                 model: Arc::clone(&model.name),
@@ -79,7 +82,7 @@ impl<'a> RequestGuard<'a> {
                 cost_usd,
                 elapsed_ms: milliseconds(self.since.elapsed()),
             };
-            room.send(Event::Model(event));
+            permit.send(Event::Model(event));
         }
         cost_usd
     }
@@ -87,8 +90,8 @@ impl<'a> RequestGuard<'a> {
 
 impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
-        if !self.is_charged {
-            self.charge(RequestOutcome::GivenUp);
+        if !self.has_been_charged {
+            self.charge(RequestOutcome::Abandoned);
         }
     }
 }

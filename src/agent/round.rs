@@ -59,14 +59,14 @@ impl AnswerLog {
     fn length_with_few_new(&self, me: AgentNumber, seen: usize, shown_max: usize) -> usize {
         let mut authors = BTreeSet::new();
         let unseen = self.answers.iter().skip(seen);
-        let few = unseen.take_while(|answer| {
+        let shown = unseen.take_while(|answer| {
             let author = answer.label.agent;
             if author != me {
                 authors.insert(author);
             }
             authors.len() <= shown_max
         });
-        seen.saturating_add(few.count())
+        seen.saturating_add(shown.count())
     }
 
     /// Returns how many answers an agent sees that is shown the answers with these labels; `None`
@@ -100,7 +100,7 @@ pub enum AgentSubmission {
         /// The agent's plan.
         plan: Option<TaskPlan>,
     },
-    /// A vote, by an agent that had been shown so many answers.
+    /// A vote, by an agent that had been shown this many answers.
     Vote {
         /// The agent that it is for.
         candidate: AgentNumber,
@@ -411,9 +411,9 @@ impl RoundLoop {
             }),
             AnswerVisibility::Before(end) => board.visible_with_own(me, end.max(self.seen)),
         };
-        let news = board.unseen_by(me, self.seen, end);
+        let unseen = board.unseen_by(me, self.seen, end);
         self.seen = end;
-        news
+        unseen
     }
 
     fn has_answered(&self) -> bool {
@@ -623,7 +623,7 @@ mod tests {
             label: AnswerLabel { agent, ordinal },
             content: String::new().into(),
             files: None,
-            evidence: None,
+            check_results: None,
         };
         let answers = vec![
             answer(ben, 1),

@@ -79,7 +79,7 @@ impl RetryBudget {
 
     /// Returns the delay before the request is retried; `None` if a retry is futile.
     fn next_delay(&mut self, fault: BackendErrorKind) -> Option<Duration> {
-        let asked_for = match fault {
+        let requested = match fault {
             BackendErrorKind::Permanent
             | BackendErrorKind::InvalidRequest
             | BackendErrorKind::ContextTooLong => return None,
@@ -90,7 +90,7 @@ impl RetryBudget {
             BackendErrorKind::Transient { retry_after } => retry_after.unwrap_or_default(),
         };
         let own = self.waits.next()?.min(RETRY_WAIT_MAX);
-        (asked_for <= RETRY_WAIT_MAX).then_some(own.max(asked_for))
+        (requested <= RETRY_WAIT_MAX).then_some(own.max(requested))
     }
 
     /// Returns whether the conversation may be compacted once more, and counts it.
@@ -105,7 +105,7 @@ impl ModelSession {
     /// Asks the model once and adds its reply to the conversation. A truncated reply is discarded
     /// as a whole; one that the vendor paused is continued to its end.
     pub async fn step(&mut self) -> Result<ModelReply, BackendError> {
-        if self.crowding.take() {
+        if self.compaction_trigger.take() {
             self.compact_conversation().await;
         }
         self.show_images().await;
@@ -217,7 +217,7 @@ impl ModelSession {
 
     /// Compacts the conversation; returns whether that was possible.
     async fn compact_conversation(&mut self) -> bool {
-        let share = self.crowding.recent_share;
+        let share = self.compaction_trigger.recent_share;
         let compaction = self
             .conversation
             .rewrite(|messages| compact(messages, share));
@@ -290,7 +290,7 @@ impl ModelSession {
     }
 
     /// Warns that a model ended a reply for an unknown reason.
-    async fn warn_of_finish(&self, model: &AvailableModel, reason: &str) {
+    async fn warn_unknown_finish(&self, model: &AvailableModel, reason: &str) {
         let reason = escape_name(&truncate(reason, FINISH_CHARS_MAX));
         let message = format!(
             "[{}] `{}` ended a reply with `{reason}`, which is not known here; the reply is taken as complete",
@@ -318,19 +318,20 @@ impl ModelSession {
         let mut request = RequestGuard::begin(self, model).await;
         let reply = self.read_reply(model, &mut request).await;
         let tokens = request.usage.total_tokens();
-        self.crowding.record_usage(tokens, model.context_tokens);
+        self.compaction_trigger
+            .record_usage(tokens, model.context_tokens);
         if let Some(slot) = slot.filter(|_| tokens > 0) {
             slot.set_token_count(tokens);
         }
         let (agent, messages) = (self.agent.as_str(), self.conversation.messages().len());
         let failed = reply.is_err();
         tracing::debug!(agent, messages, failed, "a model was asked");
-        let ending = match (request.is_uncounted, failed) {
+        let outcome = match (request.is_uncounted, failed) {
             (true, _) => RequestOutcome::Uncounted,
             (false, true) => RequestOutcome::Failed,
-            (false, false) => RequestOutcome::Whole,
+            (false, false) => RequestOutcome::Complete,
         };
-        request.end(ending).await;
+        request.end(outcome).await;
         reply
     }
 
@@ -392,7 +393,7 @@ impl ModelSession {
                 }
                 ReplyEvent::NativeToolCall(own) => self.emit_native_tool_call(own).await,
                 ReplyEvent::Plan(plan) => self.update_plan(None, plan).await,
-                ReplyEvent::OddFinish(reason) => self.warn_of_finish(model, &reason).await,
+                ReplyEvent::UnknownFinish(reason) => self.warn_unknown_finish(model, &reason).await,
                 ReplyEvent::End(stop) => {
                     let reply = ModelReply { text, calls };
                     return reject_empty(StreamedReply { reply, echo, stop });
@@ -428,7 +429,7 @@ fn text_bytes(event: &ReplyEvent) -> usize {
         ReplyEvent::Echo(wanted) => wanted.to_string().len(),
         ReplyEvent::NativeToolCall(_)
         | ReplyEvent::Plan(_)
-        | ReplyEvent::OddFinish(_)
+        | ReplyEvent::UnknownFinish(_)
         | ReplyEvent::Uncounted
         | ReplyEvent::Usage(_)
         | ReplyEvent::Cost(_)

@@ -48,8 +48,8 @@ impl ModelSession {
                     Ok(ModelFile::from_url(class, url.clone()))
                 }
                 (FilePassing::Bytes, UploadSource::Url(url)) => {
-                    let fetched = fetcher.fetch_file(url.clone(), ModelFile::BYTES_MAX).await;
-                    fetched.and_then(|bytes| parse_download(class, url.as_url(), &bytes))
+                    let bytes = fetcher.fetch_file(url.clone(), ModelFile::BYTES_MAX).await;
+                    bytes.and_then(|bytes| parse_download(class, url.as_url(), &bytes))
                 }
             };
             let added = read.and_then(|whole| {

@@ -48,16 +48,16 @@ impl VendorRequestCount {
     }
 }
 
-/// The model of a call, each of whose requests is counted. The call has counted the first one.
+/// The model of a call. It counts each request; the call itself has counted the first one.
 #[derive(Clone, Debug)]
-pub(super) struct CountedRequest {
+pub(super) struct CountingBackend {
     backend: Arc<dyn Backend>,
     count: VendorRequestCount,
     /// Whether a request was sent, by this model or another one of the call.
     was_sent: Arc<AtomicBool>,
 }
 
-impl CountedRequest {
+impl CountingBackend {
     /// Creates the model of a call that asks no other.
     pub(super) fn new(backend: Arc<dyn Backend>, count: VendorRequestCount) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl CountedRequest {
     }
 }
 
-impl Backend for CountedRequest {
+impl Backend for CountingBackend {
     fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a> {
         if self.was_sent.swap(true, Ordering::Relaxed)
             && let Err(message) = self.count.add()
@@ -118,7 +118,7 @@ impl VendorToolCall {
         let models = self.conversations.models.iter();
         let was_sent = Arc::new(AtomicBool::new(false));
         let with_tool = models.filter_map(|model| {
-            let backend = CountedRequest {
+            let backend = CountingBackend {
                 backend: Arc::clone(model.vendor_tools.get(&tool)?),
                 count: self.count.clone(),
                 was_sent: Arc::clone(&was_sent),
@@ -190,7 +190,7 @@ mod tests {
     fn repeated_requests_count() {
         let count = VendorRequestCount::default();
         count.add().unwrap();
-        let request = CountedRequest::new(Arc::new(Silent), count.clone());
+        let request = CountingBackend::new(Arc::new(Silent), count.clone());
         let conversation = Conversation::default();
         let refusal = || {
             let mut replies = request.ask(ModelRequest {
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_fallback_model_repeats_the_request_of_the_first() {
         let count = VendorRequestCount::default();
-        let first = CountedRequest::new(Arc::new(Silent), count.clone());
+        let first = CountingBackend::new(Arc::new(Silent), count.clone());
         let fallback = first.clone();
         let conversation = Conversation::default();
         for (model, expected) in [(&first, 0), (&fallback, 1), (&fallback, 2)] {

@@ -1,5 +1,5 @@
 //! Creates a backend from a config. It finds endpoint and key and reports what is missing; it must
-//! never open a connection: a model is first contacted when it is first asked.
+//! never open a connection: the first request contacts a model.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,7 +36,7 @@ pub struct ConnectContext<'a> {
     /// The user's current directory.
     pub cwd: &'a AbsPath,
     /// The rate limits, shared by all agents.
-    pub pace: &'a RateLimiter,
+    pub rate_limiter: &'a RateLimiter,
     /// The prices of models.
     pub models: &'a ModelList,
     /// Reads a script file as a string.
@@ -45,7 +45,7 @@ pub struct ConnectContext<'a> {
 
 impl fmt::Debug for ConnectContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Surroundings")
+        f.debug_struct("ConnectContext")
             .field("cwd", self.cwd)
             .finish_non_exhaustive()
     }
@@ -73,7 +73,7 @@ pub fn connect(config: &BackendConfig, context: ConnectContext<'_>) -> Result<Ve
             subagents: Arc::clone(&subagents),
             image_input: config.image_input,
             file_input: ModelFileInput::at(config.vendor, config.base_url.as_deref()),
-            rate_limiter: context.pace.model_limiter(config),
+            rate_limiter: context.rate_limiter.model_limiter(config),
         })
     };
     config.with_fallbacks().map(model).collect()
@@ -132,7 +132,7 @@ fn backend(config: &BackendConfig, context: ConnectContext<'_>) -> Result<Arc<dy
                 config.timeouts,
             )))
         }
-        VendorConnection::Unserved => Err(unserved_vendor(config.vendor)),
+        VendorConnection::Unsupported => Err(unsupported_vendor(config.vendor)),
     }
 }
 
@@ -173,16 +173,16 @@ fn scripted_replies(
     }
 }
 
-fn unserved_vendor(vendor: &Vendor) -> Error {
-    let served: Vec<&str> = VENDORS
+fn unsupported_vendor(vendor: &Vendor) -> Error {
+    let supported: Vec<&str> = VENDORS
         .iter()
-        .filter(|vendor| vendor.is_served())
+        .filter(|vendor| vendor.is_supported())
         .map(|vendor| vendor.name)
         .collect();
     let message = format!("`type: {}` is not supported by this version", vendor.name);
     let error = Error::new(ErrorKind::Config, message);
     let error = vendor.instead.into_iter().fold(error, Error::with_hint);
-    error.with_hint(format!("supported types: {}", served.join(", ")))
+    error.with_hint(format!("supported types: {}", supported.join(", ")))
 }
 
 #[cfg(test)]
@@ -213,13 +213,13 @@ mod tests {
         }
     }
 
-    fn connected(config: &BackendConfig, env: &[(&str, &str)]) -> Result<String> {
+    fn connect_and_describe(config: &BackendConfig, env: &[(&str, &str)]) -> Result<String> {
         let value = |name: &str| env.iter().find(|(variable, _)| *variable == name);
         let context = ConnectContext {
             env: &|name| value(name).map(|(_, value)| (*value).to_owned()),
             http: &HttpClient::new(),
             cwd: &AbsPath::new("/home/ada").unwrap(),
-            pace: &RateLimiter::default(),
+            rate_limiter: &RateLimiter::default(),
             models: &ModelList::with_user_rows(Vec::new()),
             read: &|path| Ok(format!("replies: [{{text: from {path}}}]")),
         };
@@ -227,18 +227,15 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(config: &BackendConfig, env: &[(&str, &str)]) -> (ErrorKind, String) {
-        let error = connected(config, env).unwrap_err();
-        let hints = error.hints().join(
-            "
-",
-        );
+    fn connection_error(config: &BackendConfig, env: &[(&str, &str)]) -> (ErrorKind, String) {
+        let error = connect_and_describe(config, env).unwrap_err();
+        let hints = error.hints().join("\n");
         (error.kind(), format!("{error}\n{hints}"))
     }
 
     #[test]
     fn a_missing_key_names_the_variables_and_where_to_put_them() {
-        let (kind, text) = refused(&config("moonshot"), &[("OPENAI_API_KEY", "sk-1")]);
+        let (kind, text) = connection_error(&config("moonshot"), &[("OPENAI_API_KEY", "sk-1")]);
         assert_eq!(kind, ErrorKind::Environment);
         insta::assert_snapshot!(text, @r#"
         no API key for `moonshot`: `MOONSHOT_API_KEY` or `KIMI_API_KEY` is not set
@@ -246,7 +243,7 @@ mod tests {
         or try massgen without an API key: `massgen --config @examples/basic/offline_demo "write a hello program"`
         "#);
         assert!(
-            refused(&config("moonshot"), &[("KIMI_API_KEY", " ")])
+            connection_error(&config("moonshot"), &[("KIMI_API_KEY", " ")])
                 .1
                 .contains("no API key")
         );
@@ -256,7 +253,7 @@ mod tests {
     fn a_key_is_found_in_the_config_first_and_never_shown() {
         #[track_caller]
         fn check(config: &BackendConfig, env: &[(&str, &str)], origin: &str) {
-            let shown = connected(config, env).unwrap();
+            let shown = connect_and_describe(config, env).unwrap();
             assert!(shown.contains(origin), "{shown}");
             assert!(!shown.contains("sk-"), "{shown}");
         }
@@ -268,7 +265,7 @@ mod tests {
         config.api_key = Some(SecretString::from("sk-3"));
         check(&config, &both, "`api_key`");
         config.api_key = Some(SecretString::from("sk-3\n"));
-        let (kind, text) = refused(&config, &[]);
+        let (kind, text) = connection_error(&config, &[]);
         assert_eq!(kind, ErrorKind::Environment);
         assert!(!text.contains("sk-3"), "{text}");
     }
@@ -279,25 +276,25 @@ mod tests {
             ("AZURE_OPENAI_API_KEY", "sk-1"),
             ("AZURE_OPENAI_ENDPOINT", "https://a.example"),
         ];
-        let shown = connected(&config("azure_openai"), &azure).unwrap();
+        let shown = connect_and_describe(&config("azure_openai"), &azure).unwrap();
         assert!(
             shown.contains("https://a.example/openai/deployments/m/chat"),
             "{shown}"
         );
         let mut named = config("azure_openai");
         named.base_url = Some("https://b.example/".to_owned());
-        let shown = connected(&named, &azure).unwrap();
+        let shown = connect_and_describe(&named, &azure).unwrap();
         assert!(
             shown.contains("https://b.example/openai/deployments/m/chat"),
             "{shown}"
         );
-        let shown = connected(&config("ollama"), &[]).unwrap();
+        let shown = connect_and_describe(&config("ollama"), &[]).unwrap();
         assert!(
             shown.contains("http://localhost:11434/v1/chat/completions"),
             "{shown}"
         );
 
-        let (kind, text) = refused(&config("azure_openai"), &azure[..1]);
+        let (kind, text) = connection_error(&config("azure_openai"), &azure[..1]);
         assert_eq!(kind, ErrorKind::Config);
         insta::assert_snapshot!(text, @"
         `type: azure_openai` needs an endpoint
@@ -306,7 +303,7 @@ mod tests {
         ");
         for malformed in ["localhost:8000/v1", "/v1", "ftp://a.example", "https://"] {
             named.base_url = Some(malformed.to_owned());
-            let (kind, text) = refused(&named, &azure);
+            let (kind, text) = connection_error(&named, &azure);
             assert_eq!(kind, ErrorKind::Config);
             assert!(text.contains(malformed), "{text}");
         }
@@ -327,30 +324,38 @@ mod tests {
             name: "quick".to_owned(),
             backend: model,
         }];
-        let shown = connected(&agent, &[]).unwrap();
+        let shown = connect_and_describe(&agent, &[]).unwrap();
         assert_eq!(shown.matches("name: \"quick\"").count(), 2, "{shown}");
     }
 
     #[test]
-    fn a_type_that_is_not_served_names_what_to_use_instead() {
-        let (kind, text) = refused(&config("copilot"), &[("OPENAI_API_KEY", "sk-1")]);
+    fn a_type_that_is_not_supported_names_what_to_use_instead() {
+        let (kind, text) = connection_error(&config("copilot"), &[("OPENAI_API_KEY", "sk-1")]);
         assert_eq!(kind, ErrorKind::Config);
-        let (text, served) = text.rsplit_once("\nsupported types: ").unwrap();
+        let (text, supported) = text.rsplit_once("\nsupported types: ").unwrap();
         insta::assert_snapshot!(text, @"
         `type: copilot` is not supported by this version
         use `type: acp` with `command: [copilot, --acp]`, if the program is installed
         ");
-        assert!(served.starts_with("chatcompletion, "), "{served}");
-        assert!(served.contains(", scripted"), "{served}");
+        assert!(supported.starts_with("chatcompletion, "), "{supported}");
+        assert!(supported.contains(", scripted"), "{supported}");
     }
 
     #[test]
     fn a_script_is_read_from_the_config_or_from_a_file() {
         let mut config = config("scripted");
-        assert_eq!(refused(&config, &[]).0, ErrorKind::Config);
+        assert_eq!(connection_error(&config, &[]).0, ErrorKind::Config);
         config.script = Some(inline(json!([{"text": "from {{cwd}}"}])));
-        assert!(connected(&config, &[]).unwrap().contains("from /home/ada"));
+        assert!(
+            connect_and_describe(&config, &[])
+                .unwrap()
+                .contains("from /home/ada")
+        );
         config.script = Some(ScriptSource::File(AbsPath::new("/s.yaml").unwrap()));
-        assert!(connected(&config, &[]).unwrap().contains("from /s.yaml"));
+        assert!(
+            connect_and_describe(&config, &[])
+                .unwrap()
+                .contains("from /s.yaml")
+        );
     }
 }

@@ -127,10 +127,10 @@ impl Conversation {
 
     /// Returns the id of the next call in the reply to this conversation, of which `earlier` are
     /// the calls so far: the vendor's id, or another if that is empty or in use.
-    pub fn call_id(&self, given: &str, earlier: &[CallRequest]) -> String {
+    pub fn call_id(&self, vendor_id: &str, earlier: &[CallRequest]) -> String {
         let is_free = |id: &str| !self.has_call(id) && earlier.iter().all(|call| call.id != id);
-        if !given.is_empty() && is_free(given) {
-            return given.to_owned();
+        if !vendor_id.is_empty() && is_free(vendor_id) {
+            return vendor_id.to_owned();
         }
         let turn = self.messages.len();
         let mut ids = (earlier.len()..).map(|number| format!("call_{turn}_{number}"));
@@ -182,15 +182,15 @@ mod tests {
     #[test]
     fn a_call_has_an_id_that_no_other_has() {
         #[track_caller]
-        fn check(given: &str, earlier: &[&str], expected: &str) {
-            let said = ChatMessage::Assistant {
+        fn check(vendor_id: &str, earlier: &[&str], expected: &str) {
+            let message = ChatMessage::Assistant {
                 text: String::new(),
                 calls: vec![call("a"), call("call_1_1")],
                 echo: None,
             };
             let earlier: Vec<_> = earlier.iter().copied().map(call).collect();
-            let conversation = Conversation::from_messages(vec![said]);
-            assert_eq!(conversation.call_id(given, &earlier), expected);
+            let conversation = Conversation::from_messages(vec![message]);
+            assert_eq!(conversation.call_id(vendor_id, &earlier), expected);
         }
 
         check("b", &[], "b");

@@ -1,5 +1,5 @@
-//! Asks models: what is sent, what streams back, and the trait that all backends implement. A
-//! backend never touches files and never decides anything.
+//! Requests to models: what is sent, what streams back, and the trait that all backends implement.
+//! A backend never touches files and never decides anything.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -51,7 +51,7 @@ pub struct ModelRequest<'a> {
     pub tools: Arc<[ToolOffer]>,
 }
 
-/// A model that can be asked.
+/// A model to which requests can be sent.
 #[derive(Clone, Debug)]
 pub struct AvailableModel {
     /// Its name at its vendor.
@@ -64,7 +64,7 @@ pub struct AvailableModel {
     pub image_input: ImageInput,
     /// Which documents, recordings and videos it receives.
     pub file_input: ModelFileInput,
-    /// The client through which it is asked.
+    /// The client that sends requests to it.
     pub backend: Arc<dyn Backend>,
     /// The clients of requests with a tool of the vendor and no other, for the tools that the vendor
     /// does not combine with others.
@@ -114,9 +114,9 @@ pub enum ReplyEvent {
     Usage(TokenUsage),
     /// The cost of the reply so far, if the backend reports it itself.
     Cost(Money),
-    /// The reply ended for a reason that massgen does not know, and is whole all the same; the
+    /// The reply ended for a reason that massgen does not know, and is complete nevertheless; the
     /// vendor's words.
-    OddFinish(String),
+    UnknownFinish(String),
     /// An external agent has called a native tool, or was refused it.
     NativeToolCall(NativeToolCall),
     /// An external agent has reported its plan.
@@ -136,7 +136,7 @@ pub struct NativeToolCall {
     pub denied: Option<String>,
 }
 
-/// Error that a model could not be asked, or that its reply could not be read to its end.
+/// Why a request to a model failed, or its reply could not be read to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendError {
     /// Whether a retry can help.
@@ -181,7 +181,7 @@ pub type ReplyStream<'a> = BoxStream<'a, Result<ReplyEvent, BackendError>>;
 /// The stream yields events as they arrive and ends after [`ReplyEvent::End`] or after the first
 /// error. Dropping it ends the request. It must be bounded in bytes and have an idle timeout.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// Asks the model.
+    /// Sends a request to the model and streams its reply.
     fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a>;
 
     /// Returns this backend with a sandbox, if it is a program that needs one.

@@ -42,7 +42,8 @@ pub struct RateReservation {
 /// One limit and the requests that count towards it.
 #[derive(Debug)]
 struct LimitWindow {
-    what: String,
+    /// The limit in words.
+    description: String,
     unit: RateUnit,
     window: Mutex<SlidingWindow>,
 }
@@ -71,7 +72,7 @@ struct WindowEntry {
 impl RateLimiter {
     /// Creates the windows for these limits.
     pub fn new(limits: &[RateLimit]) -> Self {
-        let gauge = |limit: &RateLimit, most: Option<u64>, unit: RateUnit| {
+        let window = |limit: &RateLimit, most: Option<u64>, unit: RateUnit| {
             let most = most?;
             let scope = match (limit.vendor, &limit.model) {
                 (Some(vendor), Some(model)) => format!(" of `{}/{model}`", vendor.name),
@@ -83,17 +84,17 @@ impl RateLimiter {
                 RateUnit::Requests => "requests",
                 RateUnit::Tokens => "tokens",
             };
-            let gauge = LimitWindow {
-                what: format!("the limit{scope} is {most} {noun} a minute"),
+            let window = LimitWindow {
+                description: format!("the limit{scope} is {most} {noun} a minute"),
                 unit,
                 window: Mutex::new(SlidingWindow::new(most)),
             };
-            Some((limit.clone(), Arc::new(gauge)))
+            Some((limit.clone(), Arc::new(window)))
         };
         let both = |limit: &RateLimit| {
             [
-                gauge(limit, limit.requests_per_minute, RateUnit::Requests),
-                gauge(limit, limit.tokens_per_minute, RateUnit::Tokens),
+                window(limit, limit.requests_per_minute, RateUnit::Requests),
+                window(limit, limit.tokens_per_minute, RateUnit::Tokens),
             ]
         };
         Self {
@@ -103,10 +104,10 @@ impl RateLimiter {
 
     /// Returns the limits that apply to the model of `config`.
     pub fn model_limiter(&self, config: &BackendConfig) -> ModelRateLimiter {
-        let holds = |limit: &RateLimit| limit.holds_for(config.vendor, &config.model);
-        let gauges = self.limits.iter().filter(|(limit, _)| holds(limit));
+        let applies = |limit: &RateLimit| limit.applies_to(config.vendor, &config.model);
+        let windows = self.limits.iter().filter(|(limit, _)| applies(limit));
         ModelRateLimiter {
-            limits: gauges.map(|(_, gauge)| Arc::clone(gauge)).collect(),
+            limits: windows.map(|(_, window)| Arc::clone(window)).collect(),
         }
     }
 }
@@ -121,15 +122,15 @@ impl ModelRateLimiter {
     fn reserve_from(&self, now: Instant, estimate: u64) -> RateReservation {
         // All windows are locked together: what one limit delays must not yet count towards
         // another. All callers lock them in the order of the config.
-        let gauges = self.limits.iter();
-        let mut windows: Vec<_> = gauges.map(|gauge| (gauge, gauge.window())).collect();
+        let limits = self.limits.iter();
+        let mut windows: Vec<_> = limits.map(|limit| (limit, limit.lock())).collect();
         for (_, window) in &mut windows {
             window.evict(now);
         }
         let (at, reason) = earliest_in_all(&windows, now, estimate);
-        let tokens = windows.iter_mut().filter_map(|(gauge, window)| {
-            let id = window.insert(at, gauge.amount(estimate));
-            (gauge.unit == RateUnit::Tokens).then(|| (Arc::clone(gauge), id))
+        let tokens = windows.iter_mut().filter_map(|(limit, window)| {
+            let id = window.insert(at, limit.amount(estimate));
+            (limit.unit == RateUnit::Tokens).then(|| (Arc::clone(limit), id))
         });
         RateReservation {
             wait: at.saturating_duration_since(now),
@@ -139,7 +140,7 @@ impl ModelRateLimiter {
     }
 }
 
-/// Returns the first time from `now` on at which every limit allows a request of so many tokens,
+/// Returns the first time from `now` on at which every limit allows a request of this many tokens,
 /// and the limit that determines it.
 fn earliest_in_all(
     windows: &[(&Arc<LimitWindow>, MutexGuard<'_, SlidingWindow>)],
@@ -149,10 +150,10 @@ fn earliest_in_all(
     let (mut at, mut reason) = (now, "");
     loop {
         let before = at;
-        for (gauge, window) in windows {
-            let free = window.earliest_from(at, gauge.amount(tokens));
+        for (limit, window) in windows {
+            let free = window.earliest_from(at, limit.amount(tokens));
             if free > at {
-                (at, reason) = (free, &gauge.what);
+                (at, reason) = (free, &limit.description);
             }
         }
         if at == before {
@@ -164,18 +165,18 @@ fn earliest_in_all(
 impl RateReservation {
     /// Replaces the estimate by the tokens that the vendor counted.
     pub fn set_token_count(self, tokens: u64) {
-        for (gauge, id) in self.tokens {
-            gauge.window().correct(id, tokens);
+        for (limit, id) in self.tokens {
+            limit.lock().correct(id, tokens);
         }
     }
 }
 
 impl LimitWindow {
-    fn window(&self) -> MutexGuard<'_, SlidingWindow> {
+    fn lock(&self) -> MutexGuard<'_, SlidingWindow> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how much of the limit a request of so many tokens uses.
+    /// Returns how much of the limit a request of this many tokens uses.
     fn amount(&self, tokens: u64) -> u64 {
         match self.unit {
             RateUnit::Requests => 1,
@@ -247,10 +248,10 @@ mod tests {
 
     /// Checks the waits, in seconds, for requests of these amounts made at these seconds.
     #[track_caller]
-    fn check(most: u64, asked: &[(u64, u64)], expected: &[u64]) {
+    fn check(most: u64, requests: &[(u64, u64)], expected: &[u64]) {
         let start = Instant::now();
         let mut window = SlidingWindow::new(most);
-        let sent: Vec<u64> = asked
+        let sent: Vec<u64> = requests
             .iter()
             .map(|(second, amount)| {
                 let now = start + Duration::from_secs(*second);
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn in_no_minute_is_more_sent_than_the_limit() {
+    fn no_minute_exceeds_the_limit() {
         check(
             2,
             &[(0, 1), (0, 1), (0, 1), (0, 1), (0, 1)],
@@ -286,18 +287,18 @@ mod tests {
             requests_per_minute: Some(2),
             tokens_per_minute: Some(100),
         };
-        let gauges = RateLimiter::new(&[limit]).limits.into_iter();
-        let pacing = ModelRateLimiter {
-            limits: gauges.map(|(_, gauge)| gauge).collect(),
+        let windows = RateLimiter::new(&[limit]).limits.into_iter();
+        let limiter = ModelRateLimiter {
+            limits: windows.map(|(_, window)| window).collect(),
         };
         let start = Instant::now();
         let seconds =
-            [100, 100, 0, 0, 0].map(|tokens| pacing.reserve_from(start, tokens).wait.as_secs());
+            [100, 100, 0, 0, 0].map(|tokens| limiter.reserve_from(start, tokens).wait.as_secs());
         assert_eq!(seconds, [0, 60, 0, 60, 120]);
     }
 
     #[test]
-    fn a_count_of_the_vendor_replaces_the_estimate() {
+    fn the_count_of_the_vendor_replaces_the_estimate() {
         let start = Instant::now();
         let mut window = SlidingWindow::new(100);
         let id = window.insert(start, 10);

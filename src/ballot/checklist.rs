@@ -94,8 +94,8 @@ fn required_count(strictness: u8, criteria: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Scores of a voter that has given so many of five answers, and the criteria that are not met
-    /// if the vote does not count.
+    /// Scores of a voter that has given this many of five answers, and the criteria that are not
+    /// met if the vote does not count.
     #[test]
     fn the_bar_falls_with_the_threshold_and_the_answers_that_are_left() {
         type Case = (u8, u32, [u8; 4], Option<&'static [usize]>);
@@ -114,14 +114,14 @@ mod tests {
             (10, 3, [5, 5, 0, 0], None),
             (10, 3, [5, 4, 0, 0], Some(&[2, 3, 4])),
         ];
-        for (threshold, given, scores, below) in cases {
+        for (threshold, answers, scores, below) in cases {
             let rule = ChecklistRule {
                 criteria: 4,
                 threshold: *threshold,
             };
             let expected = below.map(|below| ScoreFault::BelowBar(below.to_vec()));
-            let found = rule.find_fault(scores, *given, 5);
-            assert_eq!(found, expected, "{threshold} {given} {scores:?}");
+            let found = rule.find_fault(scores, *answers, 5);
+            assert_eq!(found, expected, "{threshold} {answers} {scores:?}");
         }
     }
 

@@ -526,12 +526,12 @@ impl Ballot {
 
     /// Returns the votes for agents whose answers hold.
     fn eligible(&self, votes: &[(AgentNumber, u32)]) -> Vec<(AgentNumber, u32)> {
-        let holds = |agent| {
+        let is_eligible = |agent| {
             let mut candidates = self.candidates();
             candidates.any(|one| one.agent == agent && one.standing == CheckStanding::Holds)
         };
         let votes = votes.iter().copied();
-        votes.filter(|(agent, _)| holds(*agent)).collect()
+        votes.filter(|(agent, _)| is_eligible(*agent)).collect()
     }
 
     fn set_state(&mut self, index: usize, state: VoterState) {

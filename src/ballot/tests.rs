@@ -537,7 +537,7 @@ proptest! {
     ) {
         let rules = BallotRules { answer_lead_max: Some(answer_lead_max), ..rules() };
         let mut ballot = Ballot::new((1..=agents).map(agent), rules);
-        let mut given: Vec<AnswerLabel> = Vec::new();
+        let mut accepted: Vec<AnswerLabel> = Vec::new();
         let mut votes: Vec<(AgentNumber, AgentNumber)> = Vec::new();
         let mut result = None;
         let mut last_message = [0; 8];
@@ -589,11 +589,11 @@ proptest! {
                 }
                 prop_assert!(result.is_none(), "nothing follows the end");
                 match effect {
-                    BallotEffect::AcceptAnswer(label) => given.push(label),
+                    BallotEffect::AcceptAnswer(label) => accepted.push(label),
                     BallotEffect::AcceptVote { voter, answer } => {
-                        let latest = given.iter().rfind(|l| l.agent == answer.agent);
+                        let latest = accepted.iter().rfind(|l| l.agent == answer.agent);
                         prop_assert_eq!(latest, Some(&answer));
-                        prop_assert!(usize::try_from(known).unwrap() >= given.len());
+                        prop_assert!(usize::try_from(known).unwrap() >= accepted.len());
                         votes.push((voter, answer.agent));
                     }
                     BallotEffect::VoidVotes(voters) => {
@@ -611,7 +611,7 @@ proptest! {
             prop_assert!(false, "the ballot did not end");
             return Ok(());
         };
-        let candidates = (1..=agents).map(agent).filter(|a| given.iter().any(|l| l.agent == *a));
+        let candidates = (1..=agents).map(agent).filter(|a| accepted.iter().any(|l| l.agent == *a));
         let recount = count_votes(candidates, votes.iter().map(|(_, candidate)| *candidate));
         prop_assert_eq!(most_voted(&recount), result.as_ref().map(|tally| tally.winner.agent));
         prop_assert_eq!(recount, result.map(|tally| tally.votes).unwrap_or_default());

@@ -88,20 +88,20 @@ impl AttemptCounts {
                 self.node_faults = self.node_faults.saturating_add(1);
             }
             AttemptEnd::Bug => self.bugs = self.bugs.saturating_add(1),
-            // The user starts counting again.
+            // The user asked for a new attempt, and counting starts again.
             AttemptEnd::Repeated => *self = Self::default(),
             AttemptEnd::Parked | AttemptEnd::OutOfMoney | AttemptEnd::EndpointsFailed => {}
         }
     }
 }
 
-/// What follows.
+/// What follows from the end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellNextStep {
     /// The cell has its result.
     Publish(CellOutcome),
     /// The cell has no result yet; it is started again or resumed.
-    Again(AttemptEnd),
+    RunAgain(AttemptEnd),
     /// The config is wrong, so that every cell would fail: the cell failed, and the batch stops.
     StopBatch,
 }
@@ -115,17 +115,17 @@ pub fn next_step(end: CellRunEnd, before: AttemptCounts, retries: u32) -> CellNe
         CellOutcome::Failed
     };
     match end.exit_code {
-        75 if end.is_out_of_money => CellNextStep::Again(AttemptEnd::OutOfMoney),
-        75 => CellNextStep::Again(AttemptEnd::Parked),
+        75 if end.is_out_of_money => CellNextStep::RunAgain(AttemptEnd::OutOfMoney),
+        75 => CellNextStep::RunAgain(AttemptEnd::Parked),
         0 => CellNextStep::Publish(CellOutcome::Completed),
-        1 if end.did_endpoints_fail => CellNextStep::Again(AttemptEnd::EndpointsFailed),
+        1 if end.did_endpoints_fail => CellNextStep::RunAgain(AttemptEnd::EndpointsFailed),
         2 if end.error_origin == AttemptErrorOrigin::Config => CellNextStep::StopBatch,
         // A run that was interrupted has an end and cannot be resumed.
-        130 if before.node_faults < retries => CellNextStep::Again(AttemptEnd::NodeFault),
+        130 if before.node_faults < retries => CellNextStep::RunAgain(AttemptEnd::NodeFault),
         3 if !end.has_answer && before.node_faults < retries => {
-            CellNextStep::Again(AttemptEnd::NodeFault)
+            CellNextStep::RunAgain(AttemptEnd::NodeFault)
         }
-        70 if before.bugs < BUG_RETRIES_MAX => CellNextStep::Again(AttemptEnd::Bug),
+        70 if before.bugs < BUG_RETRIES_MAX => CellNextStep::RunAgain(AttemptEnd::Bug),
         _ => CellNextStep::Publish(failed_or_partial),
     }
 }

@@ -26,12 +26,13 @@ pub struct QueueCommands {
     /// Submits the script of a job and prints the id of the job.
     submit: String,
     /// Prints a line for each job that has not ended: its id, and `waiting` if it does not run.
-    look: String,
+    #[serde(alias = "look")]
+    list: String,
     /// Cancels a job.
     cancel: String,
 }
 
-/// A job in the list that `look` prints.
+/// A job in the output of `list`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedJob {
     /// Its id.
@@ -59,8 +60,8 @@ impl QueueCommands {
                 return Err(wrong(format!("`{key}` does not contain `{part}`")));
             }
         }
-        if commands.look.trim().is_empty() {
-            return Err(wrong("`look` is empty".to_owned()));
+        if commands.list.trim().is_empty() {
+            return Err(wrong("`list` is empty".to_owned()));
         }
         Ok(commands)
     }
@@ -72,8 +73,8 @@ impl QueueCommands {
     }
 
     /// Returns the command line that lists the jobs of the batch `name`.
-    pub fn look_line(&self, name: &str) -> String {
-        self.look.replace(NAME, &quote_word(name))
+    pub fn list_line(&self, name: &str) -> String {
+        self.list.replace(NAME, &quote_word(name))
     }
 
     /// Returns the command line that cancels the job `id`.
@@ -93,7 +94,7 @@ pub fn parse_submitted_id(output: &str) -> std::result::Result<String, String> {
     }
 }
 
-/// Parses the output of `look`.
+/// Parses the output of `list`.
 pub fn parse_job_list(output: &str) -> Vec<ListedJob> {
     let jobs = output.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -116,26 +117,39 @@ mod tests {
 
     #[test]
     fn commands_have_their_parts_and_words_stay_words() {
-        let text = "submit: 'q -n {name} {script}'\nlook: 'q -l {name}'\ncancel: 'q -d {id}'\n";
+        let text = "submit: 'q -n {name} {script}'\nlist: 'q -l {name}'\ncancel: 'q -d {id}'\n";
         let commands = QueueCommands::parse(text, "queue.yaml").unwrap();
         let submit = commands.submit_line("/a b/1.sh", "batch_1");
         assert_eq!(submit, "q -n batch_1 '/a b/1.sh'");
-        assert_eq!(commands.look_line("batch_1"), "q -l batch_1");
+        assert_eq!(commands.list_line("batch_1"), "q -l batch_1");
         assert_eq!(commands.cancel_line("1;rm"), "q -d '1;rm'");
         check_refused(
-            "submit: q\nlook: q\ncancel: 'q {id}'\n",
+            "submit: q\nlist: q\ncancel: 'q {id}'\n",
             "`submit` does not",
         );
         check_refused(
-            "submit: 'q {script}'\nlook: q\ncancel: q\n",
+            "submit: 'q {script}'\nlist: q\ncancel: q\n",
             "`cancel` does not",
         );
         check_refused(
-            "submit: 'q {script}'\nlook: ' '\ncancel: '{id}'\n",
-            "`look` is empty",
+            "submit: 'q {script}'\nlist: ' '\ncancel: '{id}'\n",
+            "`list` is empty",
         );
         check_refused("submit: q\n", "missing field");
-        check_refused("submit: q\nlook: q\ncancel: q\nother: 1\n", "unknown field");
+        check_refused(
+            "submit: 'q {script}'\nlist: q\nlook: q\ncancel: 'q {id}'\n",
+            "duplicate field",
+        );
+        check_refused("submit: q\nlist: q\ncancel: q\nother: 1\n", "unknown field");
+    }
+
+    #[test]
+    fn the_old_name_of_list_is_accepted() {
+        let text = "submit: 'q {script}'\nlook: 'q -l'\ncancel: 'q -d {id}'\n";
+        let commands = QueueCommands::parse(text, "queue.yaml").unwrap();
+        assert_eq!(commands.list_line("batch_1"), "q -l");
+        let written = serde_json::to_value(&commands).unwrap();
+        assert_eq!(written["list"], "q -l");
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl TryFrom<String> for CellId {
     fn try_from(text: String) -> std::result::Result<Self, String> {
         Self::parse(&text).ok_or_else(|| {
             format!(
-                "`{text}` is no id: expected at most {ID_CHARS_MAX} letters, digits, `-`, `_` and \
+                "`{text}` is not an id: expected at most {ID_CHARS_MAX} letters, digits, `-`, `_` and \
                  `.`, beginning with a letter, a digit or `_`"
             )
         })
@@ -201,7 +201,7 @@ impl BatchTask {
                 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
             if !is_name {
                 return Err(format!(
-                    "`{commit}` is no full name of a commit: expected 40 or 64 hexadecimal digits"
+                    "`{commit}` is not a full commit hash: expected 40 or 64 hexadecimal digits"
                 ));
             }
         }
@@ -230,8 +230,8 @@ fn describe_fault(error: &serde_json::Error) -> String {
 /// Parses a task file. Blank lines are skipped.
 ///
 /// # Errors
-/// A line is no task, an id occurs twice, or there are none or too many; `name` is the name of the
-/// file for the user.
+/// A line is not a task, an id occurs twice, or there are none or too many; `name` is the name of
+/// the file for the user.
 pub fn parse_tasks(text: &str, name: &str) -> Result<Vec<BatchTask>> {
     let mut tasks = Vec::new();
     let mut ids = BTreeSet::new();

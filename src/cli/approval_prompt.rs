@@ -11,9 +11,9 @@ use crate::text::{count_noun, escape_line, escape_name, truncate};
 use crate::world::approval::ApprovalRequest;
 
 /// Maximum length of the description of one effect of a call, in characters.
-const DEED_CHARS_MAX: usize = 2000;
+const EFFECT_CHARS_MAX: usize = 2000;
 /// Maximum number of effects that are shown of a call.
-const DEEDS_SHOWN_MAX: usize = 20;
+const EFFECTS_SHOWN_MAX: usize = 20;
 /// Maximum number of lines that are shown of one string argument, and maximum line length in
 /// characters.
 const TEXT_LINES_MAX: usize = 40;
@@ -60,12 +60,12 @@ pub(crate) fn ask_approval(
 pub(crate) fn request_lines(agent: &AgentId, question: &ApprovalRequest) -> Vec<StyledRow> {
     let title = format!("{agent} asks to use {}:", escape_name(&question.tool));
     let mut lines = vec![line(TextStyle::Strong, title)];
-    for effect in question.effects.iter().take(DEEDS_SHOWN_MAX) {
-        for text in truncate(effect, DEED_CHARS_MAX).lines() {
+    for effect in question.effects.iter().take(EFFECTS_SHOWN_MAX) {
+        for text in truncate(effect, EFFECT_CHARS_MAX).lines() {
             lines.push(line(TextStyle::Plain, format!("  {}", escape_line(text))));
         }
     }
-    let more = question.effects.len().saturating_sub(DEEDS_SHOWN_MAX);
+    let more = question.effects.len().saturating_sub(EFFECTS_SHOWN_MAX);
     if more > 0 {
         lines.push(line(TextStyle::Faint, format!("  and {more} more")));
     }

@@ -240,10 +240,10 @@ fn idle_activity(batch: &BatchDir) -> Result<BatchActivity> {
     });
     // Jobs of a cancelled batch do not wait in a queue.
     let may_have_jobs = has_queue && !batch.is_cancelled();
-    Ok(match batch.controller_life()? {
-        OwnerLiveness::Here => BatchActivity::Active,
-        OwnerLiveness::Gone if !may_have_jobs => BatchActivity::Stopped,
-        OwnerLiveness::Elsewhere | OwnerLiveness::Gone => BatchActivity::Unknown,
+    Ok(match batch.controller_liveness()? {
+        OwnerLiveness::Alive => BatchActivity::Active,
+        OwnerLiveness::Dead if !may_have_jobs => BatchActivity::Stopped,
+        OwnerLiveness::Unknown | OwnerLiveness::Dead => BatchActivity::Unknown,
     })
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum CliInvocation {
 
 /// Flags and subcommands of the Python MassGen and of other tools, each with the replacement to
 /// suggest.
-const UNSERVED: &[(&[&str], &str)] = &[
+const UNSUPPORTED: &[(&[&str], &str)] = &[
     (
         &["--select", "--list-examples"],
         "see `massgen config examples`, then `massgen --config @examples/NAME \"…\"`",
@@ -232,7 +232,9 @@ fn is_help_or_version(found: &clap::Error) -> bool {
 
 /// Returns the error for a flag or subcommand that only the Python MassGen has.
 pub(crate) fn unsupported_error(name: &str) -> Option<Error> {
-    let (_, instead) = UNSERVED.iter().find(|(names, _)| names.contains(&name))?;
+    let (_, instead) = UNSUPPORTED
+        .iter()
+        .find(|(names, _)| names.contains(&name))?;
     Some(usage_error(format!("`{name}` is not in this version of massgen")).with_hint(*instead))
 }
 

@@ -31,7 +31,7 @@ const BATCH_COMMANDS: &str = "massgen batch ";
 /// The endings of config files.
 const CONFIG_ENDINGS: [&str; 2] = [".yaml", ".yml"];
 
-/// What can stand in a place of the command line.
+/// What can occur at a position of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CompletedValue {
     Config,

@@ -26,7 +26,7 @@ struct ConfigCheckReport {
     warnings: usize,
     text: String,
     json: Value,
-    /// Whether the config is valid, and a run in this directory would be refused all the same.
+    /// Whether the config is valid, and a run in this directory would be refused nevertheless.
     has_obstacle: bool,
 }
 
@@ -127,7 +127,7 @@ impl ConfigCheckReport {
     }
 
     /// Adds why a run in this directory would be refused, if it would: a path that the config opens is
-    /// not there. That is no error, because the config may be meant for another directory.
+    /// not there. That is not an error, because the config may be meant for another directory.
     fn with_obstacle(mut self, config: &Config, host: &Host) -> Self {
         let Some(error) = find_obstacle(config, host) else {
             return self;

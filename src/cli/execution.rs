@@ -478,7 +478,7 @@ pub(crate) fn connect_all(
         env: &env,
         http: &http,
         cwd: &host.cwd,
-        pace: &RateLimiter::new(&config.rate_limits),
+        rate_limiter: &RateLimiter::new(&config.rate_limits),
         models,
         read: &read_script,
     };

@@ -422,9 +422,9 @@ fn from_current_directory(
 }
 
 fn from_grants(grants: &GrantsFile, needs: GateUse<'_>, host: &Host) -> Result<CallerGates> {
-    let hold = needs.grants_file_isolation();
-    let shell = hold
-        .map(|hold| CallEnvironment::open(host, hold, grants))
+    let isolation = needs.grants_file_isolation();
+    let shell = isolation
+        .map(|isolation| CallEnvironment::open(host, isolation, grants))
         .transpose()?;
     let read_first = needs
         .read_before_delete()
@@ -529,15 +529,15 @@ fn from_team(
         }),
         GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => None,
     };
-    let runners = needs.environment_specs(&team);
+    let specs = needs.environment_specs(&team);
     let machine = host_environment(&host);
-    if !runners.hooks.is_empty() {
+    if !specs.hooks.is_empty() {
         team.validate_hooks(&machine)?;
     }
     if server_context.is_some() {
         team.validate_programs()?;
     }
-    let environments = AgentEnvironments::prepare(runners, &layout, &machine)?;
+    let environments = AgentEnvironments::prepare(specs, &layout, &machine)?;
     let team = team.with_resources(TeamResources {
         environments: Some(environments),
         server_context,

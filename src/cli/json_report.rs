@@ -95,8 +95,8 @@ impl JsonReport {
         let written = rest
             .iter()
             .try_for_each(|piece| self.write_event(piece, output));
-        let gathered = std::mem::take(&mut self.result_builder);
-        let result = gathered.build(&ProcessEnd {
+        let builder = std::mem::take(&mut self.result_builder);
+        let result = builder.build(&ProcessEnd {
             status,
             error,
             warnings: output.warnings(),

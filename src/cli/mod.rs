@@ -87,6 +87,7 @@ pub mod tool;
 mod command_line;
 mod completion_values;
 mod usage_summary;
+mod warning_sink;
 mod web;
 
 /// Executes the command line of `host` and returns the exit status of the process.

@@ -60,7 +60,7 @@ fn obstacle(row: &KnownModel, variables: &ConfigVariables) -> Option<String> {
     let Some(vendor) = row.vendor.as_deref().and_then(find_vendor) else {
         return Some("name its vendor with `--backend`".to_owned());
     };
-    if !vendor.is_served() {
+    if !vendor.is_supported() {
         return Some(format!("`type: {}` is not supported", vendor.name));
     }
     let has_key = |name: &&str| variables.get_non_empty(name).is_some();

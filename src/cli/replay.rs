@@ -155,7 +155,7 @@ fn difference_sides(difference: &ReplayDifference) -> (String, String) {
 fn describe_event(compared: &ComparedEvent) -> String {
     let event = &compared.event;
     let mut text = match (event_line(event), event.agent()) {
-        (Some((_, verb, rest)), Some(agent)) => format!("{agent} {verb} {rest}"),
+        (Some(line), Some(agent)) => format!("{agent} {} {}", line.verb, line.rest),
         _ => describe_outcome(event),
     };
     if let Event::Coordination(CoordinationEvent::Answered { content, .. }) = event {

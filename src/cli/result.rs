@@ -168,7 +168,8 @@ pub(crate) struct GivenAnswer {
     /// The snapshot of the agent's workspace, if it had files.
     pub(crate) snapshot: Option<String>,
     /// Its check results; absent without checks.
-    pub(crate) evidence: Option<CheckResults>,
+    #[serde(rename = "evidence")]
+    pub(crate) check_results: Option<CheckResults>,
     /// The agent's plan when it gave the answer; absent without a plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) plan: Option<TaskPlan>,

@@ -246,12 +246,12 @@ impl CoordinationSummary {
             label,
             content,
             snapshot,
-            evidence,
+            check_results,
             plan,
         } = event
         {
             self.answers.push(GivenAnswer {
-                evidence: evidence.clone(),
+                check_results: check_results.clone(),
                 plan: plan.clone(),
                 label: *label,
                 agent: agent.clone(),
@@ -347,7 +347,7 @@ mod tests {
             label: label(ordinal),
             content: Arc::from("é"),
             snapshot: None,
-            evidence: None,
+            check_results: None,
             plan: None,
         })
     }
@@ -396,11 +396,11 @@ mod tests {
     }
 
     fn result(events: &[Event]) -> RunResult {
-        let mut gathered = ResultBuilder::default();
+        let mut builder = ResultBuilder::default();
         for event in events {
-            gathered.apply(event);
+            builder.apply(event);
         }
-        gathered.build(&ProcessEnd {
+        builder.build(&ProcessEnd {
             status: ExitStatus::Limit,
             error: None,
             warnings: &[],

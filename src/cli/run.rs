@@ -224,8 +224,8 @@ fn find_pipeline(host: &Host, arguments: &RunArguments) -> Result<Option<Pipelin
     };
     let run = find_interrupted_run(arguments, host)?;
     let began = run.as_ref().map(|run| run.run.name());
-    let goes_first = |began: String| last.is_newer(&began) && !last.is_running();
-    Ok(began.is_none_or(goes_first).then_some(last))
+    let is_newest = |began: String| last.is_newer(&began) && !last.is_running();
+    Ok(began.is_none_or(is_newest).then_some(last))
 }
 
 /// Finds the run to resume, if a session is selected without a task.

@@ -8,12 +8,12 @@ use crate::cli::dashboard::detection::DashboardSettings;
 use crate::cli::dashboard::{DashboardInput, DashboardInputEffect, DashboardSource};
 use crate::cli::execution::OutputMode;
 use crate::cli::json_report::JsonEvents;
-use crate::cli::mcp::tracked_run::TrackedEvents;
 use crate::cli::output::CliOutput;
 use crate::cli::render::RunRenderer;
 use crate::cli::result_builder::RunStart;
 use crate::cli::run_terminal::RunTerminal;
-use crate::cli::web::page_run::{PageEvents, PageRun};
+use crate::cli::warning_sink::WarningSink;
+use crate::cli::web::page_run::PageRun;
 use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::execution::RunOutputPaths;
@@ -49,15 +49,15 @@ impl<'o, 'w> RunObserver<'o, 'w> {
                 report.begin(run_start, redactor, output)?;
                 Self::with_sink(JsonEvents::new(report, output))
             }
-            OutputMode::Agents(board) => {
-                board.begin(run_start, redactor);
-                Self::with_sink(TrackedEvents::new(board, output))
+            OutputMode::Agents(run) => {
+                run.begin(run_start, redactor);
+                Self::with_sink(WarningSink::new(run, output))
             }
             OutputMode::Page(run) => {
                 run.begin(run_start, redactor)?;
                 Self {
                     page: Some(run),
-                    ..Self::with_sink(PageEvents::new(run, output))
+                    ..Self::with_sink(WarningSink::new(run, output))
                 }
             }
             OutputMode::Streams if arguments.automation => {

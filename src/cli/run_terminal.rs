@@ -101,13 +101,13 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
         let Some(dashboard) = &mut self.dashboard else {
             return Ok(DashboardInputEffect::Lines);
         };
-        let fate = dashboard.on_input(input, self.lines.output());
-        match &fate {
+        let effect = dashboard.on_input(input, self.lines.output());
+        match &effect {
             DashboardInputEffect::Stays | DashboardInputEffect::Sends(_) => {}
             DashboardInputEffect::Lines => self.leave_dashboard()?,
             DashboardInputEffect::Quits => self.close_dashboard(),
         }
-        Ok(fate)
+        Ok(effect)
     }
 
     /// Restores the terminal, and shows the lines of the run so far.

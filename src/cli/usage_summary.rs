@@ -21,13 +21,13 @@ pub(crate) struct UsageSummary {
 }
 
 impl UsageSummary {
-    /// Sums up `books`.
-    pub(crate) fn from_totals(books: &UsageTotals) -> Self {
+    /// Sums up `totals`.
+    pub(crate) fn from_totals(totals: &UsageTotals) -> Self {
         let mut used = Self {
-            total: books.run(),
+            total: totals.run(),
             ..Self::default()
         };
-        for (post, spent) in books.entries() {
+        for (post, spent) in totals.entries() {
             let sides = [
                 (&mut used.by_agent, post.agent.to_string()),
                 (&mut used.by_model, post.model.to_string()),

@@ -7,7 +7,7 @@ use tree_sitter::Node;
 use crate::text::single_line;
 
 /// The maximum number of findings in one refusal.
-const FINDINGS_TOLD_MAX: usize = 10;
+const FINDINGS_SHOWN_MAX: usize = 10;
 /// The longest part of a program that a finding quotes, in characters.
 const EXCERPT_CHARS_MAX: usize = 60;
 
@@ -80,13 +80,13 @@ impl fmt::Display for LintFinding {
 
 impl fmt::Display for LintRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, finding) in self.findings.iter().take(FINDINGS_TOLD_MAX).enumerate() {
+        for (number, finding) in self.findings.iter().take(FINDINGS_SHOWN_MAX).enumerate() {
             if number > 0 {
                 f.write_str("\n")?;
             }
             finding.fmt(f)?;
         }
-        match self.findings.len().saturating_sub(FINDINGS_TOLD_MAX) {
+        match self.findings.len().saturating_sub(FINDINGS_SHOWN_MAX) {
             0 => Ok(()),
             more => write!(f, "\nand {more} more"),
         }

@@ -95,7 +95,7 @@ impl<'p> ProgramSource<'p> {
         let found = if node.is_missing() {
             format!("`{}` is missing", node.kind())
         } else {
-            format!("{} is no valid syntax", excerpt(self.text(node)))
+            format!("{} is not valid syntax", excerpt(self.text(node)))
         };
         LintFinding::at_node(node, found, "correct it")
     }

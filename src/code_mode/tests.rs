@@ -193,14 +193,14 @@ fn refusals_recommend_commands_only_if_they_are_offered() {
             "use `workspace_tools.ExecuteCommand`",
         ),
     ];
-    for (language, program, way_out) in programs {
+    for (language, program, suggestion) in programs {
         let refusal_text = |commands| {
             lint_program(language.into(), program, commands)
                 .unwrap_err()
                 .to_string()
         };
         assert!(
-            refusal_text(CommandOffering::Offered).ends_with(way_out),
+            refusal_text(CommandOffering::Offered).ends_with(suggestion),
             "{program}"
         );
         let without = refusal_text(CommandOffering::NotOffered);

@@ -52,7 +52,7 @@ pub fn check_line(
         rule: UNREADABLE,
         command: single_line(line, SHOWN_CHARS_MAX),
         reason: format!("{unread}, and {why}"),
-        way_out: "write simpler commands, one call each, or put them into a script".to_owned(),
+        suggestion: "write simpler commands, one call each, or put them into a script".to_owned(),
     });
     Some(CommandCheck {
         rule: UNREADABLE,
@@ -69,7 +69,7 @@ pub fn check_command<'a>(
     let policy = policy.map(|rule| CommandCheck {
         rule: rule.name,
         refusal: (rule.refuses)(command)
-            .then(|| refusal(rule.name, command, rule.because.to_owned(), rule.way_out)),
+            .then(|| refusal(rule.name, command, rule.because.to_owned(), rule.suggestion)),
     });
     let lists: [(&'static str, ListCheck); 3] = [
         (BLOCKED, check_block_list),
@@ -90,13 +90,13 @@ fn refusal(
     rule: &'static str,
     command: &SimpleCommand,
     reason: String,
-    way_out: &str,
+    suggestion: &str,
 ) -> CommandRefusal {
     CommandRefusal {
         rule,
         command: command.to_string(),
         reason,
-        way_out: way_out.to_owned(),
+        suggestion: suggestion.to_owned(),
     }
 }
 
@@ -162,8 +162,8 @@ fn check_allow_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Com
 impl CommandRules {
     /// Returns whether a rule of the table applies.
     fn applies(&self, rule: &CommandRule) -> bool {
-        let holds = rule.policy == CommandPolicy::Standard || rule.policy == self.policy;
-        holds && rule.lifted_by != Some(self.privileges)
+        let is_in_force = rule.policy == CommandPolicy::Standard || rule.policy == self.policy;
+        is_in_force && rule.lifted_by != Some(self.privileges)
     }
 
     /// Returns whether this list check has anything to compare commands with.

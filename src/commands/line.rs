@@ -98,7 +98,7 @@ impl WrappedKind {
 /// Whether a command recursively calls the function around it, concurrently with other commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForkBomb {
-    /// The command is no fork bomb.
+    /// The command is not a fork bomb.
     #[default]
     No,
     /// Each call starts further concurrent calls, without end.

@@ -62,5 +62,5 @@ pub struct CommandRefusal {
     /// The reason, as the end of the sentence "… is refused: …".
     pub reason: String,
     /// What to do instead.
-    pub way_out: String,
+    pub suggestion: String,
 }

@@ -17,7 +17,7 @@ pub struct CommandRule {
     /// The reason, as the end of the sentence "… is refused: …".
     pub because: &'static str,
     /// What to do instead.
-    pub way_out: &'static str,
+    pub suggestion: &'static str,
     /// Returns whether a command is refused.
     pub refuses: fn(&SimpleCommand) -> bool,
     /// Lines that this rule refuses and no earlier rule does.
@@ -33,7 +33,7 @@ pub static RULES: &[CommandRule] = &[
         policy: Standard,
         lifted_by: Some(PrivilegePolicy::Allowed),
         because: "commands run with your rights and get no others",
-        way_out: "run it without, in the workspace: packages can be installed there",
+        suggestion: "run it without, in the workspace: packages can be installed there",
         refuses: |command| {
             runs_any_of(
                 command,
@@ -77,7 +77,7 @@ pub static RULES: &[CommandRule] = &[
         policy: Standard,
         lifted_by: None,
         because: "it formats or partitions disks",
-        way_out: "work on files in the workspace",
+        suggestion: "work on files in the workspace",
         refuses: |command| {
             let program = command.program().unwrap_or_default();
             program.starts_with("mkfs.")
@@ -116,7 +116,7 @@ pub static RULES: &[CommandRule] = &[
         policy: Standard,
         lifted_by: None,
         because: "it writes to a raw device",
-        way_out: "write to a file in the workspace",
+        suggestion: "write to a file in the workspace",
         refuses: writes_raw_device,
         refused: &[
             "> /dev/sda",
@@ -145,7 +145,7 @@ pub static RULES: &[CommandRule] = &[
         policy: Standard,
         lifted_by: None,
         because: "the function calls itself concurrently without end",
-        way_out: "let the function end, or call it from a loop",
+        suggestion: "let the function end, or call it from a loop",
         refuses: |command| command.fork_bomb == ForkBomb::Yes,
         refused: &[
             ":(){ :|:& };:",
@@ -165,7 +165,7 @@ pub static RULES: &[CommandRule] = &[
         policy: Standard,
         lifted_by: None,
         because: "it removes all that is there",
-        way_out: "name what should go: `rm -r build`",
+        suggestion: "name what should go: `rm -r build`",
         refuses: |command| runs_any_of(command, &["rm"]) && removes_root(command),
         refused: &[
             "rm -rf /",
@@ -191,7 +191,7 @@ pub static RULES: &[CommandRule] = &[
         policy: Strict,
         lifted_by: None,
         because: "it removes files",
-        way_out: "use the tool `delete_file`",
+        suggestion: "use the tool `delete_file`",
         refuses: |command| {
             let into_null = command.operands().next_back().as_deref() == Some("/dev/null");
             runs_any_of(command, &["rm", "rmdir", "del", "unlink", "shred"])
@@ -234,7 +234,7 @@ pub static RULES: &[CommandRule] = &[
         policy: Strict,
         lifted_by: Some(PrivilegePolicy::Allowed),
         because: "it changes rights or owners",
-        way_out: "run a script by its interpreter: `sh script.sh`",
+        suggestion: "run a script by its interpreter: `sh script.sh`",
         refuses: |command| runs_any_of(command, &["chmod", "chown", "chgrp", "setfacl", "chattr"]),
         refused: &[
             "chmod +x run.sh",
@@ -252,7 +252,7 @@ pub static RULES: &[CommandRule] = &[
         policy: Strict,
         lifted_by: None,
         because: "it can write to any place, block by block",
-        way_out: "use `head -c`, `truncate` or `cp`",
+        suggestion: "use `head -c`, `truncate` or `cp`",
         refuses: |command| runs_any_of(command, &["dd", "format"]),
         refused: &["dd if=a of=b", "format C:"],
         passed: &["echo \"dd\"", "git log --format=dd", "cargo fmt"],
@@ -316,7 +316,7 @@ fn removes_root(command: &SimpleCommand) -> bool {
         && words.any(|word| {
             let is_pattern =
                 |part: &str| part.contains('*') && part.trim_matches(['*', '.']).is_empty();
-            let stays = |part: &str| matches!(part, "" | "." | "..") || is_pattern(part);
-            word.starts_with('/') && word.split('/').all(stays)
+            let is_root = |part: &str| matches!(part, "" | "." | "..") || is_pattern(part);
+            word.starts_with('/') && word.split('/').all(is_root)
         })
 }

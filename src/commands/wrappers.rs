@@ -457,11 +457,11 @@ impl<'a> WrapperArguments<'a> {
             if !wrapper.letters.contains(letter) {
                 continue;
             }
-            let glued: String = letters.by_ref().collect();
-            let value = if glued.is_empty() {
+            let attached: String = letters.by_ref().collect();
+            let value = if attached.is_empty() {
                 self.next()
             } else {
-                Some(ShellWord::literal(&glued))
+                Some(ShellWord::literal(&attached))
             };
             if is_mark {
                 self.mark = Some(placeholder(

@@ -226,7 +226,7 @@ pub fn separate_format(vendor: &Vendor) -> Option<WireFormat> {
         VendorConnection::Remote(format) => Some(format),
         VendorConnection::Scripted
         | VendorConnection::ExternalAgent(_)
-        | VendorConnection::Unserved => None,
+        | VendorConnection::Unsupported => None,
     }
 }
 
@@ -257,7 +257,7 @@ impl ModelApi {
             }
             VendorConnection::Scripted
             | VendorConnection::ExternalAgent(_)
-            | VendorConnection::Unserved => None,
+            | VendorConnection::Unsupported => None,
         }
     }
 

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_sees_the_line_and_the_way_out() {
+    fn a_person_sees_the_line_and_the_suggestion() {
         let (source, diagnostics) = sample();
         insta::assert_snapshot!(render(&source, &diagnostics), @r#"
 error: unknown backend type `grokk`

@@ -62,7 +62,7 @@ impl RateLimit {
     }
 
     /// Returns whether it applies to this model of this vendor.
-    pub fn holds_for(&self, vendor: &Vendor, model: &str) -> bool {
+    pub fn applies_to(&self, vendor: &Vendor, model: &str) -> bool {
         self.vendor.is_none_or(|own| own.name == vendor.name)
             && self.model.as_deref().is_none_or(|own| own == model)
     }

@@ -53,12 +53,12 @@ fn section_reference(out: &mut String, section: &KeySection) {
         let keys = section.keys.iter();
         keys.filter(move |key| wanted.contains(&key.status))
     };
-    let mut served = of(&[KeyStatus::Required, KeyStatus::Served]).peekable();
-    if served.peek().is_some() {
+    let mut supported = of(&[KeyStatus::Required, KeyStatus::Supported]).peekable();
+    if supported.peek().is_some() {
         push(out, format_args!("\n"));
         table(out, &["Key", "Value", "Default", "Meaning"]);
     }
-    for key in served {
+    for key in supported {
         let default = if key.status == KeyStatus::Required {
             "required".to_owned()
         } else {
@@ -82,7 +82,7 @@ fn section_reference(out: &mut String, section: &KeySection) {
         let (names, shape) = (names(key), linked_shape(&key.shape));
         push(out, format_args!("| {names} | {shape} | {} |\n", key.doc));
     }
-    unserved_reference(out, section);
+    unsupported_reference(out, section);
     let refused: Vec<&ConfigKey> = of(&[KeyStatus::Refused]).collect();
     if !refused.is_empty() {
         push(out, format_args!("\nThese are errors:\n\n"));
@@ -95,14 +95,14 @@ fn section_reference(out: &mut String, section: &KeySection) {
 
 /// Writes the keys that massgen does not act on: those that are errors, and those that get a
 /// warning.
-fn unserved_reference(out: &mut String, section: &KeySection) {
-    let unserved = |is_meant: fn(IgnoredEffect) -> bool| -> Vec<&ConfigKey> {
+fn unsupported_reference(out: &mut String, section: &KeySection) {
+    let unsupported = |is_meant: fn(IgnoredEffect) -> bool| -> Vec<&ConfigKey> {
         let keys = section.keys.iter();
-        let is_meant = |key: &&ConfigKey| matches!(key.status, KeyStatus::Unserved(ignored) if is_meant(ignored));
+        let is_meant = |key: &&ConfigKey| matches!(key.status, KeyStatus::Unsupported(ignored) if is_meant(ignored));
         keys.filter(is_meant).collect()
     };
     let restricting =
-        unserved(|ignored| !matches!(ignored, IgnoredEffect::Cosmetic | IgnoredEffect::Nothing));
+        unsupported(|ignored| !matches!(ignored, IgnoredEffect::Cosmetic | IgnoredEffect::Nothing));
     if !restricting.is_empty() {
         push(
             out,
@@ -114,7 +114,8 @@ fn unserved_reference(out: &mut String, section: &KeySection) {
         table(out, &["Keys", "What to do instead", "No error for"]);
     }
     for key in restricting {
-        let allowed = if let KeyStatus::Unserved(IgnoredEffect::RestrictsAs(words)) = key.status {
+        let allowed = if let KeyStatus::Unsupported(IgnoredEffect::RestrictsAs(words)) = key.status
+        {
             let words: Vec<String> = words.iter().copied().map(code).collect();
             format!("all but {}", words.join(", "))
         } else {
@@ -125,7 +126,7 @@ fn unserved_reference(out: &mut String, section: &KeySection) {
             format_args!("| {} | {} | {allowed} |\n", names(key), key.doc),
         );
     }
-    let without_effect = unserved(|ignored| ignored == IgnoredEffect::Nothing);
+    let without_effect = unsupported(|ignored| ignored == IgnoredEffect::Nothing);
     if !without_effect.is_empty() {
         push(
             out,
@@ -136,15 +137,15 @@ fn unserved_reference(out: &mut String, section: &KeySection) {
     for key in without_effect {
         push(out, format_args!("| {} | {} |\n", names(key), key.doc));
     }
-    let unserved = unserved(|ignored| ignored == IgnoredEffect::Cosmetic);
-    if !unserved.is_empty() {
+    let unsupported = unsupported(|ignored| ignored == IgnoredEffect::Cosmetic);
+    if !unsupported.is_empty() {
         push(
             out,
             format_args!("\nThese keys of MassGen are not supported and get a warning:\n\n"),
         );
         table(out, &["Keys", "What happens instead", "No warning for"]);
     }
-    for key in unserved {
+    for key in unsupported {
         let default = key.default.map(code).unwrap_or_default();
         push(
             out,
@@ -186,9 +187,9 @@ fn vendor_reference(out: &mut String) {
         ),
     );
     table(out, &["`type`", "Endpoint", "Key", "Default model"]);
-    let (served, others): (Vec<&Vendor>, Vec<&Vendor>) =
-        VENDORS.iter().partition(|vendor| vendor.is_served());
-    for vendor in served {
+    let (supported, others): (Vec<&Vendor>, Vec<&Vendor>) =
+        VENDORS.iter().partition(|vendor| vendor.is_supported());
+    for vendor in supported {
         let name = code(vendor.name);
         let endpoint = vendor.base_url.or(vendor.base_url_variable).map(code);
         let endpoint = endpoint.unwrap_or_default();

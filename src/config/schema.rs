@@ -59,16 +59,18 @@ fn section_schema(section: &KeySection) -> Map<String, Value> {
 
 fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
     let (doc, mark) = match key.status {
-        KeyStatus::Required | KeyStatus::Served | KeyStatus::PassedOn => (key.doc.to_owned(), None),
-        KeyStatus::Unserved(IgnoredEffect::Restricts | IgnoredEffect::RestrictsAs(_)) => {
+        KeyStatus::Required | KeyStatus::Supported | KeyStatus::PassedOn => {
+            (key.doc.to_owned(), None)
+        }
+        KeyStatus::Unsupported(IgnoredEffect::Restricts | IgnoredEffect::RestrictsAs(_)) => {
             let doc = format!("Not supported, and an error: {}.", key.doc);
             (doc, Some(("deprecated", json!(true))))
         }
-        KeyStatus::Unserved(IgnoredEffect::Nothing) => {
+        KeyStatus::Unsupported(IgnoredEffect::Nothing) => {
             let doc = format!("Changes nothing: {}.", key.doc);
             (doc, Some(("deprecated", json!(true))))
         }
-        KeyStatus::Unserved(IgnoredEffect::Cosmetic) => {
+        KeyStatus::Unsupported(IgnoredEffect::Cosmetic) => {
             let doc = format!("Not supported: {}.", key.doc);
             (doc, Some(("deprecated", json!(true))))
         }
@@ -76,8 +78,8 @@ fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
     };
     let is_backend_type = section.others != UnknownKeys::Refused && name == "type";
     let shape = if is_backend_type {
-        let served = VENDORS.iter().filter(|vendor| vendor.is_served());
-        json!({ "enum": served.map(|vendor| vendor.name).collect::<Vec<_>>() })
+        let supported = VENDORS.iter().filter(|vendor| vendor.is_supported());
+        json!({ "enum": supported.map(|vendor| vendor.name).collect::<Vec<_>>() })
     } else if key.former_values.is_empty() && key.foreign_values.is_empty() {
         shape_schema(&key.shape)
     } else {

@@ -84,9 +84,9 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let blotted = redact(text);
-        assert_eq!(blotted, expected);
-        assert_eq!(blotted.len(), text.len());
+        let redacted = redact(text);
+        assert_eq!(redacted, expected);
+        assert_eq!(redacted.len(), text.len());
     }
 
     #[test]

@@ -168,9 +168,9 @@ fn find_family(model: &str) -> Option<&'static ModelFamily> {
 fn quick_backend(quick: &TeamOptions<'_>, model: Option<&str>) -> Result<BackendConfig> {
     let family = model.and_then(find_family);
     let (vendor, family_url) = match (quick.backend, quick.base_url, family) {
-        (Some(name), _, _) => (served_vendor(name)?, None),
-        (None, Some(_), _) => (served_vendor("chatcompletion")?, None),
-        (None, None, Some(family)) => (served_vendor(family.through)?, family.base_url),
+        (Some(name), _, _) => (supported_vendor(name)?, None),
+        (None, Some(_), _) => (supported_vendor("chatcompletion")?, None),
+        (None, None, Some(family)) => (supported_vendor(family.through)?, family.base_url),
         (None, None, None) => return Err(unknown_model_error(model)),
     };
     let model = model.or(vendor.default_model).ok_or_else(|| {
@@ -284,7 +284,7 @@ impl ModelFamily {
     }
 }
 
-fn served_vendor(name: &str) -> Result<&'static Vendor> {
+fn supported_vendor(name: &str) -> Result<&'static Vendor> {
     let usage = |message| Error::new(ErrorKind::Usage, message);
     match vendors::find_vendor(name) {
         Some(vendor) if matches!(vendor.connection, VendorConnection::Remote(_)) => Ok(vendor),
@@ -303,10 +303,10 @@ fn served_vendor(name: &str) -> Result<&'static Vendor> {
             ))
         }
         None => {
-            let served = VENDORS
+            let supported = VENDORS
                 .iter()
                 .filter(|vendor| matches!(vendor.connection, VendorConnection::Remote(_)));
-            let names: Vec<&str> = served.map(|vendor| vendor.name).collect();
+            let names: Vec<&str> = supported.map(|vendor| vendor.name).collect();
             let error = usage(format!("unknown backend type {}", quote(name)));
             let near =
                 vendors::type_of_company(name).or_else(|| nearest(name, names.iter().copied()));
@@ -472,13 +472,13 @@ mod tests {
         base_url: Option<&str>,
     ) -> Result<String> {
         let models: Vec<String> = model.map(str::to_owned).into_iter().collect();
-        let asked = TeamOptions {
+        let options = TeamOptions {
             models: &models,
             backend,
             base_url,
             system_message: Some("be brief"),
         };
-        let config = team_from_options(&asked, WorkspaceMode::None)?;
+        let config = team_from_options(&options, WorkspaceMode::None)?;
         let agent = &config.agents[0];
         assert_eq!(agent.id.as_str(), "agent1");
         assert_eq!(agent.system_message.as_deref(), Some("be brief"));
@@ -490,13 +490,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(asked: (Option<&str>, Option<&str>, Option<&str>), expected: &str) {
-        match quick_of(asked.0, asked.1, asked.2) {
-            Ok(found) => assert_eq!(found, expected, "{asked:?}"),
+    fn check(options: (Option<&str>, Option<&str>, Option<&str>), expected: &str) {
+        match quick_of(options.0, options.1, options.2) {
+            Ok(found) => assert_eq!(found, expected, "{options:?}"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Usage);
                 assert!(!error.hints().is_empty());
-                assert!(error.to_string().contains(expected), "{asked:?}: {error}");
+                assert!(error.to_string().contains(expected), "{options:?}: {error}");
             }
         }
     }
@@ -704,7 +704,7 @@ mod tests {
                 "{}",
                 family.maker
             );
-            assert!(through.is_served() && maker.default_model.is_some());
+            assert!(through.is_supported() && maker.default_model.is_some());
         }
     }
 }

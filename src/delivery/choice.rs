@@ -31,15 +31,15 @@ impl DeliveryPlan {
     /// Returns the indices of the entries that a user is asked about: not the directories that are
     /// created and removed with their content, and not what conflicts.
     pub fn items(&self) -> Vec<usize> {
-        let mut holding = BTreeSet::new();
+        let mut parents = BTreeSet::new();
         for entry in &self.entries {
-            holding.extend(ancestors(entry));
+            parents.extend(ancestors(entry));
         }
         let replaced = replaced_directories(self);
         let is_item = |(_, entry): &(usize, &DeliveryEntry)| {
             let only_directory =
                 !entry.is_file() && (entry.theirs.is_absent() || entry.ours.is_absent());
-            let is_implied = only_directory && holding.contains(&rooted_path(entry));
+            let is_implied = only_directory && parents.contains(&rooted_path(entry));
             let makes_way = ancestors(entry).any(|above| replaced.contains(&above));
             entry.conflict.is_none() && !is_implied && !makes_way
         };
@@ -52,7 +52,7 @@ impl DeliveryPlan {
 /// removed while something in it stays, and nothing is created in a directory that is not.
 pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<DeliveryChoice> {
     let wanted = |index: usize| wanted.get(index).copied().unwrap_or(DeliveryChoice::Leave);
-    let mut takes: Vec<DeliveryChoice> = plan
+    let mut choices: Vec<DeliveryChoice> = plan
         .entries
         .iter()
         .enumerate()
@@ -66,14 +66,14 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
         .collect();
     // What a file replaces is removed if the file is applied.
     let replaced = replaced_directories(plan);
-    let taken_over: BTreeSet<RootedPath> = with_choice(plan, &takes, DeliveryChoice::Apply)
+    let applied: BTreeSet<RootedPath> = with_choice(plan, &choices, DeliveryChoice::Apply)
         .map(rooted_path)
         .filter(|path| replaced.contains(path))
         .collect();
-    for (entry, take) in plan.entries.iter().zip(&mut takes) {
+    for (entry, choice) in plan.entries.iter().zip(&mut choices) {
         if entry.conflict.is_none() && ancestors(entry).any(|above| replaced.contains(&above)) {
-            let is_replaced = ancestors(entry).any(|above| taken_over.contains(&above));
-            *take = if is_replaced {
+            let is_replaced = ancestors(entry).any(|above| applied.contains(&above));
+            *choice = if is_replaced {
                 DeliveryChoice::Apply
             } else {
                 DeliveryChoice::Leave
@@ -82,47 +82,47 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
     }
     // A directory stays if anything in it stays.
     let mut staying = BTreeSet::new();
-    for entry in with_choice(plan, &takes, DeliveryChoice::Leave) {
+    for entry in with_choice(plan, &choices, DeliveryChoice::Leave) {
         if !entry.theirs.is_absent() {
             staying.extend(ancestors(entry));
         }
     }
     // A directory is created with its content.
     let mut needed = BTreeSet::new();
-    for entry in with_choice(plan, &takes, DeliveryChoice::Apply) {
+    for entry in with_choice(plan, &choices, DeliveryChoice::Apply) {
         if !entry.ours.is_absent() {
             needed.extend(ancestors(entry));
         }
     }
     let mut missing: BTreeSet<RootedPath> = BTreeSet::new();
-    for (entry, take) in plan.entries.iter().zip(&mut takes) {
+    for (entry, choice) in plan.entries.iter().zip(&mut choices) {
         let here = rooted_path(entry);
         let is_removed = entry.theirs.is_directory() && !entry.ours.is_directory();
         let is_created = entry.ours.is_directory() && !entry.theirs.is_directory();
         if is_removed && staying.contains(&here) {
-            *take = DeliveryChoice::Leave;
+            *choice = DeliveryChoice::Leave;
         }
         if is_created && needed.contains(&here) && entry.conflict.is_none() {
-            *take = DeliveryChoice::Apply;
+            *choice = DeliveryChoice::Apply;
         }
         if !entry.ours.is_absent() && ancestors(entry).any(|above| missing.contains(&above)) {
-            *take = DeliveryChoice::Leave;
+            *choice = DeliveryChoice::Leave;
         }
-        if is_created && *take == DeliveryChoice::Leave {
+        if is_created && *choice == DeliveryChoice::Leave {
             missing.insert(here);
         }
     }
-    takes
+    choices
 }
 
 fn with_choice<'a>(
     plan: &'a DeliveryPlan,
-    takes: &'a [DeliveryChoice],
+    choices: &'a [DeliveryChoice],
     wanted: DeliveryChoice,
 ) -> impl Iterator<Item = &'a DeliveryEntry> {
-    let pairs = plan.entries.iter().zip(takes);
+    let pairs = plan.entries.iter().zip(choices);
     pairs
-        .filter(move |(_, take)| **take == wanted)
+        .filter(move |(_, choice)| **choice == wanted)
         .map(|(entry, _)| entry)
 }
 
@@ -192,19 +192,19 @@ mod tests {
     /// `wanted` and `expected` have one `+` or `.` for each line.
     #[track_caller]
     fn check(lines: &[&str], wanted: &str, expected: &str) {
-        let take = |sign| {
+        let choice = |sign| {
             if sign == '+' {
                 DeliveryChoice::Apply
             } else {
                 DeliveryChoice::Leave
             }
         };
-        let wanted: Vec<DeliveryChoice> = wanted.chars().map(take).collect();
+        let wanted: Vec<DeliveryChoice> = wanted.chars().map(choice).collect();
         let got = resolve_choices(&plan(lines), &wanted);
         let got: String = got
             .iter()
-            .map(|take| {
-                if *take == DeliveryChoice::Apply {
+            .map(|choice| {
+                if *choice == DeliveryChoice::Apply {
                     '+'
                 } else {
                     '.'

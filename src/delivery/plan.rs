@@ -184,8 +184,8 @@ impl DeliveryPlan {
         let is_removed =
             |index: &usize| self.entries.get(*index).is_some_and(|e| e.ours.is_absent());
         let all = || 0..self.entries.len();
-        let going = all().rev().filter(is_removed);
-        going
+        let removed = all().rev().filter(is_removed);
+        removed
             .chain(all().filter(|index| !is_removed(index)))
             .collect()
     }

@@ -24,8 +24,8 @@ pub enum CoordinationEvent {
         /// The path of the snapshot of the agent's workspace, if it has files.
         snapshot: Option<String>,
         /// The results of the config's checks; `None` without checks.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        evidence: Option<CheckResults>,
+        #[serde(rename = "evidence", default, skip_serializing_if = "Option::is_none")]
+        check_results: Option<CheckResults>,
         /// The agent's plan at that time; `None` if it has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         plan: Option<TaskPlan>,

@@ -173,8 +173,8 @@ impl Event {
         }
     }
 
-    /// Adds the usage that the event reports, if any, to `books`.
-    pub fn add_to_totals(&self, books: &mut UsageTotals) {
+    /// Adds the usage that the event reports, if any, to `totals`.
+    pub fn add_to_totals(&self, totals: &mut UsageTotals) {
         if let Some(ModelEvent::ModelRequestFinished {
             agent,
             model,
@@ -189,10 +189,10 @@ impl Event {
                 model: Arc::clone(model),
                 phase: *phase,
             };
-            books.charge(post, *usage, *cost_usd);
+            totals.charge(post, *usage, *cost_usd);
         }
         if let Some(ToolEvent::ToolCalled { agent, .. }) = self.as_tool_event() {
-            books.count_tool_call(agent);
+            totals.count_tool_call(agent);
         }
     }
 }

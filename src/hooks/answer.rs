@@ -15,7 +15,7 @@ const CONTEXT_CHARS_MAX: usize = 10_000;
 /// How much of a hook's standard error is shown to the user, in characters.
 const STDERR_CHARS_MAX: usize = 300;
 /// The exit status that denies, with standard error as the reason.
-const DENIES: i32 = 2;
+const DENY_STATUS: i32 = 2;
 
 /// A hook's decision, ordered from the mildest to the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,7 +80,7 @@ impl HookFailure {
 #[serde(deny_unknown_fields)]
 struct HookOutput {
     #[serde(rename = "continue")]
-    goes_on: Option<bool>,
+    continues: Option<bool>,
     #[serde(rename = "stopReason")]
     stop_reason: Option<String>,
     decision: Option<String>,
@@ -115,7 +115,7 @@ pub fn parse_answer(
     match status {
         0 if stdout.trim().is_empty() => Ok(HookAnswer::default()),
         0 => parse_output(event, stdout).map_err(|why| HookFailure::new(why, stderr)),
-        DENIES => Ok(HookAnswer {
+        DENY_STATUS => Ok(HookAnswer {
             decision: Some(HookDecision::Deny),
             reason: sanitize_text(Some(stderr), REASON_CHARS_MAX),
             ..HookAnswer::default()
@@ -128,20 +128,20 @@ pub fn parse_answer(
 }
 
 fn parse_output(event: HookEvent, stdout: &str) -> Result<HookAnswer, String> {
-    let written: HookOutput =
+    let output: HookOutput =
         serde_json::from_str(stdout).map_err(|_| "its answer is invalid".to_owned())?;
     let mut decisions = Vec::new();
-    if written.goes_on == Some(false) {
-        decisions.push((HookDecision::Deny, written.stop_reason));
+    if output.continues == Some(false) {
+        decisions.push((HookDecision::Deny, output.stop_reason));
     }
-    match written.decision.as_deref() {
+    match output.decision.as_deref() {
         None => {}
-        Some("approve") => decisions.push((HookDecision::Allow, written.reason)),
-        Some("block") => decisions.push((HookDecision::Deny, written.reason)),
+        Some("approve") => decisions.push((HookDecision::Allow, output.reason)),
+        Some("block") => decisions.push((HookDecision::Deny, output.reason)),
         Some(_) => return Err("its `decision` is neither `approve` nor `block`".to_owned()),
     }
     let mut answer = HookAnswer::default();
-    if let Some(specific) = written.specific {
+    if let Some(specific) = output.specific {
         if specific
             .hook_event_name
             .is_some_and(|name| name != event.name())
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_contract_is_understood() {
+    fn valid_answers_are_parsed() {
         check(0, "", "noise", "");
         check(0, " \n", "", "");
         check(0, "{}", "", "");
@@ -252,19 +252,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_a_failure() {
+    fn an_invalid_answer_is_a_failure() {
         check(
             1,
             "{}",
             "Traceback\nx\u{7}",
             r"failed: it ended with status 1 (Traceback x\u{7})",
         );
-        let unread = "failed: its answer is invalid ()";
+        let invalid = "failed: its answer is invalid ()";
         for text in ["fine", "[]", "1", "{", r#"{"decision":1}"#, "{} {}"] {
-            check(0, text, "", unread);
+            check(0, text, "", invalid);
         }
-        check(0, &specific(r#""updatedInput":"x""#), "", unread);
-        for denies_elsewhere in [
+        check(0, &specific(r#""updatedInput":"x""#), "", invalid);
+        for misplaced_denial in [
             r#"{"permissionDecision":"deny"}"#,
             r#"{"Decision":"block"}"#,
             r#"{"hookspecificoutput":{"permissionDecision":"deny"}}"#,
@@ -273,7 +273,7 @@ mod tests {
             &specific(r#""permission_decision":"deny""#),
             &specific(r#""decision":"block""#),
         ] {
-            check(0, denies_elsewhere, "", unread);
+            check(0, misplaced_denial, "", invalid);
         }
         check(
             0,

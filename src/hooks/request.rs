@@ -117,20 +117,20 @@ impl HookToolCall<'_> {
 
 /// Returns the request for an agent's hooks about `subject` in `phase`; the round is `None` outside
 /// of coordination.
-pub fn request(
-    setting: &HookContext,
+pub fn build_request(
+    context: &HookContext,
     phase: Phase,
     round: Option<u32>,
     subject: &HookSubject<'_>,
 ) -> Value {
     let common = json!({
         "schema_version": SCHEMA_VERSION,
-        "session_id": setting.session_id,
-        "cwd": setting.project,
+        "session_id": context.session_id,
+        "cwd": context.project,
         "permission_mode": PERMISSION_MODE,
         "hook_event_name": subject.event().name(),
-        "agent_id": setting.agent,
-        "workspace": setting.workspace,
+        "agent_id": context.agent,
+        "workspace": context.workspace,
         "phase": phase,
         "round": round,
     });
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_request_has_the_fields_of_the_contract_and_ours() {
-        let setting = HookContext {
+        let context = HookContext {
             session_id: Some("s1".to_owned()),
             project: AbsPath::new("/p").unwrap(),
             agent: Some(AgentId::parse("worker").unwrap()),
@@ -163,7 +163,7 @@ mod tests {
             id: Some("call_1"),
         };
         let check = |subject: HookSubject<'_>, own: Value| {
-            let made = request(&setting, Phase::Coordination, Some(2), &subject);
+            let request = build_request(&context, Phase::Coordination, Some(2), &subject);
             let mut expected = json!({
                 "schema_version": 1, "session_id": "s1", "cwd": "/p",
                 "permission_mode": "default", "hook_event_name": subject.event().name(),
@@ -172,7 +172,7 @@ mod tests {
             for (name, value) in own.as_object().unwrap() {
                 expected[name] = value.clone();
             }
-            assert_eq!(made, expected);
+            assert_eq!(request, expected);
         };
         let called = json!({
             "tool_name": "write_file", "tool_input": {"path": "a"}, "tool_use_id": "call_1",

@@ -449,8 +449,8 @@ impl<'b> MarkdownWriter<'b> {
             return;
         }
         if self.is_in_title {
-            let room = TITLE_BYTES_MAX.saturating_sub(self.page.title.len());
-            let end = text.floor_char_boundary(room);
+            let bytes_left = TITLE_BYTES_MAX.saturating_sub(self.page.title.len());
+            let end = text.floor_char_boundary(bytes_left);
             let piece = text.get(..end).unwrap_or_default();
             let words: Vec<&str> = piece.split_whitespace().collect();
             self.page.title.push_str(&words.join(" "));

@@ -210,7 +210,7 @@ impl OpenFrame {
 }
 
 /// Returns the blocks at the beginning of `text` that more text cannot change, and their length in
-/// bytes. The last block may go on, so it is not among them.
+/// bytes. The last block may continue, so it is not among them.
 pub fn parse_complete(text: &str) -> (Vec<MarkdownBlock>, usize) {
     let parser = Parser::new_ext(text, OPTIONS).into_offset_iter();
     let mut depth = 0_usize;

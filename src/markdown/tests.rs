@@ -19,7 +19,7 @@ fn paragraph(text: &str) -> Value {
 }
 
 #[test]
-fn blocks_have_a_form_of_their_own() {
+fn each_kind_of_block_has_its_own_json() {
     check("one\ntwo", &json!([paragraph("one\ntwo")]));
     check("one\n\ntwo", &json!([paragraph("one"), paragraph("two")]));
     check(
@@ -58,7 +58,7 @@ fn blocks_have_a_form_of_their_own() {
 }
 
 #[test]
-fn spans_have_a_form_of_their_own() {
+fn each_kind_of_span_has_its_own_json() {
     check(
         "a *b* **c** ~~d~~ `e`",
         &json!([{"kind": "paragraph", "spans": [

@@ -14,8 +14,8 @@ const BARE_EXTENSION_CHARS_MAX: usize = 5;
 /// Maximum length of an extension that makes a name with a directory a file's.
 const EXTENSION_CHARS_MAX: usize = 16;
 
-/// Characters that belong to the sentence if they end the name.
-const SOFT: &[char] = &['.', '-', '*'];
+/// Characters that belong to the sentence, not to the name, if the name ends with them.
+const TRIMMED: &[char] = &['.', '-', '*'];
 
 /// One way to parse what follows an `@`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ fn bare_names(after: &str) -> Vec<MentionCandidate<'_>> {
         let Some((name, rest)) = after.split_at_checked(end) else {
             continue;
         };
-        let trimmed = name.trim_end_matches(SOFT);
+        let trimmed = name.trim_end_matches(TRIMMED);
         if let (true, Some(rest)) = (trimmed.len() < name.len(), after.get(trimmed.len()..)) {
             candidates.push(MentionCandidate::new(trimmed, rest));
         }
@@ -163,7 +163,7 @@ fn bare_name_ends(after: &str) -> Vec<usize> {
 
 /// Returns whether `:w` is a separate word, given the text `rest` after it.
 fn is_separate_suffix(rest: &str) -> bool {
-    let next = rest.trim_start_matches(SOFT).chars().next();
+    let next = rest.trim_start_matches(TRIMMED).chars().next();
     next.is_none_or(|c| is_space(c) || may_end_name(Some('w'), c))
 }
 

@@ -87,11 +87,11 @@ pub fn format_mention(name: &str, permission: Permission) -> Option<String> {
 
 /// Returns whether no character in `name` could end it early.
 fn is_bare(name: &str) -> bool {
-    let goes_on = |c: char| {
+    let is_name_char = |c: char| {
         matches!(c, '/' | '.' | '_' | '-' | '+' | '~' | '=' | '%')
             || c.is_alphanumeric() && c < UNSPACED
     };
-    name.chars().all(goes_on) && (matches!(name, "." | "..") || !name.ends_with(['.', '-']))
+    name.chars().all(is_name_char) && (matches!(name, "." | "..") || !name.ends_with(['.', '-']))
 }
 
 #[cfg(test)]
@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_no_part_of_the_name() {
+    fn the_suffix_of_the_permission_is_not_part_of_the_name() {
         check("@a.py:|", Some(("a.py", Permission::Read)));
         check("@a.py:w|", Some(("a.py", Permission::Write)));
         check("@a.py:ww|", Some(("a.py:ww", Permission::Read)));
     }
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn formatted_mentions_are_parsed_as_the_same_path() {
         let base = AbsPath::new("/base").unwrap();
         let names = [
             "a.py",
@@ -164,7 +164,7 @@ mod tests {
             for permission in [Permission::Read, Permission::Write] {
                 let text = format_mention(name, permission).unwrap();
                 let path = base.join(name);
-                let look = |at: &AbsPath| {
+                let inspect_file = |at: &AbsPath| {
                     if *at == path {
                         LookupResult::File
                     } else {
@@ -174,7 +174,7 @@ mod tests {
                 let lookup = MentionLookup {
                     base: &base,
                     home: None,
-                    inspect: &look,
+                    inspect: &inspect_file,
                 };
                 let parsed =
                     parse_mentions(&TaskText::from_typed(format!("see {text} now")), lookup);

@@ -403,7 +403,7 @@ fn other_programs_read_json() {
 fn check_linear(piece: &str, found: LookupResult) {
     let looks = |bytes: usize| {
         let looks = Cell::new(0_usize);
-        let look = |_: &AbsPath| {
+        let inspect = |_: &AbsPath| {
             looks.set(looks.get() + 1);
             found
         };
@@ -411,7 +411,7 @@ fn check_linear(piece: &str, found: LookupResult) {
         let lookup = MentionLookup {
             base: &abs("/p"),
             home: None,
-            inspect: &look,
+            inspect: &inspect,
         };
         let got = parse_mentions(&TaskText::from_typed(prompt.clone()), lookup);
         assert_eq!(got.original_prompt, prompt);
@@ -540,15 +540,15 @@ fn piped_text_opens_nothing_and_stays_as_it_is() {
 
 #[test]
 fn what_piped_text_names_is_looked_up_a_bounded_number_of_times() {
-    let looked = Cell::new(0_usize);
-    let look = |_: &AbsPath| {
-        looked.set(looked.get() + 1);
+    let lookups = Cell::new(0_usize);
+    let inspect = |_: &AbsPath| {
+        lookups.set(lookups.get() + 1);
         LookupResult::Missing
     };
     let lookup = MentionLookup {
         base: &abs("/p"),
         home: None,
-        inspect: &look,
+        inspect: &inspect,
     };
     let task = TaskText {
         typed: String::new(),
@@ -556,5 +556,5 @@ fn what_piped_text_names_is_looked_up_a_bounded_number_of_times() {
     };
     let got = parse_mentions(&task, lookup);
     assert_eq!(got.mentions, []);
-    assert!((1..5000).contains(&looked.get()), "{}", looked.get());
+    assert!((1..5000).contains(&lookups.get()), "{}", lookups.get());
 }

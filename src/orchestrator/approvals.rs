@@ -147,7 +147,7 @@ impl ApprovalBroker {
         }
     }
 
-    /// Returns an approver for the calls of `agent`; each request waits so many seconds for its
+    /// Returns an approver for the calls of `agent`; each request waits this many seconds for its
     /// answer.
     pub fn approver_for(&self, agent: &AgentId, seconds: u64) -> Arc<dyn CallApprover> {
         Arc::new(AgentApprover {
@@ -278,24 +278,24 @@ impl AgentApprover {
                 return Err(known);
             }
             self.emit_approval(question, None).await;
-            let spoken = timeout(self.time_max, self.ask_user(question)).await;
-            let spoken = spoken.unwrap_or_else(|_| {
+            let explained = timeout(self.time_max, self.ask_user(question)).await;
+            let explained = explained.unwrap_or_else(|_| {
                 let seconds = self.time_max.as_secs();
                 let reason = format!("no answer within {seconds} s");
                 ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason)
             });
             // The next request has to find the answer.
-            self.store_answer(spoken.answer, &consent).await;
-            Ok(spoken)
+            self.store_answer(explained.answer, &consent).await;
+            Ok(explained)
         };
         let withdrawn = |reason| Ok(ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason));
-        let spoken = tokio::select! {
-            spoken = asking => spoken,
+        let explained = tokio::select! {
+            explained = asking => explained,
             () = ended.cancelled() => withdrawn("the request was withdrawn"),
             () = inner.stop.cancelled() => withdrawn("the run is ending"),
         };
-        let ExplainedAnswer { answer, reason } = match spoken {
-            Ok(spoken) => spoken,
+        let ExplainedAnswer { answer, reason } = match explained {
+            Ok(explained) => explained,
             Err(known) => return known,
         };
         self.emit_approval(question, Some(answer)).await;

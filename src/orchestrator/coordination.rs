@@ -61,7 +61,7 @@ pub struct AcceptedAnswer {
     /// The files that belong to it.
     pub snapshot: Option<RealPath>,
     /// The results of the checks on it, if there are checks.
-    pub evidence: Option<CheckResults>,
+    pub check_results: Option<CheckResults>,
 }
 
 /// A vote that counts.
@@ -483,9 +483,10 @@ impl Coordinator<'_> {
                 }
             },
         };
-        let evidence = self.check_results(&id, label, snapshot.as_ref()).await;
-        if let Some(evidence) = &evidence {
-            self.ballot.apply_check_standing(label, evidence.standing());
+        let check_results = self.check_results(&id, label, snapshot.as_ref()).await;
+        if let Some(check_results) = &check_results {
+            self.ballot
+                .apply_check_standing(label, check_results.standing());
         }
         let content: Arc<str> = content.into();
         // Emitted before any agent can be shown the answer.
@@ -494,7 +495,7 @@ impl Coordinator<'_> {
             label,
             content: Arc::clone(&content),
             snapshot: snapshot.as_ref().map(ToString::to_string),
-            evidence: evidence.clone(),
+            check_results: check_results.clone(),
             plan,
         })
         .await;
@@ -504,7 +505,7 @@ impl Coordinator<'_> {
                 label,
                 content,
                 snapshot,
-                evidence,
+                check_results,
             },
         );
         if let Some(parked) = self.waiting.get_mut(&label.agent) {
@@ -528,10 +529,10 @@ impl Coordinator<'_> {
         }
         let examined = CheckTarget::Answer(snapshot.cloned());
         let (deadline, events) = (self.deadline, self.events);
-        let evidence = self
+        let check_results = self
             .check_runner?
             .run_checks(agent, examined, deadline, events);
-        Some(evidence.await)
+        Some(check_results.await)
     }
 
     async fn accept_vote(&mut self, voter: AgentNumber, answer: AnswerLabel, reason: String) {
@@ -664,7 +665,7 @@ impl AcceptedAnswer {
             label: self.label,
             content: content.into(),
             files,
-            evidence: self.evidence.clone(),
+            check_results: self.check_results.clone(),
         }
     }
 }

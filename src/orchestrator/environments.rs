@@ -256,7 +256,7 @@ impl AgentEnvironments {
     }
 
     /// Returns the program of the external agent at this place among the models for subagents of an
-    /// agent; `None` if that model is no external agent.
+    /// agent; `None` if that model is not an external agent.
     pub fn subagent_program(&self, agent: &AgentId, place: usize) -> Option<&PreparedProgram> {
         self.subagent_programs.get(&(agent.clone(), place))
     }

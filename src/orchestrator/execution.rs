@@ -175,11 +175,11 @@ impl RunExecution {
         let team = request.assemble_team(&earlier_workspaces)?;
         let memory = request.memory_keeper(earlier_workspaces.first());
         let session = session_or_new(request.session.take(), &request.layout, &request.redactor)?;
-        let mut beginning =
+        let mut initial =
             InitialTurnState::from_resumed(request.resumed.as_ref(), &team, &request.models);
-        beginning.forget_conflicts(&session, &request.config);
+        initial.forget_conflicts(&session, &request.config);
         let (sender, barrier, events) = event_queue(events_waiting_max(&team));
-        let approvals = request.approval_broker(&sender, &stop, &beginning.events);
+        let approvals = request.approval_broker(&sender, &stop, &initial.events);
         request.protect_user_channels(&team, &approvals)?;
         let (session, prepared) = request.prepare_environments(&team, session)?;
         let places = request.record_paths(&session)?;
@@ -188,12 +188,12 @@ impl RunExecution {
             records: Some(places.log().clone()),
             server_context: Some(request.server_context(&places, &sender)),
             conflicts: Some(prepared.conflicts),
-            delivery: Some(request.delivery_settings(&places, beginning.until_ns, &stop, barrier)),
+            delivery: Some(request.delivery_settings(&places, initial.until_ns, &stop, barrier)),
             overlays: Some(request.overlays(&places)),
             approvals: Some(approvals),
             hook_context: Some(HookRunContext::new(session.id(), &sender)),
         });
-        beginning.discard_overlays(&team)?;
+        initial.discard_overlays(&team)?;
         let recordings = ReplyRecordings::validate(&request.config)?;
         let snapshots = request.snapshot_store(&mut workspaces)?;
         let turn_context = TurnContext {
@@ -214,7 +214,7 @@ impl RunExecution {
         let begin_telemetry = |to| RunTelemetry::begin(to, vendors, request.redactor);
         let turn = PreparedTurn {
             snapshots,
-            ledger: ledger(&request.config, beginning.usage, request.shared_budget),
+            ledger: ledger(&request.config, initial.usage, request.shared_budget),
             config: request.config,
             team,
             models: request.models,
@@ -226,9 +226,9 @@ impl RunExecution {
             events: sender,
             stop: stop.graceful,
             replay: request.replay,
-            recorded_conversations: beginning.recorded_conversations,
+            recorded_conversations: initial.recorded_conversations,
             additions: BTreeMap::new(),
-            recorded_conclusion: beginning.recorded_conclusion,
+            recorded_conclusion: initial.recorded_conclusion,
         };
         Ok(Self {
             turn,
@@ -243,9 +243,9 @@ impl RunExecution {
                 memory,
             },
             events,
-            recorded_events: beginning.events,
-            already_logged: beginning.already_logged,
-            opening_events: [beginning.interrupted_requests, prepared.events].concat(),
+            recorded_events: initial.events,
+            already_logged: initial.already_logged,
+            opening_events: [initial.interrupted_requests, prepared.events].concat(),
             abort: stop.immediate,
             park: stop.park,
             inbox: request.inbox,
@@ -602,17 +602,17 @@ fn interrupted_twice_error() -> Error {
     Error::new(ErrorKind::Interrupted, message).with_hint("to resume it: massgen --continue")
 }
 
-/// Creates a ledger with the limits of the config, in which `books` are already spent, and with the
-/// money that the run shares with others.
+/// Creates a ledger with the limits of the config, in which `totals` are already spent, and with
+/// the money that the run shares with others.
 fn ledger(
     config: &Config,
-    books: UsageTotals,
+    totals: UsageTotals,
     shared: Option<Arc<dyn SharedBudget>>,
 ) -> Arc<Mutex<BudgetLedger>> {
     let agents = config.agents.iter();
     let limits = agents.map(|agent| (agent.id.clone(), agent.limits));
     let empty = BudgetLedger::new(config.limits, limits);
     Arc::new(Mutex::new(
-        empty.with_totals(books).with_shared_budget(shared),
+        empty.with_totals(totals).with_shared_budget(shared),
     ))
 }

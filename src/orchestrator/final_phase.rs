@@ -338,7 +338,7 @@ fn presentation_prompt(
                 label: answer.label,
                 content: UntrustedText::from(&*answer.content),
                 files: Some(workspace.to_string()),
-                evidence: answer.evidence.clone(),
+                check_results: answer.check_results.clone(),
             },
             (_, workspace) => answer.view(workspace),
         }
@@ -505,7 +505,7 @@ impl FinalDelivery<'_> {
         done.map_err(|_| Error::bug("the delivery failed unexpectedly"))
     }
 
-    /// Returns the directories that are no part of an answer, as paths below a workspace.
+    /// Returns the directories that are not part of an answer, as paths below a workspace.
     fn left_out_of_answers(&self) -> Vec<RelPath> {
         let names = self.team.left_out_of_answers().into_iter();
         names.filter_map(RelPath::new).collect()

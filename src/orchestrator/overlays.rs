@@ -58,13 +58,13 @@ impl OverlayFactory {
     }
 
     /// Removes overlays that are no longer needed: everything if all was delivered, and in any case
-    /// what only served running processes.
-    pub fn clear(&self, rest: PendingDelivery) -> Result<()> {
-        let what = match rest {
+    /// what only running processes needed.
+    pub fn clear(&self, pending: PendingDelivery) -> Result<()> {
+        let cleanup = match pending {
             PendingDelivery::Nothing => OverlayCleanup::All,
             PendingDelivery::Undelivered => OverlayCleanup::Tools,
         };
-        overlay::clear_overlays(&self.directory, FINAL, what)?;
+        overlay::clear_overlays(&self.directory, FINAL, cleanup)?;
         self.clear_checks()
     }
 
@@ -93,7 +93,7 @@ impl OverlayFactory {
         let grants = grants.to_vec();
         let place = self.overlay_directory(purpose);
         let started = Instant::now();
-        let work = move || {
+        let open = move || {
             let origin = commands.as_ref().map(ExecEnvironment::overlay_origin);
             WriteOverlay::open(OverlaySpec {
                 origin: origin.unwrap_or(OverlayOrigin::Executable(&factory.executable)),
@@ -103,7 +103,7 @@ impl OverlayFactory {
                 audience,
             })
         };
-        let opened = tokio::task::spawn_blocking(work).await;
+        let opened = tokio::task::spawn_blocking(open).await;
         let overlay = opened.map_err(|_| Error::bug("cannot open the overlay"))??;
         let is_slow = started.elapsed() > SILENT_MAX;
         let mut notes = Vec::new();

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::agent::budget::AgentBudget;
-use crate::agent::crowding::ContextCrowding;
+use crate::agent::compaction_trigger::CompactionTrigger;
 use crate::agent::preparation::{PreparationConversations, PreparationRequest, PreparingAgent};
 use crate::config::preparation::{
     GeneratedCriteriaConfig, ParaphraseConfig, PersonaConfig, PreparationConfig,
@@ -138,7 +138,7 @@ impl PreparedTurn {
             models: self.team.launchable_models(member, models)?,
             steps_max: member.config.steps_per_round_max,
             budget: AgentBudget::new(member.id.clone(), Arc::clone(&self.ledger)),
-            crowding: ContextCrowding::new(&self.config.orchestrator),
+            compaction_trigger: CompactionTrigger::new(&self.config.orchestrator),
             recorded: recorded.subagents_of_next(&member.id, PREPARATION_CALL),
             events: self.events.clone(),
             id: member.id.clone(),

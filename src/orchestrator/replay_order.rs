@@ -193,7 +193,7 @@ impl SubmissionQueue {
                 (Some(agent), _) if is_at_work(agent) && !followed.diverged.is_cancelled() => {
                     if let Some(handed) = self.early.remove(&agent) {
                         let hook = order.pop_front().and_then(RecordedInput::hook_refusal);
-                        // Its agent may go on before the next submission is awaited.
+                        // Its agent may continue before the next submission is awaited.
                         self.awaited.send_replace(None);
                         let hook = RecordedHookRefusal::Recorded(hook);
                         return Some(CoordinatorInput::Submission(handed, hook));

@@ -92,15 +92,15 @@ impl InitialTurnState {
         let effects = member.map_or(EffectPersistence::Present, |member| {
             final_effect_persistence(&member.grants)
         });
-        let given_up = interrupted_requests(resumed.events(), models);
+        let interrupted = interrupted_requests(resumed.events(), models);
         Self {
             events: resumed.events().cloned().collect(),
             until_ns: (resumed.events.last()).map(|(_, at)| i128::from(at.unix_nanoseconds())),
             already_logged: AlreadyLoggedEvents::from_events(resumed.events(), effects),
-            usage: recorded_usage(resumed.events().chain(&given_up)),
+            usage: recorded_usage(resumed.events().chain(&interrupted)),
             recorded_conversations: RecordedConversations::from_events(resumed.events()),
             restarts_final_phase: effects == EffectPersistence::Gone && concluded.is_none(),
-            interrupted_requests: given_up,
+            interrupted_requests: interrupted,
             recorded_conclusion: concluded,
         }
     }
@@ -303,11 +303,11 @@ pub fn recorded_answers<'e>(
 
 /// Returns the recorded usage.
 fn recorded_usage<'e>(events: impl IntoIterator<Item = &'e Event>) -> UsageTotals {
-    let mut books = UsageTotals::default();
+    let mut totals = UsageTotals::default();
     for event in events {
-        event.add_to_totals(&mut books);
+        event.add_to_totals(&mut totals);
     }
-    books
+    totals
 }
 
 /// Returns the end events of the requests that were in progress when the turn was interrupted:

@@ -1,5 +1,5 @@
-//! Delivers, and asks which changes of a delivery are applied: the caller of the run answers, or
-//! everything is applied that may be.
+//! Delivers the changes of a run, and asks the user which of them are applied; by default,
+//! everything that may be applied is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub enum UserQuestion {
         /// Channel for the answer. If it is dropped, the delivery is reverted.
         answer: oneshot::Sender<FailedCheckDecision>,
     },
-    /// An open question to a person.
+    /// An open question.
     Open {
         /// Who asks what, as one sentence.
         question: String,
@@ -86,7 +86,7 @@ pub enum UserQuestion {
 }
 
 impl Reviewer {
-    /// Returns a person's answer to an open question; `None` if they give none, are gone, or want
+    /// Returns the user's answer to an open question; `None` if there is none, or if the user wants
     /// to stop.
     pub async fn ask_open_question(
         &self,
@@ -126,7 +126,7 @@ pub enum FailedCheckDecision {
 #[derive(Clone, Debug, Default)]
 pub struct DeliverySelection {
     /// One choice for each entry.
-    pub takes: Vec<DeliveryChoice>,
+    pub choices: Vec<DeliveryChoice>,
     /// For files that are applied in part: which of their hunks are applied.
     pub parts: BTreeMap<usize, Vec<HunkChoice>>,
 }
@@ -135,7 +135,7 @@ impl DeliverySelection {
     /// Selects everything that may be applied.
     pub fn take_all(plan: &DeliveryPlan) -> Self {
         Self {
-            takes: plan.everything(),
+            choices: plan.everything(),
             parts: BTreeMap::new(),
         }
     }
@@ -143,7 +143,7 @@ impl DeliverySelection {
     /// Selects nothing.
     pub fn take_none(plan: &DeliveryPlan) -> Self {
         Self {
-            takes: vec![DeliveryChoice::Leave; plan.entries.len()],
+            choices: vec![DeliveryChoice::Leave; plan.entries.len()],
             parts: BTreeMap::new(),
         }
     }
@@ -205,41 +205,41 @@ pub struct DeliveryResult {
     pub selected_by: Option<InputChannel>,
 }
 
-/// Delivers the changes in `offer`: plans, asks, and applies what is selected. massgen's versions
+/// Delivers the changes in `source`: plans, asks, and applies what is selected. massgen's versions
 /// of files that the user changed meanwhile go to `kept_in`. The `hooks` see the overlay first.
 pub async fn deliver(
     deliveries: &DeliverySettings,
     delivery: &Arc<OpenDelivery>,
-    offer: DeliverySource,
+    source: DeliverySource,
     kept_in: Option<RealPath>,
     state: PresentationState,
     hooks: Option<DeliveryHooks>,
 ) -> Result<DeliveryResult> {
     let bases = Some(deliveries.merge_bases.clone());
     let delivery = Arc::clone(delivery);
-    let planning = {
+    let make_plan = {
         let delivery = Arc::clone(&delivery);
         move || {
             let since = ConflictBaseline {
-                began_ns: i128::from(offer.began_ns),
+                began_ns: i128::from(source.began_ns),
                 bases,
                 partial: PartialFiles::default(),
             };
-            let mut planned = plan(&delivery, &offer, Some(&since))?;
+            let mut planned = plan(&delivery, &source, Some(&since))?;
             merge(&delivery, &mut planned, &since)?;
             if !planned.is_empty() {
-                delivery.write_source(&offer)?;
+                delivery.write_source(&source)?;
             }
             Ok(planned)
         }
     };
-    let planned = run_blocking(planning).await?;
+    let planned = run_blocking(make_plan).await?;
     if planned.is_empty() {
         return Ok(DeliveryResult::default());
     }
     let planned = Arc::new(planned);
     let (mut refused, mut selected_by) = (None, None);
-    let choice = match state {
+    let selection = match state {
         PresentationState::Complete => {
             if let Some(DeliveryHooks { runner, overlay }) = hooks {
                 let payload = HookEventPayload::Delivery(Arc::clone(&planned));
@@ -250,21 +250,21 @@ pub async fn deliver(
                 None => {
                     let selection = deliveries.ask_for_selection(&delivery, &planned).await;
                     selected_by = selection.as_ref().map(|(_, by)| *by);
-                    let unasked = || deliveries.unasked_selection(&planned);
-                    selection.map_or_else(unasked, |(choice, _)| choice)
+                    let default = || deliveries.default_selection(&planned);
+                    selection.map_or_else(default, |(selection, _)| selection)
                 }
                 Some(_) => DeliverySelection::take_none(&planned),
             }
         }
         PresentationState::Interrupted => DeliverySelection::take_none(&planned),
     };
-    let applying = move || {
+    let apply_selection = move || {
         let mut planned = DeliveryPlan::clone(&planned);
-        let takes = select_hunks(&delivery, &mut planned, choice.takes, &choice.parts)?;
-        apply(&delivery, &planned, &takes, kept_in.as_ref())
+        let choices = select_hunks(&delivery, &mut planned, selection.choices, &selection.parts)?;
+        apply(&delivery, &planned, &choices, kept_in.as_ref())
     };
     Ok(DeliveryResult {
-        changes: run_blocking(applying).await?,
+        changes: run_blocking(apply_selection).await?,
         refused,
         selected_by,
     })
@@ -277,7 +277,7 @@ pub async fn recover_delivery(
     attempt: u32,
 ) -> Result<Option<(String, Vec<FileChange>)>> {
     let (dir, run) = (deliveries.dir.clone(), deliveries.run.clone());
-    let looking = move || {
+    let search = move || {
         for name in names_of(&run, &dir)? {
             let delivery = OpenDelivery::open(&dir, &name)?;
             if !delivery.is_applied() || delivery.read_source()?.attempt != attempt {
@@ -293,7 +293,7 @@ pub async fn recover_delivery(
         }
         Ok(None)
     };
-    run_blocking(looking).await
+    run_blocking(search).await
 }
 
 /// Returns the changes of a delivery that are still as it delivered them.
@@ -325,17 +325,17 @@ pub async fn reopen_delivery(
 /// Reverts a delivery, except for files that were changed since. Returns the paths that are as they
 /// were before.
 pub async fn revert_delivery(delivery: Arc<OpenDelivery>) -> Result<BTreeSet<AbsPath>> {
-    let taking = move || {
+    let revert = move || {
         let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
             return Ok(BTreeSet::new());
         };
-        let rows = delivered.move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)?;
-        let is_back =
+        let rows = delivered.move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)?;
+        let is_reverted =
             |row: &UndoRow| matches!(row.outcome, UndoOutcome::Restored | UndoOutcome::Removed);
-        let back = rows.into_iter().filter(is_back);
-        Ok(back.map(|row| row.path).collect())
+        let reverted = rows.into_iter().filter(is_reverted);
+        Ok(reverted.map(|row| row.path).collect())
     };
-    run_blocking(taking).await
+    run_blocking(revert).await
 }
 
 impl DeliverySettings {
@@ -367,7 +367,7 @@ impl DeliverySettings {
     pub async fn start_delivery(&self) -> Result<Arc<OpenDelivery>> {
         self.record_barrier.wait().await;
         let (dir, run) = (self.dir.clone(), self.run.clone());
-        let beginning = move || {
+        let start = move || {
             let limits = RetentionLimits {
                 count: DELIVERIES_MAX,
                 bytes: None,
@@ -377,7 +377,7 @@ impl DeliverySettings {
             prune(&dir, limits)?;
             Ok(Arc::new(delivery))
         };
-        run_blocking(beginning).await
+        run_blocking(start).await
     }
 
     /// Returns the reviewer if the user is to select changes of `plan`.
@@ -387,7 +387,7 @@ impl DeliverySettings {
     }
 
     /// Returns what is applied without an answer: everything, unless the user was to select it.
-    fn unasked_selection(&self, plan: &DeliveryPlan) -> DeliverySelection {
+    fn default_selection(&self, plan: &DeliveryPlan) -> DeliverySelection {
         match self.reviewer_of(plan) {
             None => DeliverySelection::take_all(plan),
             Some(_) => DeliverySelection::take_none(plan),
@@ -422,6 +422,6 @@ impl DeliverySettings {
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Error::bug("the delivery failed unexpectedly"))?
+    let result = tokio::task::spawn_blocking(work).await;
+    result.map_err(|_| Error::bug("the delivery failed unexpectedly"))?
 }

@@ -16,7 +16,7 @@ pub enum SnapshotMode {
     #[default]
     Copied,
     /// They stay where they are, for the caller of massgen; agents that see each other's answers
-    /// see copies all the same.
+    /// see copies nevertheless.
     InPlace,
 }
 

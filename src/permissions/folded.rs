@@ -28,12 +28,12 @@ impl FoldedPath {
 pub fn below_folded(path: &Path, root: &Path) -> Option<RelPath> {
     let mut names = path.iter();
     let mut above = root.iter();
-    let leads_here = above.all(|wanted| {
+    let is_below = above.all(|wanted| {
         names
             .next()
             .is_some_and(|name| fold_name(name) == fold_name(wanted))
     });
-    leads_here.then(|| RelPath::new(names.as_path())).flatten()
+    is_below.then(|| RelPath::new(names.as_path())).flatten()
 }
 
 /// Returns whether `path` is one of `dirs` or below one.

@@ -142,7 +142,7 @@ impl AccessHistory {
 
     /// Returns the version in which the agent itself last left `path`; it may have been changed
     /// since.
-    pub fn made_version(&self, path: &RealPath) -> Option<FileFingerprint> {
+    pub fn own_version(&self, path: &RealPath) -> Option<FileFingerprint> {
         self.made.get(path).copied()
     }
 
@@ -152,7 +152,7 @@ impl AccessHistory {
     }
 
     /// Returns whether the agent made `path` itself or has read it.
-    pub fn may_destroy(&self, path: &RealPath) -> bool {
+    pub fn knows_content(&self, path: &RealPath) -> bool {
         let is_known = self.made.contains_key(path) || self.seen.contains_key(path);
         is_known && !self.moved_unread.contains(path)
     }
@@ -194,11 +194,11 @@ mod tests {
         let mut history = AccessHistory::default();
         history.record_read(real("/w/read"), version(1));
         history.record_write(real("/w/made"), version(2));
-        assert!(history.may_destroy(&real("/w/read")));
-        assert!(history.may_destroy(&real("/w/made")));
-        assert!(!history.may_destroy(&real("/w/other")));
+        assert!(history.knows_content(&real("/w/read")));
+        assert!(history.knows_content(&real("/w/made")));
+        assert!(!history.knows_content(&real("/w/other")));
         history.record_removal(&real("/w"));
-        assert!(!history.may_destroy(&real("/w/read")));
+        assert!(!history.knows_content(&real("/w/read")));
     }
 
     #[test]
@@ -206,9 +206,9 @@ mod tests {
         let mut history = AccessHistory::default();
         history.record_write(real("/w/a"), version(1));
         history.record_read(real("/w/a"), version(2));
-        assert_eq!(history.made_version(&real("/w/a")), Some(version(1)));
+        assert_eq!(history.own_version(&real("/w/a")), Some(version(1)));
         assert_eq!(history.known_version(&real("/w/a")), Some(version(2)));
-        assert_eq!(history.made_version(&real("/w/b")), None);
+        assert_eq!(history.own_version(&real("/w/b")), None);
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
         history.record_write(real("/w/d/a"), version(1));
         history.record_read(real("/w/e"), version(2));
         history.record_move(&real("/w/d"), &real("/w/new"));
-        assert_eq!(history.made_version(&real("/w/new/a")), Some(version(1)));
+        assert_eq!(history.own_version(&real("/w/new/a")), Some(version(1)));
         assert_eq!(history.known_version(&real("/w/d/a")), None);
         assert_eq!(history.known_version(&real("/w/e")), Some(version(2)));
     }
@@ -228,10 +228,10 @@ mod tests {
         history.record_write(real("/w/d/a"), version(1));
         history.moved_unread(real("/w/d/a"));
         history.record_move(&real("/w/d"), &real("/w/new"));
-        assert!(!history.may_destroy(&real("/w/new/a")));
-        assert_eq!(history.made_version(&real("/w/new/a")), Some(version(1)));
+        assert!(!history.knows_content(&real("/w/new/a")));
+        assert_eq!(history.own_version(&real("/w/new/a")), Some(version(1)));
         history.record_read(real("/w/new/a"), version(1));
-        assert!(history.may_destroy(&real("/w/new/a")));
+        assert!(history.knows_content(&real("/w/new/a")));
     }
 
     #[test]

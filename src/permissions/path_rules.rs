@@ -319,10 +319,10 @@ pub fn remaining_permission(
     ruling: RuleAction,
     path: &RealPath,
 ) -> Option<Permission> {
-    let speaking = rules
+    let matching = rules
         .iter()
         .filter(|rule| rule.action() == ruling && rule.matches(path));
-    speaking
+    matching
         .map(PathRule::ceiling)
         .min()
         .unwrap_or(Some(Permission::Write))
@@ -452,11 +452,11 @@ mod tests {
 
     #[test]
     fn an_approved_path_is_not_asked_about_again() {
-        let asked = PathGlob::parse("*.txt", None).unwrap();
+        let glob = PathGlob::parse("*.txt", None).unwrap();
         let anchor = || AbsPath::new("/p").unwrap();
         let agreed = [AbsPath::new("/p/a.txt").unwrap()];
         let check = |ruling, path: &str, expected: bool| {
-            let rule = PathRule::new(ruling, Permission::Write, &asked, anchor());
+            let rule = PathRule::new(ruling, Permission::Write, &glob, anchor());
             let rule = rule.with_approvals(&agreed);
             assert_eq!(rule.matches(&real(path)), expected, "{ruling} {path}");
         };

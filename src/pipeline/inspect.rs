@@ -71,23 +71,25 @@ impl PipelineView {
         let (_, shared) = shared.ok_or_else(|| self.no_shared_branch())?;
         let names = PipelineDir::checkouts(&self.record.workspace)?;
         let prefix = format!("massgen/{}/", self.dir.short());
-        let mut standings = Vec::new();
+        let mut statuses = Vec::new();
         for (branch, id) in &branches {
             let (ahead, behind) = self.hub.distance(id, shared).await?;
             let name = branch.to_string();
             let instance = name.strip_prefix(&prefix);
-            let its = names
+            let checkouts = names
                 .iter()
                 .filter(|name| Some(instance_name(name)) == instance);
-            standings.push(BranchStatus {
+            statuses.push(BranchStatus {
                 branch: branch.clone(),
                 tip: self.hub.read_commit(id).await?,
                 ahead,
                 behind,
-                checkouts: its.map(|name| self.record.workspace.join(name)).collect(),
+                checkouts: checkouts
+                    .map(|name| self.record.workspace.join(name))
+                    .collect(),
             });
         }
-        Ok(standings)
+        Ok(statuses)
     }
 
     /// Returns all commits since the pipeline began, newest first. The commits of a merge follow
@@ -106,7 +108,7 @@ impl PipelineView {
             .map(|commit| (&commit.id, JournalEntry::parse(&commit.message)))
             .collect();
         let mut iteration = None;
-        let mut steps = Vec::new();
+        let mut commits = Vec::new();
         for commit in history(HistoryTraversal::All).await?.into_iter().rev() {
             let record = own.get(&commit.id);
             if let Some(record) = record {
@@ -117,14 +119,14 @@ impl PipelineView {
                 Some(parent) => parent.clone(),
                 None => self.hub.empty_tree().await?,
             };
-            steps.push(PipelineCommit {
+            commits.push(PipelineCommit {
                 changed: self.hub.changed_files(&parent, &commit.tree).await?,
                 commit,
                 entry,
                 iteration,
             });
         }
-        Ok(steps)
+        Ok(commits)
     }
 
     fn no_shared_branch(&self) -> Error {

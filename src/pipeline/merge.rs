@@ -405,7 +405,7 @@ impl PipelineRun {
         layout.deliveries = self.repository.dir.dir().join("checks");
         let agents = self.config.agents.iter();
         let commands = agents.into_iter().find_map(|known| known.commands.as_ref());
-        let held = check_command_config(commands, self.config.checks.sandbox);
+        let command_config = check_command_config(commands, self.config.checks.sandbox);
         let grants = vec![Grant::tree(
             real_path(dir)?,
             GrantKind::Context,
@@ -413,7 +413,7 @@ impl PipelineRun {
         )];
         let runner = EnvironmentSpec {
             id: agent,
-            config: &held,
+            config: &command_config,
             grants: &grants,
             workspace: dir,
         };

@@ -153,18 +153,18 @@ impl PipelineRun {
         self.emit_start().await;
         self.validate_checks().await?;
         let ended = loop {
-            let trail = self.repository.journal().await?;
+            let journal = self.repository.journal().await?;
             match next_step(
                 self.spec(),
-                &completed_stages(&self.repository.record.roles, entry_refs(&trail)),
+                &completed_stages(&self.repository.record.roles, entry_refs(&journal)),
             ) {
                 NextStep::Over(over) => {
-                    self.end_iteration(&trail).await?;
+                    self.end_iteration(&journal).await?;
                     break self.final_stop(over);
                 }
                 NextStep::Work { iteration, stage } => {
-                    self.begin_iteration(iteration, &trail).await?;
-                    if let Some(stop) = self.run_stage(iteration, stage, &trail).await? {
+                    self.begin_iteration(iteration, &journal).await?;
+                    if let Some(stop) = self.run_stage(iteration, stage, &journal).await? {
                         break stop;
                     }
                 }
@@ -207,20 +207,20 @@ impl PipelineRun {
     async fn begin_iteration(
         &self,
         iteration: u32,
-        trail: &[(JournalEntry, String)],
+        journal: &[(JournalEntry, String)],
     ) -> Result<()> {
         let begun = JournalEntry::Begin { iteration };
-        if trail.iter().any(|(entry, _)| *entry == begun) {
+        if journal.iter().any(|(entry, _)| *entry == begun) {
             return Ok(());
         }
-        self.end_iteration(trail).await?;
+        self.end_iteration(journal).await?;
         let subject = format!("[supervisor] begin iteration {iteration}");
         self.commit_entry(&begun, &subject).await
     }
 
     /// Records on the shared branch that the last iteration has ended, unless that is recorded.
-    async fn end_iteration(&self, trail: &[(JournalEntry, String)]) -> Result<()> {
-        let last = trail.iter().rev().find_map(|(entry, _)| {
+    async fn end_iteration(&self, journal: &[(JournalEntry, String)]) -> Result<()> {
+        let last = journal.iter().rev().find_map(|(entry, _)| {
             if let JournalEntry::Begin { iteration } = entry {
                 Some(*iteration)
             } else {
@@ -231,7 +231,7 @@ impl PipelineRun {
             return Ok(());
         };
         let ended = JournalEntry::End { iteration };
-        if trail.iter().any(|(entry, _)| *entry == ended) {
+        if journal.iter().any(|(entry, _)| *entry == ended) {
             return Ok(());
         }
         let subject = format!("[supervisor] end iteration {iteration}");
@@ -242,17 +242,17 @@ impl PipelineRun {
         let tip = self.repository.tip().await?;
         let tree = self.repository.hub.tree_of(&tip).await?;
         let message = entry.message(subject, "");
-        let made = self.repository.commit(&tip, &[], &tree, &message).await;
-        made.map(drop)
+        let commit = self.repository.commit(&tip, &[], &tree, &message).await;
+        commit.map(drop)
     }
 
-    /// Runs a stage and merges its work; `trail` is the journal so far. Returns why the pipeline
+    /// Runs a stage and merges its work; `journal` is the journal so far. Returns why the pipeline
     /// ends there, if it does.
     async fn run_stage(
         &self,
         iteration: u32,
         number: usize,
-        trail: &[(JournalEntry, String)],
+        journal: &[(JournalEntry, String)],
     ) -> Result<Option<PipelineStop>> {
         let stage = self.spec().stage(number);
         let stage = stage.ok_or_else(|| Error::bug(format!("no stage is {number}")))?;
@@ -266,7 +266,7 @@ impl PipelineRun {
             pipeline: self.spec(),
             tip: &tip,
             tree: &tree,
-            journal: trail,
+            journal,
         };
         let parts = match stage.copies {
             1 => Vec::new(),
@@ -274,7 +274,7 @@ impl PipelineRun {
         };
         let copies = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         let copies = copies.clamp(1, stage.copies);
-        let merged = merged_copies(entry_refs(trail), iteration, &stage.role.name);
+        let merged = merged_copies(entry_refs(journal), iteration, &stage.role.name);
         let open: Vec<u32> = (1..=copies).filter(|copy| !merged.contains(copy)).collect();
         if open.is_empty() {
             let message = format!(
@@ -386,8 +386,8 @@ impl PipelineRun {
     /// Emits the end, and returns the result.
     async fn conclude(&self, stop: PipelineStop) -> Result<PipelineResult> {
         let name = self.repository.dir.name();
-        let trail = self.repository.journal().await?;
-        let last = trail
+        let journal = self.repository.journal().await?;
+        let last = journal
             .iter()
             .rev()
             .find_map(|(entry, text)| Some((entry.merge()?, text)));
@@ -440,8 +440,8 @@ impl PipelineRun {
 }
 
 /// Returns the entries of a trail by reference, each with its text.
-fn entry_refs(trail: &[(JournalEntry, String)]) -> impl Iterator<Item = (&JournalEntry, &str)> {
-    trail.iter().map(|(entry, text)| (entry, text.as_str()))
+fn entry_refs(journal: &[(JournalEntry, String)]) -> impl Iterator<Item = (&JournalEntry, &str)> {
+    journal.iter().map(|(entry, text)| (entry, text.as_str()))
 }
 
 fn instance_agents(stage: &PipelineStage, instance: &RoleInstance) -> Result<Vec<AgentId>> {

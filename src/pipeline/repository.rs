@@ -86,14 +86,14 @@ impl PipelineRepository {
     ///
     /// # Errors
     /// There is no usable git, or the project cannot be worked on.
-    pub async fn create(beginning: NewPipeline<'_>) -> Result<(Self, Vec<String>)> {
-        let NewPipeline { workflow, base, .. } = beginning;
-        let git = GitProgram::find(beginning.env).await?;
+    pub async fn create(new: NewPipeline<'_>) -> Result<(Self, Vec<String>)> {
+        let NewPipeline { workflow, base, .. } = new;
+        let git = GitProgram::find(new.env).await?;
         let PipelinePreview { project, directory } =
             PipelinePreview::inspect(workflow, &git, base).await?;
-        clear_unstarted(beginning.pipelines)?;
-        let dir = PipelineDir::make(beginning.pipelines)?;
-        let held = dir.lock()?;
+        clear_unstarted(new.pipelines)?;
+        let dir = PipelineDir::make(new.pipelines)?;
+        let lock = dir.lock()?;
         let hub = Hub::create(git, dir.hub(), project.as_ref()).await?;
         let mut notes = match &project {
             Some(project) => validate_project(project, &hub, &directory).await?,
@@ -108,15 +108,15 @@ impl PipelineRepository {
         {
             notes.push(BORROWS.to_owned());
         }
-        let invocation = beginning.invocation;
+        let invocation = new.invocation;
         let stages = workflow.pipeline.stages.iter();
         let workspace = match &workflow.workspace {
             None => dir.workspace(),
-            Some(place) => place.resolve(beginning.state_parent, None).join(dir.name()),
+            Some(place) => place.resolve(new.state_parent, None).join(dir.name()),
         };
         let record = PipelineRecord {
-            task: beginning.task.to_owned(),
-            opened: beginning.opened.to_vec(),
+            task: new.task.to_owned(),
+            opened: new.opened.to_vec(),
             cwd: base.clone(),
             began: clock::now().iso_format(),
             config_path: invocation.config_path.clone(),
@@ -137,20 +137,18 @@ impl PipelineRepository {
             hub,
             project,
             record,
-            _lock: held,
+            _lock: lock,
         };
-        repository
-            .commit_start(begins_at, beginning.question)
-            .await?;
+        repository.commit_start(begins_at, new.question).await?;
         repository
             .dir
-            .write_record(&repository.record, beginning.redactor)?;
+            .write_record(&repository.record, new.redactor)?;
         Ok((repository, notes))
     }
 
     /// Reopens the pipeline in `dir`.
     pub async fn reopen(dir: PipelineDir, env: &BTreeMap<String, String>) -> Result<Self> {
-        let held = dir.lock()?;
+        let lock = dir.lock()?;
         // A record that massgen did not create in this directory is rejected, and nothing in it is
         // touched.
         let record = dir.record()?;
@@ -173,7 +171,7 @@ impl PipelineRepository {
             dir,
             record,
             project,
-            _lock: held,
+            _lock: lock,
         })
     }
 

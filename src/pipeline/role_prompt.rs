@@ -160,8 +160,8 @@ impl PipelineState<'_> {
         let until = self.pipeline.until.as_ref()?;
         self.journal.iter().rev().find_map(|(entry, text)| {
             let merge = entry.merge()?;
-            let is_it = merge.iteration == before && merge.role == *until;
-            is_it.then_some((before, text.as_str()))
+            let is_previous = merge.iteration == before && merge.role == *until;
+            is_previous.then_some((before, text.as_str()))
         })
     }
 

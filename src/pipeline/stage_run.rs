@@ -246,7 +246,7 @@ impl PipelineRun {
 
     /// Adds the usage of earlier stage runs that have ended to the totals.
     pub(super) fn load_usage(&self) -> Result<()> {
-        let mut books = UsageTotals::default();
+        let mut totals = UsageTotals::default();
         let logs = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0)).logs;
         let known = self.repository.dir.runs()?;
         // Runs whose records were removed no longer count.
@@ -256,11 +256,11 @@ impl PipelineRun {
             // An unfinished run is resumed, and adds its own usage.
             if let RunEnd::Answered { .. } | RunEnd::Failed = run_end(&events) {
                 for event in &events {
-                    event.add_to_totals(&mut books);
+                    event.add_to_totals(&mut totals);
                 }
             }
         }
-        *self.usage() = books;
+        *self.usage() = totals;
         Ok(())
     }
 
@@ -312,13 +312,13 @@ impl PipelineRun {
         let mut objects = vec![self.repository.hub.dir().join("objects")];
         let project = self.repository.project.as_ref();
         objects.extend(project.map(|project| project.objects.clone()));
-        let books = self.usage().clone();
+        let totals = self.usage().clone();
         let directories = InstanceDirectories {
             directory: &self.repository.record.directory,
             checkouts: &dirs,
             objects: &objects,
             sessions: self.sessions(&stage_run.instance, stage_run.task.attempt()),
-            usage: &books,
+            usage: &totals,
         };
         instance_config(
             &self.config,

@@ -37,9 +37,9 @@ pub(super) fn announce_checks(out: &mut String, checks: &[CheckConfig]) {
 pub(super) fn describe_check_results(
     out: &mut String,
     label: AnswerLabel,
-    evidence: &CheckResults,
+    check_results: &CheckResults,
 ) {
-    let CheckResults { checks, changes } = evidence;
+    let CheckResults { checks, changes } = check_results;
     if !checks.is_empty() {
         let _ = writeln!(out, "Checks of {label}:");
     }
@@ -79,7 +79,7 @@ mod tests {
             elapsed_ms: 9,
         };
         let how = || "exit status 1".to_owned();
-        let evidence = CheckResults {
+        let check_results = CheckResults {
             checks: vec![
                 finding(
                     "build",
@@ -111,7 +111,7 @@ mod tests {
             ordinal: 1,
         };
         let mut out = String::new();
-        describe_check_results(&mut out, label, &evidence);
+        describe_check_results(&mut out, label, &check_results);
         let expected = "Checks of agent1.1:\n- build: passed\n- tests: failed: exit status 1\n  | 1 \
                         failed\n  | bye\n- lint: failed: exit status 1 (not required)\nChanges of \
                         agent1.1: 1 file, +4 -2 lines\n";

@@ -83,16 +83,9 @@ mod tests {
 
     /// Checks the text before the last sentence, which is always the same.
     #[track_caller]
-    fn check(held: IsolationKind, network: &NetworkPolicy, phase: Phase, expected: &str) {
+    fn check(isolation: IsolationKind, network: &NetworkPolicy, phase: Phase, expected: &str) {
         let mut text = String::new();
-        describe_commands(
-            &mut text,
-            &CommandAccess {
-                network,
-                isolation: held,
-            },
-            phase,
-        );
+        describe_commands(&mut text, &CommandAccess { network, isolation }, phase);
         let (main_part, last) = text.split_at(text.rfind("If you ran").unwrap());
         assert!(last.ends_with("what that means.\n"));
         assert_eq!(main_part, expected);
@@ -148,14 +141,11 @@ mod tests {
 
     #[test]
     fn the_final_prompt_explains_how_changes_are_delivered() {
-        let description = |held| {
+        let description = |isolation| {
             let (mut text, network) = (String::new(), &NetworkPolicy::On);
             describe_commands(
                 &mut text,
-                &CommandAccess {
-                    network,
-                    isolation: held,
-                },
+                &CommandAccess { network, isolation },
                 Phase::Final,
             );
             text

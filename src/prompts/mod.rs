@@ -124,7 +124,7 @@ pub struct AnswerView {
     /// The directory in which the reader finds its files.
     pub files: Option<String>,
     /// Its check results.
-    pub evidence: Option<CheckResults>,
+    pub check_results: Option<CheckResults>,
 }
 
 /// Returns the system message for the coordination phase.
@@ -330,8 +330,8 @@ fn list_answers(out: &mut String, answers: &[AnswerView], me: Option<AgentNumber
         if let Some(files) = &answer.files {
             let _ = writeln!(out, "Files of {label}: {}", escape_name(files));
         }
-        if let Some(evidence) = &answer.evidence {
-            describe_check_results(out, label, evidence);
+        if let Some(check_results) = &answer.check_results {
+            describe_check_results(out, label, check_results);
         }
     }
 }
@@ -522,15 +522,15 @@ pub fn post_evaluation_of(answer: &str) -> String {
 /// the reader. A path that merely begins with the same characters stays.
 pub fn rewrite_paths(content: &str, workspace: &AbsPath, replacement: &str) -> String {
     let workspace = workspace.to_string();
-    let goes_on = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let continues = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut rewritten = String::with_capacity(content.len());
     let mut rest = content;
     while let Some((before, after)) = rest.split_once(&workspace) {
         rewritten.push_str(before);
         let mut following = after.chars();
         let is_longer_name = match following.next() {
-            Some('.') => following.next().is_some_and(goes_on),
-            Some(next) => goes_on(next),
+            Some('.') => following.next().is_some_and(continues),
+            Some(next) => continues(next),
             None => false,
         };
         rewritten.push_str(if is_longer_name {
@@ -657,11 +657,11 @@ mod tests {
                 ..input(&places, &planning)
             };
             let text = coordination_system(&input);
-            let asked = [
+            let found = [
                 text.contains("Notes for later sessions"),
                 text.contains("verification_latest.md"),
             ];
-            assert_eq!(asked, expected, "{text}");
+            assert_eq!(found, expected, "{text}");
             assert!(final_system(&input, &[]).contains("Notes for later sessions"));
         }
     }
@@ -677,7 +677,7 @@ mod tests {
             label,
             content: "a".into(),
             files: None,
-            evidence: None,
+            check_results: None,
         }];
         let tie = [(agent(0), 1, vec![]), (agent(1), 1, vec![])];
         let task = TaskPrompt {

@@ -92,7 +92,8 @@ impl SubagentType {
         })?;
         let list = |key: &str| -> Result<Vec<String>, String> {
             let items = parsed.texts(key);
-            let items = items.ok_or_else(|| format!("its field `{key}` is no list of texts"))?;
+            let items =
+                items.ok_or_else(|| format!("its field `{key}` is not a list of strings"))?;
             let items = items.into_iter().take(ITEMS_MAX);
             Ok(items.map(|item| truncate(item, ITEM_CHARS_MAX)).collect())
         };
@@ -256,11 +257,11 @@ impl SubagentChoices {
 /// Returns the answer to an agent that has chosen what does not exist.
 fn unknown_choice(field: &str, name: &str, known: &[&str]) -> String {
     let shown = escape_name(&truncate(name, NAME_CHARS_MAX));
-    let way_out = match known {
+    let suggestion = match known {
         [] => format!("leave `{field}` out"),
         known => format!("choose {}, or leave `{field}` out", list_names(known, "or")),
     };
-    format!("there is no `{field}` of the name `{shown}`: {way_out}")
+    format!("there is no `{field}` of the name `{shown}`: {suggestion}")
 }
 
 /// A type that comes with massgen.
@@ -516,7 +517,7 @@ mod tests {
             ),
             (
                 "---\ndescription: d\nskills: {a: b}\n---\nCount.",
-                "`skills` is no list",
+                "`skills` is not a list",
             ),
             (&format!("---\ndescription: d\n---\n{long}"), "more than"),
         ] {

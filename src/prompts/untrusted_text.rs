@@ -118,7 +118,7 @@ const NOTE_BRACKET: &str = "&#91;";
 
 /// Pattern of what may be between a bracket and the name after it, so that a model still takes both
 /// for a tag.
-const BETWEEN: &str = r"(?:[\s/\\]|\\u\{[0-9a-f]+\})*";
+const GAP_PATTERN: &str = r"(?:[\s/\\]|\\u\{[0-9a-f]+\})*";
 
 /// The brackets that a tag begins with: those that look like `<` count as `<`.
 const TAG_STARTS: &[&str] = &[
@@ -168,14 +168,14 @@ fn compile_tag(included: fn(&TextFrame) -> bool) -> Option<Regex> {
 
 /// Compiles the pattern of a note that begins with one of `brackets`.
 fn compile_note(brackets: &[&str]) -> Option<Regex> {
-    compile_markup(brackets, &format!(r"massgen{BETWEEN}[:\x{{FF1A}}]"))
+    compile_markup(brackets, &format!(r"massgen{GAP_PATTERN}[:\x{{FF1A}}]"))
 }
 
 /// Compiles the pattern of one of `brackets` with `name` after it.
 fn compile_markup(brackets: &[&str], name: &str) -> Option<Regex> {
     let escaped: Vec<String> = brackets.iter().copied().map(regex::escape).collect();
     let bracket = escaped.join("|");
-    Regex::new(&format!("(?i)(?:{bracket})({BETWEEN}{name})")).ok()
+    Regex::new(&format!("(?i)(?:{bracket})({GAP_PATTERN}{name})")).ok()
 }
 
 /// Untrusted text for a model. It can be used only in the forms below, so that it cannot get

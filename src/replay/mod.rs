@@ -165,14 +165,14 @@ fn run_request(
     machine: HostEnvironment,
     stop: &CancellationToken,
 ) -> RunRequest {
-    let departed = CancellationToken::new();
+    let diverged = CancellationToken::new();
     let ends = PlaybackCancellation {
-        departed: departed.clone(),
+        diverged: diverged.clone(),
         stop: stop.clone(),
     };
     let question = record.question();
     let mut messages = RecordedMessages::from_events(&record.events);
-    messages.diverged = Some(departed.clone());
+    messages.diverged = Some(diverged.clone());
     RunRequest {
         messages: UserMessageReceiver::default(),
         inbox: None,
@@ -188,7 +188,7 @@ fn run_request(
         replay: Some(ReplayInput {
             coordinations: record.plan.coordinations,
             messages,
-            diverged: departed,
+            diverged,
         }),
         resumed: None,
         opened: record.opened,

@@ -125,14 +125,16 @@ impl ReplayPlanner {
         } else if let CoordinationEvent::Answered {
             agent,
             label,
-            evidence,
+            check_results,
             ..
         } = event
         {
-            if let Some(evidence) = evidence
+            if let Some(check_results) = check_results
                 && let Some(coordination) = self.plan.coordinations.back_mut()
             {
-                coordination.check_results.insert(*label, evidence.clone());
+                coordination
+                    .check_results
+                    .insert(*label, check_results.clone());
             }
             self.has_answer = true;
             self.record_submission(agent, None);
@@ -392,7 +394,7 @@ mod tests {
             asking("b"),
             failure_event("b"),
         ];
-        let finale = [
+        let final_phase = [
             winner_event(),
             presents(),
             asking("a"),
@@ -400,11 +402,11 @@ mod tests {
             reply_event("a"),
         ];
         let end = [final_answer(), end_event()];
-        let whole = [&coordination[..], &finale, &end].concat();
+        let whole = [&coordination[..], &final_phase, &end].concat();
         check(&whole, "Closed; a: 1Fails 2Fails; b: 1Fails");
         let twice = [&whole[..9], &coordination[..3], &[winner_event()], &end].concat();
         check(&twice, "Closed; Closed; a: 1Fails 1Fails 1Fails; b: 1Fails");
-        let skipped = [&[start_event()], &finale[..], &end].concat();
+        let skipped = [&[start_event()], &final_phase[..], &end].concat();
         check(&skipped, "Closed; a: 2Fails");
     }
 
@@ -418,7 +420,7 @@ mod tests {
         .concat();
         check(&timed, "Interrupted; a: 1Waits; b: 0Waits");
         check(&coordination, "Interrupted; a: 1Waits; b: 0Waits");
-        let finale = [
+        let final_phase = [
             winner_event(),
             presents(),
             asking("a"),
@@ -426,7 +428,7 @@ mod tests {
             asking("a"),
             cut_event(),
         ];
-        let presenting = [&coordination[..], &finale, &[end_event()]].concat();
+        let presenting = [&coordination[..], &final_phase, &[end_event()]].concat();
         check(&presenting, "Closed; a: 1Fails 1Ends; b: 0Fails");
         let limited = [
             &presenting[..9],

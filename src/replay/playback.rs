@@ -29,7 +29,7 @@ pub(super) struct PlaybackBackend {
 #[derive(Clone, Debug)]
 pub(super) struct PlaybackCancellation {
     /// Cancelled when the run diverges from the record.
-    pub(super) departed: CancellationToken,
+    pub(super) diverged: CancellationToken,
     /// Cancelled at the end of the record, which ends the run too.
     pub(super) stop: CancellationToken,
 }
@@ -58,7 +58,7 @@ struct PlaybackPosition {
     conversation: Option<ConversationVersion>,
     /// The number of conversations that have begun.
     begun: usize,
-    asked: usize,
+    requests: usize,
 }
 
 impl PlaybackBackend {
@@ -97,19 +97,19 @@ impl PlaybackBackend {
             *place = PlaybackPosition {
                 conversation: Some(version.clone()),
                 begun: place.begun.saturating_add(1),
-                asked: 0,
+                requests: 0,
             };
         }
-        let asked = place.asked;
-        place.asked = asked.saturating_add(1);
-        Some((self.conversations.get(place.begun.checked_sub(1)?)?, asked))
+        let index = place.requests;
+        place.requests = index.saturating_add(1);
+        Some((self.conversations.get(place.begun.checked_sub(1)?)?, index))
     }
 }
 
 impl Backend for PlaybackBackend {
     fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a> {
         let then = match self.conversation(&request) {
-            Some((conversation, asked)) if asked < conversation.replies => {
+            Some((conversation, index)) if index < conversation.replies => {
                 return conversation.script.ask(request);
             }
             Some((conversation, _)) => conversation.then,
@@ -120,7 +120,7 @@ impl Backend for PlaybackBackend {
                 self.ends.stop.cancel();
             }
             if then != MissingReply::Fails {
-                self.ends.departed.cancelled().await;
+                self.ends.diverged.cancelled().await;
             }
             Err(BackendError {
                 kind: BackendErrorKind::Permanent,

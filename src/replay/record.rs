@@ -235,7 +235,7 @@ fn use_recorded_criteria(rules: &mut OrchestratorConfig, events: &[Event]) {
     }
 }
 
-/// Removes paths that the config opens and that are no directories any more (or, for uploads, no
+/// Removes paths that the config opens and that are no longer directories (or, for uploads, no
 /// files), or are outside of `reach`.
 fn close_paths(config: &mut Config, reach: &RecordPathScope, notes: &mut Vec<String>) {
     let opened: BTreeSet<AbsPath> = config.opened_paths().cloned().collect();

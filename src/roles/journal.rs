@@ -230,19 +230,19 @@ pub fn merged_copies<'a>(
 fn effective_merges<'a>(
     entries: impl IntoIterator<Item = (&'a JournalEntry, &'a str)>,
 ) -> Vec<(&'a MergeEntry, &'a str)> {
-    let mut standing: Vec<(&MergeEntry, &str)> = Vec::new();
+    let mut effective: Vec<(&MergeEntry, &str)> = Vec::new();
     for (entry, text) in entries {
         match entry {
-            JournalEntry::Merge(merge) => standing.push((merge, text)),
+            JournalEntry::Merge(merge) => effective.push((merge, text)),
             JournalEntry::Reset { role } => {
-                let mut newest = standing.iter().rev();
+                let mut newest = effective.iter().rev();
                 let newest = newest.find(|(merge, _)| merge.role == *role);
                 let newest = newest.map(|(merge, _)| merge.iteration);
                 let is_its = |(merge, _): &(&MergeEntry, &str)| {
                     merge.role == *role && Some(merge.iteration) == newest
                 };
-                let first = standing.iter().position(is_its);
-                standing.truncate(first.unwrap_or(standing.len()));
+                let first = effective.iter().position(is_its);
+                effective.truncate(first.unwrap_or(effective.len()));
             }
             JournalEntry::Start
             | JournalEntry::Begin { .. }
@@ -250,7 +250,7 @@ fn effective_merges<'a>(
             | JournalEntry::Revert { .. } => {}
         }
     }
-    standing
+    effective
 }
 
 #[cfg(test)]

@@ -94,11 +94,11 @@ fn is_stuck(done: &[CompletedStage]) -> bool {
     let Some(last) = done.last() else {
         return false;
     };
-    let ends = done
+    let stage_ends = done
         .iter()
         .rev()
         .filter(|earlier| earlier.stage == last.stage);
-    let alike = ends.take_while(|end| end.state == last.state || end.verdict == last.verdict);
+    let alike = stage_ends.take_while(|end| end.state == last.state || end.verdict == last.verdict);
     alike.count() > ITERATIONS_WITHOUT_PROGRESS_MAX
 }
 
@@ -129,13 +129,13 @@ mod tests {
     /// `states` after the iterations. Returns the stage numbers and the end.
     fn walk(pipeline: &PipelineSpec, words: &[&str], states: &[&str]) -> (String, PipelineEnd) {
         let mut done = Vec::new();
-        let mut way = Vec::new();
+        let mut steps = Vec::new();
         loop {
             let (iteration, stage) = match next_step(pipeline, &done) {
                 NextStep::Work { iteration, stage } => (iteration, stage),
-                NextStep::Over(over) => return (way.join(" "), over),
+                NextStep::Over(over) => return (steps.join(" "), over),
             };
-            way.push(format!("{iteration}.{stage}"));
+            steps.push(format!("{iteration}.{stage}"));
             let at = usize::try_from(iteration).unwrap() - 1;
             done.push(CompletedStage {
                 iteration,
@@ -152,12 +152,12 @@ mod tests {
         iterations_max: u32,
         words: &[&str],
         states: &[&str],
-        way: &str,
+        steps: &str,
         over: PipelineEnd,
     ) {
         let pipeline = pipeline(ALL, until, iterations_max);
         let found = walk(&pipeline, words, states);
-        assert_eq!(found, (way.to_owned(), over));
+        assert_eq!(found, (steps.to_owned(), over));
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_there_may_be_no_more_or_nothing_moves() {
+    fn it_ends_after_the_last_iteration_or_without_progress() {
         let states = &["a", "b", "c", "d", "e"];
         let words = &["1", "2", "3", "4", "5"];
         let first = "1.0 1.1 1.2 1.3";
@@ -218,9 +218,9 @@ mod tests {
     #[test]
     fn the_deciding_role_can_be_in_the_middle() {
         let pipeline = pipeline(&["planner", "user", "reviewer"], Some("user"), 3);
-        let (way, over) = walk(&pipeline, &["no", "SATISFIED"], &["a", "b"]);
+        let (steps, over) = walk(&pipeline, &["no", "SATISFIED"], &["a", "b"]);
         assert_eq!(
-            (way.as_str(), over),
+            (steps.as_str(), over),
             ("1.0 1.1 2.0 2.1", PipelineEnd::Finished)
         );
     }

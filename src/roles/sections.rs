@@ -51,9 +51,9 @@ pub fn self_review(answer: &str) -> Option<&str> {
 /// Returns the open questions that an answer lists: `- question`, and below it `assumption: …`.
 pub fn open_questions(answer: &str) -> Vec<OpenQuestion> {
     let all = sections(answer);
-    let is_it =
+    let is_open_questions =
         |section: &&MarkdownSection<'_>| section.heading.eq_ignore_ascii_case(OPEN_QUESTIONS);
-    let Some(section) = all.iter().find(is_it) else {
+    let Some(section) = all.iter().find(is_open_questions) else {
         return Vec::new();
     };
     let mut questions: Vec<OpenQuestion> = Vec::new();

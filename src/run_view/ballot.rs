@@ -166,7 +166,7 @@ impl BallotView {
                 label,
                 content,
                 snapshot,
-                evidence,
+                check_results,
                 plan,
             } => {
                 self.void_votes(std::slice::from_ref(agent));
@@ -181,7 +181,7 @@ impl BallotView {
                         content: Arc::clone(content),
                         has_files: snapshot.is_some(),
                         at_ms: at.elapsed_ms,
-                        checks: evidence.clone(),
+                        checks: check_results.clone(),
                         plan: plan.clone(),
                         seen_by: Vec::new(),
                         is_replaced: false,

@@ -239,14 +239,14 @@ fn agents_wait_while_one_of_them_prepares_the_work() {
             "subagent": "personas", "event": event})
     };
     let retrying = json!({"type": "retrying", "agent": "a", "reason": "busy", "wait_ms": 1200});
-    let asked_again = [
+    let second_request = [
         begin("preparation"),
         model(retrying),
         model(request_event("a")),
     ];
     let retries = ["retries in 2 s", "waits for personas", "waits for personas"];
-    check(&asked_again[..2], retries, &["agents/0"]);
-    check(&asked_again, waiting, &["agents/0"]);
+    check(&second_request[..2], retries, &["agents/0"]);
+    check(&second_request, waiting, &["agents/0"]);
     // The subagent of a call concerns its own agent alone.
     check(&[begin("call_1")], ["idle"; 3], &["agents/0"]);
     let view = fold(&[start_event(&["a", "b"]), begin("preparation"), end]);
@@ -461,12 +461,12 @@ fn a_new_answer_replaces_the_earlier_one_and_voids_the_votes_that_the_event_name
 
 #[test]
 fn approvals_wait_until_they_are_answered() {
-    let asked = [start_event(&["a"]), approval("a", None)];
-    let view = fold(&asked);
+    let events = [start_event(&["a"]), approval("a", None)];
+    let view = fold(&events);
     assert_eq!(view.approvals().len(), 1);
     assert_eq!(view.approvals()[0].effects, ["run `rm x`"]);
     for answer in ["once", "session", "always", "no", "nobody"] {
-        let mut events = asked.to_vec();
+        let mut events = events.to_vec();
         events.push(approval("a", Some(answer)));
         assert!(fold(&events).approvals().is_empty(), "{answer}");
     }

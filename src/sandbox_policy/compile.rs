@@ -97,8 +97,8 @@ pub fn compile(
     }
     let layers = overlay_layers(manager, level, &open, facts.written)?;
     let is_writable = |path: &AbsPath| {
-        let speaking = deepest_accessible(path, &open);
-        speaking.is_some_and(|opening| opening.permission == Permission::Write)
+        let deepest = deepest_accessible(path, &open);
+        deepest.is_some_and(|opening| opening.permission == Permission::Write)
     };
     let masked = facts.masked.into_iter().filter(is_writable).collect();
     let toolchains = facts.toolchains.into_iter();
@@ -195,7 +195,7 @@ fn overlay_layers(
     open: &[AccessiblePath],
     written: WriteTarget,
 ) -> Result<Vec<OverlayLayer>, SandboxPolicyError> {
-    let (SandboxLevel::Overlay, WriteTarget::Layers(given)) = (level, written) else {
+    let (SandboxLevel::Overlay, WriteTarget::Layers(sources)) = (level, written) else {
         return Ok(Vec::new());
     };
     let is_written = |path: &AbsPath| {
@@ -204,7 +204,7 @@ fn overlay_layers(
             .filter(|opening| opening.permission == Permission::Write);
         writable.any(|opening| opening.path == *path)
     };
-    let layers: Vec<OverlayLayer> = given
+    let layers: Vec<OverlayLayer> = sources
         .into_iter()
         .filter(|layer| is_written(&layer.root))
         .collect();
@@ -229,10 +229,10 @@ fn overlay_layers(
 
 /// Returns whether `dir` can be a working directory: inside an open tree and not hidden there.
 fn is_open(dir: &AbsPath, open: &[AccessiblePath], hidden: &[AbsPath]) -> bool {
-    let Some(speaking) = deepest_accessible(dir, open) else {
+    let Some(deepest) = deepest_accessible(dir, open) else {
         return false;
     };
-    let closes = |path: &AbsPath| dir.is_within(path) && path.is_within(&speaking.path);
+    let closes = |path: &AbsPath| dir.is_within(path) && path.is_within(&deepest.path);
     !hidden.iter().any(closes)
 }
 
@@ -326,17 +326,18 @@ mod tests {
     /// Lists what is open, hidden and layered, one entry per line.
     #[track_caller]
     fn check(grants: Vec<Grant>, phase: Phase, level: SandboxLevel, expected: &[&str]) {
-        let made = of(grants, phase, level).unwrap();
+        let policy = of(grants, phase, level).unwrap();
         let mut lines = Vec::new();
-        for opening in &made.open {
+        for opening in &policy.open {
             lines.push(format!(
                 "{} {} {:?}",
                 opening.permission, opening.path, opening.scope
             ));
         }
-        lines.extend(made.hidden.iter().map(|path| format!("hidden {path}")));
+        lines.extend(policy.hidden.iter().map(|path| format!("hidden {path}")));
         lines.extend(
-            made.layers
+            policy
+                .layers
                 .iter()
                 .map(|layer| format!("layer {}", layer.root)),
         );
@@ -455,11 +456,11 @@ mod tests {
             PathRule::new(RuleAction::Deny, *wanted, &glob, anchor)
         };
         let path_rules: Arc<[PathRule]> = rules.iter().map(rule).collect();
-        let held = grants.into_iter().map(|grant| Grant {
+        let restricted = grants.into_iter().map(|grant| Grant {
             ruled: Arc::clone(&path_rules),
             ..grant
         });
-        held.collect()
+        restricted.collect()
     }
 
     #[test]
@@ -487,7 +488,7 @@ mod tests {
             (Permission::Read, "*.pem"),
             (Permission::Write, "src"),
         ];
-        let held = [
+        let existing = [
             "write /p Tree",
             "write /p/.massgen/ws Tree",
             "read /p/src Tree",
@@ -499,7 +500,7 @@ mod tests {
             under(grants(), &rules),
             Phase::Final,
             SandboxLevel::Namespaces,
-            &held,
+            &existing,
         );
     }
 
@@ -515,7 +516,7 @@ mod tests {
         let with = |edit: fn(&mut CommandContext)| {
             let mut facts = facts("/p/.massgen/ws");
             edit(&mut facts);
-            compile(&manager, SandboxLevel::Overlay, facts).map(|made| made.dir)
+            compile(&manager, SandboxLevel::Overlay, facts).map(|policy| policy.dir)
         };
         assert_eq!(with(|_| ()), Ok(abs("/p/.massgen/ws")));
         assert_eq!(
@@ -528,9 +529,9 @@ mod tests {
             Err(SandboxPolicyError::NoLayer { root })
         );
         for dir in ["/", "/q", "/p/.massgen", "/p/.massgen/other"] {
-            let made = compile(&manager, SandboxLevel::Overlay, facts(dir));
+            let policy = compile(&manager, SandboxLevel::Overlay, facts(dir));
             assert_eq!(
-                made,
+                policy,
                 Err(SandboxPolicyError::DirectoryNotAccessible { dir: abs(dir) })
             );
         }
@@ -549,18 +550,18 @@ mod tests {
             ..facts("/p")
         };
         let manager = |phase| PathPermissionManager::new(grants.clone(), phase);
-        let made = |phase| {
+        let masked_in = |phase| {
             compile(&manager(phase), SandboxLevel::Namespaces, masked())
                 .unwrap()
                 .masked
         };
-        assert_eq!(made(Phase::Final), [abs("/p/.git")]);
-        assert_eq!(made(Phase::Coordination), []);
+        assert_eq!(masked_in(Phase::Final), [abs("/p/.git")]);
+        assert_eq!(masked_in(Phase::Coordination), []);
     }
 
     #[test]
     fn a_toolchain_opens_no_path_that_a_grant_covers() {
-        let given = CommandContext {
+        let context = CommandContext {
             toolchains: vec![
                 abs("/p/.massgen/bin"),
                 abs("/"),
@@ -573,7 +574,7 @@ mod tests {
         let grants = vec![workspace(), project(Permission::Read), closed];
         let grants = under(grants, &[(Permission::Read, "/h/keys")]);
         let manager = PathPermissionManager::new(grants, Phase::Final);
-        let made = compile(&manager, SandboxLevel::Namespaces, given).unwrap();
-        assert_eq!(made.toolchains, [abs("/h/.cargo/bin")]);
+        let policy = compile(&manager, SandboxLevel::Namespaces, context).unwrap();
+        assert_eq!(policy.toolchains, [abs("/h/.cargo/bin")]);
     }
 }

@@ -120,7 +120,7 @@ pub fn command_environment(inputs: &EnvironmentInputs<'_>) -> BTreeMap<String, S
 
 fn matches(listed: &str, name: &str) -> bool {
     match listed.strip_suffix('*') {
-        Some(beginning) => name.starts_with(beginning),
+        Some(prefix) => name.starts_with(prefix),
         None => listed == name,
     }
 }

@@ -16,7 +16,7 @@ use crate::text::list_names;
 /// The totals and limits of a run and of its agents.
 #[derive(Clone, Debug, Default)]
 pub struct BudgetLedger {
-    books: UsageTotals,
+    totals: UsageTotals,
     run: TrackedLimits,
     agents: BTreeMap<AgentId, TrackedLimits>,
     /// The agents with requests that a vendor did not count.
@@ -61,7 +61,7 @@ impl BudgetLedger {
     ) -> Self {
         let agents = agents.into_iter();
         Self {
-            books: UsageTotals::default(),
+            totals: UsageTotals::default(),
             run: TrackedLimits::from_limits(run),
             uncounted: BTreeSet::new(),
             shared: None,
@@ -73,8 +73,8 @@ impl BudgetLedger {
 
     /// Returns the ledger with the usage before the run was interrupted.
     #[must_use]
-    pub fn with_totals(self, books: UsageTotals) -> Self {
-        Self { books, ..self }
+    pub fn with_totals(self, totals: UsageTotals) -> Self {
+        Self { totals, ..self }
     }
 
     /// Returns the ledger of a run that shares money with others.
@@ -85,23 +85,23 @@ impl BudgetLedger {
 
     /// Returns whether the money that the run shares with others covers a further request.
     pub fn is_covered(&self) -> bool {
-        let spent = self.books.run().known_cost();
+        let spent = self.totals.run().known_cost();
         let shared = self.shared.as_ref();
         shared.is_none_or(|shared| shared.covers(spent))
     }
 
     /// Checks whether `agent` may ask its model once more.
     pub fn may_ask(&mut self, agent: &AgentId) -> Result<(), BudgetRefusal> {
-        let refused = |(met, news), whose| Err(refusal(whose, met, news));
+        let refused = |(met, novelty), whose| Err(refusal(whose, met, novelty));
         if let Some(met) = self.run.tool_call_limit {
             return refused((met, RefusalNovelty::Known), None);
         }
-        let met = self.run.limits.reached_by(&self.books.run());
+        let met = self.run.limits.reached_by(&self.totals.run());
         if let Some(met) = record_limit(&mut self.run.request_limit, met) {
             return refused(met, None);
         }
         let bound = self.agents.entry(agent.clone()).or_default();
-        let met = bound.limits.reached_by(&self.books.agent(agent));
+        let met = bound.limits.reached_by(&self.totals.agent(agent));
         match record_limit(&mut bound.request_limit, met) {
             Some(met) => refused(met, Some(agent)),
             None => Ok(()),
@@ -113,24 +113,24 @@ impl BudgetLedger {
         let met = self
             .run
             .limits
-            .reached_by_tool_calls(self.books.tool_calls());
-        if let Some((met, news)) = record_limit(&mut self.run.tool_call_limit, met) {
-            return Err(refusal(None, met, news));
+            .reached_by_tool_calls(self.totals.tool_calls());
+        if let Some((met, novelty)) = record_limit(&mut self.run.tool_call_limit, met) {
+            return Err(refusal(None, met, novelty));
         }
         let bound = self.agents.entry(agent.clone()).or_default();
         let met = bound
             .limits
-            .reached_by_tool_calls(self.books.tool_calls_of(agent));
-        if let Some((met, news)) = record_limit(&mut bound.tool_call_limit, met) {
-            return Err(refusal(Some(agent), met, news));
+            .reached_by_tool_calls(self.totals.tool_calls_of(agent));
+        if let Some((met, novelty)) = record_limit(&mut bound.tool_call_limit, met) {
+            return Err(refusal(Some(agent), met, novelty));
         }
-        self.books.count_tool_call(agent);
+        self.totals.count_tool_call(agent);
         Ok(())
     }
 
     /// Charges a request.
     pub fn charge(&mut self, post: UsageKey, usage: TokenUsage, cost: Option<Money>) {
-        self.books.charge(post, usage, cost);
+        self.totals.charge(post, usage, cost);
     }
 
     /// Returns whether the money that `agent` spends is limited: by its own limit, by the run's, or by
@@ -153,7 +153,7 @@ impl BudgetLedger {
     }
 
     /// Names the limits that cannot be enforced for `agent`, because a complete request of its own
-    /// was not counted; the `cost` of that may be known all the same. Returns `None` if there are
+    /// was not counted; the `cost` of that may be known nevertheless. Returns `None` if there are
     /// none or the user was already warned.
     pub fn take_unenforceable_limits(
         &mut self,
@@ -174,7 +174,7 @@ impl BudgetLedger {
 
     /// Returns the totals.
     pub fn totals(&self) -> &UsageTotals {
-        &self.books
+        &self.totals
     }
 
     /// Returns the limit that ended the run, in one sentence, if one did.
@@ -185,12 +185,12 @@ impl BudgetLedger {
 
     /// Returns the limit that stops the requests of the run or of any agent, in one sentence.
     pub fn any_exhausted_limit(&self) -> Option<String> {
-        let anybody = || {
+        let agent_limit = || {
             self.agents
                 .keys()
                 .find_map(|id| self.agent_exhausted_limit(id))
         };
-        self.run_exhausted_limit().or_else(anybody)
+        self.run_exhausted_limit().or_else(agent_limit)
     }
 
     /// Returns the limit that stops the requests of `agent`, in one sentence: the run's, or its
@@ -219,21 +219,21 @@ fn record_limit(
     met: Option<ReachedLimit>,
 ) -> Option<(ReachedLimit, RefusalNovelty)> {
     let met = met?;
-    let news = match first.replace(first.unwrap_or(met)) {
+    let novelty = match first.replace(first.unwrap_or(met)) {
         None => RefusalNovelty::First,
         Some(_) => RefusalNovelty::Known,
     };
-    Some((met, news))
+    Some((met, novelty))
 }
 
-fn refusal(whose: Option<&AgentId>, met: ReachedLimit, news: RefusalNovelty) -> BudgetRefusal {
+fn refusal(whose: Option<&AgentId>, met: ReachedLimit, novelty: RefusalNovelty) -> BudgetRefusal {
     BudgetRefusal {
         agent: whose.cloned(),
         limit: match whose {
             Some(_) => format!("it {met}"),
             None => format!("the run {met}"),
         },
-        novelty: news,
+        novelty,
     }
 }
 
@@ -285,7 +285,7 @@ mod tests {
         let refusals =
             refusals.map(|refusal| refusal.map(|refusal| (refusal.limit, refusal.novelty)));
         let expected =
-            expected.map(|refusal| refusal.map(|(limit, news)| (limit.to_owned(), news)));
+            expected.map(|refusal| refusal.map(|(limit, novelty)| (limit.to_owned(), novelty)));
         assert_eq!(refusals, expected);
     }
 
@@ -338,10 +338,10 @@ mod tests {
             refused.map(|refusal| (refusal.limit, refusal.novelty))
         };
         assert_eq!([call("a"), call("a")], [None, None]);
-        let own = |news| {
+        let own = |novelty| {
             Some((
                 "it has used all 2 tool calls (`max_tool_calls`)".to_owned(),
-                news,
+                novelty,
             ))
         };
         assert_eq!(
@@ -407,16 +407,16 @@ mod tests {
             phase,
         };
         ledger.charge(post, TokenUsage::default(), None);
-        let books = ledger.totals();
-        let run = books.run();
+        let totals = ledger.totals();
+        let run = totals.run();
         let sums = (
             run.requests,
             run.known_cost().to_string(),
             run.cost_is_complete,
         );
         assert_eq!(sums, (2, "0.1".to_owned(), false));
-        assert_eq!(books.agent(&id("b")).cost_usd, None);
-        assert_eq!(books.agent(&id("a")).usage.total_tokens(), 100);
-        assert_eq!(books.entries().count(), 2);
+        assert_eq!(totals.agent(&id("b")).cost_usd, None);
+        assert_eq!(totals.agent(&id("a")).usage.total_tokens(), 100);
+        assert_eq!(totals.entries().count(), 2);
     }
 }

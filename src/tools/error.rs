@@ -72,7 +72,7 @@ pub enum CallParseError {
         expected: String,
     },
     /// A parameter is not a valid path.
-    #[error("`{parameter}` of `{tool}` is no path: {source}")]
+    #[error("`{parameter}` of `{tool}` is not a path: {source}")]
     Path {
         /// The tool.
         tool: &'static ToolSpec,
@@ -82,7 +82,7 @@ pub enum CallParseError {
         source: InvalidUserPath,
     },
     /// A parameter is not a valid glob.
-    #[error("`{parameter}` of `{tool}` is no glob: {source}")]
+    #[error("`{parameter}` of `{tool}` is not a glob: {source}")]
     Glob {
         /// The tool.
         tool: &'static ToolSpec,

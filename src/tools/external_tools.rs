@@ -111,17 +111,17 @@ pub fn parse_external_tool(
     input: &Value,
     cwd: &Path,
 ) -> Result<ExternalToolAction, String> {
-    let asked = ExternalToolCall { name, input, cwd };
+    let call = ExternalToolCall { name, input, cwd };
     let call = match name {
-        "Read" | "NotebookRead" | "Glob" | "Grep" | "LS" => asked.parse_reading()?,
-        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => asked.parse_writing()?,
+        "Read" | "NotebookRead" | "Glob" | "Grep" | "LS" => call.parse_reading()?,
+        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => call.parse_writing()?,
         "Bash" => {
-            let BashInput { command: line } = asked.parse_input()?;
-            let dir = asked.path("")?;
+            let BashInput { command: line } = call.parse_input()?;
+            let dir = call.path("")?;
             return Ok(ExternalToolAction::Command { line, dir });
         }
         name if HARMLESS.contains(&name) => return Ok(ExternalToolAction::Nothing),
-        _ => return Err(asked.unknown_tool()),
+        _ => return Err(call.unknown_tool()),
     };
     Ok(ExternalToolAction::Call(call))
 }
@@ -266,8 +266,8 @@ fn grep(path: UserPath, pattern: String) -> ToolCall {
 fn check_glob_root(name: &str, glob: &str) -> Result<(), String> {
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     let starts_elsewhere = glob.starts_with('~') || glob.trim() != glob || glob.contains('\\');
-    let leads_away = starts_elsewhere || glob.contains("..") || may_leave_root(glob);
-    if leads_away || !Path::new(glob).components().all(is_plain) {
+    let leaves_root = starts_elsewhere || glob.contains("..") || may_leave_root(glob);
+    if leaves_root || !Path::new(glob).components().all(is_plain) {
         return Err(format!(
             "`{name}` takes no pattern here that is absolute or can come to `..`: name the directory in `path`"
         ));
@@ -279,7 +279,7 @@ fn check_glob_root(name: &str, glob: &str) -> Result<(), String> {
 /// of letters and digits, or a `{…}` with an alternative that is empty, only dots, or starts like a
 /// path elsewhere.
 fn may_leave_root(glob: &str) -> bool {
-    let leads_away = |choice: &str| {
+    let leaves_root = |choice: &str| {
         choice.trim_matches('.').is_empty() || choice.starts_with('/') || choice.starts_with("./")
     };
     let is_plain = |class: &str| {
@@ -291,7 +291,7 @@ fn may_leave_root(glob: &str) -> bool {
     let (mut depth, mut choice) = (0_usize, String::new());
     for letter in glob.chars() {
         let ends = matches!(letter, ',' | '}') && depth > 0;
-        if ends && leads_away(&choice) {
+        if ends && leaves_root(&choice) {
             return true;
         }
         match letter {

@@ -259,29 +259,29 @@ mod tests {
 
     #[test]
     fn an_answer_has_only_so_many_images() {
-        let mut album = ImageCollector::default();
+        let mut images = ImageCollector::default();
         for number in 1..=IMAGES_MAX {
-            assert_eq!(album.add(&png(1, 1)).map(|taken| taken.0), Ok(number));
+            assert_eq!(images.add(&png(1, 1)).map(|taken| taken.0), Ok(number));
         }
         assert_eq!(
-            album.add(&png(1, 1)).map(|taken| taken.0),
+            images.add(&png(1, 1)).map(|taken| taken.0),
             Err(ImageRejection::Others)
         );
-        let mut album = ImageCollector::default();
+        let mut images = ImageCollector::default();
         // The data after an image's header is not checked.
         let head = STANDARD.decode(png(1, 1)).unwrap();
         let long = STANDARD.encode([head, vec![0; 3 * 1024 * 1024 - 64]].concat());
-        assert_eq!(album.add(&long).map(|taken| taken.0), Ok(1));
+        assert_eq!(images.add(&long).map(|taken| taken.0), Ok(1));
         assert_eq!(
-            album.add("bm8=").map(|taken| taken.0),
+            images.add("bm8=").map(|taken| taken.0),
             Err(ImageRejection::Kind)
         );
-        assert_eq!(album.add(&long).map(|taken| taken.0), Ok(2));
+        assert_eq!(images.add(&long).map(|taken| taken.0), Ok(2));
         assert_eq!(
-            album.add(&long).map(|taken| taken.0),
+            images.add(&long).map(|taken| taken.0),
             Err(ImageRejection::Others)
         );
-        assert_eq!(album.into_images().len(), 2);
+        assert_eq!(images.into_images().len(), 2);
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl PageUrl {
         if text.len() > PAGE_URL_BYTES_MAX {
             return Err("is longer than 2048 bytes");
         }
-        let mut url = Url::parse(text.trim()).map_err(|_| "is no whole URL")?;
+        let mut url = Url::parse(text.trim()).map_err(|_| "is not a complete URL")?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err("is neither http nor https");
         }
@@ -76,7 +76,7 @@ mod tests {
             "http://a.example.org:8080",
             Ok("http://a.example.org:8080/"),
         );
-        check("example.org", Err("is no whole URL"));
+        check("example.org", Err("is not a complete URL"));
         check("file:///etc/passwd", Err("is neither http nor https"));
         check(
             "https://user:x@example.org",

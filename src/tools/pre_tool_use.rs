@@ -41,7 +41,7 @@ impl PreToolUseRequest {
             return Err(format!("the event is `{event}`: expected `{EVENT}`"));
         }
         if !Path::new(&request.cwd).is_absolute() {
-            return Err("`cwd` is no absolute path".to_owned());
+            return Err("`cwd` is not an absolute path".to_owned());
         }
         Ok(Self {
             tool: request.tool_name,

@@ -119,20 +119,20 @@ fn find(dir: &Path, logs: &mut Vec<std::path::PathBuf>) {
 #[test]
 fn a_person_is_asked_each_time_and_may_refuse() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
-    terminal.says(OFFERED);
-    terminal.says("a asks to use write_file:");
-    terminal.says("write `a.txt` in the workspace");
-    terminal.says("`ask: write_file(*.txt)`");
-    terminal.types("x\r");
-    terminal.says("type o, s, a or n");
-    terminal.types("o\r");
+    terminal.wait_for_output(OFFERED);
+    terminal.wait_for_output("a asks to use write_file:");
+    terminal.wait_for_output("write `a.txt` in the workspace");
+    terminal.wait_for_output("`ask: write_file(*.txt)`");
+    terminal.type_keys("x\r");
+    terminal.wait_for_output("type o, s, a or n");
+    terminal.type_keys("o\r");
     terminal.wait(
         || times(&terminal, "a asks to use") == 2,
         || "a second question".to_owned(),
     );
-    terminal.types("n\r");
-    terminal.says("the user refuses it");
-    let project = terminal.ends(0);
+    terminal.type_keys("n\r");
+    terminal.wait_for_output("the user refuses it");
+    let project = terminal.wait_for_end(0);
     assert_eq!(read_agent_file(&project), "one");
     assert_eq!(approval_answers(&project), ["once", "no"]);
     assert!(!project.home(KEPT).exists());
@@ -142,18 +142,18 @@ fn a_person_is_asked_each_time_and_may_refuse() {
 fn input_typed_before_an_approval_request_is_discarded() {
     let late = WRITES_TWICE.replacen("- calls", "- delay_ms: 6000\n  calls", 1);
     let mut terminal = Terminal::open(project(&late), 100);
-    terminal.says("waiting for a");
-    terminal.types("a\ro\ro");
-    terminal.says(OFFERED);
+    terminal.wait_for_output("waiting for a");
+    terminal.type_keys("a\ro\ro");
+    terminal.wait_for_output(OFFERED);
     // Two answers at once: the second must not answer the next question.
-    terminal.types("o\rs\r");
+    terminal.type_keys("o\rs\r");
     terminal.wait(
         || times(&terminal, OFFERED) == 2,
         || "a second question".to_owned(),
     );
-    terminal.types("n\r");
-    terminal.says("the user refuses it");
-    let project = terminal.ends(0);
+    terminal.type_keys("n\r");
+    terminal.wait_for_output("the user refuses it");
+    let project = terminal.wait_for_end(0);
     assert_eq!(read_agent_file(&project), "one");
     assert_eq!(approval_answers(&project), ["once", "no"]);
     assert!(!project.home(KEPT).exists());
@@ -162,11 +162,11 @@ fn input_typed_before_an_approval_request_is_discarded() {
 #[test]
 fn an_answer_for_the_session_or_for_always_spares_the_next_question() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
-    terminal.says(OFFERED);
-    terminal.types("s\r");
-    terminal.says("done: ");
+    terminal.wait_for_output(OFFERED);
+    terminal.type_keys("s\r");
+    terminal.wait_for_output("done: ");
     assert_eq!(times(&terminal, "a asks to use"), 1);
-    let project_left = terminal.ends(0);
+    let project_left = terminal.wait_for_end(0);
     assert_eq!(read_agent_file(&project_left), "two");
     assert!(!project_left.home(KEPT).exists());
     drop(project_left);
@@ -186,16 +186,16 @@ orchestrator: {skip_coordination_rounds: true, context_paths: [{path: out, permi
         .env("TERM", "xterm")
         .env("NO_COLOR", "1");
     let mut terminal = Terminal::open(made.args(["task"]), 100);
-    terminal.says(OFFERED);
-    terminal.types("a\r");
-    let project = terminal.ends(0);
+    terminal.wait_for_output(OFFERED);
+    terminal.type_keys("a\r");
+    let project = terminal.wait_for_end(0);
     let kept = fs::read_to_string(project.home(KEPT)).unwrap();
     assert!(kept.contains("out/a.txt"), "{kept}");
     fs::remove_file(project.path("out/a.txt")).unwrap();
     let again = Terminal::open(project.retyped(["task"]), 100);
-    again.says("done: ");
+    again.wait_for_output("done: ");
     assert_eq!(times(&again, "a asks to use"), 0);
-    let project = again.ends(0);
+    let project = again.wait_for_end(0);
     assert_eq!(
         fs::read_to_string(project.path("out/a.txt")).unwrap(),
         "two"
@@ -219,44 +219,44 @@ fn control_sequences_in_a_file_name_are_escaped_in_an_approval_request() {
 - {text: done, repeat: true}
 "#;
     let mut terminal = Terminal::open(project(replies), 100);
-    terminal.says(OFFERED);
+    terminal.wait_for_output(OFFERED);
     let written = terminal.written();
     assert!(!written.contains("\u{1b}[2J\u{1b}]0;x"), "{written:?}");
     assert!(!written.contains('\u{202e}'), "{written:?}");
     assert!(written.contains(r"\u{1b}[2J"), "{written:?}");
-    terminal.types("n\r");
-    let _project = terminal.ends(0);
+    terminal.type_keys("n\r");
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]
 fn ctrl_c_ends_a_question() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
-    terminal.says(OFFERED);
-    terminal.types(CTRL_C);
-    terminal.says("the question was withdrawn");
-    terminal.says("ended: ");
+    terminal.wait_for_output(OFFERED);
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_output("the question was withdrawn");
+    terminal.wait_for_output("ended: ");
 }
 
 /// A program that answers approval requests at a socket, one after another, and records them.
-pub(crate) struct Answering {
-    pub(crate) asked: Arc<Mutex<Vec<Value>>>,
+pub(crate) struct ApprovalServer {
+    pub(crate) requests: Arc<Mutex<Vec<Value>>>,
     overlaps: Arc<Mutex<bool>>,
 }
 
 /// Answers with `reply` after a short delay.
-fn answering(socket: &Path, reply: &'static str) -> Answering {
-    answering_by(socket, move |_| reply)
+fn start_approval_server(socket: &Path, reply: &'static str) -> ApprovalServer {
+    start_approval_server_with(socket, move |_| reply)
 }
 
 /// Answers with what `reply` returns for the request, after a short delay.
-pub(crate) fn answering_by(
+pub(crate) fn start_approval_server_with(
     socket: &Path,
     reply: impl Fn(&Value) -> &'static str + Send + 'static,
-) -> Answering {
+) -> ApprovalServer {
     let listener = UnixListener::bind(socket).unwrap();
-    let asked = Arc::new(Mutex::new(Vec::new()));
+    let requests = Arc::new(Mutex::new(Vec::new()));
     let overlaps = Arc::new(Mutex::new(false));
-    let (kept, overlap) = (Arc::clone(&asked), Arc::clone(&overlaps));
+    let (recorded, overlap) = (Arc::clone(&requests), Arc::clone(&overlaps));
     spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
             let mut line = String::new();
@@ -265,7 +265,7 @@ pub(crate) fn answering_by(
                 .unwrap();
             let question: Value = serde_json::from_str(&line).unwrap();
             let reply = reply(&question);
-            kept.lock().unwrap().push(question);
+            recorded.lock().unwrap().push(question);
             sleep(Duration::from_millis(50));
             listener.set_nonblocking(true).unwrap();
             *overlap.lock().unwrap() |= listener.accept().is_ok();
@@ -273,7 +273,7 @@ pub(crate) fn answering_by(
             answer(stream, reply);
         }
     });
-    Answering { asked, overlaps }
+    ApprovalServer { requests, overlaps }
 }
 
 /// Sends an answer; massgen may have closed the connection.
@@ -282,24 +282,24 @@ fn answer(mut stream: UnixStream, reply: &str) {
 }
 
 /// Runs a project whose approval requests are answered with `reply`.
-fn with_socket(replies: &str, reply: &'static str) -> (Finished, Answering) {
+fn with_socket(replies: &str, reply: &'static str) -> (Finished, ApprovalServer) {
     let project = project(replies);
     let socket = project.home("ask.sock");
-    let answering = answering(&socket, reply);
+    let server = start_approval_server(&socket, reply);
     let finished = project
         .args(["--approval-socket", socket.to_str().unwrap()])
         .run();
-    (finished, answering)
+    (finished, server)
 }
 
 #[test]
 fn a_program_at_a_socket_answers() {
-    let (finished, answering) = with_socket(WRITES_TWICE, "{\"answer\": \"once\"}\n");
+    let (finished, server) = with_socket(WRITES_TWICE, "{\"answer\": \"once\"}\n");
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
     assert_eq!(read_agent_file(finished.project()), "two");
-    let asked = answering.asked.lock().unwrap();
-    assert_eq!(asked.len(), 2);
-    let first = &asked[0];
+    let requests = server.requests.lock().unwrap();
+    assert_eq!(requests.len(), 2);
+    let first = &requests[0];
     assert_eq!(
         (&first["agent"], &first["tool"]),
         (&json!("a"), &json!("write_file"))
@@ -313,15 +313,15 @@ fn a_program_at_a_socket_answers() {
 fn an_approval_for_always_applies_in_the_workspace_of_the_next_run() {
     let project = project(WRITES_TWICE);
     let (socket, other) = (project.home("ask.sock"), project.home("no.sock"));
-    let yes = answering(&socket, "{\"answer\": \"always\"}\n");
-    let no = answering(&other, "{\"answer\": \"no\"}\n");
+    let yes = start_approval_server(&socket, "{\"answer\": \"always\"}\n");
+    let no = start_approval_server(&other, "{\"answer\": \"no\"}\n");
     let first = project.args(["--approval-socket", socket.to_str().unwrap()]);
     let first = first.success();
-    assert_eq!(yes.asked.lock().unwrap().len(), 1);
+    assert_eq!(yes.requests.lock().unwrap().len(), 1);
     let second = first.then(["task", "--approval-socket", other.to_str().unwrap()]);
     let second = second.success();
     assert_eq!(read_agent_file(second.project()), "twotwo");
-    assert_eq!(*no.asked.lock().unwrap(), Vec::<Value>::new());
+    assert_eq!(*no.requests.lock().unwrap(), Vec::<Value>::new());
 }
 
 /// Writes a file with a program, and then answers.
@@ -347,10 +347,10 @@ orchestrator: {skip_coordination_rounds: true}";
     let keys = "cwd: w\nenable_code_based_tools: true";
     let project = Project::new().config(&team(&[agent("a", keys, BY_PROGRAM)], rest));
     let socket = project.home("ask.sock");
-    let answering = answering(&socket, reply);
+    let server = start_approval_server(&socket, reply);
     let words = ["task", "--output-format", "json", "--approval-socket"];
     let finished = project.args(words).args([socket.to_str().unwrap()]).run();
-    assert_eq!(answering.asked.lock().unwrap().len(), 1);
+    assert_eq!(server.requests.lock().unwrap().len(), 1);
     assert_eq!(
         read_agent_file(finished.project()),
         expected,
@@ -476,21 +476,18 @@ fn questions_of_several_agents_queue() {
     let agents = ["a", "b", "c"].map(|id| agent(id, &format!("cwd: {id}"), presents.trim()));
     let project = Project::new().config(&team(&agents, rest)).args(["task"]);
     let socket = project.home("ask.sock");
-    let answering = answering(&socket, "{\"answer\": \"once\"}\n");
+    let server = start_approval_server(&socket, "{\"answer\": \"once\"}\n");
     let finished = project
         .args(["--approval-socket", socket.to_str().unwrap()])
         .success();
-    let asked = answering.asked.lock().unwrap();
-    let mut agents: Vec<&str> = asked
+    let requests = server.requests.lock().unwrap();
+    let mut agents: Vec<&str> = requests
         .iter()
-        .map(|asked| asked["agent"].as_str().unwrap())
+        .map(|request| request["agent"].as_str().unwrap())
         .collect();
     agents.sort_unstable();
     assert_eq!(agents, ["a", "b", "c"], "{}", finished.stderr());
-    assert!(
-        !*answering.overlaps.lock().unwrap(),
-        "two questions at once"
-    );
+    assert!(!*server.overlaps.lock().unwrap(), "two questions at once");
 }
 
 /// Runs two agents that make the same call. The first request is answered with `reply` when the other
@@ -509,7 +506,7 @@ fn check_queue(reply: &'static str, asked: usize) {
     let project = Project::new().config(&team(&agents, rest)).args(["task"]);
     let socket = project.home("ask.sock");
     let logs = project.path(".massgen");
-    let answering = answering_by(&socket, move |_| {
+    let answering = start_approval_server_with(&socket, move |_| {
         wait_until("the other request waits", Duration::from_mins(2), || {
             log_text_below(&logs).contains("\"type\":\"approval_queued\"")
         });
@@ -518,7 +515,7 @@ fn check_queue(reply: &'static str, asked: usize) {
     let finished = project
         .args(["--approval-socket", socket.to_str().unwrap()])
         .success();
-    assert_eq!(answering.asked.lock().unwrap().len(), asked);
+    assert_eq!(answering.requests.lock().unwrap().len(), asked);
     let text = log_text(finished.project());
     let lines = text
         .lines()
@@ -569,7 +566,7 @@ fn an_approval_for_the_session_survives_a_killed_process() {
 ";
     let project = project(replies);
     let socket = project.home("ask.sock");
-    let answering = answering(&socket, "{\"answer\": \"session\"}\n");
+    let server = start_approval_server(&socket, "{\"answer\": \"session\"}\n");
     let mut command = project.command();
     command.args(["--approval-socket", socket.to_str().unwrap()]);
     let mut child = command.spawn().unwrap();
@@ -578,7 +575,7 @@ fn an_approval_for_the_session_survives_a_killed_process() {
     });
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(answering.asked.lock().unwrap().len(), 1);
+    assert_eq!(server.requests.lock().unwrap().len(), 1);
     let finished = project.retyped(["--continue"]).success();
     assert_eq!(
         read_agent_file(finished.project()),
@@ -586,5 +583,5 @@ fn an_approval_for_the_session_survives_a_killed_process() {
         "{}",
         finished.stderr()
     );
-    assert_eq!(answering.asked.lock().unwrap().len(), 1);
+    assert_eq!(server.requests.lock().unwrap().len(), 1);
 }

@@ -409,11 +409,11 @@ fn a_batch_stops_at_its_cost_limit_and_resumes_with_a_higher_one() {
 #[track_caller]
 fn check_refused(project: Project, expected: &str) {
     let finished = project.args(RUN).failure(2);
-    let said = finished.stderr();
-    assert!(said.contains(expected), "{said}");
+    let stderr = finished.stderr();
+    assert!(stderr.contains(expected), "{stderr}");
     assert!(
         !finished.project().path(".massgen/batches").exists(),
-        "{said}"
+        "{stderr}"
     );
 }
 
@@ -517,8 +517,8 @@ fn a_task_has_its_own_config_checks_and_limits() {
     let refused = elsewhere.current_dir(project.path("app")).output().unwrap();
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     let cancelled = project.retyped(["batch", "cancel", "--json"]).success();
-    let said = cancelled.stderr();
-    assert!(said.contains("nothing to cancel"), "{said}");
+    let stderr = cancelled.stderr();
+    assert!(stderr.contains("nothing to cancel"), "{stderr}");
     let state: Value = serde_json::from_str(cancelled.stdout()).unwrap();
     assert_eq!(
         (&state["cells"]["cells"], &state["is_cancelled"]),
@@ -598,7 +598,11 @@ fn a_cell_writes_through_no_symlink_and_keeps_no_key() {
     let without_files = json!({"id": "c0", "text": "Fix", "project": commit});
     for (team, task, why) in [
         (&writes_to_link, task("Fix"), "may not write to"),
-        (&keyed, format!("{without_files}\n"), "is no git repository"),
+        (
+            &keyed,
+            format!("{without_files}\n"),
+            "is not a git repository",
+        ),
     ] {
         let refused = project
             .file("team.yaml", team)
@@ -634,11 +638,11 @@ fn a_cell_writes_through_no_symlink_and_keeps_no_key() {
 }
 
 /// Returns whether a file below `dir` contains `word`.
-fn holds(dir: &Path, word: &str) -> bool {
+fn contains_word(dir: &Path, word: &str) -> bool {
     fs::read_dir(dir).unwrap().any(|entry| {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_dir() {
-            return holds(&entry.path(), word);
+            return contains_word(&entry.path(), word);
         }
         let bytes = fs::read(entry.path()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).contains(word)
@@ -678,17 +682,17 @@ fn the_text_of_a_task_opens_only_what_the_user_allows() {
         .file("tasks.jsonl", format!("{task}\n"))
         .args(RUN.into_iter().chain(words))
         .success();
-    let said = finished.stderr();
-    assert!(said.contains("a mention in a task file opens nothing"));
+    let stderr = finished.stderr();
+    assert!(stderr.contains("a mention in a task file opens nothing"));
     assert!(
-        said.contains("secret/key.txt") && !said.contains("shared/notes"),
-        "{said}"
+        stderr.contains("secret/key.txt") && !stderr.contains("shared/notes"),
+        "{stderr}"
     );
     let batch = only_entry(&only_entry(&state).join(".massgen/batches"));
     let logs = batch.join("cells/c0/work/.massgen");
-    assert!(!holds(&logs, "CANARY-SECRET"));
-    assert!(holds(&logs, "CANARY-SHARED"), "it was allowed");
-    assert!(holds(&logs, "CANARY-OWN"), "the copy is open");
+    assert!(!contains_word(&logs, "CANARY-SECRET"));
+    assert!(contains_word(&logs, "CANARY-SHARED"), "it was allowed");
+    assert!(contains_word(&logs, "CANARY-OWN"), "the copy is open");
 }
 
 #[test]
@@ -709,8 +713,11 @@ fn a_batch_that_was_copied_is_ignored() {
         &["batch", "cancel", &name],
     ] {
         finished = finished.then(words).failure(3);
-        let said = finished.stderr();
-        assert!(said.contains("not created by massgen"), "{words:?}: {said}");
+        let stderr = finished.stderr();
+        assert!(
+            stderr.contains("not created by massgen"),
+            "{words:?}: {stderr}"
+        );
     }
 }
 
@@ -799,15 +806,15 @@ fn two_batches_are_compared_and_the_example_of_the_document_runs() {
     shell.args(["-c", &script]).current_dir(project.path(""));
     shell.env("HOME", project.home(""));
     let output = shell.output().unwrap();
-    let said = format!(
+    let message = format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{message}");
     assert!(
-        said.contains("greet-1 completed\ngreet-2 completed\n"),
-        "{said}"
+        message.contains("greet-1 completed\ngreet-2 completed\n"),
+        "{message}"
     );
     assert!(!project.path("app/greeting.txt").exists(), "it was undone");
     let first = batch_dir(&project);

@@ -41,17 +41,17 @@ fn on_kubernetes(count: usize, cluster: &KubernetesCluster) -> Project {
         .env("PATH", std::env::var_os("PATH").unwrap())
 }
 
-/// Starts a command whose error output is the file `said`.
-fn start_heard(project: &Project, words: &[&str]) -> Child {
-    let said = File::create(project.path("said")).unwrap();
+/// Starts a command whose error output is the file `stderr`.
+fn start_with_stderr_file(project: &Project, words: &[&str]) -> Child {
+    let stderr = File::create(project.path("stderr")).unwrap();
     let mut command = project.command();
     command.args(words).stdin(Stdio::null());
-    command.stdout(Stdio::null()).stderr(said);
+    command.stdout(Stdio::null()).stderr(stderr);
     command.spawn().unwrap()
 }
 
-fn has_said(project: &Project, text: &str) -> bool {
-    fs::read_to_string(project.path("said")).is_ok_and(|said| said.contains(text))
+fn has_printed(project: &Project, text: &str) -> bool {
+    fs::read_to_string(project.path("stderr")).is_ok_and(|stderr| stderr.contains(text))
 }
 
 fn ends_with(project: &Project, text: &str) -> bool {
@@ -90,10 +90,10 @@ fn a_pod_is_evicted_and_a_job_deleted_and_each_cell_has_one_result_and_one_bill(
     control.wait().unwrap();
     cluster.set_fault(ClusterFault::Down);
     let refused = project.retyped(["batch", "resume"]).failure(3);
-    let said = refused.stderr();
+    let stderr = refused.stderr();
     assert!(
-        said.contains("does not answer: Error from server"),
-        "{said}"
+        stderr.contains("does not answer: Error from server"),
+        "{stderr}"
     );
     cluster.set_fault(ClusterFault::None);
     let project = refused.then::<&str>([]);
@@ -115,11 +115,11 @@ fn a_full_cluster_is_a_state_and_a_cancelled_batch_leaves_no_jobs() {
     let cluster = KubernetesCluster::start();
     let project = on_kubernetes(2, &cluster);
     cluster.set_fault(ClusterFault::PodQuota);
-    let mut control = start_heard(&project, &[&RUN[..], &ON].concat());
-    wait_until("a quota", || has_said(&project, "exceeded quota: small"));
+    let mut control = start_with_stderr_file(&project, &[&RUN[..], &ON].concat());
+    wait_until("a quota", || has_printed(&project, "exceeded quota: small"));
     cluster.set_fault(ClusterFault::Full);
     wait_until("a full cluster", || {
-        has_said(&project, "wait in the queue: 0/2 nodes are available")
+        has_printed(&project, "wait in the queue: 0/2 nodes are available")
     });
     cluster.set_fault(ClusterFault::None);
     wait_until("claims", || claims(&project).len() == 2);
@@ -201,10 +201,10 @@ fn a_refusal_of_the_cluster_is_reported_and_no_job_remains() {
         cluster.set_fault(fault);
         project = project.file("pods.yaml", file).retyped(words.clone());
         let finished = project.failure(code);
-        let said = finished.stderr();
+        let stderr = finished.stderr();
         let is_clean = cluster.jobs().is_empty();
-        if !(said.contains(expected) && said.contains("hint:") && is_clean) {
-            wrong.push(format!("{expected}: {is_clean}: {said}"));
+        if !(stderr.contains(expected) && stderr.contains("hint:") && is_clean) {
+            wrong.push(format!("{expected}: {is_clean}: {stderr}"));
         }
         cluster.set_fault(ClusterFault::None);
         project = finished.then::<&str>([]);
@@ -212,9 +212,9 @@ fn a_refusal_of_the_cluster_is_reported_and_no_job_remains() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let project = project.file("pods.yaml", usual).env("PATH", "/nowhere");
     let missing = project.retyped(words).failure(3);
-    let said = missing.stderr();
-    assert!(said.contains("cannot find `kubectl`"), "{said}");
+    let stderr = missing.stderr();
+    assert!(stderr.contains("cannot find `kubectl`"), "{stderr}");
     let bare = missing.then([&RUN[..], &ON[..2]].concat()).failure(2);
-    let said = bare.stderr();
-    assert!(said.contains("`--kubernetes FILE`"), "{said}");
+    let stderr = bare.stderr();
+    assert!(stderr.contains("`--kubernetes FILE`"), "{stderr}");
 }

@@ -286,10 +286,10 @@ fn a_cancelled_batch_parks_on_every_node_and_a_job_can_be_preempted() {
         .args(RUN)
         .args(["--on", "slurm", "--partition", "no-such"])
         .failure(3);
-    let said = refused.stderr();
+    let stderr = refused.stderr();
     assert!(
-        said.contains("`sbatch` failed") && said.contains("--partition"),
-        "{said}"
+        stderr.contains("`sbatch` failed") && stderr.contains("--partition"),
+        "{stderr}"
     );
     fs::remove_dir_all(refused.project().path(".massgen/batches")).unwrap();
     let project = refused.then::<&str>([]);
@@ -331,7 +331,7 @@ fn a_cancelled_batch_parks_on_every_node_and_a_job_can_be_preempted() {
 /// Returns the commands of a queue that is known by its commands only.
 const SPOOLER: &str = r#"
 submit: tsp sh {script}
-look: |
+list: |
   tsp | awk '$2 == "running" {print $1} $2 == "queued" || $2 == "allocating" {print $1, "waiting"}'
 cancel: tsp -r {id}
 "#;
@@ -411,7 +411,7 @@ async fn a_job_that_has_the_id_of_one_that_began_is_not_cancelled() {
     for (name, content) in [("1.id", "7"), ("1.txt", ""), ("2.id", "8")] {
         fs::write(root.path().join(name), content).unwrap();
     }
-    let commands = "submit: 'true {script}'\nlook: printf '7 waiting\\n8 waiting\\n9 waiting\\n'\n\
+    let commands = "submit: 'true {script}'\nlist: printf '7 waiting\\n8 waiting\\n9 waiting\\n'\n\
                     cancel: echo {id} >> cancelled\n";
     let commands = QueueCommands::parse(commands, "queue.yaml").unwrap();
     let env = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
@@ -442,10 +442,10 @@ fn keys_of_the_shell_are_not_in_jobs_and_the_start_says_so() {
     ]
     .concat();
     let refused = project.args(words).run();
-    let said = refused.stderr();
+    let stderr = refused.stderr();
     assert_ne!(refused.code(), Some(0));
-    assert!(said.contains("`~/.massgen/.env`"), "{said}");
-    assert!(!said.contains(SECRET));
+    assert!(stderr.contains("`~/.massgen/.env`"), "{stderr}");
+    assert!(!stderr.contains(SECRET));
     assert!(batch_dir(refused.project()).is_none());
 }
 
@@ -483,9 +483,9 @@ fn a_node_with_a_weaker_sandbox_runs_no_cell() {
         worker("n1")
     );
     let refused = run(&weak);
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(3), "{said}");
-    assert!(said.contains("`namespaces` is required"), "{said}");
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("`namespaces` is required"), "{stderr}");
     assert!(!dir.join("claims/c0.2").exists());
     assert!(dir.join("nodes/n1").exists());
     // Its next job does not try again, and another node runs the cell.

@@ -28,9 +28,9 @@ fn a_task_file_has_one_task_a_line() {
     assert_eq!(ids, ["a", "b.2", "c"]);
     assert_eq!(tasks[1].limits.max_cost_usd, Money::from_dollars("0.5"));
     for (line, reason) in [
-        (r#"{"id":"../a","text":"x"}"#, "is no id"),
-        (r#"{"id":".a","text":"x"}"#, "is no id"),
-        (r#"{"id":"","text":"x"}"#, "is no id"),
+        (r#"{"id":"../a","text":"x"}"#, "is not an id"),
+        (r#"{"id":".a","text":"x"}"#, "is not an id"),
+        (r#"{"id":"","text":"x"}"#, "is not an id"),
         (r#"{"id":"a"}"#, "missing field `text`"),
         (r#"{"id":"a","text":" "}"#, "`text` is empty"),
         (
@@ -69,7 +69,7 @@ fn a_task_file_has_one_task_a_line() {
 #[test]
 fn each_end_of_a_run_has_one_next_step() {
     use AttemptEnd::{Bug, EndpointsFailed, NodeFault, OutOfMoney, Parked};
-    use CellNextStep::{Again, Publish, StopBatch};
+    use CellNextStep::{Publish, RunAgain, StopBatch};
     use CellOutcome::{Completed, Failed, Partial};
     let first = AttemptCounts::default();
     let tried = AttemptCounts {
@@ -92,19 +92,33 @@ fn each_end_of_a_run_has_one_next_step() {
             false,
             false,
             true,
-            Again(EndpointsFailed),
-            Again(EndpointsFailed),
+            RunAgain(EndpointsFailed),
+            RunAgain(EndpointsFailed),
         ),
         (2, false, false, false, Publish(Failed), Publish(Failed)),
-        (3, false, false, false, Again(NodeFault), Publish(Failed)),
+        (3, false, false, false, RunAgain(NodeFault), Publish(Failed)),
         (3, true, false, false, Publish(Partial), Publish(Partial)),
         (4, true, false, false, Publish(Partial), Publish(Partial)),
         (5, true, false, false, Publish(Partial), Publish(Partial)),
         (5, false, false, false, Publish(Failed), Publish(Failed)),
-        (70, false, false, false, Again(Bug), Publish(Failed)),
-        (75, false, false, false, Again(Parked), Again(Parked)),
-        (75, true, true, false, Again(OutOfMoney), Again(OutOfMoney)),
-        (130, false, false, false, Again(NodeFault), Publish(Failed)),
+        (70, false, false, false, RunAgain(Bug), Publish(Failed)),
+        (75, false, false, false, RunAgain(Parked), RunAgain(Parked)),
+        (
+            75,
+            true,
+            true,
+            false,
+            RunAgain(OutOfMoney),
+            RunAgain(OutOfMoney),
+        ),
+        (
+            130,
+            false,
+            false,
+            false,
+            RunAgain(NodeFault),
+            Publish(Failed),
+        ),
     ] {
         let end = CellRunEnd {
             exit_code: code,
@@ -264,9 +278,9 @@ fn only_required_checks_decide() {
             "elapsed_ms": 1});
         serde_json::from_value(check).unwrap()
     };
-    let (passed, told) = (check("required", "passed"), check("told", "failed"));
-    assert_eq!(checks_outcome([&passed, &told]), CellChecks::Passed);
-    assert_eq!(checks_outcome([&told]), CellChecks::None);
+    let (passed, failed) = (check("required", "passed"), check("told", "failed"));
+    assert_eq!(checks_outcome([&passed, &failed]), CellChecks::Passed);
+    assert_eq!(checks_outcome([&failed]), CellChecks::None);
     for verdict in ["failed", "not_run"] {
         let failed = check("required", verdict);
         assert_eq!(checks_outcome([&passed, &failed]), CellChecks::Failed);

@@ -542,25 +542,25 @@ fn a_pause_grows_until_a_result() {
 fn a_controller_is_listed_while_its_process_runs() {
     let dir = tempfile::tempdir().unwrap();
     let batch = batch(&dir, 1);
-    let life = || batch.controller_life().unwrap();
-    assert_eq!(life(), OwnerLiveness::Gone);
+    let liveness = || batch.controller_liveness().unwrap();
+    assert_eq!(liveness(), OwnerLiveness::Dead);
     let marks = [(), ()].map(|()| batch.mark_controller().unwrap());
-    assert_eq!(life(), OwnerLiveness::Here);
+    assert_eq!(liveness(), OwnerLiveness::Alive);
     drop(marks);
-    assert_eq!(life(), OwnerLiveness::Gone);
+    assert_eq!(liveness(), OwnerLiveness::Dead);
     let place = batch.dir().join("controllers");
     let [killed, elsewhere] = ["1.1", "1.2"].map(|name| place.join(name).as_path().to_owned());
     fs::write(&killed, json!(owner()).to_string()).unwrap();
-    assert_eq!(life(), OwnerLiveness::Gone);
+    assert_eq!(liveness(), OwnerLiveness::Dead);
     let other = ClaimOwner {
         host: "elsewhere".to_owned(),
         boot: "other".to_owned(),
         ..owner()
     };
     fs::write(&elsewhere, json!(other).to_string()).unwrap();
-    assert_eq!(life(), OwnerLiveness::Elsewhere);
+    assert_eq!(liveness(), OwnerLiveness::Unknown);
     let _mark = batch.mark_controller().unwrap();
-    assert_eq!(life(), OwnerLiveness::Here);
+    assert_eq!(liveness(), OwnerLiveness::Alive);
     assert!(!killed.exists() && elsewhere.exists());
 }
 

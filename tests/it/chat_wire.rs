@@ -168,7 +168,7 @@ async fn a_conversation_grows_only_at_its_end() {
     let mut request = simple_request();
     request.tools = Arc::new([read_tool()]);
     collect(&backend, request.clone()).await;
-    let said = |id: &str, arguments: &str| CallRequest {
+    let call_request = |id: &str, arguments: &str| CallRequest {
         id: id.to_owned(),
         name: "read_text_file".to_owned(),
         arguments: arguments.to_owned(),
@@ -181,7 +181,10 @@ async fn a_conversation_grows_only_at_its_end() {
     messages.extend([
         ChatMessage::Assistant {
             text: String::new(),
-            calls: vec![said("a", r#"{"path":"x"}"#), said("b", "{\"path\": ")],
+            calls: vec![
+                call_request("a", r#"{"path":"x"}"#),
+                call_request("b", "{\"path\": "),
+            ],
             echo: None,
         },
         result("a", "hello"),
@@ -368,14 +371,14 @@ async fn what_a_vendor_wants_back_goes_back() {
         .end();
     let (server, backend) = serve(answer).await;
     let events = collect(&backend, simple_request()).await;
-    let [_, Ok(ReplyEvent::Call(said)), Ok(ReplyEvent::Echo(echo)), _] = &events[..] else {
+    let [_, Ok(ReplyEvent::Call(call)), Ok(ReplyEvent::Echo(echo)), _] = &events[..] else {
         panic!("{events:?}");
     };
     let mut request = simple_request();
     let mut messages = request.conversation.messages().to_vec();
     messages.push(ChatMessage::Assistant {
         text: String::new(),
-        calls: vec![said.clone()],
+        calls: vec![call.clone()],
         echo: Some(echo.clone()),
     });
     let conversation = Conversation::from_messages(messages);

@@ -14,9 +14,9 @@ const WRITE_HERE: &str = "orchestrator:
   context_paths: [{path: ., permission: write}]
 ";
 
-/// Returns replies that write `app.sh`, answer, vote for `candidate` as often as asked, and then
-/// present.
-fn works(script: &str, candidate: &str) -> String {
+/// Returns replies that write `app.sh`, answer, vote for `candidate` whenever they are asked, and
+/// present at the end.
+fn team_replies(script: &str, candidate: &str) -> String {
     format!(
         r#"
 - when: {{system: "{FINAL}"}}
@@ -39,12 +39,12 @@ fn project(checks: &str, keys: &str) -> Project {
         agent(
             "one",
             &keys.replace("cwd: w", "cwd: w1"),
-            &works("exit 3", "agent1"),
+            &team_replies("exit 3", "agent1"),
         ),
         agent(
             "two",
             &keys.replace("cwd: w", "cwd: w2"),
-            &works("exit 0", "agent1"),
+            &team_replies("exit 0", "agent1"),
         ),
     ];
     Project::new()
@@ -74,7 +74,7 @@ fn without_checks_the_votes_alone_decide() {
 }
 
 #[test]
-fn where_no_answer_holds_the_votes_decide() {
+fn where_every_answer_fails_its_checks_the_votes_decide() {
     let finished = project("checks: ['exit 1']\non_check_failure: keep\n", "").run();
     assert_eq!(winner(&finished), "one");
 }
@@ -109,7 +109,11 @@ fn voters_see_the_results_of_checks() {
 "#
     );
     let agents = [
-        agent("one", "cwd: w1", &works("echo why; exit 3", "agent1")),
+        agent(
+            "one",
+            "cwd: w1",
+            &team_replies("echo why; exit 3", "agent1"),
+        ),
         agent("two", "cwd: w2", &judge),
     ];
     let checks =
@@ -175,7 +179,7 @@ fn a_required_check_that_cannot_be_run_ends_the_run_before_it_begins() {
 
 #[test]
 fn an_interrupt_during_a_check_reverts_the_delivery_with_its_reason() {
-    let project = red("undo");
+    let project = project_with_failing_delivery("undo");
     let config = project.path("team.yaml");
     let text = fs::read_to_string(&config).unwrap();
     let slow = "{name: clean, command: 'test ! -e bad.txt || sleep 100'}";
@@ -217,7 +221,7 @@ fn a_check_that_takes_too_long_fails() {
 
 /// Returns a project whose check passes for every answer but not for the delivery, because the
 /// final agent writes more.
-fn red(policy: &str) -> Project {
+fn project_with_failing_delivery(policy: &str) -> Project {
     let replies = format!(
         r#"
 - when: {{system: "{FINAL}", last: "<task>"}}
@@ -248,7 +252,7 @@ fn red(policy: &str) -> Project {
 #[test]
 fn a_delivery_after_which_a_check_fails_is_reverted() {
     for policy in ["undo", "ask"] {
-        let finished = red(policy).failure(1);
+        let finished = project_with_failing_delivery(policy).failure(1);
         let finished = finished
             .has_file("lib.txt", "of the user\n")
             .has_no("bad.txt");
@@ -265,8 +269,8 @@ fn a_delivery_after_which_a_check_fails_is_reverted() {
 }
 
 #[test]
-fn a_delivery_stays_where_the_user_wants_it_whatever_the_checks_say() {
-    let finished = red("keep").success();
+fn a_delivery_with_failed_checks_is_kept_if_the_config_says_so() {
+    let finished = project_with_failing_delivery("keep").success();
     let warning = "the check `clean` does not pass; the delivery is kept";
     assert!(finished.stderr().contains(warning), "{}", finished.stderr());
     finished

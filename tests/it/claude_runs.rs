@@ -67,7 +67,7 @@ fn answer(text: &str, call: Option<(&str, &str)>) -> Answer {
 
 /// Returns the requests of a run of a team whose agents have these models, with `more` keys.
 fn requests_of(models: &[&str], more: &str) -> Vec<Recorded> {
-    let endpoint = Endpoint::answering(play);
+    let endpoint = Endpoint::start_with(play);
     let url = &endpoint.server.url;
     let agents = models.iter().map(|model| {
         format!(

@@ -367,7 +367,7 @@ async fn what_was_settled_is_sent_again_byte_for_byte() {
             .collect(),
         echo: None,
     };
-    let said = [
+    let messages = [
         ChatMessage::User("Go.".into()),
         assistant("I look.", &["{\"path\":\"x\"}", "{\"path\": "]),
         result("functions.f:0", "hello"),
@@ -381,7 +381,7 @@ async fn what_was_settled_is_sent_again_byte_for_byte() {
     request.tools = Arc::new([read_tool()]);
     let mut conversation = Conversation::default();
     let mut settled = String::new();
-    for message in said {
+    for message in messages {
         let ends = matches!(message, ChatMessage::Assistant { .. });
         conversation.push(message);
         if ends {

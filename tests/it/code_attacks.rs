@@ -1,5 +1,5 @@
 //! Programs that try to escape their restrictions. Each is tested against all layers, against every
-//! single layer that is said to stop it, and without any, where it must do harm.
+//! single layer that should stop it, and without any, where it must do harm.
 
 use massgen::code_mode::language::ProgramDialect;
 use massgen::code_mode::lint_program;
@@ -33,12 +33,12 @@ fn attacks(dialect: ProgramDialect) -> Vec<Row> {
 /// Returns whether `attack` does harm when `run` runs it, and its output.
 fn does_harm(scene: &Scene, run: impl FnOnce(&Scene) -> String) -> (bool, String) {
     let before = scene.state();
-    let wrote = run(scene);
-    (wrote.contains(CANARY) || scene.state() != before, wrote)
+    let output = run(scene);
+    (output.contains(CANARY) || scene.state() != before, output)
 }
 
 /// Returns the output of a program, or why it was not run.
-fn wrote(scene: &Scene, attack: &Row, layers: ProgramSafeguards, given: Given) -> String {
+fn run_attack(scene: &Scene, attack: &Row, layers: ProgramSafeguards, given: Given) -> String {
     match scene.run(attack.dialect, layers, given, &attack.text) {
         Ok(observation) => observation.content,
         Err(denial) => denial.to_string(),
@@ -51,9 +51,9 @@ fn check_all(dialect: ProgramDialect) {
     for attack in attacks.iter().step_by(repetitions(3, 1)) {
         let scene = Scene::new();
         let run =
-            |scene: &Scene| wrote(scene, attack, ProgramSafeguards::default(), Given::Guarded);
-        let (harm, wrote) = does_harm(&scene, run);
-        assert!(!harm, "{}: {wrote}", attack.name);
+            |scene: &Scene| run_attack(scene, attack, ProgramSafeguards::default(), Given::Guarded);
+        let (harm, output) = does_harm(&scene, run);
+        assert!(!harm, "{}: {output}", attack.name);
     }
 }
 
@@ -69,12 +69,12 @@ fn check_gate_and_sandbox(dialect: ProgramDialect) {
     for attack in attacks(dialect) {
         assert!(attack.rest[0].contains("sandbox"), "{}", attack.name);
         let scene = Scene::new();
-        let run = |scene: &Scene| wrote(scene, &attack, ONLY_GATE_AND_SANDBOX, Given::Guarded);
-        let (harm, wrote) = does_harm(&scene, run);
-        assert!(!harm, "{}: {wrote}", attack.name);
+        let run = |scene: &Scene| run_attack(scene, &attack, ONLY_GATE_AND_SANDBOX, Given::Guarded);
+        let (harm, output) = does_harm(&scene, run);
+        assert!(!harm, "{}: {output}", attack.name);
         assert!(
-            !wrote.starts_with("error: the program was not run"),
-            "{}: {wrote}",
+            !output.starts_with("error: the program was not run"),
+            "{}: {output}",
             attack.name
         );
     }
@@ -82,8 +82,8 @@ fn check_gate_and_sandbox(dialect: ProgramDialect) {
 
 /// Checks the package alone: only the tool calls that it checks itself reach massgen.
 fn check_package(dialect: ProgramDialect) {
-    let held = |row: &Row| row.rest[0].contains("package");
-    let attacks: Vec<Row> = attacks(dialect).into_iter().filter(held).collect();
+    let is_stopped = |row: &Row| row.rest[0].contains("package");
+    let attacks: Vec<Row> = attacks(dialect).into_iter().filter(is_stopped).collect();
     assert!(attacks.len() >= 4);
     let leads_out = |attack: &Row, layers: ProgramSafeguards| {
         let ran = Scene::new().run(dialect, layers, Given::Guarded, &attack.text);
@@ -107,9 +107,10 @@ fn check_controls(dialect: ProgramDialect) {
             assert!(attack.rest[1].contains(' '), "{}", attack.name);
             continue;
         }
-        let run = |scene: &Scene| wrote(scene, attack, ONLY_GATE_AND_SANDBOX, Given::Everything);
-        let (harm, wrote) = does_harm(&Scene::new(), run);
-        assert!(harm, "{} does no harm anywhere: {wrote}", attack.name);
+        let run =
+            |scene: &Scene| run_attack(scene, attack, ONLY_GATE_AND_SANDBOX, Given::Everything);
+        let (harm, output) = does_harm(&Scene::new(), run);
+        assert!(harm, "{} does no harm anywhere: {output}", attack.name);
     }
 }
 
@@ -127,10 +128,10 @@ fn check_plain_controls(dialect: ProgramDialect, attacks: &[&Row]) {
         .map(|program| program.scene.state())
         .collect();
     let outputs = run_plainly(dialect, &programs);
-    for ((program, before), wrote) in programs.iter().zip(states).zip(outputs) {
-        let harm = wrote.contains(CANARY) || program.scene.state() != before;
+    for ((program, before), output) in programs.iter().zip(states).zip(outputs) {
+        let harm = output.contains(CANARY) || program.scene.state() != before;
         let name = &program.row.name;
-        assert!(harm, "{name} does no harm anywhere: {wrote}");
+        assert!(harm, "{name} does no harm anywhere: {output}");
     }
 }
 
@@ -155,44 +156,44 @@ fn no_go_program_bypasses_all_layers() {
 }
 
 #[test]
-fn the_analysis_alone_refuses_what_it_is_for() {
+fn the_analysis_alone_refuses_the_attacks_meant_for_it() {
     check_analysis(PYTHON);
     check_analysis(PANDAS);
     check_analysis(ProgramDialect::Go);
 }
 
 #[test]
-fn the_package_alone_lets_no_call_out_with_a_path_outside() {
+fn the_package_alone_makes_no_call_with_a_path_outside() {
     check_package(PYTHON);
     check_package(ProgramDialect::Go);
 }
 
 #[test]
-fn the_gate_and_the_sandbox_alone_hold_every_python_program() {
+fn the_gate_and_the_sandbox_alone_stop_every_python_program() {
     check_gate_and_sandbox(PYTHON);
 }
 
 #[test]
-fn the_gate_and_the_sandbox_alone_hold_every_program_with_tables() {
+fn the_gate_and_the_sandbox_alone_stop_every_program_with_tables() {
     check_gate_and_sandbox(PANDAS);
 }
 
 #[test]
-fn the_gate_and_the_sandbox_alone_hold_every_go_program() {
+fn the_gate_and_the_sandbox_alone_stop_every_go_program() {
     check_gate_and_sandbox(ProgramDialect::Go);
 }
 
 #[test]
-fn where_nothing_holds_them_python_programs_do_harm() {
+fn without_protection_python_programs_do_harm() {
     check_controls(PYTHON);
 }
 
 #[test]
-fn where_nothing_holds_them_programs_do_harm_by_tables() {
+fn without_protection_programs_with_tables_do_harm() {
     check_controls(PANDAS);
 }
 
 #[test]
-fn where_nothing_holds_them_go_programs_do_harm() {
+fn without_protection_go_programs_do_harm() {
     check_controls(ProgramDialect::Go);
 }

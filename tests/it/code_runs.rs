@@ -46,8 +46,8 @@ fn edits(request: &Recorded) -> Answer {
 
 /// Returns the number of requests of a run whose agent has these keys, and their total size in
 /// bytes.
-fn measured(keys: &str) -> (usize, usize) {
-    let endpoint = Endpoint::answering(edits);
+fn count_requests(keys: &str) -> (usize, usize) {
+    let endpoint = Endpoint::start_with(edits);
     let mut project = Project::new();
     for n in 0..EDITS {
         project = project.file(&format!("work/f{n:02}.txt"), "this is old\n");
@@ -75,8 +75,8 @@ fn measured(keys: &str) -> (usize, usize) {
 
 #[test]
 fn many_edits_are_one_program() {
-    let by_calls = measured("");
-    let by_programs = measured(", enable_code_based_tools: true");
+    let by_calls = count_requests("");
+    let by_programs = count_requests(", enable_code_based_tools: true");
     assert_eq!((by_calls.0, by_programs.0), (EDITS + 1, 2));
     assert!(
         by_programs.1 * 20 < by_calls.1,
@@ -262,8 +262,11 @@ fn a_program_gets_the_error_of_a_call_without_notes_for_models() {
          \x20   try:\n        call()\n\
          \x20   except w.ToolError as error:\n        print(error)\n",
     );
-    let said = report["stdout"].as_str().unwrap();
-    assert!(!said.contains("\"success\""), "{said}");
-    assert!(said.starts_with("cannot "), "{said}");
-    assert!(said.contains("read-only until the final phase"), "{said}");
+    let stdout = report["stdout"].as_str().unwrap();
+    assert!(!stdout.contains("\"success\""), "{stdout}");
+    assert!(stdout.starts_with("cannot "), "{stdout}");
+    assert!(
+        stdout.contains("read-only until the final phase"),
+        "{stdout}"
+    );
 }

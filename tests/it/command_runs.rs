@@ -243,7 +243,7 @@ fn a_directory_that_replaces_a_granted_one_is_closed_to_commands() {
 }
 
 #[test]
-fn where_a_file_system_is_mounted_in_a_write_path_level_overlay_is_unavailable() {
+fn level_overlay_is_unavailable_for_a_write_path_with_a_mount_in_it() {
     if !has(SandboxLevel::Overlay) || fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
     }
@@ -257,7 +257,7 @@ fn where_a_file_system_is_mounted_in_a_write_path_level_overlay_is_unavailable()
     let run = |choice: &str| {
         let project = project(choice, replies).dir("src/mounted");
         let script = "mount -t tmpfs none src/mounted && \"$0\" --config team.yaml build; code=$?; cat src/mounted/*; exit $code";
-        let ran = Command::new("unshare")
+        let output = Command::new("unshare")
             .args(["-m", "sh", "-c", script])
             .arg(binary())
             .current_dir(project.path(""))
@@ -267,7 +267,11 @@ fn where_a_file_system_is_mounted_in_a_write_path_level_overlay_is_unavailable()
             .output()
             .unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
     };
     let why = "is a separate file system inside";
     let (code, _, stderr) = run("overlay");
@@ -284,21 +288,21 @@ fn where_a_file_system_is_mounted_in_a_write_path_level_overlay_is_unavailable()
 }
 
 #[test]
-fn the_sandbox_is_chosen_on_the_command_line_too() {
+fn the_sandbox_can_be_chosen_on_the_command_line() {
     let replies = r#"
 - calls:
     - {name: execute_command, arguments: {command: "echo new > '{{cwd}}/src/new.txt'"}}
 - text: "done"
 "#;
-    let chosen = |flag: &[&str]| project("landlock", replies).args(flag);
-    let off = chosen(&["--sandbox", "off"]).success();
+    let with_flag = |flag: &[&str]| project("landlock", replies).args(flag);
+    let off = with_flag(&["--sandbox", "off"]).success();
     let first = "no sandbox for one: ";
     assert!(off.stderr().contains(first), "{}", off.stderr());
     let _written = off.has_file("src/new.txt", "new\n");
     if has(SandboxLevel::Landlock) {
-        let _as_configured = chosen(&[]).run().has_no("src/new.txt");
+        let _as_configured = with_flag(&[]).run().has_no("src/new.txt");
     }
-    let wrong = chosen(&["--sandbox", "E"]).failure(2);
+    let wrong = with_flag(&["--sandbox", "E"]).failure(2);
     let choices = "expected one of auto, overlay, namespaces, landlock, off";
     assert!(wrong.stderr().contains(choices), "{}", wrong.stderr());
     let idle = Project::new()
@@ -341,7 +345,7 @@ fn a_command_is_shown_before_it_has_ended() {
 }
 
 #[test]
-fn where_a_write_path_holds_what_belongs_to_others_level_overlay_is_unavailable() {
+fn level_overlay_is_unavailable_for_a_write_path_with_files_of_others() {
     if !has(SandboxLevel::Overlay) || fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
     }
@@ -371,7 +375,7 @@ fn where_a_write_path_holds_what_belongs_to_others_level_overlay_is_unavailable(
 }
 
 #[test]
-fn people_read_in_a_line_how_a_command_ended() {
+fn the_end_of_a_command_is_shown_in_one_line() {
     let replies = r#"
 - calls:
     - name: execute_command
@@ -426,7 +430,7 @@ fn commands_of_an_agent_share_tmp() {
 }
 
 #[test]
-fn commands_begin_where_a_guard_lets_them() {
+fn commands_start_in_a_directory_that_the_guard_allows() {
     let config = r#"
 agent:
   id: one

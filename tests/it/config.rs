@@ -284,7 +284,7 @@ fn the_schema_is_made_of_every_section() {
     assert!(types.contains(&Value::from("chatcompletion")));
     assert!(
         !types.contains(&Value::from("copilot")),
-        "editors would offer a type that is not served"
+        "editors would offer a type that is not supported"
     );
 }
 
@@ -375,14 +375,14 @@ proptest! {
 /// Keys that no reader needs: each has a single value.
 const UNREAD_KEYS: &[&str] = &["hook::TYPE", "workflow::TYPE"];
 /// With fewer keys, the test has looked in the wrong place.
-const SERVED_KEYS_MIN: usize = 150;
+const TYPED_KEYS_MIN: usize = 150;
 
 /// Returns the declared keys of a file of `src/config/keys`, as readers name them.
 fn declared_keys(source: &Source) -> Vec<String> {
     let module = source.path.file_stem().unwrap().to_str().unwrap();
     let lines = source.code().into_iter();
     let names = lines.filter_map(|(_, line)| {
-        let (name, _) = line.split_once(": ServedKey<")?;
+        let (name, _) = line.split_once(": TypedKey<")?;
         let (_, name) = name.split_once("const ")?;
         Some(format!("{module}::{name}"))
     });
@@ -396,7 +396,7 @@ fn every_key_that_massgen_acts_on_is_read() {
     let (table, readers): (Vec<Source>, Vec<Source>) = sources.into_iter().partition(is_table);
     let declared: Vec<String> = table.iter().flat_map(declared_keys).collect();
     assert!(
-        declared.len() >= SERVED_KEYS_MIN,
+        declared.len() >= TYPED_KEYS_MIN,
         "only {} keys",
         declared.len()
     );

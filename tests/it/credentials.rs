@@ -56,7 +56,7 @@ fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
     };
     let given = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
     let refused = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": words}});
-    let said = |here: Place| if place == here { words } else { "x" };
+    let text_at = |here: Place| if place == here { words } else { "x" };
     match (message["method"].as_str().unwrap(), place) {
         ("initialize", Place::ErrorOfGreeting) | ("tools/list", Place::ErrorOfList) => {
             whole(json_type, &refused)
@@ -68,14 +68,14 @@ fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
         ("initialize", _) => {
             let able = json!({
                 "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
-                "serverInfo": {"name": "s", "version": "1"}, "instructions": said(Place::Greeting),
+                "serverInfo": {"name": "s", "version": "1"}, "instructions": text_at(Place::Greeting),
             });
             whole(json_type, &given(able))
         }
         ("tools/list", _) => {
-            let about = said(Place::Description);
+            let about = text_at(Place::Description);
             let schema = json!({"type": "object", "properties": {"a": {"description": about}}});
-            let named = format!("no name {}", said(Place::NameThatNobodyTakes));
+            let named = format!("no name {}", text_at(Place::NameThatNobodyTakes));
             let tools = json!([
                 {"name": "who", "description": about, "inputSchema": schema},
                 {"name": named, "inputSchema": {"type": "object"}},
@@ -94,7 +94,7 @@ fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
             )
         }
         _ => {
-            let text = json!([{"type": "text", "text": format!("ok {}", said(Place::Answer))}]);
+            let text = json!([{"type": "text", "text": format!("ok {}", text_at(Place::Answer))}]);
             whole(json_type, &given(json!({ "content": text })))
         }
     }
@@ -102,7 +102,7 @@ fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
 
 /// Runs with a server that sends in `place` the value of its header, encoded by `spell`.
 fn run_with(place: Place, spell: fn(&str) -> String) -> Finished {
-    let server = Endpoint::answering(move |asked| {
+    let server = Endpoint::start_with(move |asked| {
         let sent = if asked.line.starts_with("POST") {
             asked.headers["authorization"].clone()
         } else {
@@ -172,7 +172,7 @@ fn a_record_holds_no_spelling_of_what_was_sent() {
 
 /// Starts a token endpoint that gives a token to any client.
 fn token_giver() -> Endpoint {
-    Endpoint::answering(|_| {
+    Endpoint::start_with(|_| {
         let given = json!({
             "access_token": format!("{TOKEN}other"), "token_type": "Bearer",
             "refresh_token": format!("{TOKEN}refresh-other"), "expires_in": 3600,

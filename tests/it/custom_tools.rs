@@ -234,11 +234,11 @@ fn a_found_config_has_no_tools() {
         let finished = with_program(project, "probe.sh", PROBE)
             .args(["task"])
             .run();
-        let said = finished.stderr();
+        let stderr = finished.stderr();
         assert_ne!(finished.code(), Some(0));
         assert!(
-            said.contains("own program as a tool") && said.contains("--config"),
-            "{said}"
+            stderr.contains("own program as a tool") && stderr.contains("--config"),
+            "{stderr}"
         );
     }
 }
@@ -408,11 +408,11 @@ fn a_tool_that_cannot_be_loaded_is_named_and_the_run_continues() {
         .file("broken.py", "def broken(:\n")
         .file("raising.py", "1 / 0\n")
         .success();
-    let said = finished.stderr();
+    let stderr = finished.stderr();
     for (_, expected) in cases {
-        let mut lines = said.lines();
+        let mut lines = stderr.lines();
         let named = lines.any(|line| line.contains("is not offered") && line.contains(expected));
-        assert!(named, "{expected}\n{said}");
+        assert!(named, "{expected}\n{stderr}");
     }
     assert_eq!(read(&finished), ["3"]);
 }
@@ -431,13 +431,13 @@ fn a_hostile_file_ends_the_run_before_any_request() {
     ] {
         let keys = format!("custom_tools: [{{path: {name}, function: add}}]");
         let finished = project(&keys, &[], "").file(name, content).run();
-        let said = finished.stderr();
-        assert_ne!(finished.code(), Some(0), "{said}");
+        let stderr = finished.stderr();
+        assert_ne!(finished.code(), Some(0), "{stderr}");
         assert!(
-            said.contains(expected) && said.contains("custom_tool__add"),
-            "{said}"
+            stderr.contains(expected) && stderr.contains("custom_tool__add"),
+            "{stderr}"
         );
-        assert_eq!(said.matches(expected).count(), 1, "{said}");
+        assert_eq!(stderr.matches(expected).count(), 1, "{stderr}");
     }
     let keys = "custom_tools: [{path: pipe.py, function: add}]";
     let project = project(keys, &[], "");
@@ -483,11 +483,11 @@ fn programs_need_no_python_and_functions_say_that_they_do() {
     );
     assert_eq!(read[1], "error: `to` must be one of \"me\"");
     let finished = run(function);
-    let said = finished.stderr();
-    assert_ne!(finished.code(), Some(0), "{said}");
+    let stderr = finished.stderr();
+    assert_ne!(finished.code(), Some(0), "{stderr}");
     assert!(
-        said.contains("`custom_tool__add` cannot be used") && said.contains("python"),
-        "{said}"
+        stderr.contains("`custom_tool__add` cannot be used") && stderr.contains("python"),
+        "{stderr}"
     );
 }
 

@@ -34,7 +34,7 @@ fn on_terminal(project: Project) -> Project {
 }
 
 /// Returns a project with two agents that answer after this delay, and then vote.
-fn duo(delay_ms: u32, rest: &str) -> Project {
+fn two_agents(delay_ms: u32, rest: &str) -> Project {
     // The first reply is the answer.
     let late = format!("delay_ms: {delay_ms}");
     let replies = |answer: &str, candidate: &str| {
@@ -61,17 +61,17 @@ fn lines(terminal: &Terminal) -> Vec<String> {
 /// Waits until the terminal is as massgen found it and `last` was written since, and returns what was:
 /// a view of the dashboard may have shown `last` before.
 #[track_caller]
-fn story(terminal: &Terminal, last: &str) -> String {
-    let story = || {
+fn lines_after_dashboard(terminal: &Terminal, last: &str) -> String {
+    let lines = || {
         let written = terminal.written();
-        let story = written.rsplit_once(UNCOVERS).map(|(_, story)| story);
-        story.unwrap_or_default().to_owned()
+        let after = written.rsplit_once(UNCOVERS).map(|(_, after)| after);
+        after.unwrap_or_default().to_owned()
     };
     terminal.wait(
-        || !terminal.is_on_alternate_screen() && terminal.has_cursor() && story().contains(last),
-        || format!("expected {last:?} after the dashboard\n{}", story()),
+        || !terminal.is_on_alternate_screen() && terminal.has_cursor() && lines().contains(last),
+        || format!("expected {last:?} after the dashboard\n{}", lines()),
     );
-    story()
+    lines()
 }
 
 #[track_caller]
@@ -91,11 +91,11 @@ fn several_agents_are_shown_side_by_side_and_the_lines_of_the_run_remain() {
     let project = Project::new().config(&team(&agents, ""));
     let terminal = Terminal::open(on_terminal(project.args(["Cats or dogs?"])), 80);
     // On the alternate screen, without the cursor.
-    terminal.displayed(" Cats or dogs?");
-    terminal.displayed("2 ben");
-    terminal.displayed("ballot");
-    terminal.displayed("agent1.1 ann");
-    let story = story(&terminal, "done: ");
+    terminal.wait_for_frame(" Cats or dogs?");
+    terminal.wait_for_frame("2 ben");
+    terminal.wait_for_frame("ballot");
+    terminal.wait_for_frame("agent1.1 ann");
+    let story = lines_after_dashboard(&terminal, "done: ");
     for line in [
         "agents: ann, ben",
         "[ann] answers as agent1.1",
@@ -106,20 +106,20 @@ fn several_agents_are_shown_side_by_side_and_the_lines_of_the_run_remain() {
     }
     assert_eq!(story.matches("final: cats").count(), 1, "{story}");
     assert!(!story.contains("I think of"), "{story}");
-    let _project = terminal.ends(0);
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]
 fn the_answer_alone_goes_to_standard_output() {
-    let mut terminal = Terminal::shell(duo(400, ""), 80);
-    terminal.types("\"$massgen\" task > out; echo $?-$((1+1))\r");
-    terminal.displays("0-2");
+    let mut terminal = Terminal::shell(two_agents(400, ""), 80);
+    terminal.type_keys("\"$massgen\" task > out; echo $?-$((1+1))\r");
+    terminal.wait_for_text("0-2");
     assert!(terminal.written().contains(COVERS));
-    story(&terminal, "done: ");
+    lines_after_dashboard(&terminal, "done: ");
     let out = fs::read_to_string(terminal.project().path("out")).unwrap();
     assert_eq!(out, "final: cats\n");
-    terminal.types("exit\r");
-    let _project = terminal.ends(0);
+    terminal.type_keys("exit\r");
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]
@@ -127,36 +127,36 @@ fn lines_are_shown_where_a_dashboard_is_not_wanted() {
     #[track_caller]
     fn check(project: Project, is_covered: bool) {
         let terminal = Terminal::open(project, 80);
-        terminal.says("done: ");
+        terminal.wait_for_output("done: ");
         let written = terminal.written();
         assert_eq!(written.contains(COVERS), is_covered, "{written}");
         let answers = lines(&terminal);
         let answers = answers.iter().filter(|line| line.ends_with("cats"));
         let answers = answers.filter(|line| !line.starts_with('['));
         assert_eq!(answers.count(), 1, "{written}");
-        let _project = terminal.ends(0);
+        let _project = terminal.wait_for_end(0);
     }
     let solo = |rest| {
         let agents = [agent("ann", "", &answers("cats", "agent1", 0))];
         on_terminal(Project::new().config(&team(&agents, rest)).args(["task"]))
     };
-    check(duo(0, "").args(["--plain"]), false);
-    check(duo(0, "").args(["--screen-reader"]), false);
-    check(duo(0, "").env("MASSGEN_PLAIN", "1"), false);
-    check(duo(0, "").env("CI", "1"), false);
-    check(duo(0, "").env("TERM", "dumb"), false);
-    check(duo(0, "ui: {dashboard: never}"), false);
+    check(two_agents(0, "").args(["--plain"]), false);
+    check(two_agents(0, "").args(["--screen-reader"]), false);
+    check(two_agents(0, "").env("MASSGEN_PLAIN", "1"), false);
+    check(two_agents(0, "").env("CI", "1"), false);
+    check(two_agents(0, "").env("TERM", "dumb"), false);
+    check(two_agents(0, "ui: {dashboard: never}"), false);
     check(solo(""), false);
     // Controls.
-    check(duo(0, "").env("CI", ""), true);
+    check(two_agents(0, "").env("CI", ""), true);
     check(
-        duo(
+        two_agents(
             0,
             "ui: {display_type: rich_terminal, logging_enabled: true}",
         ),
         true,
     );
-    check(duo(0, "").env("CI", "1").args(["--dashboard"]), true);
+    check(two_agents(0, "").env("CI", "1").args(["--dashboard"]), true);
     check(solo("").args(["--dashboard"]), true);
     check(solo("ui: {dashboard: always}"), true);
 }
@@ -164,18 +164,18 @@ fn lines_are_shown_where_a_dashboard_is_not_wanted() {
 #[test]
 fn a_terminal_that_takes_no_line_back_gets_none_that_is_overwritten() {
     let open = |project: Project| Terminal::open(project.env("MASSGEN_PLAIN", "1"), 80);
-    let dumb = open(duo(6_000, "").env("TERM", "dumb"));
-    let reader = open(duo(6_000, "").args(["--screen-reader"]));
-    let variable = open(duo(6_000, "").env("MASSGEN_SCREEN_READER", "1"));
-    let control = open(duo(6_000, ""));
-    control.says("waiting for ann, ben");
-    let _project = control.ends(0);
+    let dumb = open(two_agents(6_000, "").env("TERM", "dumb"));
+    let reader = open(two_agents(6_000, "").args(["--screen-reader"]));
+    let variable = open(two_agents(6_000, "").env("MASSGEN_SCREEN_READER", "1"));
+    let control = open(two_agents(6_000, ""));
+    control.wait_for_output("waiting for ann, ben");
+    let _project = control.wait_for_end(0);
     for terminal in [dumb, reader, variable] {
-        terminal.says("done: ");
+        terminal.wait_for_output("done: ");
         let written = terminal.written();
         assert!(!written.contains("waiting for ann"), "{written}");
         assert!(!written.contains(CLEARS_LINE), "{written}");
-        let _project = terminal.ends(0);
+        let _project = terminal.wait_for_end(0);
     }
 }
 
@@ -184,7 +184,7 @@ fn without_a_terminal_nothing_is_drawn() {
     // Both ask their models before one of them has answered: the lines say who sees which answers. On a
     // busy machine, one of them may be late.
     for tries in 1.. {
-        let piped = duo(1000, "").success();
+        let piped = two_agents(1000, "").success();
         assert!(!piped.stderr().contains('\u{1b}'), "{}", piped.stderr());
         assert_eq!(piped.stdout(), "final: cats\n");
         let lines = without_times(piped.stderr());
@@ -195,20 +195,20 @@ fn without_a_terminal_nothing_is_drawn() {
         }
         assert!(tries < COMPARED_MAX, "{plain:#?}\n{lines:#?}");
     }
-    let forced = duo(0, "").args(["--dashboard"]).failure(2);
+    let forced = two_agents(0, "").args(["--dashboard"]).failure(2);
     assert!(
         forced.stderr().contains("needs a terminal"),
         "{}",
         forced.stderr()
     );
-    let mut terminal = Terminal::shell(duo(0, ""), 80);
-    terminal.types("\"$massgen\" task 2> err; echo $?-$((1+1))\r");
-    terminal.displays("0-2");
+    let mut terminal = Terminal::shell(two_agents(0, ""), 80);
+    terminal.type_keys("\"$massgen\" task 2> err; echo $?-$((1+1))\r");
+    terminal.wait_for_text("0-2");
     assert!(!terminal.written().contains(COVERS));
     let err = fs::read_to_string(terminal.project().path("err")).unwrap();
     assert!(!err.contains('\u{1b}') && err.contains("done: "), "{err}");
-    terminal.types("exit\r");
-    let _project = terminal.ends(0);
+    terminal.type_keys("exit\r");
+    let _project = terminal.wait_for_end(0);
 }
 
 /// Returns the lines in order, without durations.
@@ -225,15 +225,15 @@ fn without_times(text: &str) -> Vec<String> {
 #[test]
 fn keys_open_views_and_lines() {
     // What is shown before the answers is looked at meanwhile.
-    let mut terminal = Terminal::open(duo(15_000, ""), 80);
-    terminal.displays("waits for its model");
-    terminal.leaves("1 ann", "?", "Everywhere");
-    terminal.leaves("Everywhere", ESCAPE, "1 ann");
+    let mut terminal = Terminal::open(two_agents(15_000, ""), 80);
+    terminal.wait_for_text("waits for its model");
+    terminal.type_and_wait("1 ann", "?", "Everywhere");
+    terminal.type_and_wait("Everywhere", ESCAPE, "1 ann");
     // The wheel sends these keys; the mouse stays with the terminal, which selects text with it.
-    terminal.types("\u{1b}[B");
-    terminal.displays(">2 ben");
-    terminal.types("\u{1b}[A");
-    terminal.displays(">1 ann");
+    terminal.type_keys("\u{1b}[B");
+    terminal.wait_for_text(">2 ben");
+    terminal.type_keys("\u{1b}[A");
+    terminal.wait_for_text(">1 ann");
     let written = terminal.written();
     assert!(written.contains(WHEEL_SENDS_KEYS), "{written:?}");
     for mode in [9, 1000, 1001, 1002, 1003] {
@@ -242,78 +242,79 @@ fn keys_open_views_and_lines() {
             "{written:?}"
         );
     }
-    terminal.types(TAB);
-    terminal.displays(">2 ben");
-    terminal.leaves(">2 ben", ENTER, "Esc overview");
-    terminal.leaves(" 2 ben", "1", " 1 ann");
-    terminal.leaves("Esc overview", "q", ">1 ann");
-    terminal.types("q");
-    terminal.displays("the run continues");
-    terminal.types("v");
-    terminal.displays("no vote yet");
-    terminal.types("c");
-    terminal.displays("requests");
-    terminal.types("t");
-    terminal.displays("= model");
-    terminal.types("d");
-    terminal.displays("no delivery yet");
-    terminal.types("f");
-    terminal.displays("there is no winner yet");
-    terminal.types("l");
-    story(&terminal, "agents: ann, ben");
+    terminal.type_keys(TAB);
+    terminal.wait_for_text(">2 ben");
+    terminal.type_and_wait(">2 ben", ENTER, "Esc overview");
+    terminal.type_and_wait(" 2 ben", "1", " 1 ann");
+    terminal.type_and_wait("Esc overview", "q", ">1 ann");
+    terminal.type_keys("q");
+    terminal.wait_for_text("the run continues");
+    terminal.type_keys("v");
+    terminal.wait_for_text("no vote yet");
+    terminal.type_keys("c");
+    terminal.wait_for_text("requests");
+    terminal.type_keys("t");
+    terminal.wait_for_text("= model");
+    terminal.type_keys("d");
+    terminal.wait_for_text("no delivery yet");
+    terminal.type_keys("f");
+    terminal.wait_for_text("there is no winner yet");
+    terminal.type_keys("l");
+    lines_after_dashboard(&terminal, "agents: ann, ben");
     assert!(terminal.written().contains(WHEEL_IS_RESTORED));
-    terminal.says("waiting for ann, ben");
-    terminal.says("I think of cats.");
-    terminal.says("done: ");
-    let _project = terminal.ends(0);
+    terminal.wait_for_output("waiting for ann, ben");
+    terminal.wait_for_output("I think of cats.");
+    terminal.wait_for_output("done: ");
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]
 fn keys_typed_together_with_the_one_that_leaves_begin_a_message() {
-    let mut terminal = Terminal::open(duo(6_000, ""), 80);
-    terminal.displays("2 ben");
-    terminal.types("vlhal");
-    story(&terminal, "you: hal");
-    terminal.types("lo\r");
-    terminal.says("you to all: hallo");
-    terminal.says("done: ");
-    let _project = terminal.ends(0);
+    let mut terminal = Terminal::open(two_agents(60_000, ""), 80);
+    terminal.wait_for_text("2 ben");
+    terminal.type_keys("vlhal");
+    lines_after_dashboard(&terminal, "you: hal");
+    terminal.type_keys("lo\r");
+    terminal.wait_for_output("you to all: hallo");
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_output("ended: ");
+    let _project = terminal.wait_for_end(130);
 }
 
 #[test]
 fn a_message_to_the_agents_is_written_below_the_views() {
-    let mut terminal = Terminal::open(duo(30_000, ""), 80);
-    terminal.displays("waits for its model");
-    terminal.types("i");
-    terminal.displays("to all, or NAME: text > _");
-    terminal.types("prefer quiet pets\r");
-    terminal.displays("1 message not read yet");
-    terminal.types("2:");
-    terminal.displays("> ben:");
-    terminal.types("and small ones\r");
+    let mut terminal = Terminal::open(two_agents(30_000, ""), 80);
+    terminal.wait_for_text("waits for its model");
+    terminal.type_keys("i");
+    terminal.wait_for_text("to all, or NAME: text > _");
+    terminal.type_keys("prefer quiet pets\r");
+    terminal.wait_for_text("1 message not read yet");
+    terminal.type_keys("2:");
+    terminal.wait_for_text("> ben:");
+    terminal.type_keys("and small ones\r");
     // Pasted keys open no view, and pasted lines are one message.
-    terminal.types("\u{1b}[200~l\rq\u{1b}[201~");
-    terminal.displays("not pasted: press i first");
-    terminal.types("i");
-    terminal.types("\u{1b}[200~feed them\rtwice a day\r\u{1b}[201~");
-    terminal.displays("> ben: [pasted 2 lines]_");
-    terminal.types(" please\r");
-    terminal.types("e");
-    terminal.displays("you to ben: and small ones");
+    terminal.type_keys("\u{1b}[200~l\rq\u{1b}[201~");
+    terminal.wait_for_text("not pasted: press i first");
+    terminal.type_keys("i");
+    terminal.type_keys("\u{1b}[200~feed them\rtwice a day\r\u{1b}[201~");
+    terminal.wait_for_text("> ben: [pasted 2 lines]_");
+    terminal.type_keys(" please\r");
+    terminal.type_keys("e");
+    terminal.wait_for_text("you to ben: and small ones");
     assert!(terminal.written().contains("\u{1b}[?2004h"));
-    terminal.types(CTRL_C);
-    let story = story(&terminal, "ended: ");
+    terminal.type_keys(CTRL_C);
+    let story = lines_after_dashboard(&terminal, "ended: ");
     assert!(story.contains("you to all: prefer quiet pets"), "{story}");
     assert!(story.contains("you to ben: and small ones"), "{story}");
     assert!(story.contains("twice a day please"), "{story}");
     assert!(terminal.written().contains("\u{1b}[?2004l"));
-    let _project = terminal.ends(130);
+    let _project = terminal.wait_for_end(130);
 }
 
 #[test]
 fn another_size_is_drawn_from_the_model() {
-    let mut terminal = Terminal::open(duo(20_000, ""), 80);
-    terminal.displays("2 ben");
+    let mut terminal = Terminal::open(two_agents(20_000, ""), 80);
+    terminal.wait_for_text("2 ben");
     terminal.resize(120);
     terminal.wait(
         || {
@@ -333,42 +334,42 @@ fn another_size_is_drawn_from_the_model() {
         || "cells in two rows".to_owned(),
     );
     assert!(terminal.is_on_alternate_screen());
-    terminal.types(CTRL_C);
-    assert!(story(&terminal, "ended: ").contains("agents: ann, ben"));
-    let _project = terminal.ends(130);
+    terminal.type_keys(CTRL_C);
+    assert!(lines_after_dashboard(&terminal, "ended: ").contains("agents: ann, ben"));
+    let _project = terminal.wait_for_end(130);
 }
 
 #[test]
 fn signals_give_the_terminal_back() {
     for signal in ["-INT", "-TERM", "-QUIT", "-HUP", "-USR1"] {
-        let terminal = Terminal::open(duo(30_000, ""), 80);
-        terminal.displays("waits for its model");
+        let terminal = Terminal::open(two_agents(30_000, ""), 80);
+        terminal.wait_for_text("waits for its model");
         assert_ne!(terminal.mode(), terminal.mode_before());
         terminates(&terminal, signal);
-        assert!(story(&terminal, "ended: ").contains("agents: ann, ben"));
+        assert!(lines_after_dashboard(&terminal, "ended: ").contains("agents: ann, ben"));
         terminal.wait(
             || terminal.mode() == terminal.mode_before(),
             || format!("expected the mode {}", terminal.mode_before()),
         );
-        let _project = terminal.ends(130);
+        let _project = terminal.wait_for_end(130);
     }
 }
 
 #[test]
 fn ctrl_z_gives_the_terminal_back_until_the_process_continues() {
-    let mut terminal = Terminal::shell(duo(10_000, ""), 80);
-    terminal.types("\"$massgen\" task; echo $?-$((1+1))\r");
-    terminal.displays("waits for its model");
-    terminal.types(CTRL_Z);
-    terminal.says("Stopped");
+    let mut terminal = Terminal::shell(two_agents(10_000, ""), 80);
+    terminal.type_keys("\"$massgen\" task; echo $?-$((1+1))\r");
+    terminal.wait_for_text("waits for its model");
+    terminal.type_keys(CTRL_Z);
+    terminal.wait_for_output("Stopped");
     assert!(!terminal.is_on_alternate_screen() && terminal.has_cursor());
     // The answers may be due before the process continues: the dashboard is soon left then.
     terminal.forget_frames();
-    terminal.types("fg\r");
-    terminal.displayed("2 ben");
-    story(&terminal, "done: ");
-    terminal.types("exit\r");
-    let _project = terminal.ends(0);
+    terminal.type_keys("fg\r");
+    terminal.wait_for_frame("2 ben");
+    lines_after_dashboard(&terminal, "done: ");
+    terminal.type_keys("exit\r");
+    let _project = terminal.wait_for_end(0);
 }
 
 /// Returns the process that the shell of `terminal` started.
@@ -382,9 +383,9 @@ fn started_process(terminal: &Terminal) -> String {
 
 #[test]
 fn a_process_that_another_one_stops_gives_the_terminal_back_until_it_continues() {
-    let mut terminal = Terminal::shell(duo(60_000, ""), 80);
-    terminal.types("\"$massgen\" task; echo $?-$((1+1))\r");
-    terminal.displays("waits for its model");
+    let mut terminal = Terminal::shell(two_agents(60_000, ""), 80);
+    terminal.type_keys("\"$massgen\" task; echo $?-$((1+1))\r");
+    terminal.wait_for_text("waits for its model");
     let process = started_process(&terminal);
     for stops in 1..=2 {
         let sent = Command::new("kill").args(["-TSTP", &process]).status();
@@ -395,27 +396,27 @@ fn a_process_that_another_one_stops_gives_the_terminal_back_until_it_continues()
         );
         assert!(!terminal.is_on_alternate_screen() && terminal.has_cursor());
         terminal.forget_frames();
-        terminal.types("fg\r");
-        terminal.displayed("2 ben");
+        terminal.type_keys("fg\r");
+        terminal.wait_for_frame("2 ben");
     }
     // Without the dashboard, the signal stops the process by itself.
-    terminal.types("l");
-    story(&terminal, "agents: ann, ben");
-    terminal.types(CTRL_Z);
+    terminal.type_keys("l");
+    lines_after_dashboard(&terminal, "agents: ann, ben");
+    terminal.type_keys(CTRL_Z);
     terminal.wait(
         || terminal.written().matches("Stopped").count() == 3,
         || "the third stop".to_owned(),
     );
-    terminal.types("fg\r");
+    terminal.type_keys("fg\r");
     let sent = Command::new("kill").args(["-TERM", &process]).status();
     assert!(sent.unwrap().success());
-    terminal.says("ended: ");
-    terminal.types("exit 0\r");
-    let _project = terminal.ends(0);
+    terminal.wait_for_output("ended: ");
+    terminal.type_keys("exit 0\r");
+    let _project = terminal.wait_for_end(0);
 }
 
 /// Returns a project with two agents of which the first writes a file and needs approval for it.
-fn asking() -> Project {
+fn approval_project() -> Project {
     let writes = "
 - calls: [{name: write_file, arguments: {path: a.txt, content: one}}]
 - calls: [{name: new_answer, arguments: {content: done}}]
@@ -440,19 +441,19 @@ fn a_call_is_approved_in_place() {
         ("o", "may use write_file (once)"),
         ("n", "the user refuses it"),
     ] {
-        let mut terminal = Terminal::open(asking(), 80);
-        terminal.displays("ann asks to use write_file:");
-        terminal.displays("write `a.txt` in the workspace");
-        terminal.displays("o once");
+        let mut terminal = Terminal::open(approval_project(), 80);
+        terminal.wait_for_text("ann asks to use write_file:");
+        terminal.wait_for_text("write `a.txt` in the workspace");
+        terminal.wait_for_text("o once");
         let written = terminal.written();
         assert!(written.contains("(1) massgen") && written.contains('\u{7}'));
         // Other views do not cover it.
-        terminal.types("v");
-        terminal.displays("no vote yet");
-        terminal.displays("o once");
+        terminal.type_keys("v");
+        terminal.wait_for_text("no vote yet");
+        terminal.wait_for_text("o once");
         sleep(ANSWER_DELAY);
-        terminal.types(key);
-        let story = story(&terminal, "done: ");
+        terminal.type_keys(key);
+        let story = lines_after_dashboard(&terminal, "done: ");
         assert!(story.contains(outcome), "{story}");
     }
 }
@@ -474,28 +475,30 @@ fn an_agent_whose_request_waits_for_another_is_not_idle() {
         agent("ben", "cwd: v", &writes("b.txt")),
     ];
     let rest = "permissions: {ask: ['write_file(*.txt)'], ask_timeout_seconds: 600}";
-    let project = Project::new().config(&team(&agents, rest)).args(["task"]);
+    let project = Project::new()
+        .config(&team(&agents, rest))
+        .args(["task", "--cwd-context", "ro"]);
     let mut terminal = Terminal::open(on_terminal(project), 120);
-    terminal.displays("? asks for approval of write_file");
-    terminal.displays("? waits to ask for approval of write_file");
+    terminal.wait_for_text("? asks for approval of write_file");
+    terminal.wait_for_text("? waits to ask for approval of write_file");
     sleep(ANSWER_DELAY);
-    terminal.types("o");
+    terminal.type_keys("o");
     terminal.wait(
         || !terminal.has("waits to ask for approval"),
         || "the other request".to_owned(),
     );
-    terminal.displays("? asks for approval of write_file");
+    terminal.wait_for_text("? asks for approval of write_file");
     sleep(ANSWER_DELAY);
-    terminal.types("o");
-    story(&terminal, "done: ");
+    terminal.type_keys("o");
+    lines_after_dashboard(&terminal, "done: ");
 }
 
 /// Types what would allow a call at the moment when the question appears. Returns the terminal if the
 /// question is still there: a machine that is busy for so long may read keys when they count.
 fn type_at_question() -> Option<Terminal> {
-    let mut terminal = Terminal::open(asking(), 80);
-    terminal.says("\u{1b}]0;(1) massgen");
-    terminal.types("oooov");
+    let mut terminal = Terminal::open(approval_project(), 80);
+    terminal.wait_for_output("\u{1b}]0;(1) massgen");
+    terminal.type_keys("oooov");
     terminal.wait(
         || terminal.has("no vote yet") || terminal.written().contains("done: "),
         || "the view that the last key opens".to_owned(),
@@ -510,14 +513,14 @@ fn keys_typed_as_a_question_appears_do_not_answer_it() {
     let mut terminal = found.expect("a question that is not answered");
     sleep(ANSWER_DELAY);
     assert!(terminal.is_on_alternate_screen());
-    terminal.displays("o once");
-    terminal.types("l");
+    terminal.wait_for_text("o once");
+    terminal.type_keys("l");
     // The question is asked again in lines.
-    terminal.says("[o]nce, this [s]ession");
+    terminal.wait_for_output("[o]nce, this [s]ession");
     assert!(!terminal.is_on_alternate_screen());
-    terminal.types("n\r");
-    terminal.says("the user refuses it");
-    terminal.says("done: ");
+    terminal.type_keys("n\r");
+    terminal.wait_for_output("the user refuses it");
+    terminal.wait_for_output("done: ");
 }
 
 /// Returns a project whose first agent changes two distant lines and creates a file.
@@ -562,21 +565,21 @@ fn reviewed() -> Project {
 #[test]
 fn a_delivery_is_reviewed_by_file_and_hunk() {
     let mut terminal = Terminal::open(reviewed(), 100);
-    terminal.displays("the delivery waits for your review");
-    terminal.displays("waits for review");
-    terminal.displays("[x] ~ 2/2 hunks  long.txt  +2 -2");
-    terminal.displays("[x] + new.txt  +1 -0");
-    terminal.displays("> [x] @@ -1,4 +1,4 @@");
+    terminal.wait_for_text("the delivery waits for your review");
+    terminal.wait_for_text("waits for review");
+    terminal.wait_for_text("[x] ~ 2/2 hunks  long.txt  +2 -2");
+    terminal.wait_for_text("[x] + new.txt  +1 -0");
+    terminal.wait_for_text("> [x] @@ -1,4 +1,4 @@");
     sleep(ANSWER_DELAY);
-    terminal.types("]h");
-    terminal.displays("[~] ~ 1/2 hunks  long.txt");
-    terminal.displays("> [ ] @@");
-    terminal.types("\t ");
-    terminal.displays("[ ] + new.txt");
-    terminal.displays("selected: 1/2 files, 1/3 hunks");
-    terminal.types("y");
-    terminal.says("done: ");
-    let project = terminal.ends(0);
+    terminal.type_keys("]h");
+    terminal.wait_for_text("[~] ~ 1/2 hunks  long.txt");
+    terminal.wait_for_text("> [ ] @@");
+    terminal.type_keys("\t ");
+    terminal.wait_for_text("[ ] + new.txt");
+    terminal.wait_for_text("selected: 1/2 files, 1/3 hunks");
+    terminal.type_keys("y");
+    terminal.wait_for_output("done: ");
+    let project = terminal.wait_for_end(0);
     let long = fs::read_to_string(project.path("long.txt")).unwrap();
     assert!(
         long.starts_with("first new\n") && long.ends_with("last old\n"),
@@ -588,15 +591,15 @@ fn a_delivery_is_reviewed_by_file_and_hunk() {
 #[test]
 fn a_delivery_is_only_applied_from_its_review() {
     let mut terminal = Terminal::open(reviewed(), 100);
-    terminal.displays("the delivery waits for your review");
+    terminal.wait_for_text("the delivery waits for your review");
     sleep(ANSWER_DELAY);
-    terminal.leaves("Esc overview", ESCAPE, ">1 ann");
-    terminal.types("y");
-    terminal.displays("the delivery waits for your review");
-    terminal.types("dx");
-    let story = story(&terminal, "done: ");
+    terminal.type_and_wait("Esc overview", ESCAPE, ">1 ann");
+    terminal.type_keys("y");
+    terminal.wait_for_text("the delivery waits for your review");
+    terminal.type_keys("dx");
+    let story = lines_after_dashboard(&terminal, "done: ");
     assert!(story.contains("not accepted"), "{story}");
-    let project = terminal.ends(0);
+    let project = terminal.wait_for_end(0);
     let long = fs::read_to_string(project.path("long.txt")).unwrap();
     assert!(long.starts_with("first old\n"), "{long}");
 }
@@ -612,38 +615,43 @@ fn control_sequences_of_a_model_do_not_reach_the_terminal() {
     let agents = [agent("ann", "", speaks), agent("ben", "", speaks)];
     let project = Project::new().config(&team(&agents, ""));
     let terminal = Terminal::open(on_terminal(project.args(["t\u{202e}ask"])), 80);
-    terminal.says("done: ");
+    terminal.wait_for_output("done: ");
     let written = terminal.written();
     for evil in ["\u{1b}]0;evil", "\u{1b}]52", "\u{202e}"] {
         assert!(!written.contains(evil), "{written:?}");
     }
     assert_eq!(written.matches(UNCOVERS).count(), 1);
-    let _project = terminal.ends(0);
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]
 fn a_recorded_run_is_shown_until_the_user_closes_it() {
-    let finished = duo(0, "limits: {max_tokens_total: 9000000}").success();
+    let finished = two_agents(0, "limits: {max_tokens_total: 9000000}").success();
     let project = finished.then(["logs", "follow", "--dashboard"]);
     let mut terminal = Terminal::open(project, 100);
-    terminal.displays("+ ann wins with agent1.1");
-    terminal.displays("ended");
-    terminal.displays("of 9.0M tokens");
-    terminal.types("v");
-    terminal.displays("agent2 is good");
-    terminal.types("f");
-    terminal.displays("the final answer:");
-    terminal.types("q");
-    terminal.displays("q quit");
-    terminal.types("q");
-    assert_eq!(story(&terminal, "").matches("done: ").count(), 0);
-    let project = terminal.ends(0);
+    terminal.wait_for_text("+ ann wins with agent1.1");
+    terminal.wait_for_text("ended");
+    terminal.wait_for_text("of 9.0M tokens");
+    terminal.type_keys("v");
+    terminal.wait_for_text("agent2 is good");
+    terminal.type_keys("f");
+    terminal.wait_for_text("the final answer:");
+    terminal.type_keys("q");
+    terminal.wait_for_text("q quit");
+    terminal.type_keys("q");
+    assert_eq!(
+        lines_after_dashboard(&terminal, "")
+            .matches("done: ")
+            .count(),
+        0
+    );
+    let project = terminal.wait_for_end(0);
     let lines = Terminal::open(project.retyped(["logs", "follow", "--dashboard"]), 100);
     let mut terminal = lines;
-    terminal.displays("q quit");
-    terminal.types("l");
-    terminal.says("done: ");
-    let project = terminal.ends(0);
+    terminal.wait_for_text("q quit");
+    terminal.type_keys("l");
+    terminal.wait_for_output("done: ");
+    let project = terminal.wait_for_end(0);
     let piped = project
         .retyped(["logs", "follow", "--dashboard"])
         .failure(2);
@@ -656,20 +664,20 @@ fn a_recorded_run_is_shown_until_the_user_closes_it() {
 
 #[test]
 fn a_turn_of_a_session_is_shown_on_the_dashboard_and_the_prompt_returns() {
-    let mut terminal = Terminal::open(duo(500, "").retyped::<&str>([]), 80);
-    terminal.shows(&[">"]);
-    terminal.types("Cats or dogs?\r");
-    terminal.says(COVERS);
-    terminal.says("done: ");
-    terminal.shows(&[">"]);
+    let mut terminal = Terminal::open(two_agents(500, "").retyped::<&str>([]), 80);
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("Cats or dogs?\r");
+    terminal.wait_for_output(COVERS);
+    terminal.wait_for_output("done: ");
+    terminal.wait_for_prompt(&[">"]);
     assert!(!terminal.is_on_alternate_screen());
-    terminal.types("And birds?\r");
+    terminal.type_keys("And birds?\r");
     terminal.wait(
         || terminal.written().matches("\ndone: ").count() == 2,
         || "a second turn".to_owned(),
     );
-    terminal.shows(&[">"]);
+    terminal.wait_for_prompt(&[">"]);
     assert_eq!(terminal.written().matches(COVERS).count(), 2);
-    terminal.types("\u{4}");
-    let _project = terminal.ends(0);
+    terminal.type_keys("\u{4}");
+    let _project = terminal.wait_for_end(0);
 }

@@ -33,7 +33,7 @@ pub(crate) fn connect(config: &BackendConfig) -> RemoteBackend {
         env: &|_| None,
         http: &HttpClient::new(),
         cwd: &AbsPath::new("/").unwrap(),
-        pace: &RateLimiter::default(),
+        rate_limiter: &RateLimiter::default(),
         models: &ModelList::with_user_rows(Vec::new()),
         read: &|path| panic!("{path} was read"),
     };
@@ -151,7 +151,7 @@ impl Decoding {
                 }
                 ReplyEvent::Echo(_)
                 | ReplyEvent::Usage(_)
-                | ReplyEvent::OddFinish(_)
+                | ReplyEvent::UnknownFinish(_)
                 | ReplyEvent::Cost(_)
                 | ReplyEvent::Uncounted
                 | ReplyEvent::NativeToolCall(_)

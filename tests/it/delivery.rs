@@ -262,12 +262,12 @@ fn an_undo_restores_every_byte_and_can_be_repeated() {
     for _ in 0..2 {
         scene
             .reopened()
-            .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
+            .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
             .unwrap();
         assert_eq!(scene.state("rw"), before);
         scene
             .reopened()
-            .move_steps(UndoDirection::Again, &[], ChangedFilePolicy::Kept)
+            .move_steps(UndoDirection::Redo, &[], ChangedFilePolicy::Kept)
             .unwrap();
         assert_eq!(scene.state("rw"), after);
     }
@@ -281,7 +281,7 @@ fn a_part_is_undone_alone() {
     let rows = scene
         .reopened()
         .move_steps(
-            UndoDirection::Back,
+            UndoDirection::Undo,
             &[scene.abs("rw/plain/deep/one"), scene.abs("rw/README.md")],
             ChangedFilePolicy::Kept,
         )
@@ -303,7 +303,7 @@ fn later_changes_stay_unless_forced() {
     scene.write("rw/d/mine", "mine\n");
     let rows = scene
         .reopened()
-        .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
+        .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
     let left: Vec<String> = rows
         .iter()
@@ -318,7 +318,7 @@ fn later_changes_stay_unless_forced() {
     scene
         .reopened()
         .move_steps(
-            UndoDirection::Back,
+            UndoDirection::Undo,
             &[scene.abs("rw/README.md")],
             ChangedFilePolicy::Replaced,
         )
@@ -327,7 +327,7 @@ fn later_changes_stay_unless_forced() {
     scene
         .reopened()
         .move_steps(
-            UndoDirection::Again,
+            UndoDirection::Redo,
             &[scene.abs("rw/README.md")],
             ChangedFilePolicy::Kept,
         )
@@ -460,7 +460,7 @@ fn a_directory_is_removed_only_if_its_whole_content_is() {
     assert!(!scene.has("rw/README.md") && !scene.has("rw/plain/deep/one"));
     let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
     delivered
-        .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
+        .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
     assert_eq!(scene.text("rw/plain/deep/one"), "1\n");
     assert_eq!(scene.text("rw/README.md"), "readme\n");
@@ -508,7 +508,7 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     assert!(scene.text("rw/long").starts_with("1\ntwo\n"));
     let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
     delivered
-        .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
+        .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
     assert!(!scene.has("rw/d"));
     assert_eq!(
@@ -594,7 +594,7 @@ fn records_that_came_with_a_copy_are_ignored() {
             .all(|(_, _, now)| now == DeliveredState::Applied)
     );
     delivered
-        .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
+        .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
     assert_eq!(scene.text("rw/README.md"), "readme\n");
 }
@@ -653,7 +653,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     assert_eq!(scene.text("rw/text"), expected);
     if let Some(mut delivered) = AppliedDelivery::open(delivery).unwrap() {
         delivered
-            .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
+            .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
             .unwrap();
     }
     assert_eq!(scene.text("rw/text"), theirs);

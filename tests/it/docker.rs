@@ -172,7 +172,7 @@ impl Daemon {
 
     /// Returns the output of Docker's own client.
     #[track_caller]
-    pub(crate) fn says(&self, words: &[&str]) -> String {
+    pub(crate) fn client_output(&self, words: &[&str]) -> String {
         let output = self.docker(words);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{words:?}: {errors}");
@@ -408,7 +408,7 @@ impl Inside<'_> {
 
     /// Returns the output of a command on both streams, and its exit status if it is not 0.
     #[track_caller]
-    fn says(&self, command: &str) -> String {
+    fn command_output(&self, command: &str) -> String {
         let finished = self.run(command, TIME_MAX);
         let text = format!("{}{}", finished.stdout.text, finished.stderr.text);
         if finished.ended == ExitReason::Exited(0) {
@@ -420,15 +420,15 @@ impl Inside<'_> {
 
     #[track_caller]
     pub(crate) fn check(&self, command: &str, expected: &str) {
-        assert_eq!(self.says(command), expected, "{command}");
+        assert_eq!(self.command_output(command), expected, "{command}");
     }
 
     /// Checks that a command fails with these words.
     #[track_caller]
     fn fails(&self, command: &str, words: &str) {
-        let said = self.says(command);
-        let failed = said.ends_with(')') && said.contains("Exited");
-        assert!(failed && said.contains(words), "{command}: {said}");
+        let output = self.command_output(command);
+        let failed = output.ends_with(')') && output.contains("Exited");
+        assert!(failed && output.contains(words), "{command}: {output}");
     }
 }
 
@@ -464,13 +464,13 @@ fn a_container_is_kept_across_commands_and_removed_at_the_end() {
     inside.check("tool", "mine\n");
     container.close().unwrap();
     assert_eq!(
-        daemon.says(&["ps", "-aq", "--filter", &format!("name={name}")]),
+        daemon.client_output(&["ps", "-aq", "--filter", &format!("name={name}")]),
         ""
     );
     // A dropped container is removed too.
     let dropped = scene.open().name().to_owned();
     assert_eq!(
-        daemon.says(&["ps", "-aq", "--filter", &format!("name={dropped}")]),
+        daemon.client_output(&["ps", "-aq", "--filter", &format!("name={dropped}")]),
         ""
     );
 }
@@ -512,7 +512,7 @@ fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state()
     scene.config.packages.python = vec!["pytest".to_owned()];
     let container = scene.open();
     let inside = Inside(&scene, &container);
-    let id = || daemon.says(&["inspect", "-f", "{{.Id}}", container.name()]);
+    let id = || daemon.client_output(&["inspect", "-f", "{{.Id}}", container.name()]);
     let before = id();
     container
         .remount(&scene.reachable(Permission::Read))
@@ -560,12 +560,12 @@ fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state()
     });
     assert_eq!(fs::read_to_string(scene.path("more/file")).unwrap(), "2\n");
     assert_eq!(fs::read_to_string(&source).unwrap(), "1\n");
-    let images = || daemon.says(&["images", "-aq", "--filter", "label=massgen.run"]);
+    let images = || daemon.client_output(&["images", "-aq", "--filter", "label=massgen.run"]);
     assert_ne!(images(), "");
     container.close().unwrap();
     container.close().unwrap();
     assert_eq!(
-        daemon.says(&[
+        daemon.client_output(&[
             "ps",
             "-aq",
             "--filter",
@@ -574,7 +574,10 @@ fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state()
         ""
     );
     let own = format!("label=massgen.run={}", scene.run);
-    assert_eq!(daemon.says(&["images", "-aq", "--filter", &own]), "");
+    assert_eq!(
+        daemon.client_output(&["images", "-aq", "--filter", &own]),
+        ""
+    );
 }
 
 #[test]
@@ -611,8 +614,8 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
     thread::scope(|scope| {
         let background = "echo on; sleep 120; echo off";
         let follow = || {
-            let mut heard = Vec::new();
-            let mut take = |bytes: &[u8]| heard.extend_from_slice(bytes);
+            let mut output = Vec::new();
+            let mut take = |bytes: &[u8]| output.extend_from_slice(bytes);
             let ended = container.follow(
                 background,
                 &scene.workspace(),
@@ -620,10 +623,10 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
                 &interrupt,
                 &mut take,
             );
-            (ended.unwrap(), String::from_utf8(heard).unwrap())
+            (ended.unwrap(), String::from_utf8(output).unwrap())
         };
         let follower = scope.spawn(follow);
-        while inside.says("ps -o args | grep -c '^sleep 120'") != "1\n" {
+        while inside.command_output("ps -o args | grep -c '^sleep 120'") != "1\n" {
             thread::sleep(Duration::from_millis(20));
         }
         // On a busy machine, it needs more time to begin.
@@ -635,8 +638,8 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
         // The background command keeps running.
         inside.check(left, "1\n");
         interrupt.raise();
-        let (ended, heard) = follower.join().unwrap();
-        assert_eq!((ended, heard.as_str()), (ExitReason::Interrupted, "on\n"));
+        let (ended, output) = follower.join().unwrap();
+        assert_eq!((ended, output.as_str()), (ExitReason::Interrupted, "on\n"));
     });
     inside.fails(left, "0\n");
     let finished = inside.run(hostile, Duration::from_secs(1));
@@ -683,7 +686,7 @@ fn a_container_has_no_rights_and_no_network_and_its_limits_hold() {
     );
     inside.check("ls /sys/class/net", "lo\n");
     inside.fails("mount -t tmpfs none /tmp", "denied");
-    let cpu = daemon.says(&[
+    let cpu = daemon.client_output(&[
         "inspect",
         "-f",
         "{{.HostConfig.NanoCpus}}",
@@ -693,7 +696,7 @@ fn a_container_has_no_rights_and_no_network_and_its_limits_hold() {
     inside.fails("dd if=/dev/zero of=big bs=1M count=2", "");
     inside.fails("tail -c 200000000 /dev/zero >/dev/null", "137");
     let bomb = inside.run(
-        "bomb() { bomb | bomb & }; bomb; exec sleep 120",
+        "bomb() { bomb | bomb & }; bomb & exec sleep 120",
         Duration::from_secs(2),
     );
     assert_eq!(bomb.ended, ExitReason::TimedOut);
@@ -710,7 +713,7 @@ fn a_container_that_was_ended_from_outside_is_started_again() {
     let container = scene.open();
     let inside = Inside(&scene, &container);
     inside.check("echo state >~/kept", "");
-    daemon.says(&["kill", container.name()]);
+    daemon.client_output(&["kill", container.name()]);
     inside.check("cat ~/kept", "state\n");
 }
 
@@ -722,7 +725,7 @@ fn the_next_run_removes_containers_of_a_dead_run_and_no_others() {
     let state = scene.path("project/.massgen").display().to_string();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap();
     let template = "{{index .Config.Labels \"massgen.machine\"}}";
-    let machine = daemon.says(&["inspect", "--format", template, alive.name()]);
+    let machine = daemon.client_output(&["inspect", "--format", template, alive.name()]);
     let plant = |name: &str, state: &str, started: &str| {
         let labels = [
             format!("massgen.state={state}"),
@@ -734,7 +737,7 @@ fn the_next_run_removes_containers_of_a_dead_run_and_no_others() {
         let mut words = vec!["create", "--name", name];
         words.extend(labels.iter().flat_map(|label| ["--label", label]));
         words.extend([IMAGE, "true"]);
-        daemon.says(&words);
+        daemon.client_output(&words);
     };
     let (dead, foreign) = (
         format!("dead-{}", scene.run),
@@ -744,14 +747,17 @@ fn the_next_run_removes_containers_of_a_dead_run_and_no_others() {
     plant(&foreign, "/elsewhere/.massgen", "999999999999");
     if !is_podman() {
         // Docker's own client does not understand Podman's answer.
-        daemon.says(&["commit", &dead]);
+        daemon.client_output(&["commit", &dead]);
     }
     let removed = scene.engine.remove_leftovers(&abs(&state)).unwrap();
     assert_eq!(removed, [dead]);
     Inside(&scene, &alive).check("echo alive", "alive\n");
     let of_state = format!("label=massgen.state={state}");
-    assert_eq!(daemon.says(&["images", "-aq", "--filter", &of_state]), "");
-    daemon.says(&["rm", &foreign]);
+    assert_eq!(
+        daemon.client_output(&["images", "-aq", "--filter", &of_state]),
+        ""
+    );
+    daemon.client_output(&["rm", &foreign]);
 }
 
 #[test]
@@ -785,7 +791,7 @@ fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
     inside.fails("echo 1 >/srv/secrets", "Read-only");
     inside.check("touch ~/.config/own", "");
     // `inspect` of the container shows no secret.
-    let inspection = daemon.says(&["inspect", some.name()]);
+    let inspection = daemon.client_output(&["inspect", some.name()]);
     assert!(
         !inspection.contains("a a") && !inspection.contains("TOKEN"),
         "{inspection}"
@@ -916,7 +922,7 @@ fn the_image_is_built_from_what_ships_with_massgen() {
         base,
     ] {
         drop(container.close());
-        daemon.says(&["rmi", "-f", image]);
+        daemon.client_output(&["rmi", "-f", image]);
     }
 }
 
@@ -986,7 +992,7 @@ fn commands_are_timed_when_asked_for() {
     for _ in 0..2 {
         let own = median_time(40, || inside.check("true", ""));
         let client = median_time(40, || {
-            daemon.says(&["exec", container.name(), "sh", "-c", "true"]);
+            daemon.client_output(&["exec", container.name(), "sh", "-c", "true"]);
         });
         eprintln!(
             "own: {own:?}, docker exec: {client:?}, {:.2}",

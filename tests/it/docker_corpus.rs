@@ -35,13 +35,13 @@ const PACKAGES: &[&str] = &[
     "util-linux",
 ];
 /// Copies the files of packages to the directory `$1`.
-const FILL: &str = include_str!("../cases/image_of_packages.sh");
+const COPY_PACKAGES: &str = include_str!("../cases/image_of_packages.sh");
 /// Runs all cases, which takes a few minutes.
 const ALL: &str = "MASSGEN_TEST_DOCKER_CORPUS";
 /// Cases that differ between containers and the sandbox.
-const CHOSEN: &str = "^(protected|processes|environment)$|setuid|tiocsti|io-uring|vsock|exotic|fifo|work-git|work-system";
-/// Those of the short suite: what the engine has to stop, and ordinary work.
-const CHOSEN_SHORT: &str = "^processes$|setuid|tiocsti|io-uring|vsock|exotic|environment-engine|protected-by-(rename|mount|clone)|work-git|work-system";
+const SELECTED: &str = "^(protected|processes|environment)$|setuid|tiocsti|io-uring|vsock|exotic|fifo|work-git|work-system";
+/// The same in the short suite: attacks that the engine has to stop, and ordinary work.
+const SELECTED_SHORT: &str = "^processes$|setuid|tiocsti|io-uring|vsock|exotic|environment-engine|protected-by-(rename|mount|clone)|work-git|work-system";
 /// With fewer cases, the run is incomplete.
 const CASES_MIN: usize = 45;
 /// The same in the short suite.
@@ -49,18 +49,18 @@ const CASES_MIN_SHORT: usize = 18;
 
 fn make_image(daemon: &Daemon) {
     let root = tempfile::tempdir().unwrap();
-    let filled = Command::new("bash")
-        .args(["-e", "-c", FILL, "fill"])
+    let copied = Command::new("bash")
+        .args(["-e", "-c", COPY_PACKAGES, "fill"])
         .arg(root.path())
         .args(PACKAGES)
         .output()
         .unwrap();
-    assert!(filled.status.success(), "{filled:?}");
+    assert!(copied.status.success(), "{copied:?}");
     daemon.import_dir(IMAGE, root.path());
 }
 
 #[test]
-fn containers_hold_attacks_and_let_work_through() {
+fn containers_stop_attacks_and_allow_ordinary_work() {
     let Some(daemon) = daemon() else { return };
     if is_podman() {
         eprintln!("skipped: Podman has a list of system calls of its own");
@@ -74,19 +74,19 @@ fn containers_hold_attacks_and_let_work_through() {
         .env("DOCKER_HOST", daemon.host())
         .env("TMPDIR", place.path());
     if std::env::var_os(ALL).is_none() {
-        let chosen = if is_long() { CHOSEN } else { CHOSEN_SHORT };
-        selftest.args(["--only", chosen]);
+        let selected = if is_long() { SELECTED } else { SELECTED_SHORT };
+        selftest.args(["--only", selected]);
     }
     let cases_min = repetitions(CASES_MIN_SHORT, CASES_MIN);
     check_report(&selftest.output().unwrap(), place.path(), cases_min);
     assert_eq!(
-        daemon.says(&["ps", "-aq", "--filter", &format!("ancestor={IMAGE}")]),
+        daemon.client_output(&["ps", "-aq", "--filter", &format!("ancestor={IMAGE}")]),
         ""
     );
 }
 
 #[test]
-fn containers_on_another_machine_hold_attacks_and_let_work_through() {
+fn containers_on_another_machine_stop_attacks_and_allow_ordinary_work() {
     if !is_long() {
         eprintln!("skipped: the long suite runs it");
         return;
@@ -103,7 +103,7 @@ fn containers_on_another_machine_hold_attacks_and_let_work_through() {
     let mut selftest = Command::new(binary());
     selftest
         .args(["selftest", "--json", "--jobs", "4", "--docker", IMAGE])
-        .args(["--only", CHOSEN])
+        .args(["--only", SELECTED])
         .env("DOCKER_HOST", elsewhere.host())
         .env("PATH", elsewhere.program_path("bin"))
         .env("TMPDIR", place.path());

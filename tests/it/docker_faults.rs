@@ -56,7 +56,7 @@ fn project(daemon: &Daemon, image: &str, command: &str) -> Project {
 fn containers(daemon: &Daemon, project: &Project) -> String {
     let state = project.path(".massgen").display().to_string();
     let label = format!("label=massgen.state={state}");
-    daemon.says(&["ps", "-aq", "--filter", &label])
+    daemon.client_output(&["ps", "-aq", "--filter", &label])
 }
 
 /// Starts a run, and waits until its agent's command is running.
@@ -82,16 +82,16 @@ fn begun(project: &Project) -> Child {
 #[test]
 fn the_next_run_removes_containers_of_a_killed_run_and_none_of_running_ones() {
     let Some(daemon) = daemon() else { return };
-    let going = project(&daemon, IMAGE, "touch begun; sleep 120");
-    let mut first = begun(&going);
-    let of_first = containers(&daemon, &going);
+    let running = project(&daemon, IMAGE, "touch begun; sleep 120");
+    let mut first = begun(&running);
+    let of_first = containers(&daemon, &running);
     assert_ne!(of_first, "");
     // Checks have a container of their own, and what commands change in theirs is not in it.
     let checked = format!(
         "{}checks:\n  - test -e made && test ! -e /tmp/planted\n",
         team(IMAGE, "touch made /tmp/planted")
     );
-    let second = going.retyped(["--config", "checked.yaml", "go"]);
+    let second = running.retyped(["--config", "checked.yaml", "go"]);
     let second = second.file("checked.yaml", checked);
     let second = second.file("quick.yaml", team(IMAGE, "echo 1")).success();
     let shown = second.stderr();
@@ -141,10 +141,10 @@ fn nothing_is_asked_of_a_model_when_there_is_no_container() {
     let nowhere = project(&daemon, IMAGE, "true").env("DOCKER_HOST", "unix:///nowhere.sock");
     check(nowhere, &["daemon found at /nowhere.sock", "docker.io"]);
     assert_eq!(
-        daemon.says(&["ps", "-aq", "--filter", "ancestor=no-shell:1"]),
+        daemon.client_output(&["ps", "-aq", "--filter", "ancestor=no-shell:1"]),
         ""
     );
-    daemon.says(&["rmi", "no-shell:1"]);
+    daemon.client_output(&["rmi", "no-shell:1"]);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_removed_container_is_recreated_and_the_agent_is_informed() {
     let container = scene.open();
     let inside = Inside(&scene, &container);
     inside.check("echo state >~/kept; echo made >made", "");
-    daemon.says(&["rm", "-f", container.name()]);
+    daemon.client_output(&["rm", "-f", container.name()]);
     let interrupt = CommandInterrupt::new().unwrap();
     let wait = || CommandWaitLimits {
         time_max: TIME_MAX,
@@ -224,7 +224,7 @@ fn a_removed_container_is_recreated_and_the_agent_is_informed() {
     );
     inside.check("ls -A ~; cat made", "made\n");
     // The same when other directories are about to be mounted.
-    daemon.says(&["rm", "-f", container.name()]);
+    daemon.client_output(&["rm", "-f", container.name()]);
     let fault = container
         .remount(&scene.reachable(Permission::Write))
         .unwrap_err();
@@ -240,7 +240,7 @@ fn a_removed_container_is_recreated_and_the_agent_is_informed() {
     let name = container.name().to_owned();
     drop(container);
     assert_eq!(
-        daemon.says(&["ps", "-aq", "--filter", &format!("name={name}")]),
+        daemon.client_output(&["ps", "-aq", "--filter", &format!("name={name}")]),
         ""
     );
 }
@@ -286,8 +286,8 @@ fn an_engine_that_ends_during_a_run_leaves_clear_errors_and_a_run_that_ends() {
         return;
     }
     let mut own = Daemon::start();
-    let going = project(&own, IMAGE, "touch begun; sleep 120");
-    let mut run = begun(&going);
+    let running = project(&own, IMAGE, "touch begun; sleep 120");
+    let mut run = begun(&running);
     let pid = fs::read_to_string(own.path("pid")).unwrap();
     let killed = Command::new("kill")
         .args(["-9", pid.trim()])
@@ -303,12 +303,12 @@ fn an_engine_that_ends_during_a_run_leaves_clear_errors_and_a_run_that_ends() {
             "-rhoE",
             "the container engine closed the connection|container engine does not",
         ])
-        .arg(going.path(".massgen"))
+        .arg(running.path(".massgen"))
         .output();
     assert!(!matches.unwrap().stdout.is_empty());
     // The next engine lists what the run could not remove, and the next run removes it.
     own.restart();
-    let next = going.retyped(["--config", "quick.yaml", "go"]);
+    let next = running.retyped(["--config", "quick.yaml", "go"]);
     let next = next.file("quick.yaml", team(IMAGE, "echo 1")).success();
     assert_eq!(containers(&own, next.project()), "");
 }
@@ -362,7 +362,10 @@ fn a_build_without_network_says_how_to_do_without_it() {
     ] {
         assert!(build.stderr().contains(word), "{word}: {}", build.stderr());
     }
-    assert_eq!(own.says(&["images", "-q", "massgen/mcp-runtime"]), "");
+    assert_eq!(
+        own.client_output(&["images", "-q", "massgen/mcp-runtime"]),
+        ""
+    );
 }
 
 #[test]

@@ -188,7 +188,9 @@ fn commands_on_another_machine_have_the_same_rules() {
         let script = include_str!("../../src/world/sandbox/docker/movable.sh");
         let call = ["exec", "-u", "1000:1000", container.name(), "sh", "-c"];
         let words = [script, "massgen", "/tmp/p", path];
-        elsewhere.daemon.says(&[&call[..], &words].concat())
+        elsewhere
+            .daemon
+            .client_output(&[&call[..], &words].concat())
     };
     does("mkdir -p /tmp/own/er", "");
     assert_eq!(movable("/tmp/own/er/p"), "/tmp/own/er");
@@ -206,7 +208,7 @@ fn commands_on_another_machine_have_the_same_rules() {
     let interrupted = || interrupt_transfers(&elsewhere, &scene, &container);
     many_files(&does, &interrupted, &scene);
     container.close().unwrap();
-    let left = elsewhere.daemon.says(&[
+    let left = elsewhere.daemon.client_output(&[
         "ps",
         "-aq",
         "--filter",
@@ -324,7 +326,7 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_reported() {
         wait_until("running commands", || {
             elsewhere
                 .daemon
-                .says(&["exec", container.name(), "sh", "-c", &look])
+                .client_output(&["exec", container.name(), "sh", "-c", &look])
                 == "yes"
         });
         elsewhere.cut();
@@ -343,7 +345,9 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_reported() {
     let finished = run(&scene, &container, &reachable, line).unwrap();
     assert_eq!(finished.stdout.text, "begin\n0\n");
     // The container is removed from outside: the next command says so, and the one after it has all files.
-    elsewhere.daemon.says(&["rm", "-f", container.name()]);
+    elsewhere
+        .daemon
+        .client_output(&["rm", "-f", container.name()]);
     let gone = run(&scene, &container, &reachable, "true").unwrap_err();
     assert!(gone.contains("was removed from outside"), "{gone}");
     let finished = run(&scene, &container, &reachable, "cat begin sub/z").unwrap();
@@ -359,7 +363,9 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_reported() {
         gone.contains("ssh://build1") && gone.contains("refused"),
         "{gone}"
     );
-    elsewhere.daemon.says(&["rm", "-f", container.name()]);
+    elsewhere
+        .daemon
+        .client_output(&["rm", "-f", container.name()]);
 }
 
 #[test]

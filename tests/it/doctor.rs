@@ -324,7 +324,7 @@ fn at(base_url: &str) -> Project {
 
 #[test]
 fn nothing_is_asked_unless_it_is_wanted() {
-    let endpoint = Endpoint::answering(|_| Answer::whole("200 OK", &[], r#"{"data":[]}"#));
+    let endpoint = Endpoint::start_with(|_| Answer::whole("200 OK", &[], r#"{"data":[]}"#));
     let finished = at(&endpoint.base_url()).success();
     let place = format!("{}/models", endpoint.base_url());
     check(
@@ -356,43 +356,43 @@ fn check_online(endpoint: &Endpoint, code: i32, verdict: &str, message: &str) {
 
 #[test]
 fn an_endpoint_is_asked_for_its_models() {
-    let answering = |status: &'static str, body: &'static str| {
-        Endpoint::answering(move |_| Answer::whole(status, &[], body))
+    let endpoint = |status: &'static str, body: &'static str| {
+        Endpoint::start_with(move |_| Answer::whole(status, &[], body))
     };
     let models = r#"{"data":[{"id":"m0"},{"id":"m1"}]}"#;
-    check_online(&answering("200 OK", models), 0, "ok", "lists `m1`");
+    check_online(&endpoint("200 OK", models), 0, "ok", "lists `m1`");
     let others = r#"{"data":[{"id":"m11"}]}"#;
     check_online(
-        &answering("200 OK", others),
+        &endpoint("200 OK", others),
         0,
         "warning",
         "does not list `m1`",
     );
     check_online(
-        &answering("404 Not Found", ""),
+        &endpoint("404 Not Found", ""),
         0,
         "warning",
         "without a model list",
     );
     check_online(
-        &answering("429 Too Many Requests", ""),
+        &endpoint("429 Too Many Requests", ""),
         0,
         "warning",
         "rate limited",
     );
-    let refused = answering("401 Unauthorized", "{}");
+    let refused = endpoint("401 Unauthorized", "{}");
     check_online(
         &refused,
         3,
         "missing",
         "rejects the API key `OPENAI_API_KEY`",
     );
-    check_online(&answering("500 Oops", ""), 3, "missing", "HTTP 500");
+    check_online(&endpoint("500 Oops", ""), 3, "missing", "HTTP 500");
 }
 
 #[test]
 fn agents_with_keys_of_their_own_are_judged_by_them() {
-    let endpoint = Endpoint::answering(|request| {
+    let endpoint = Endpoint::start_with(|request| {
         if request.headers["authorization"] == "Bearer good-key" {
             Answer::whole("200 OK", &[], r#"{"data":[{"id":"m1"}]}"#)
         } else {
@@ -425,7 +425,7 @@ fn agents_with_keys_of_their_own_are_judged_by_them() {
 #[track_caller]
 fn check_way(kind: &str, variable: &str, line: &str, (header, value): (&str, &str)) {
     let models = r#"{"data":[{"id":"m1"}],"models":[{"name":"models/m1"}]}"#;
-    let endpoint = Endpoint::answering(move |_| Answer::whole("200 OK", &[], models));
+    let endpoint = Endpoint::start_with(move |_| Answer::whole("200 OK", &[], models));
     let url = &endpoint.server.url;
     let team =
         format!("agents: [{{id: a, backend: {{type: {kind}, model: m1, base_url: '{url}'}}}}]");
@@ -459,7 +459,7 @@ fn every_vendor_is_asked_in_its_own_way() {
 
 #[test]
 fn an_endpoint_that_refuses_or_hangs_is_reported() {
-    let hangs = Endpoint::answering(|_| Answer::default().await_close());
+    let hangs = Endpoint::start_with(|_| Answer::default().await_close());
     check_online(&hangs, 3, "missing", "no response within 5 s");
     let gone = free_ports(1)[0];
     let finished = at(&format!("http://127.0.0.1:{gone}/v1"))

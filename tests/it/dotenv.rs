@@ -68,7 +68,7 @@ const HARMFUL: &[(&str, &str)] = &[
 ];
 
 /// Returns a project with a repository in which a trap leaves a file.
-fn trapped() -> Project {
+fn project_with_traps() -> Project {
     let project = Project::new()
         .file("a.txt", "one\n")
         .file("secret/place/canary", "CANARY-FILE\n")
@@ -152,13 +152,13 @@ fn expect_unsprung(finished: &Finished) {
 #[test]
 fn what_a_project_says_reaches_no_program() {
     // Control: the user's own environment counts.
-    let project = trapped();
+    let project = project_with_traps();
     library(&project);
     let evil = project.path("evil.so");
     let loaded = project.env("LD_PRELOAD", evil).args(["do it"]).run();
     assert!(loaded.project().home("sprung").exists());
 
-    let project = trapped();
+    let project = project_with_traps();
     library(&project);
     let text = dotenv(&project, HARMFUL);
     let finished = project.file(".env", text).args(["do it"]).success();
@@ -176,7 +176,7 @@ fn what_a_project_says_reaches_no_program() {
     assert!(warnings[0].contains("`~/.massgen/.env`"), "{warnings:?}");
 
     // The user's own file sets variables for configs, but not those of a process.
-    let project = trapped();
+    let project = project_with_traps();
     library(&project);
     let text = dotenv(&project, HARMFUL);
     expect_unsprung(
@@ -200,7 +200,7 @@ fn each_variable_of_a_project_alone_reaches_no_program() {
         "LC_LEAK",
     ] {
         let row = HARMFUL.iter().find(|(name, _)| *name == variable).unwrap();
-        let project = trapped();
+        let project = project_with_traps();
         library(&project);
         let text = dotenv(&project, std::slice::from_ref(row));
         expect_unsprung(&project.file(".env", text).args(["do it"]).success());

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use crate::decoding::{Decoding, STREAMED};
-use crate::wire::joined;
+use crate::wire::join_texts;
 use crate::{chat_wire, claude_wire, gemini_wire, openai_replies, openai_wire};
 
 /// Number of mutated streams that are tested per format.
@@ -121,7 +121,7 @@ fn the_encoding_of_a_stream_does_not_matter() {
         for size in [1, 2, 3, 7, 64, stream.len()] {
             let chunks = stream.as_bytes().chunks(size);
             let events = published.decoding.events(STREAMED, chunks);
-            assert_eq!(joined(events), published.events, "in chunks of {size}");
+            assert_eq!(join_texts(events), published.events, "in chunks of {size}");
         }
     }
 

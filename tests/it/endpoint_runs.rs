@@ -22,13 +22,13 @@ const FIRST_BYTES_WITH_TOOLS_MAX: usize = 12 * 1024;
 impl Endpoint {
     /// Starts a server whose models all follow the rules.
     pub(crate) fn start() -> Self {
-        Self::answering(play)
+        Self::start_with(play)
     }
 
     /// Starts a server that gives `first` once to every model, and then follows the rules.
     fn with_trouble(first: Answer) -> Self {
         let troubled = Mutex::new(BTreeSet::new());
-        Self::answering(move |request| {
+        Self::start_with(move |request| {
             if troubled.lock().unwrap().insert(model(request)) {
                 first.clone()
             } else {
@@ -147,7 +147,7 @@ pub(crate) fn refusal(status: &str, headers: &[&str], message: &str) -> Answer {
 }
 
 /// Returns a project with this team in `team.yaml`, ready to run with a question.
-pub(crate) fn asks(agents: &[String], rest: &str) -> Project {
+pub(crate) fn team_project(agents: &[String], rest: &str) -> Project {
     Project::new()
         .file("team.yaml", format!("agents:\n{}{rest}\n", agents.concat()))
         .args(["--config", "team.yaml", "What is six times seven?"])
@@ -161,7 +161,7 @@ fn teams_of_any_size_agree_on_an_answer() {
         let agents: Vec<String> = (1..=count)
             .map(|n| endpoint.agent(&format!("a{n}"), &format!("m{n}"), ""))
             .collect();
-        let finished = asks(&agents, "").success();
+        let finished = team_project(&agents, "").success();
         assert_eq!(finished.stdout(), expected);
         assert_eq!(endpoint.server.requests().len(), requests);
         let tokens = format!("{} tokens read, {} written", requests * 100, requests * 10);
@@ -202,7 +202,7 @@ fn one_agent_needs_no_config() {
 fn the_answer_of_a_model_without_tool_calls_counts() {
     #[track_caller]
     fn check(more: &str, count: usize, requests: usize, expected: &str) {
-        let endpoint = Endpoint::answering(|request| match model(request).as_str() {
+        let endpoint = Endpoint::start_with(|request| match model(request).as_str() {
             "talker" => streamed("Six by seven is forty-two.", None),
             _ => play(request),
         });
@@ -210,7 +210,7 @@ fn the_answer_of_a_model_without_tool_calls_counts() {
             endpoint.agent("talker", "talker", more),
             endpoint.agent("zoe", "m2", ""),
         ];
-        let finished = asks(&agents[..count], "").success();
+        let finished = team_project(&agents[..count], "").success();
         assert_eq!(finished.stdout(), expected, "{}", finished.stderr());
         assert_eq!(endpoint.bodies()["talker"].len(), requests);
     }
@@ -230,7 +230,7 @@ fn the_winner_delivers_through_the_endpoint() {
         endpoint.agent("two", "builder2", ", cwd: w2"),
     ];
     let write_here = "orchestrator:\n  context_paths: [{path: out, permission: write}]\n";
-    let finished = asks(&agents, write_here)
+    let finished = team_project(&agents, write_here)
         .dir("out")
         .success()
         .has_file("out/result.txt", "forty-two\n")
@@ -251,7 +251,7 @@ fn the_requests_of_a_run_are_small() {
         endpoint.agent("one", "m1", ""),
         endpoint.agent("two", "m2", ""),
     ];
-    let _answered = asks(&agents, "").success();
+    let _answered = team_project(&agents, "").success();
     let sizes: Vec<usize> = endpoint
         .server
         .requests()
@@ -268,7 +268,7 @@ fn the_requests_of_a_run_are_small() {
         endpoint.agent("two", "m2", ", cwd: w2"),
     ];
     let open = "orchestrator:\n  context_paths: [{path: ., permission: write}]\n";
-    let _answered = asks(&agents, open).success();
+    let _answered = team_project(&agents, open).success();
     let first = &endpoint.server.requests()[0];
     let tools = first.json()["tools"].as_array().unwrap().len();
     assert_eq!(tools, 20, "every file tool, and the two of the workflow");
@@ -284,7 +284,7 @@ fn vendors_can_cache_what_an_agent_sends_while_it_coordinates() {
         endpoint.agent("two", "builder2", ", cwd: w2"),
         endpoint.agent("three", "m3", ""),
     ];
-    let _answered = asks(&agents, "").success();
+    let _answered = team_project(&agents, "").success();
     for (model, bodies) in endpoint.bodies() {
         let coordination: Vec<&Value> = bodies
             .iter()
@@ -307,7 +307,7 @@ fn transient_errors_are_retried_until_the_run_succeeds() {
     fn check(first: Answer, expected: &str) {
         let endpoint = Endpoint::with_trouble(first);
         let agents = [endpoint.agent("one", "m1", "")];
-        let finished = asks(&agents, "").success();
+        let finished = team_project(&agents, "").success();
         assert_eq!(finished.stdout(), "forty-two, says m1\n");
         let stderr = finished.stderr();
         assert!(stderr.contains("[one] retries in "), "{stderr}");
@@ -338,10 +338,10 @@ fn transient_errors_are_retried_until_the_run_succeeds() {
 fn a_retry_after_of_an_hour_fails_immediately() {
     let headers = ["retry-after: 3600"];
     let endpoint =
-        Endpoint::answering(move |_| refusal("429 Too Many Requests", &headers, "come tomorrow"));
+        Endpoint::start_with(move |_| refusal("429 Too Many Requests", &headers, "come tomorrow"));
     let agents = [endpoint.agent("one", "m1", "")];
     let begun = Instant::now();
-    let finished = asks(&agents, "").failure(1);
+    let finished = team_project(&agents, "").failure(1);
     assert!(begun.elapsed() < Duration::from_mins(1));
     let expected = "come tomorrow (it asks to wait 3600 s, but massgen waits at most 60 s)";
     let stderr = finished.stderr();
@@ -351,12 +351,14 @@ fn a_retry_after_of_an_hour_fails_immediately() {
 #[test]
 fn a_refused_key_is_named_once_and_shown_nowhere() {
     const KEY: &str = "sk-not-the-right-one";
-    let endpoint = Endpoint::answering(|request| {
+    let endpoint = Endpoint::start_with(|request| {
         let sent = request.headers.get("authorization").unwrap();
         refusal("401 Unauthorized", &[], &format!("bad key: {sent}"))
     });
     let agents = [endpoint.agent("one", "m1", "")];
-    let finished = asks(&agents, "").env("OPENAI_API_KEY", KEY).failure(1);
+    let finished = team_project(&agents, "")
+        .env("OPENAI_API_KEY", KEY)
+        .failure(1);
     let stderr = finished.stderr();
     let expected = "answered 401 Unauthorized: bad key: Bearer [key] \
                     (the key is from `OPENAI_API_KEY`)";
@@ -365,14 +367,16 @@ fn a_refused_key_is_named_once_and_shown_nowhere() {
     assert!(!stderr.contains(KEY), "{stderr}");
     assert!(!state(&finished).contains(KEY));
     // Words contain a key of a few letters by chance, and stay.
-    let finished = asks(&agents, "").env("OPENAI_API_KEY", "key").failure(1);
+    let finished = team_project(&agents, "")
+        .env("OPENAI_API_KEY", "key")
+        .failure(1);
     let stderr = finished.stderr();
     assert!(stderr.contains("bad key: Bearer key"), "{stderr}");
 }
 
 #[test]
 fn an_unknown_model_leaves_the_others_alone() {
-    let endpoint = Endpoint::answering(|request| match model(request).as_str() {
+    let endpoint = Endpoint::start_with(|request| match model(request).as_str() {
         "m0" => refusal("404 Not Found", &[], "no model m0"),
         _ => play(request),
     });
@@ -380,7 +384,7 @@ fn an_unknown_model_leaves_the_others_alone() {
         endpoint.agent("typo", "m0", ""),
         endpoint.agent("well", "m1", ""),
     ];
-    let finished = asks(&agents, "").success();
+    let finished = team_project(&agents, "").success();
     assert_eq!(finished.stdout(), "It is forty-two, m1 is sure.\n");
     let stderr = finished.stderr();
     assert!(stderr.contains("[typo] drops out: "), "{stderr}");
@@ -398,7 +402,7 @@ fn five_agents_agree_although_the_server_of_one_is_down() {
          {type: ollama, base_url: \"http://127.0.0.1:9/v1\", model: m5}\n"
             .to_owned(),
     );
-    let finished = asks(&agents, "").success();
+    let finished = team_project(&agents, "").success();
     assert_eq!(finished.stdout(), "It is forty-two, m1 is sure.\n");
     let stderr = finished.stderr();
     let expected = "[down] drops out: `ollama` cannot be reached at \
@@ -411,7 +415,9 @@ fn a_script_learns_how_a_run_went() {
     #[track_caller]
     fn keys(endpoint: &Endpoint, code: i32) -> Vec<String> {
         let agents = [endpoint.agent("one", "m1", "")];
-        let finished = asks(&agents, "").args(["--automation"]).failure(code);
+        let finished = team_project(&agents, "")
+            .args(["--automation"])
+            .failure(code);
         let key = |line: &str| line.split_once(": ").unwrap().0.to_owned();
         finished.stdout().lines().map(key).collect()
     }
@@ -419,7 +425,7 @@ fn a_script_learns_how_a_run_went() {
     let well = ["LOG_DIR", "STATUS", "QUESTION", "WINNER", "ANSWER_FILE"];
     let keys_well = keys(&Endpoint::start(), 0);
     assert_eq!(keys_well[..well.len()], well, "{keys_well:?}");
-    let refuses = Endpoint::answering(|_| refusal("404 Not Found", &[], "no"));
+    let refuses = Endpoint::start_with(|_| refusal("404 Not Found", &[], "no"));
     let badly = [
         "LOG_DIR",
         "STATUS",
@@ -453,7 +459,7 @@ fn state(finished: &Finished) -> String {
 
 /// Starts an endpoint of Chat Completions whose model answers at once.
 fn answering_endpoint() -> Endpoint {
-    Endpoint::answering(|_: &Recorded| CHAT.calls("new_answer", &json!({"content": "done"})))
+    Endpoint::start_with(|_: &Recorded| CHAT.calls("new_answer", &json!({"content": "done"})))
 }
 
 #[test]

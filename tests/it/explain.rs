@@ -354,32 +354,32 @@ orchestrator:
     check("src/vendor/v.txt", "write", &[denied, inner]);
     check("src/VENDOR/v.txt", "write", &[denied, inner]);
     check("link", "write", &[denied, inner]);
-    let said = check(
+    let shown = check(
         "src/VENDOR/v.txt",
         "read",
         &["allow granted: granted by context `[PROJECT]/src`"],
     );
     assert!(
-        said.contains("and by context `[PROJECT]/src/vendor`, which must"),
-        "{said}"
+        shown.contains("and by context `[PROJECT]/src/vendor`, which must"),
+        "{shown}"
     );
-    let said = check(
+    let shown = check(
         "src/OPEN/o.txt",
         "write",
         &["allow granted: granted by context `[PROJECT]/src`"],
     );
     assert!(
-        said.contains("and by context `[PROJECT]/src/open`"),
-        "{said}"
+        shown.contains("and by context `[PROJECT]/src/open`"),
+        "{shown}"
     );
     check("src/open/../VENDOR/v.txt", "write", &[denied, inner]);
     // The control: another name is the outer tree's alone.
-    let said = check(
+    let shown = check(
         "src/a.txt",
         "write",
         &["allow granted: granted by context `[PROJECT]/src`"],
     );
-    assert!(!said.contains("so does"), "{said}");
+    assert!(!shown.contains("so does"), "{shown}");
 }
 
 #[test]

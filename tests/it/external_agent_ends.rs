@@ -27,10 +27,10 @@ const REACTS: &str = r#"["until_asked_to_end", "end.txt", 0]"#;
 /// Waits for a cancellation, and reacts slowly.
 const REACTS_SLOWLY: &str = r#"["until_asked_to_end", "end.txt", 1]"#;
 /// Ignores cancellations.
-const IS_DEAF: &str = r#"["sleep", 300]"#;
+const IGNORES: &str = r#"["sleep", 300]"#;
 
 /// Returns a project with one external agent that executes only this step.
-fn taking(kind: &str, step: &str, keys: &str, rest: &str) -> Project {
+fn one_step_project(kind: &str, step: &str, keys: &str, rest: &str) -> Project {
     let step: Value = serde_json::from_str(step).unwrap();
     let table = json!([{"when": "", "do": [["write", "begun.txt", "x"], step]}]);
     let keys = format!("cwd: $/w1\n      {keys}");
@@ -45,8 +45,8 @@ fn outcome(project: &Project) -> Option<String> {
     fs::read_to_string(project.path("w1/end.txt")).ok()
 }
 
-/// Lets a run time out in the middle of a turn: on a busy machine, one with more time.
-fn out_of_time(project: impl Fn() -> Project, mut seconds: u32) -> Finished {
+/// Runs until the timeout interrupts a turn; on a busy machine, tries again with a longer timeout.
+fn run_until_timeout(project: impl Fn() -> Project, mut seconds: u32) -> Finished {
     loop {
         let begun = Instant::now();
         let words = ["--orchestrator-timeout", &seconds.to_string(), "task"];
@@ -61,16 +61,17 @@ fn out_of_time(project: impl Fn() -> Project, mut seconds: u32) -> Finished {
 }
 
 #[test]
-fn an_external_agent_is_asked_to_end_its_turn_before_it_is_ended() {
+fn an_external_agent_is_asked_to_end_its_turn_before_it_is_killed() {
     for (kind, step, expected) in [
         ("acp", REACTS, Some("asked")),
         ("claude_code", REACTS, Some("asked")),
         // Its protocol has no cancellation.
         ("codex", REACTS, None),
-        ("acp", IS_DEAF, None),
-        ("claude_code", IS_DEAF, None),
+        ("acp", IGNORES, None),
+        ("claude_code", IGNORES, None),
     ] {
-        let outcome = || outcome(out_of_time(|| taking(kind, step, "", ""), 3).project());
+        let outcome =
+            || outcome(run_until_timeout(|| one_step_project(kind, step, "", ""), 3).project());
         // One that is asked has two seconds, which may be too short on a busy machine.
         let tries = if expected.is_some() { TRIES_MAX } else { 1 };
         let mut tries = (0..tries).map(|_| outcome());
@@ -84,39 +85,40 @@ fn an_external_agent_is_asked_to_end_its_turn_before_it_is_ended() {
 #[test]
 fn an_open_permission_request_is_answered_as_cancelled() {
     let asks = r#"["permission_until_cancel", "execute", "make all", "end.txt"]"#;
-    let nobody = "permissions: {ask: ['command(make *)'], ask_timeout_seconds: 600}";
+    let rules = "permissions: {ask: ['command(make *)'], ask_timeout_seconds: 600}";
     let place = tempfile::tempdir().unwrap();
     let socket = place.path().join("asked.sock");
     // The listener accepts connections and never answers.
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let ask = ["--approval-socket".as_ref(), socket.as_os_str()];
     let mut tries = (0..TRIES_MAX).map(|_| {
-        let finished = out_of_time(|| taking("acp", asks, "", nobody).args(ask), 5);
+        let finished = run_until_timeout(|| one_step_project("acp", asks, "", rules).args(ask), 5);
         outcome(finished.project())
     });
     assert!(tries.any(|reply| reply.as_deref() == Some("session/cancel cancelled")));
-    let finished = taking("acp", asks, "", "").args(["task"]).run();
+    let finished = one_step_project("acp", asks, "", "").args(["task"]).run();
     assert_eq!(outcome(finished.project()).as_deref(), Some("selected"));
 }
 
 #[test]
 fn the_usage_of_a_turn_that_times_out_is_counted_or_reported_as_unknown() {
-    for (step, tokens, is_known) in [(REACTS, 11, true), (IS_DEAF, 0, false)] {
+    for (step, tokens, is_known) in [(REACTS, 11, true), (IGNORES, 0, false)] {
         let keys = "model: gpt-5\n      request_timeout_seconds: 4";
-        let asked = |finished: &Finished| events(finished, "model_request_finished")[0].clone();
-        let mut tries = (0..TRIES_MAX).map(|_| out_of_time(|| taking("acp", step, keys, ""), 12));
-        let finished = tries.find(|finished| asked(finished)["input_tokens"] == tokens);
+        let request = |finished: &Finished| events(finished, "model_request_finished")[0].clone();
+        let mut tries = (0..TRIES_MAX)
+            .map(|_| run_until_timeout(|| one_step_project("acp", step, keys, ""), 12));
+        let finished = tries.find(|finished| request(finished)["input_tokens"] == tokens);
         let finished = finished.expect("a turn with its usage");
         let reason = &events(&finished, "retrying")[0]["reason"];
         let reason = reason.as_str().unwrap();
         assert!(reason.contains("took more than 4 s"), "{reason}");
-        let asked = asked(&finished);
-        assert_eq!(asked["cost_usd"].is_number(), is_known, "{asked}");
+        let request = request(&finished);
+        assert_eq!(request["cost_usd"].is_number(), is_known, "{request}");
     }
 }
 
-/// Starts the run, and waits until its external agent is in the middle of its turn.
-fn begun(project: &Project) -> Child {
+/// Starts the run, and waits until its external agent has begun its turn.
+fn start_turn(project: &Project) -> Child {
     let mut command: Command = project.command();
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let child = command.stderr(Stdio::null()).spawn().unwrap();
@@ -128,9 +130,9 @@ fn begun(project: &Project) -> Child {
 
 #[test]
 fn an_interrupt_cancels_the_turns_of_external_agents_and_a_second_one_kills_them() {
-    let told_after = |signals: u32| {
-        let project = taking("acp", REACTS_SLOWLY, "", "").args(["task"]);
-        let mut child = begun(&project);
+    let outcome_after = |signals: u32| {
+        let project = one_step_project("acp", REACTS_SLOWLY, "", "").args(["task"]);
+        let mut child = start_turn(&project);
         for number in 1..=signals {
             kill_process(Pid::from_child(&child), Signal::INT).unwrap();
             if number < signals {
@@ -144,9 +146,10 @@ fn an_interrupt_cancels_the_turns_of_external_agents_and_a_second_one_kills_them
         });
         outcome(&project)
     };
-    // On a busy machine, it may have no time for its reaction, or enough before the second signal.
+    // On a busy machine, the agent may have no time to react, or enough time before the second
+    // signal.
     for (signals, expected) in [(1, Some("asked")), (2, None)] {
-        let mut tries = (0..TRIES_MAX).map(|_| told_after(signals));
+        let mut tries = (0..TRIES_MAX).map(|_| outcome_after(signals));
         assert!(
             tries.any(|reply| reply.as_deref() == expected),
             "{signals}: {expected:?}"

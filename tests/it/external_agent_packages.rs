@@ -142,7 +142,7 @@ fn run(
     keys: &str,
     play: fn(&Recorded) -> Answer,
 ) -> (Finished, Endpoint) {
-    let endpoint = Endpoint::answering(play);
+    let endpoint = Endpoint::start_with(play);
     let command = format!("{}/node_modules/.bin/{program}", installed());
     let project = Project::new().file("given/hostile.py", HOSTILE);
     let keys = keys

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::external_agent_ends::ENDS_WITHIN;
 use crate::external_agents::{OPENED, PROTOCOLS, check_with, external_agent, project};
 use crate::patience::wait_until;
-use crate::pipeline::{git, pipeline, runs};
+use crate::pipeline::{git, pipeline, stage_events};
 use crate::project::{Project, events};
 use crate::proxy::{PUBLIC, in_network_of};
 use crate::runs::walk;
@@ -108,7 +108,7 @@ except Exception as error:
 "#;
 
 /// Starts a server that answers every request with `reached`, and returns its port.
-fn answering() -> u16 {
+fn start_server() -> u16 {
     let listener = TcpListener::bind((PUBLIC, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -150,7 +150,7 @@ fn an_external_agent_reaches_the_hosts_that_are_listed_and_no_other() {
                 "skipped: nothing holds an external agent in a network of its own here"
             );
         }
-        let port = answering();
+        let port = start_server();
         let step = |how: &str, host: &str| {
             json!([
                 "shell",
@@ -231,7 +231,7 @@ fn the_usage_of_an_external_agent_is_priced_by_its_model_or_unknown() {
 const GIVEN: &str = "orchestrator: {context_paths: [{path: given}]}";
 
 /// Returns what the agent of a stage reported for each step.
-fn said(events: &[Value]) -> Vec<String> {
+fn step_reports(events: &[Value]) -> Vec<String> {
     let texts = events.iter().filter(|event| event["type"] == "text");
     let all: String = texts.map(|event| event["text"].as_str().unwrap()).collect();
     all.lines().map(str::to_owned).collect()
@@ -273,11 +273,11 @@ fn external_agents_are_restricted_to_the_rights_of_their_role() {
     let config = pipeline(keys, &[first, second], GIVEN);
     let words = ["--config", "team.yaml", "go"];
     let finished = project.file("team.yaml", config).args(words).success();
-    for (events, steps) in runs(&finished).iter().zip([&planner[..], &tester]) {
-        let said = said(events);
-        assert!(said.len() > steps.len(), "{said:#?}");
-        for (line, (step, expected)) in said.iter().zip(steps) {
-            assert!(line.contains(expected), "{step}\n{line}\n{said:#?}");
+    for (events, steps) in stage_events(&finished).iter().zip([&planner[..], &tester]) {
+        let reports = step_reports(events);
+        assert!(reports.len() > steps.len(), "{reports:#?}");
+        for (line, (step, expected)) in reports.iter().zip(steps) {
+            assert!(line.contains(expected), "{step}\n{line}\n{reports:#?}");
         }
     }
     let file = |path: &str| git(finished.project(), &["show", &format!("main:{path}")]);

@@ -74,8 +74,8 @@ fn run_with(project: Project, kind: &str, keys: &str, steps: &[Value]) -> (Finis
         .file("team.yaml", team(&[one], OPENED))
         .args(["--config", "team.yaml", "task"])
         .run();
-    let said = said(&finished, "one");
-    (finished, said)
+    let reports = step_reports(&finished, "one");
+    (finished, reports)
 }
 
 fn run(kind: &str, steps: &[Value]) -> (Finished, Vec<String>) {
@@ -83,7 +83,7 @@ fn run(kind: &str, steps: &[Value]) -> (Finished, Vec<String>) {
 }
 
 /// Returns the lines that an agent reported.
-pub(crate) fn said(finished: &Finished, id: &str) -> Vec<String> {
+pub(crate) fn step_reports(finished: &Finished, id: &str) -> Vec<String> {
     let texts = events(finished, "text").into_iter();
     let texts = texts.filter(|event| event["agent"] == id);
     let all: String = texts
@@ -100,15 +100,15 @@ pub(crate) fn check_with(
     steps: &[(Value, &str)],
 ) -> Finished {
     let todo: Vec<Value> = steps.iter().map(|(step, _)| step.clone()).collect();
-    let (finished, said) = run_with(project, kind, keys, &todo);
+    let (finished, reports) = run_with(project, kind, keys, &todo);
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
-    for (line, (step, expected)) in said.iter().zip(steps) {
+    for (line, (step, expected)) in reports.iter().zip(steps) {
         assert!(
             line.contains(expected),
-            "{step}\n{line}\n{expected}\n{said:#?}"
+            "{step}\n{line}\n{expected}\n{reports:#?}"
         );
     }
-    assert!(said.len() > steps.len(), "{said:#?}");
+    assert!(reports.len() > steps.len(), "{reports:#?}");
     finished
 }
 
@@ -120,14 +120,14 @@ fn check(kind: &str, steps: &[(Value, &str)]) -> Finished {
 #[test]
 fn an_external_agent_answers_and_presents_over_each_protocol() {
     for (kind, _) in PROTOCOLS {
-        let (finished, said) = run(kind, &[json!(["own", "edit", "a.txt"])]);
+        let (finished, reports) = run(kind, &[json!(["own", "edit", "a.txt"])]);
         assert_eq!(finished.code(), Some(0), "{kind}: {}", finished.stderr());
         assert!(
             finished.stdout().contains("presented"),
             "{}",
             finished.stdout()
         );
-        assert!(said[1].contains("handed in"), "{said:#?}");
+        assert!(reports[1].contains("handed in"), "{reports:#?}");
         assert_eq!(events(&finished, "answered")[0]["content"], "done");
         let own = events(&finished, "native_tool_call");
         assert!(
@@ -362,13 +362,13 @@ fn the_winner_may_write_where_the_project_is_open_for_writing() {
         .args(["--config", "team.yaml", "task"])
         .run();
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
-    let said = said(&finished, "one");
+    let reports = step_reports(&finished, "one");
     let answers = [
         "announced_permission: yes",
         "permission: yes",
         "permission: no",
     ];
-    assert_eq!(said.get(1..4).unwrap(), answers, "{said:#?}");
+    assert_eq!(reports.get(1..4).unwrap(), answers, "{reports:#?}");
     finished.has_file("out/new.txt", "delivered");
 }
 
@@ -382,9 +382,9 @@ fn an_agent_that_asks_only_for_what_is_denied_drops_out() {
         steps.push(good);
         steps.extend(vec![denied(); 19]);
     }
-    let (finished, said) = run("acp", &steps);
+    let (finished, reports) = run("acp", &steps);
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
-    assert_eq!(said.len(), steps.len() + 2, "{said:#?}");
+    assert_eq!(reports.len(), steps.len() + 2, "{reports:#?}");
     steps.push(denied());
     let (finished, _) = run("acp", &steps);
     assert_eq!(finished.code(), Some(1), "{}", finished.stderr());
@@ -714,8 +714,8 @@ fn without_a_sandbox_an_external_agent_delivers_nothing_and_the_run_says_so() {
             .args(["--config", "team.yaml", "task"])
             .run();
         assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
-        let said = said(&finished, "one");
-        let is_said = said.iter().any(|line| line.contains(expected));
+        let reports = step_reports(&finished, "one");
+        let is_said = reports.iter().any(|line| line.contains(expected));
         let is_delivered = finished.project().path("out/new.txt").exists();
         assert_eq!(is_delivered, sandbox == "auto", "{}", finished.stderr());
         let warned = finished
@@ -723,7 +723,7 @@ fn without_a_sandbox_an_external_agent_delivers_nothing_and_the_run_says_so() {
             .contains("the program of one runs without a sandbox");
         assert_eq!(warned, sandbox == "off", "{}", finished.stderr());
         // With nothing to deliver, the program does not present the answer.
-        assert!(is_said || sandbox == "off", "{said:#?}");
+        assert!(is_said || sandbox == "off", "{reports:#?}");
     }
 }
 
@@ -769,12 +769,12 @@ fn two_external_agents_and_a_model_vote_and_the_winner_delivers() {
         .run();
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
     assert_eq!(events(&finished, "voted").len(), 3, "{}", finished.stderr());
-    let said = said(&finished, "a");
-    assert!(said[0].contains("failed"), "{said:#?}");
-    assert!(said[2].contains("you have handed in"), "{said:#?}");
+    let reports = step_reports(&finished, "a");
+    assert!(reports[0].contains("failed"), "{reports:#?}");
+    assert!(reports[2].contains("you have handed in"), "{reports:#?}");
     assert!(
-        said.iter().any(|line| line.contains("write: ok")),
-        "{said:#?}"
+        reports.iter().any(|line| line.contains("write: ok")),
+        "{reports:#?}"
     );
     finished
         .has_file("out/new.txt", "delivered")

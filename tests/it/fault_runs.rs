@@ -1,5 +1,5 @@
-//! Runs of the real binary that survive trouble: failing requests, models that fail for good,
-//! conversations that are too long, and rate limits.
+//! Runs of the real binary with failing requests, models that fail permanently, conversations that
+//! are too long, and rate limits.
 
 use std::fs;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::endpoint_runs::{asks, event, model, play, refusal, streamed};
+use crate::endpoint_runs::{event, model, play, refusal, streamed, team_project};
 use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::Finished;
 use crate::repetition::repetitions;
@@ -18,7 +18,7 @@ const RUNS: usize = 100;
 /// The same in the short suite.
 const RUNS_SHORT: usize = 25;
 /// Number of parallel runs of the fault plan.
-const RUNS_AT_ONCE: u64 = 25;
+const PARALLEL_RUNS: u64 = 25;
 /// Number of failing requests out of ten.
 const FAILING_OF_TEN: u64 = 3;
 
@@ -43,21 +43,21 @@ fn count(events: &[Value], kind: &str) -> usize {
 }
 
 /// Deterministic pseudorandom numbers.
-struct Dice(u64);
+struct RandomNumbers(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+impl RandomNumbers {
+    fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        self.0 % sides
+        self.0 % end
     }
 }
 
 /// Returns a random failure.
-fn trouble(dice: &mut Dice) -> Answer {
+fn random_failure(random: &mut RandomNumbers) -> Answer {
     let half = event(&json!({"content": "forty-one, says a cut reply"}), None);
-    match dice.roll(5) {
+    match random.below(5) {
         0 => refusal("500 Internal Server Error", &[], "out of luck"),
         1 => refusal("429 Too Many Requests", &["retry-after: 1"], "slow down"),
         2 => Answer::stream().piece("data: {\"choices\": [{\"delta\": {\n\n"),
@@ -70,12 +70,12 @@ fn trouble(dice: &mut Dice) -> Answer {
     }
 }
 
-fn run_with_trouble(seed: u64) {
-    let dice = Mutex::new(Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
-    let endpoint = Endpoint::answering(move |request| {
-        let mut dice = dice.lock().unwrap();
-        if dice.roll(10) < FAILING_OF_TEN {
-            trouble(&mut dice)
+fn run_with_failures(seed: u64) {
+    let random = Mutex::new(RandomNumbers(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+    let endpoint = Endpoint::start_with(move |request| {
+        let mut random = random.lock().unwrap();
+        if random.below(10) < FAILING_OF_TEN {
+            random_failure(&mut random)
         } else {
             play(request)
         }
@@ -84,7 +84,7 @@ fn run_with_trouble(seed: u64) {
         endpoint.agent("one", "m1", ""),
         endpoint.agent("two", "m2", ""),
     ];
-    let finished = asks(&agents, "").success();
+    let finished = team_project(&agents, "").success();
     assert_eq!(finished.stdout(), "It is forty-two, m1 is sure.\n");
     let events = events(&finished);
     let counted = ["answered", "voted", "replied", "dropped_out"].map(|kind| count(&events, kind));
@@ -96,12 +96,12 @@ fn run_with_trouble(seed: u64) {
 }
 
 #[test]
-fn runs_come_through_a_network_where_three_of_ten_requests_fail() {
+fn runs_complete_although_three_of_ten_requests_fail() {
     let mut failed = 0;
     let runs = u64::try_from(repetitions(RUNS_SHORT, RUNS)).unwrap();
-    for begin in (0..runs).step_by(usize::try_from(RUNS_AT_ONCE).unwrap()) {
-        let runs: Vec<_> = (begin..begin + RUNS_AT_ONCE)
-            .map(|seed| thread::spawn(move || run_with_trouble(seed + 1)))
+    for begin in (0..runs).step_by(usize::try_from(PARALLEL_RUNS).unwrap()) {
+        let runs: Vec<_> = (begin..begin + PARALLEL_RUNS)
+            .map(|seed| thread::spawn(move || run_with_failures(seed + 1)))
             .collect();
         let ended = runs.into_iter().map(thread::JoinHandle::join);
         failed += ended.filter(Result::is_err).count();
@@ -113,12 +113,12 @@ fn runs_come_through_a_network_where_three_of_ten_requests_fail() {
 fn an_agent_falls_back_to_its_next_model() {
     #[track_caller]
     fn check(fault: &'static str, fallback: &str, code: i32, expected: &str) {
-        let endpoint = Endpoint::answering(move |request| match &*model(request) {
+        let endpoint = Endpoint::start_with(move |request| match &*model(request) {
             "m1" => refusal(fault, &["retry-after: 3600"], "not today"),
             _ => play(request),
         });
         let more = format!(", fallback: {fallback}").replace("URL", &endpoint.base_url());
-        let finished = asks(&[endpoint.agent("one", "m1", &more)], "").failure(code);
+        let finished = team_project(&[endpoint.agent("one", "m1", &more)], "").failure(code);
         assert_eq!(finished.stdout(), expected, "{}", finished.stderr());
         if code == 0 {
             let stderr = finished.stderr();
@@ -144,7 +144,7 @@ fn an_agent_falls_back_to_its_next_model() {
 
 /// Plays a model that reads a long file twenty times and then answers, at a vendor with a context
 /// window of this many bytes.
-fn reader(request: &Recorded, bytes_max: usize) -> Answer {
+fn read_long_files(request: &Recorded, bytes_max: usize) -> Answer {
     let body = request.json();
     let messages = body["messages"].as_array().unwrap();
     let steps = messages
@@ -168,8 +168,8 @@ fn reader(request: &Recorded, bytes_max: usize) -> Answer {
         let path = json!({"path": path, "head": 40});
         streamed("", Some(("read_text_file", &path)))
     } else {
-        let shortened = request.body.contains("left out");
-        let content = format!("read all, shortened: {shortened}");
+        let compacted = request.body.contains("left out");
+        let content = format!("read all, compacted: {compacted}");
         streamed("", Some(("new_answer", &json!({"content": content}))))
     }
 }
@@ -177,10 +177,10 @@ fn reader(request: &Recorded, bytes_max: usize) -> Answer {
 #[test]
 fn a_conversation_that_is_too_long_is_compacted() {
     #[track_caller]
-    fn check(bytes_max: usize, code: i32, expected: &str, shortened: std::ops::Range<usize>) {
-        let endpoint = Endpoint::answering(move |request| reader(request, bytes_max));
+    fn check(bytes_max: usize, code: i32, expected: &str, compactions: std::ops::Range<usize>) {
+        let endpoint = Endpoint::start_with(move |request| read_long_files(request, bytes_max));
         let agents = [endpoint.agent("one", "m1", ", cwd: w1")];
-        let mut project = asks(&agents, "orchestrator:\n  context_paths: [.]\n");
+        let mut project = team_project(&agents, "orchestrator:\n  context_paths: [.]\n");
         for number in 0..20 {
             project = project.file(
                 &format!("long{number}.txt"),
@@ -194,12 +194,12 @@ fn a_conversation_that_is_too_long_is_compacted() {
             finished.stderr()
         );
         let times = count(&events(&finished), "context_compacted");
-        assert!(shortened.contains(&times), "shortened {times} times");
+        assert!(compactions.contains(&times), "compacted {times} times");
     }
 
-    check(1 << 20, 0, "read all, shortened: false", 0..1);
-    check(24_000, 0, "read all, shortened: true", 1..20);
-    // Even after everything is shortened it is too long: the run ends instead of looping.
+    check(1 << 20, 0, "read all, compacted: false", 0..1);
+    check(24_000, 0, "read all, compacted: true", 1..20);
+    // Even after compaction it is too long: the run ends instead of looping.
     check(6_000, 1, "", 0..5);
 }
 
@@ -212,7 +212,7 @@ fn requests_wait_for_the_rate_limits_of_all_agents_together() {
     ];
     let begun = Instant::now();
     // Five requests are needed, and one that is never sent gets no reply.
-    let finished = asks(&agents, "rate_limits: [{type: chatcompletion, rpm: 4}]\ntimeout_settings: {orchestrator_timeout_seconds: 12}\n").failure(5);
+    let finished = team_project(&agents, "rate_limits: [{type: chatcompletion, rpm: 4}]\ntimeout_settings: {orchestrator_timeout_seconds: 12}\n").failure(5);
     assert!(begun.elapsed() < Duration::from_secs(55));
     assert_eq!(endpoint.server.requests().len(), 4);
     let stderr = finished.stderr();
@@ -223,7 +223,7 @@ fn requests_wait_for_the_rate_limits_of_all_agents_together() {
 
     let endpoint = Endpoint::start();
     let agents = [endpoint.agent("one", "m1", "")];
-    let finished = asks(&agents, "")
+    let finished = team_project(&agents, "")
         .args(["--rate-limit", "chatcompletion/m1=1"])
         .success();
     assert_eq!(finished.stdout(), "forty-two, says m1\n");

@@ -125,7 +125,7 @@ fn answer(mut client: TcpStream, port: u16, seen: &Mutex<String>) {
         .and_then(|()| client.write_all(body.as_bytes()));
 }
 
-/// Runs an agent that reads `urls`, and returns what each call gave.
+/// Runs an agent that reads `urls`, and returns the result of each call.
 fn read(urls: &[String], keys: &str, rest: &str) -> (Finished, BTreeMap<String, String>) {
     let calls: Vec<Value> = urls
         .iter()
@@ -188,7 +188,7 @@ fn pages_of_open_hosts_are_read_and_no_others() {
                     "the page is image/png: only HTML, JSON and text",
                 ),
                 ("public.example", "/untyped", "the page is without a type"),
-                ("public.example", "/bytes", "bytes that are no text"),
+                ("public.example", "/bytes", "bytes that are not text"),
                 ("public.example", "/missing", "the server answers 404"),
                 ("public.example", "/loop", "redirects more than 5 times"),
                 (
@@ -298,8 +298,8 @@ fn no_page_is_read_unless_the_config_opens_its_host() {
             "{keys}: {result}"
         );
     }
-    let asked = "permissions: {ask: [read_url]}";
-    let (_, results) = read(&urls, "fetch_url: [example.org]", asked);
+    let rules = "permissions: {ask: [read_url]}";
+    let (_, results) = read(&urls, "fetch_url: [example.org]", rules);
     let result = &results[&urls[0]];
     assert!(result.contains("asked"), "{result}");
     // A config that came along with a project opens nothing.

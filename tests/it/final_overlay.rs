@@ -130,8 +130,8 @@ fn holders(project: &Project) -> Vec<String> {
         .map(|entry| entry.unwrap().path());
     let holds = |process: &PathBuf| {
         let text = |file: &str| fs::read(process.join(file)).unwrap_or_default();
-        let said = [text("mountinfo"), text("cmdline")].concat();
-        String::from_utf8_lossy(&said).contains(&name)
+        let process_text = [text("mountinfo"), text("cmdline")].concat();
+        String::from_utf8_lossy(&process_text).contains(&name)
     };
     let mine = PathBuf::from(format!("/proc/{}", std::process::id()));
     let holding = processes.filter(|process| process.join("stat").exists() && holds(process));

@@ -81,13 +81,13 @@ fn chat() -> Vec<Flood> {
     let begun =
         json!({"index": 0, "id": "c", "function": {"name": "new_answer", "arguments": "{"}});
     let more = json!({"index": 0, "function": {"arguments": "z".repeat(200)}});
-    let said = |name, delta: &Value| (name, CHAT, String::new(), chunk(delta));
+    let row = |name, delta: &Value| (name, CHAT, String::new(), chunk(delta));
     let call = |call: &Value| chunk(&json!({"tool_calls": [call]}));
     vec![
-        said("chat text", &json!({"content": "x"})),
-        said("chat lines", &json!({"content": "x\n"})),
-        said("chat reasoning", &json!({"reasoning_content": "x"})),
-        said("chat silence", &json!({})),
+        row("chat text", &json!({"content": "x"})),
+        row("chat lines", &json!({"content": "x\n"})),
+        row("chat reasoning", &json!({"reasoning_content": "x"})),
+        row("chat silence", &json!({})),
         ("chat arguments", CHAT, call(&begun), call(&more)),
         ("chat comments", CHAT, String::new(), ": go on\n\n".into()),
         (
@@ -126,7 +126,7 @@ fn claude() -> Vec<Flood> {
         "id": "m", "type": "message", "role": "assistant", "content": [],
         "usage": {"input_tokens": 1, "output_tokens": 1},
     }});
-    let said = |name, block: Value, delta: Value| {
+    let row = |name, block: Value, delta: Value| {
         let block = json!({"type": "content_block_start", "index": 0, "content_block": block});
         let delta = json!({"type": "content_block_delta", "index": 0, "delta": delta});
         let head = event("message_start", &message) + &event("content_block_start", &block);
@@ -134,17 +134,17 @@ fn claude() -> Vec<Flood> {
     };
     let ping = event("ping", &json!({"type": "ping"}));
     vec![
-        said(
+        row(
             "claude text",
             json!({"type": "text", "text": ""}),
             json!({"type": "text_delta", "text": "x"}),
         ),
-        said(
+        row(
             "claude reasoning",
             json!({"type": "thinking", "thinking": ""}),
             json!({"type": "thinking_delta", "thinking": "x"}),
         ),
-        said(
+        row(
             "claude arguments",
             json!({"type": "tool_use", "id": "t", "name": "new_answer", "input": {}}),
             json!({"type": "input_json_delta", "partial_json": "z".repeat(200)}),
@@ -154,15 +154,15 @@ fn claude() -> Vec<Flood> {
 }
 
 fn gemini() -> Vec<Flood> {
-    let said = |name, part: &Value| {
+    let row = |name, part: &Value| {
         let candidate = json!({"content": {"role": "model", "parts": [part]}, "index": 0});
         let piece = format!("data: {}\n\n", json!({"candidates": [candidate]}));
         (name, "gemini", String::new(), piece)
     };
     let call = json!({"functionCall": {"name": "new_answer", "args": {"content": "x"}}});
     vec![
-        said("gemini text", &json!({"text": "x"})),
-        said("gemini calls", &call),
+        row("gemini text", &json!({"text": "x"})),
+        row("gemini calls", &call),
     ]
 }
 
@@ -180,8 +180,8 @@ fn the_limit_of_time_cuts_every_reply() {
         let some: Vec<_> = floods.by_ref().take(4).collect();
         for flood in some {
             let (name, (finished, took)) = flood.join().unwrap();
-            let said = finished.stderr();
-            assert!(matches!(finished.code(), Some(5 | 1)), "{name}: {said}");
+            let stderr = finished.stderr();
+            assert!(matches!(finished.code(), Some(5 | 1)), "{name}: {stderr}");
             let most = Duration::from_secs(LIMIT_SECONDS) + SLACK;
             assert!(took < most, "{name}: {took:?}");
         }
@@ -213,10 +213,10 @@ fn a_reply_that_goes_on_is_given_up_at_its_longest() {
     for field in all_or_one(&["content", "reasoning_content"], 0) {
         let text = json!({field: long});
         let (finished, _) = run("chatcompletion", &flood(String::new(), &chunk(&text)), 50);
-        let said = finished.stderr();
+        let stderr = finished.stderr();
         assert!(
-            said.contains("the reply is longer than 8388608 bytes"),
-            "{said:.500}"
+            stderr.contains("the reply is longer than 8388608 bytes"),
+            "{stderr:.500}"
         );
         assert_eq!(finished.code(), Some(1));
         let bytes = log_bytes(&finished);

@@ -64,11 +64,11 @@ fn check(tool: &str, input: &Value, expected: &str) -> String {
     let finished = ask_hook(tool, input);
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
     let answer: Value = serde_json::from_str(finished.stdout()).unwrap();
-    let said = &answer["hookSpecificOutput"];
-    assert_eq!(said["hookEventName"], "PreToolUse");
-    let reason = said["permissionDecisionReason"].as_str().unwrap();
+    let output = &answer["hookSpecificOutput"];
+    assert_eq!(output["hookEventName"], "PreToolUse");
+    let reason = output["permissionDecisionReason"].as_str().unwrap();
     assert_eq!(
-        said["permissionDecision"], expected,
+        output["permissionDecision"], expected,
         "{tool} {input}: {reason}"
     );
     reason.to_owned()

@@ -99,13 +99,13 @@ async fn an_unknown_finish_reason_does_not_spoil_a_whole_reply() {
         let server = Server::start(vec![reply.clone(), reply]).await;
         let backend = connect(&gemini(&server, "gemini-3.8-flash", &json!({})));
         let events = collect(&backend, simple_request()).await;
-        let odd = Ok(ReplyEvent::OddFinish(reason.to_owned()));
-        assert_eq!(events.contains(&odd), is_whole, "{content} {events:?}");
+        let unknown = Ok(ReplyEvent::UnknownFinish(reason.to_owned()));
+        assert_eq!(events.contains(&unknown), is_whole, "{content} {events:?}");
         let end = Ok(ReplyEvent::End(StopReason::Done));
         assert_eq!(events.contains(&end), is_whole, "{content} {events:?}");
         // It is reported once.
         let again = collect(&backend, simple_request()).await;
-        assert!(!again.contains(&odd), "{again:?}");
+        assert!(!again.contains(&unknown), "{again:?}");
         assert_eq!(again.contains(&end), is_whole, "{again:?}");
     }
 }

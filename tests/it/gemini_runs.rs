@@ -101,7 +101,7 @@ fn complaint(body: &Value) -> Option<String> {
 
 #[test]
 fn a_team_of_two_agrees_on_an_answer() {
-    let endpoint = Endpoint::answering(play);
+    let endpoint = Endpoint::start_with(play);
     let agent = |id: &str| {
         let url = format!("{}/v1beta", endpoint.server.url);
         format!("  - {{id: {id}, backend: {{type: gemini, base_url: {url:?}, cwd: {id}}}}}\n")
@@ -127,7 +127,7 @@ fn a_team_of_two_agrees_on_an_answer() {
 
 #[test]
 fn a_model_that_ends_its_replies_for_an_unknown_reason_takes_part() {
-    let endpoint = Endpoint::answering(|request| {
+    let endpoint = Endpoint::start_with(|request| {
         let body = request.json();
         if body["tools"].to_string().contains("\"new_answer\"") {
             let content = json!({"content": "forty-two"});

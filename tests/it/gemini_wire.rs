@@ -229,7 +229,7 @@ async fn the_model_is_in_the_path() {
     }
 }
 
-fn said(id: &str, arguments: &str) -> CallRequest {
+fn recorded_call(id: &str, arguments: &str) -> CallRequest {
     CallRequest {
         id: id.to_owned(),
         name: "read_text_file".to_owned(),
@@ -265,7 +265,10 @@ async fn contents(model: &str, more: Vec<ChatMessage>) -> Vec<Value> {
 async fn calls_of_another_model_are_told_without_their_signature() {
     let reply = ChatMessage::Assistant {
         text: "I look.".to_owned(),
-        calls: vec![said("a", r#"{"path":"x"}"#), said("b", "{\"path\": ")],
+        calls: vec![
+            recorded_call("a", r#"{"path":"x"}"#),
+            recorded_call("b", "{\"path\": "),
+        ],
         echo: None,
     };
     let silent = ChatMessage::Assistant {
@@ -386,7 +389,7 @@ async fn ids_that_the_conversation_knows_are_replaced() {
     let mut messages = request.conversation.messages().to_vec();
     messages.push(ChatMessage::Assistant {
         text: String::new(),
-        calls: vec![said("a", "{}")],
+        calls: vec![recorded_call("a", "{}")],
         echo: None,
     });
     messages.push(result("a", "done"));

@@ -253,7 +253,7 @@ async fn a_checkout_shows_another_commit_and_keeps_what_git_passes_over() {
 }
 
 /// Writes a program that leaves a file when it is run.
-pub(crate) fn trap(dir: &Path, name: &str) -> String {
+pub(crate) fn create_trap(dir: &Path, name: &str) -> String {
     let (program, trace) = (dir.join(name), dir.join(format!("ran-{name}")));
     let script = format!("#!/bin/sh\necho \"$0\" >> {}\ncat\n", trace.display());
     fs::write(&program, script).unwrap();
@@ -262,7 +262,7 @@ pub(crate) fn trap(dir: &Path, name: &str) -> String {
 }
 
 /// Returns the traps in `dir` that were run since the last call.
-pub(crate) fn sprung(dir: &Path) -> Vec<String> {
+pub(crate) fn take_triggered(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.filter(|name| name.starts_with("ran-")).collect();
@@ -281,7 +281,7 @@ impl Scene {
             (".gitattributes", "*.txt filter=evil diff=evil merge=evil\n"),
         ]);
         let dir = scene.dir.path();
-        let (program, hook) = (trap(dir, "trap"), trap(dir, "hook"));
+        let (program, hook) = (create_trap(dir, "trap"), create_trap(dir, "hook"));
         let hooks = scene.project().join(".git/hooks");
         for name in [
             "post-checkout",
@@ -317,7 +317,7 @@ async fn nothing_is_run_that_a_project_brings_along() {
     scene.user(&["status"]);
     scene.user(&["diff"]);
     scene.user(&["commit", "-q", "-a", "-m", "second"]);
-    assert_eq!(sprung(dir), ["ran-hook", "ran-trap"]);
+    assert_eq!(take_triggered(dir), ["ran-hook", "ran-trap"]);
 
     let project = scene.found().await;
     let hub = scene.hub(Some(&project)).await;
@@ -343,7 +343,7 @@ async fn nothing_is_run_that_a_project_brings_along() {
     let rows = hub.changed_files(&head, &second).await.unwrap();
     assert_eq!(rows, [changed("a.txt", DiffStatus::Modified)]);
     work.show(&head).await.unwrap();
-    assert_eq!(sprung(dir), Vec::<String>::new());
+    assert_eq!(take_triggered(dir), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::git::{sprung, trap};
+use crate::git::{create_trap, take_triggered};
 use crate::pipeline::{does, git_in, pipeline, writes};
 use crate::project::{Project, make_program};
 use crate::scripted_team::{FINAL, agent, team};
@@ -274,7 +274,7 @@ fn shell(dir: &Path, lines: &str, program: &str, outside: &Path) -> String {
     ] {
         command.env_remove(name);
     }
-    let said = command
+    let output = command
         .env("T", program)
         .env("D", outside)
         .env("HOME", outside)
@@ -287,7 +287,7 @@ fn shell(dir: &Path, lines: &str, program: &str, outside: &Path) -> String {
         .env("GIT_COMMITTER_EMAIL", "u@u")
         .output()
         .unwrap();
-    String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned()
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
 #[test]
@@ -296,12 +296,12 @@ fn a_plain_git_runs_what_each_setting_names() {
     for (name, setting, control) in ROWS {
         let (place, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         make_repository(place.path());
-        let program = trap(outside.path(), name);
+        let program = create_trap(outside.path(), name);
         shell(place.path(), setting, &program, outside.path());
-        sprung(outside.path());
-        let said = shell(place.path(), control, &program, outside.path());
-        if sprung(outside.path()).is_empty() {
-            idle.push(format!("{name}: {said}"));
+        take_triggered(outside.path());
+        let output = shell(place.path(), control, &program, outside.path());
+        if take_triggered(outside.path()).is_empty() {
+            idle.push(format!("{name}: {output}"));
         }
     }
     assert!(idle.is_empty(), "{}", idle.join("\n"));
@@ -310,18 +310,18 @@ fn a_plain_git_runs_what_each_setting_names() {
 /// Puts all settings at once into the repository in `dir`.
 fn set_all(dir: &Path, outside: &Path) {
     for (name, setting, _) in ROWS.iter().filter(|(name, ..)| *name != "hooks") {
-        shell(dir, setting, &trap(outside, name), outside);
+        shell(dir, setting, &create_trap(outside, name), outside);
     }
-    shell(dir, UNHEEDED, &trap(outside, "unheeded"), outside);
+    shell(dir, UNHEEDED, &create_trap(outside, "unheeded"), outside);
     shell(
         dir,
         CONFIGURED_HOOKS,
-        &trap(outside, "configured-hook"),
+        &create_trap(outside, "configured-hook"),
         outside,
     );
     let settings = git_in(dir, &["config", "--list", "--name-only", "--includes"]);
     assert!(settings.lines().count() > ROWS.len() + 20, "{settings}");
-    sprung(outside);
+    take_triggered(outside);
 }
 
 /// What an agent writes.
@@ -393,19 +393,19 @@ fn run_all(project: Project) -> Project {
         .env("TERM", "xterm")
         .env("NO_COLOR", "1");
     let mut terminal = Terminal::open(typed, 80);
-    terminal.shows(&[">"]);
-    terminal.types("Review @cle");
-    terminal.says("clean.txt");
-    terminal.types(CTRL_C);
-    terminal.types(CTRL_D);
-    terminal.ends(0)
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("Review @cle");
+    terminal.wait_for_output("clean.txt");
+    terminal.type_keys(CTRL_C);
+    terminal.type_keys(CTRL_D);
+    terminal.wait_for_end(0)
 }
 
 #[test]
 fn massgen_runs_none_of_it() {
     let (project, outside) = project("");
     let project = run_all(project);
-    assert_eq!(sprung(outside.path()), Vec::<String>::new());
+    assert_eq!(take_triggered(outside.path()), Vec::<String>::new());
     // The control: git was at work, and the traps are set.
     let root = project.path("");
     let log = [
@@ -417,7 +417,7 @@ fn massgen_runs_none_of_it() {
     ];
     assert_eq!(git_in(&root, &log), "change it\nfirst\n");
     shell(&root, "git status", "", outside.path());
-    assert_ne!(sprung(outside.path()), Vec::<String>::new());
+    assert_ne!(take_triggered(outside.path()), Vec::<String>::new());
 }
 
 #[test]
@@ -443,9 +443,9 @@ fn massgen_runs_none_of_what_a_repository_around_the_project_names() {
         .then(["--config", "pipeline.yaml", "change it"])
         .run();
     let _applied = finished.then(["apply", "last"]).run();
-    assert_eq!(sprung(outside.path()), Vec::<String>::new());
+    assert_eq!(take_triggered(outside.path()), Vec::<String>::new());
     shell(outer, "git status", "", outside.path());
-    assert_ne!(sprung(outside.path()), Vec::<String>::new());
+    assert_ne!(take_triggered(outside.path()), Vec::<String>::new());
 }
 
 /// A git in front of the machine's own that runs the hooks which settings name, as git does from 2.54 on.
@@ -490,7 +490,7 @@ fn no_hook_runs_that_settings_name() {
     make_program(&bin.join("git"));
     // With an index in parts, massgen runs `update-index` too.
     git_in(&root, &["update-index", "--split-index"]);
-    let program = trap(outside.path(), "hook");
+    let program = create_trap(outside.path(), "hook");
     shell(&root, CONFIGURED_HOOKS, &program, outside.path());
     // The control.
     for line in [
@@ -503,7 +503,7 @@ fn no_hook_runs_that_settings_name() {
             &program,
             outside.path(),
         );
-        assert_eq!(sprung(outside.path()), ["ran-hook"], "{line}");
+        assert_eq!(take_triggered(outside.path()), ["ran-hook"], "{line}");
     }
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display());
     let applied = project
@@ -512,7 +512,7 @@ fn no_hook_runs_that_settings_name() {
         .success()
         .then(["apply", "last"])
         .success();
-    assert_eq!(sprung(outside.path()), Vec::<String>::new());
+    assert_eq!(take_triggered(outside.path()), Vec::<String>::new());
     let log = ["log", "--format=%s", "--first-parent", "HEAD"];
     assert_eq!(
         git_in(&applied.project().path(""), &log),

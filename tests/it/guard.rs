@@ -154,8 +154,8 @@ fn all_directories_that_are_missing_are_named_at_once() {
     let here = Project::new().file("team.yaml", config);
     let ran = here.args(["--config", "team.yaml", "plan"]).failure(2);
     for dir in ["learnings", "planning", "execution", "validation"] {
-        let said = ran.stderr();
-        assert!(said.contains(&format!("flow/{dir}")), "{dir}: {said}");
+        let stderr = ran.stderr();
+        assert!(stderr.contains(&format!("flow/{dir}")), "{dir}: {stderr}");
     }
 }
 

@@ -121,10 +121,10 @@ impl Running {
 
     /// Waits until the program has printed `word`.
     pub(crate) fn await_word(&mut self, word: &str) {
-        let mut said = vec![0; word.len()];
+        let mut printed = vec![0; word.len()];
         let stdout = self.helper.stdout.as_mut().unwrap();
-        stdout.read_exact(&mut said).unwrap();
-        assert_eq!(String::from_utf8(said).unwrap(), word);
+        stdout.read_exact(&mut printed).unwrap();
+        assert_eq!(String::from_utf8(printed).unwrap(), word);
     }
 }
 

@@ -64,7 +64,7 @@ fn check(script: &str, is_allowed: bool, message: &str) -> Finished {
 }
 
 /// Returns a script that answers with these fields.
-fn answering(fields: &Value) -> String {
+fn answer_script(fields: &Value) -> String {
     let mut answer = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse"}});
     for (name, value) in fields.as_object().unwrap() {
         answer["hookSpecificOutput"][name] = value.clone();
@@ -72,25 +72,29 @@ fn answering(fields: &Value) -> String {
     format!("cat > /dev/null\ncat <<'END'\n{answer}\nEND\n")
 }
 
-fn deciding(decision: &str) -> String {
-    answering(&json!({"permissionDecision": decision, "permissionDecisionReason": "so it is"}))
+fn decision_script(decision: &str) -> String {
+    answer_script(&json!({"permissionDecision": decision, "permissionDecisionReason": "so it is"}))
 }
 
 #[test]
 fn each_answer_does_what_the_contract_says() {
     check("exit 0", true, "");
-    check(&deciding("allow"), true, "");
+    check(&decision_script("allow"), true, "");
     check(
-        &deciding("deny"),
+        &decision_script("deny"),
         false,
         "a hook of the user's denies it: so it is",
     );
     check(
-        &deciding("ask"),
+        &decision_script("ask"),
         false,
         "has a person asked first: so it is",
     );
-    check(&deciding("defer"), false, "leaves it to a person: so it is");
+    check(
+        &decision_script("defer"),
+        false,
+        "leaves it to a person: so it is",
+    );
     check(
         "echo 'not today' >&2; exit 2",
         false,
@@ -107,7 +111,7 @@ fn each_answer_does_what_the_contract_says() {
         "denies it: late",
     );
     check(
-        &answering(&json!({"additionalContext": "mind the gap"})),
+        &answer_script(&json!({"additionalContext": "mind the gap"})),
         true,
         "[massgen: a hook of the user's adds: mind the gap]",
     );
@@ -195,7 +199,8 @@ echo \"$CLAUDE_PROJECT_DIR $MASSGEN_AGENT_ID $MASSGEN_HOOK_EVENT $PWD\" >&2; exi
 
 #[test]
 fn an_input_that_a_hook_changed_needs_a_new_approval() {
-    let into = |path: &str| answering(&json!({"updatedInput": {"path": path, "content": "other"}}));
+    let into =
+        |path: &str| answer_script(&json!({"updatedInput": {"path": path, "content": "other"}}));
     let changed = call(before_writes(&into("b.txt")), "write_file", &write());
     assert_eq!(changed.code(), Some(0), "{}", changed.stdout());
     changed
@@ -213,7 +218,7 @@ fn an_input_that_a_hook_changed_needs_a_new_approval() {
             .contains("it does not lead into your directories")
     );
     outside.has_no("out.txt").has_no(OWN);
-    let unread = answering(&json!({"updatedInput": {"file": "b.txt"}}));
+    let unread = answer_script(&json!({"updatedInput": {"file": "b.txt"}}));
     let denied = call(before_writes(&unread), "write_file", &write());
     assert_eq!(denied.code(), Some(4), "{}", denied.stdout());
     assert!(
@@ -226,7 +231,7 @@ fn an_input_that_a_hook_changed_needs_a_new_approval() {
 #[test]
 fn no_hook_opens_what_grants_close() {
     let beyond = json!({"path": "../../../out.txt", "content": ""});
-    let allowing = "touch \"$TMPDIR/asked\"; ".to_owned() + &deciding("allow");
+    let allowing = "touch \"$TMPDIR/asked\"; ".to_owned() + &decision_script("allow");
     let denied = call(before_writes(&allowing), "write_file", &beyond);
     assert_eq!(denied.code(), Some(4), "{}", denied.stdout());
     denied.has_no("out.txt");
@@ -237,7 +242,7 @@ fn hooks_run_concurrently_and_the_strictest_decision_applies() {
     let wait = |own: &str, other: &str, decision: &str| {
         format!(
             "touch \"$TMPDIR/{own}\"; while [ ! -e \"$TMPDIR/{other}\" ]; do sleep 0.05; done\n{}",
-            deciding(decision)
+            decision_script(decision)
         )
     };
     for (one, other, code) in [
@@ -389,7 +394,7 @@ fn hooks_apply_to_calls_of_other_programs() {
     let command = json!({"command": "ls"});
     assert!(!asked(&on("execute_command", "exit 2"), "Bash", command.clone()).0);
     assert!(asked(&on("list_directory", "exit 2"), "Bash", command).0);
-    let changes = answering(&json!({"updatedInput": {"path": "b", "content": ""}}));
+    let changes = answer_script(&json!({"updatedInput": {"path": "b", "content": ""}}));
     let made = project(&on("Write", "sh hooks/check.sh"), &changes);
     let request = json!({
         "hook_event_name": "PreToolUse", "cwd": made.path("src"),
@@ -708,12 +713,12 @@ fn hooks_hold_calls_of_programs() {
         .args(["--config", "team.yaml", "work"])
         .run();
     let ran = events(&done, "hook_ran");
-    let said: Vec<&str> = ran
+    let decisions: Vec<&str> = ran
         .iter()
         .map(|ran| ran["decision"].as_str().unwrap())
         .collect();
     assert_eq!(
-        said,
+        decisions,
         ["deny", "nothing"],
         "{} {}",
         done.stdout(),

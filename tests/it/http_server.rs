@@ -32,15 +32,15 @@ enum Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
     sender: UnboundedSender<Option<String>>,
-    heard: Arc<tokio::sync::Mutex<UnboundedReceiver<Option<String>>>>,
+    receiver: Arc<tokio::sync::Mutex<UnboundedReceiver<Option<String>>>>,
 }
 
 impl Feed {
     /// Creates an empty feed.
     pub(crate) fn new() -> Self {
-        let (sender, heard) = unbounded_channel();
-        let heard = Arc::new(tokio::sync::Mutex::new(heard));
-        Self { sender, heard }
+        let (sender, receiver) = unbounded_channel();
+        let receiver = Arc::new(tokio::sync::Mutex::new(receiver));
+        Self { sender, receiver }
     }
 
     /// Adds a piece to the stream.
@@ -68,7 +68,7 @@ pub(crate) struct Recorded {
 }
 
 /// Computes the answer to each request.
-type Answering = Box<dyn Fn(&Recorded) -> Answer + Send + Sync>;
+type RequestHandler = Box<dyn Fn(&Recorded) -> Answer + Send + Sync>;
 
 /// A server that records every request.
 #[derive(Debug)]
@@ -170,7 +170,7 @@ impl Server {
     /// Starts a server that gives its answers in order and then repeats the last one.
     pub(crate) async fn start(answers: Vec<Answer>) -> Self {
         let next = AtomicUsize::new(0);
-        Self::answering(move |_| {
+        Self::start_with(move |_| {
             let index = next.fetch_add(1, Ordering::Relaxed);
             answers[index.min(answers.len() - 1)].clone()
         })
@@ -178,7 +178,7 @@ impl Server {
     }
 
     /// Starts a server on a free port that answers each request with `answer`.
-    pub(crate) async fn answering(
+    pub(crate) async fn start_with(
         answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -219,13 +219,13 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Starts a server that answers each request with `answer`.
-    pub(crate) fn answering(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) fn start_with(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
         let (started, starting) = mpsc::channel();
         let (serving, ended) = oneshot::channel::<()>();
         thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                started.send(Server::answering(answer).await).unwrap();
+                started.send(Server::start_with(answer).await).unwrap();
                 // The test drops its end when it is done.
                 ended.await.unwrap_err();
             });
@@ -246,19 +246,19 @@ impl Drop for Server {
 
 async fn serve(
     listener: TcpListener,
-    answering: Arc<Answering>,
+    handler: Arc<RequestHandler>,
     requests: Arc<Mutex<Vec<Recorded>>>,
     closed: Arc<Mutex<usize>>,
 ) {
     loop {
         let (mut connection, _) = listener.accept().await.unwrap();
-        let answering = Arc::clone(&answering);
+        let handler = Arc::clone(&handler);
         let (requests, closed) = (Arc::clone(&requests), Arc::clone(&closed));
         tokio::spawn(async move {
             let Some(request) = receive(&mut connection).await else {
                 return;
             };
-            let answer = answering(&request);
+            let answer = handler(&request);
             requests.lock().unwrap().push(request);
             for step in answer.steps {
                 match step {
@@ -273,8 +273,8 @@ async fn serve(
                         *closed.lock().unwrap() += 1;
                     }
                     Step::Follow(feed) => {
-                        let mut heard = feed.heard.lock().await;
-                        while let Some(Some(piece)) = heard.recv().await {
+                        let mut receiver = feed.receiver.lock().await;
+                        while let Some(Some(piece)) = receiver.recv().await {
                             let piece = Answer::default().piece(piece).bytes();
                             if connection.write_all(&piece).await.is_err() {
                                 return;

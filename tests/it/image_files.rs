@@ -27,7 +27,7 @@ fn project(endpoint: &Endpoint, vendor: &str, keys: &str) -> Project {
 
 /// Starts an endpoint whose model looks at the files `paths`, one by one, and then answers.
 fn model(wire: &'static Wire, paths: &'static [&'static str]) -> Endpoint {
-    Endpoint::answering(move |request: &Recorded| -> Answer {
+    Endpoint::start_with(move |request: &Recorded| -> Answer {
         let asked = paths.iter().find(|path| {
             !request.body.contains(&format!("{path}\\\""))
                 && !request.body.contains(&format!("\"{path}\""))

@@ -220,7 +220,7 @@ fn a_team_that_reaches_out_of_the_project_needs_a_name() {
 #[test]
 fn an_endpoint_of_the_environment_becomes_part_of_the_config() {
     let list = r#"{"data":[{"id":"tiny"}]}"#;
-    let server = Endpoint::answering(move |_| Answer::whole("200 OK", &[], list));
+    let server = Endpoint::start_with(move |_| Answer::whole("200 OK", &[], list));
     let host = server.base_url().trim_end_matches("/v1").to_owned();
     let project = Project::new().env("OLLAMA_HOST", host);
     let yaml = write_with(project, &["--output", "team.yaml"], "team.yaml");
@@ -367,9 +367,9 @@ fn without_anything_the_ways_out_are_named() {
         finished.stderr()
     );
     let terminal = Terminal::open(Project::new().env("TERM", "xterm").env("NO_COLOR", "1"), 80);
-    terminal.says("hint: `massgen init`");
-    terminal.says("@examples/basic/offline_demo");
-    let _nothing = terminal.ends(3);
+    terminal.wait_for_output("hint: `massgen init`");
+    terminal.wait_for_output("@examples/basic/offline_demo");
+    let _nothing = terminal.wait_for_end(3);
     let finished = finished
         .then(["init", "--yes", "--backend", "claude_code"])
         .success();
@@ -391,17 +391,17 @@ fn dialogue(project: Project, flags: &[&str]) -> Terminal {
 /// Answers a question.
 #[track_caller]
 fn answer(terminal: &mut Terminal, question: &str, typed: &str) {
-    terminal.says(question);
-    terminal.types(typed);
-    terminal.types(ENTER);
+    terminal.wait_for_output(question);
+    terminal.type_keys(typed);
+    terminal.type_keys(ENTER);
 }
 
 #[test]
 fn enter_takes_the_default_of_every_question() {
     let mut terminal = dialogue(with_program(with_keys()), &[]);
-    terminal.says("key OPENAI_API_KEY");
-    terminal.says("program `claude`");
-    terminal.says("A program works with its own tools");
+    terminal.wait_for_output("key OPENAI_API_KEY");
+    terminal.wait_for_output("program `claude`");
+    terminal.wait_for_output("A program works with its own tools");
     answer(&mut terminal, "Which take part, by number? [1 2 3]", "");
     answer(&mut terminal, "A path, or `none` [.]", "");
     answer(&mut terminal, "May the winner write there? [y/N]", "");
@@ -410,8 +410,8 @@ fn enter_takes_the_default_of_every_question() {
         "May the agents run commands, in a sandbox? [Y/n]",
         "",
     );
-    terminal.says("written: .massgen/config.yaml");
-    terminal.says("try it: massgen \"Describe this project\"");
+    terminal.wait_for_output("written: .massgen/config.yaml");
+    terminal.wait_for_output("try it: massgen \"Describe this project\"");
     assert!(!terminal.written().contains(KEY), "{}", terminal.written());
     assert!(
         terminal.written().contains("id: openai"),
@@ -419,7 +419,7 @@ fn enter_takes_the_default_of_every_question() {
         terminal.written()
     );
     let finished = terminal
-        .ends(0)
+        .wait_for_end(0)
         .retyped(["init", "--yes", "--print"])
         .success();
     let _same = finished.then(["config", "check", FOUND]).success();
@@ -518,11 +518,11 @@ fn answers_are_checked_and_used() {
     );
     answer(&mut terminal, "type y or n, then Enter", "y");
     answer(&mut terminal, "in a sandbox? [Y/n]", "n");
-    terminal.says("id: openai2");
+    terminal.wait_for_output("id: openai2");
     // A program makes a name necessary, and a file has it already.
     answer(&mut terminal, "`team.yaml` exists. Replace it? [y/N]", "");
-    terminal.says("nothing was written");
-    let project = terminal.ends(0);
+    terminal.wait_for_output("nothing was written");
+    let project = terminal.wait_for_end(0);
     assert_eq!(read_to_string(project.path("team.yaml")).unwrap(), EXISTING);
 
     let mut terminal = dialogue(
@@ -530,9 +530,9 @@ fn answers_are_checked_and_used() {
         &["-b", "claude_code", "--no-path"],
     );
     answer(&mut terminal, "`team.yaml` exists. Replace it? [y/N]", "y");
-    terminal.says("try it: massgen --config team.yaml \"Describe this project\"");
+    terminal.wait_for_output("try it: massgen --config team.yaml \"Describe this project\"");
     let checked = terminal
-        .ends(0)
+        .wait_for_end(0)
         .retyped(["config", "check", "team.yaml"])
         .success();
     let yaml = read_to_string(checked.project().path("team.yaml")).unwrap();
@@ -543,9 +543,9 @@ fn answers_are_checked_and_used() {
 #[test]
 fn an_end_of_the_input_writes_nothing() {
     let mut terminal = dialogue(with_keys(), &["--model", "gpt-5"]);
-    terminal.says("A path, or `none` [.]");
-    terminal.types(CTRL_D);
-    terminal.says("nothing was written");
-    let project = terminal.ends(130);
+    terminal.wait_for_output("A path, or `none` [.]");
+    terminal.type_keys(CTRL_D);
+    terminal.wait_for_output("nothing was written");
+    let project = terminal.wait_for_end(130);
     assert!(!project.path(".massgen").exists());
 }

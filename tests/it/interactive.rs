@@ -40,7 +40,7 @@ fn with_files(replies: &str) -> Project {
 #[track_caller]
 fn session(project: Project) -> Terminal {
     let terminal = Terminal::open(project, 80);
-    terminal.shows(&[">"]);
+    terminal.wait_for_prompt(&[">"]);
     terminal
 }
 
@@ -48,27 +48,27 @@ fn session(project: Project) -> Terminal {
 #[track_caller]
 fn closed_session(project: Project) -> Terminal {
     let mut terminal = Terminal::open(project, 80);
-    terminal.asks("/ [C]ustom path: ");
-    terminal.types("n\r");
-    terminal.shows(&[">"]);
+    terminal.wait_for_question("/ [C]ustom path: ");
+    terminal.type_keys("n\r");
+    terminal.wait_for_prompt(&[">"]);
     terminal
 }
 
 /// Types a prompt and waits for the next one; the turn is the session's `count`th.
 #[track_caller]
 fn turn(terminal: &mut Terminal, prompt: &str, count: usize) {
-    terminal.types(prompt);
+    terminal.type_keys(prompt);
     terminal.wait(
         || terminal.prompt().join("").contains(prompt),
         || prompt.to_owned(),
     );
-    terminal.types(ENTER);
+    terminal.type_keys(ENTER);
     let ended = || terminal.written().matches("\ndone: ").count();
     terminal.wait(
         || ended() == count,
         || format!("{count} turns that are done"),
     );
-    terminal.shows(&[">"]);
+    terminal.wait_for_prompt(&[">"]);
 }
 
 #[test]
@@ -86,16 +86,16 @@ fn paths_accumulate_over_the_turns_that_are_typed() {
     turn(&mut terminal, "Raise @src/main.py:w", 5);
     let content = |path: &str| fs::read_to_string(terminal.project().path(path)).unwrap();
     assert_eq!(content("src/main.py"), "print(2)\n");
-    terminal.types("/context\r\r");
-    terminal.says("  1  write  [PROJECT]/src/main.py  turn 5");
-    terminal.says("  2  write  [PROJECT]/tests/test_main.py  turn 2");
-    terminal.says("  3  write  [PROJECT]/docs/README.md  turn 4");
-    terminal.types("/context remove 2\r");
-    terminal.says("[PROJECT]/tests/test_main.py is closed starting with the next turn");
-    terminal.types("/context remove 9\r");
-    terminal.says("`9` is not a path that can be closed");
-    terminal.types(CTRL_D);
-    let project = terminal.ends(0);
+    terminal.type_keys("/context\r\r");
+    terminal.wait_for_output("  1  write  [PROJECT]/src/main.py  turn 5");
+    terminal.wait_for_output("  2  write  [PROJECT]/tests/test_main.py  turn 2");
+    terminal.wait_for_output("  3  write  [PROJECT]/docs/README.md  turn 4");
+    terminal.type_keys("/context remove 2\r");
+    terminal.wait_for_output("[PROJECT]/tests/test_main.py is closed starting with the next turn");
+    terminal.type_keys("/context remove 9\r");
+    terminal.wait_for_output("`9` is not a path that can be closed");
+    terminal.type_keys(CTRL_D);
+    let project = terminal.wait_for_end(0);
     let shown = project.retyped(["sessions", "list"]).success();
     assert_eq!(shown.stdout().lines().count(), 1, "{}", shown.stdout());
     assert!(shown.stdout().contains("5 turns"), "{}", shown.stdout());
@@ -115,30 +115,30 @@ const WRITES: &str = r#"
 #[test]
 fn enter_opens_the_current_directory() {
     let mut terminal = Terminal::open(with_files(WRITES), 80);
-    terminal.says("Add current directory as context path?\r\n   [PROJECT]\r\n");
-    terminal.says("   [Y]es (default) / [N]o / [C]ustom path: ");
-    terminal.types(ENTER);
-    terminal.says("✓ Added [PROJECT] (write)");
-    terminal.shows(&[">"]);
+    terminal.wait_for_output("Add current directory as context path?\r\n   [PROJECT]\r\n");
+    terminal.wait_for_output("   [Y]es (default) / [N]o / [C]ustom path: ");
+    terminal.type_keys(ENTER);
+    terminal.wait_for_output("✓ Added [PROJECT] (write)");
+    terminal.wait_for_prompt(&[">"]);
     turn(&mut terminal, "Write it", 1);
     let written = fs::read_to_string(terminal.project().path("src/new.rs")).unwrap();
     assert_eq!(written, "written");
-    terminal.types("/files\r");
+    terminal.type_keys("/files\r");
     let delivered_count = || terminal.written().matches("created  ").count();
     terminal.wait(
         || delivered_count() == 2,
         || "what was delivered".to_owned(),
     );
-    terminal.shows(&[">"]);
-    terminal.types(CTRL_D);
-    let again = Terminal::open(terminal.ends(0).retyped(["--continue"]), 80);
-    again.shows(&[">"]);
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys(CTRL_D);
+    let again = Terminal::open(terminal.wait_for_end(0).retyped(["--continue"]), 80);
+    again.wait_for_prompt(&[">"]);
     assert!(
         !again.written().contains("Add current directory"),
         "{}",
         again.written()
     );
-    again.says("turn 2");
+    again.wait_for_output("turn 2");
 }
 
 #[test]
@@ -146,34 +146,34 @@ fn a_delivery_is_reviewed_before_and_undone_after() {
     let config = team(&[agent("a", "cwd: w", WRITES)], "delivery: review");
     let project = typed(Project::new().config(&config)).env("PAGER", "cat");
     let mut terminal = session(project.args(["--cwd-context", "rw"]).dir("src"));
-    terminal.types("Write it\r");
-    terminal.says("[n]othing?");
-    terminal.types("a\r");
-    terminal.says("1 file delivered");
-    terminal.shows(&[">"]);
+    terminal.type_keys("Write it\r");
+    terminal.wait_for_output("[n]othing?");
+    terminal.type_keys("a\r");
+    terminal.wait_for_output("1 file delivered");
+    terminal.wait_for_prompt(&[">"]);
     assert!(terminal.project().path("src/new.rs").exists());
-    terminal.types("/diff\r");
-    terminal.says("+written");
-    terminal.shows(&[">"]);
-    terminal.types("/undo\r");
-    terminal.says("removed src/new.rs");
-    terminal.shows(&[">"]);
+    terminal.type_keys("/diff\r");
+    terminal.wait_for_output("+written");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("/undo\r");
+    terminal.wait_for_output("removed src/new.rs");
+    terminal.wait_for_prompt(&[">"]);
     assert!(!terminal.project().path("src/new.rs").exists());
 }
 
 #[test]
 fn paths_protected_at_the_first_question_are_not_written() {
     let mut terminal = Terminal::open(with_files(WRITES), 80);
-    terminal.says("/ [C]ustom path: ");
-    terminal.types("p\r");
-    terminal.says("separated by commas: ");
-    terminal.types("../other\r");
-    terminal.says("`../other` is not a path inside `[PROJECT]`");
-    terminal.types("src\r");
-    terminal.says("✓ Added [PROJECT] (write; protected: src)");
-    terminal.shows(&[">"]);
-    terminal.types("Write it\r");
-    terminal.says("1 refused");
+    terminal.wait_for_output("/ [C]ustom path: ");
+    terminal.type_keys("p\r");
+    terminal.wait_for_output("separated by commas: ");
+    terminal.type_keys("../other\r");
+    terminal.wait_for_output("`../other` is not a path inside `[PROJECT]`");
+    terminal.type_keys("src\r");
+    terminal.wait_for_output("✓ Added [PROJECT] (write; protected: src)");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("Write it\r");
+    terminal.wait_for_output("1 refused");
     assert!(!terminal.project().path("src/new.rs").exists());
 }
 
@@ -182,33 +182,33 @@ fn another_directory_can_be_opened() {
     const WHICH: &str = "   path: ";
     let project = with_files(WRITES).home_file("library/a.txt", "a");
     let mut terminal = Terminal::open(project, 80);
-    terminal.asks("/ [C]ustom path: ");
-    terminal.types("maybe\r");
-    terminal.says("expected `y`, `n`, `c` or `p`");
-    terminal.asks("/ [C]ustom path: ");
-    terminal.types("c\r");
-    terminal.asks(WHICH);
-    terminal.types("~/nowhere\r");
-    terminal.says("is not a readable directory");
-    terminal.asks(WHICH);
-    terminal.types("src/main.rs\r");
-    terminal.says("is a file: mention it in a prompt");
+    terminal.wait_for_question("/ [C]ustom path: ");
+    terminal.type_keys("maybe\r");
+    terminal.wait_for_output("expected `y`, `n`, `c` or `p`");
+    terminal.wait_for_question("/ [C]ustom path: ");
+    terminal.type_keys("c\r");
+    terminal.wait_for_question(WHICH);
+    terminal.type_keys("~/nowhere\r");
+    terminal.wait_for_output("is not a readable directory");
+    terminal.wait_for_question(WHICH);
+    terminal.type_keys("src/main.rs\r");
+    terminal.wait_for_output("is a file: mention it in a prompt");
     for (typed, refusal) in [
         ("/etc", "`/etc` is a system directory"),
         ("/", "`/` is a system directory"),
         ("~", "is your home directory"),
         ("..", "is a parent of your home directory"),
     ] {
-        terminal.asks(WHICH);
-        terminal.types(&format!("{typed}\r"));
-        terminal.says(refusal);
+        terminal.wait_for_question(WHICH);
+        terminal.type_keys(&format!("{typed}\r"));
+        terminal.wait_for_output(refusal);
     }
-    terminal.asks(WHICH);
-    terminal.types("~/library\r");
-    terminal.asks("[W]rite (default) / [R]ead: ");
-    terminal.types("r\r");
-    terminal.says("/home/library (read)");
-    terminal.shows(&[">"]);
+    terminal.wait_for_question(WHICH);
+    terminal.type_keys("~/library\r");
+    terminal.wait_for_question("[W]rite (default) / [R]ead: ");
+    terminal.type_keys("r\r");
+    terminal.wait_for_output("/home/library (read)");
+    terminal.wait_for_prompt(&[">"]);
 }
 
 #[test]
@@ -220,51 +220,51 @@ fn the_first_question_is_skipped_if_a_path_is_open() {
     let given = with_files(ANSWERS).args(["--cwd-context", "ro"]);
     let terminal = session(given);
     assert!(!terminal.written().contains("Add current directory"));
-    terminal.says("(read)");
+    terminal.wait_for_output("(read)");
 }
 
 #[test]
 fn a_pasted_text_is_one_prompt() {
     let replies = "- when: {last: \"one\\ntwo\\nthree\"}\n  calls: [{name: new_answer, arguments: {content: all three}}]";
     let mut terminal = session(project(replies));
-    terminal.types("\u{1b}[200~one\ntwo\r\nthree\u{1b}[201~");
-    terminal.shows(&["> one", "two", "three"]);
+    terminal.type_keys("\u{1b}[200~one\ntwo\r\nthree\u{1b}[201~");
+    terminal.wait_for_prompt(&["> one", "two", "three"]);
     turn_as_it_stands(&mut terminal);
-    terminal.says("all three");
-    terminal.types(UP);
-    terminal.shows(&["> one", "two", "three"]);
-    terminal.types(CTRL_C);
-    terminal.displays("press Ctrl-C again to exit");
-    terminal.types("one\\\rtwo");
-    terminal.shows(&["> one\\", "two"]);
+    terminal.wait_for_output("all three");
+    terminal.type_keys(UP);
+    terminal.wait_for_prompt(&["> one", "two", "three"]);
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_text("press Ctrl-C again to exit");
+    terminal.type_keys("one\\\rtwo");
+    terminal.wait_for_prompt(&["> one\\", "two"]);
 }
 
 /// Submits the current line, and waits for the next prompt.
 #[track_caller]
 fn turn_as_it_stands(terminal: &mut Terminal) {
-    terminal.types(ENTER);
-    terminal.says("done: ");
-    terminal.shows(&[">"]);
+    terminal.type_keys(ENTER);
+    terminal.wait_for_output("done: ");
+    terminal.wait_for_prompt(&[">"]);
 }
 
 #[test]
 fn ctrl_c_stops_a_run_and_keeps_the_session() {
     let replies = "- {delay_ms: 60000, text: late, repeat: true}";
     let mut terminal = session(project(replies));
-    terminal.types("Wait\r");
-    terminal.says("agents: a");
-    terminal.types("to all");
-    terminal.types("\r");
-    terminal.says("you to all: to all");
-    terminal.types("the next words");
-    terminal.says("you: the next words");
-    terminal.types(CTRL_C);
-    terminal.says("ended: ");
-    terminal.shows(&["> the next words"]);
-    terminal.types(CTRL_C);
-    terminal.shows(&[">   press Ctrl-C again to exit"]);
-    terminal.types(CTRL_C);
-    drop(terminal.ends(0));
+    terminal.type_keys("Wait\r");
+    terminal.wait_for_output("agents: a");
+    terminal.type_keys("to all");
+    terminal.type_keys("\r");
+    terminal.wait_for_output("you to all: to all");
+    terminal.type_keys("the next words");
+    terminal.wait_for_output("you: the next words");
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_output("ended: ");
+    terminal.wait_for_prompt(&["> the next words"]);
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_prompt(&[">   press Ctrl-C again to exit"]);
+    terminal.type_keys(CTRL_C);
+    drop(terminal.wait_for_end(0));
 }
 
 #[test]
@@ -276,17 +276,17 @@ fn an_error_of_a_turn_ends_nothing() {
 "#;
     let mut terminal = session(project(replies));
     turn(&mut terminal, "First", 1);
-    terminal.types("See @missing.rs\r");
-    terminal.says("missing.rs` does not exist");
-    terminal.says("the line is cut");
-    terminal.shows(&[">"]);
-    terminal.types("Open @/ please\r");
-    terminal.says("would open all of `/`");
-    terminal.shows(&[">"]);
-    terminal.types("/contxt\r");
-    terminal.says("did you mean `/context`?");
-    terminal.types("quit\r");
-    drop(terminal.ends(0));
+    terminal.type_keys("See @missing.rs\r");
+    terminal.wait_for_output("missing.rs` does not exist");
+    terminal.wait_for_output("the line is cut");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("Open @/ please\r");
+    terminal.wait_for_output("would open all of `/`");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("/contxt\r");
+    terminal.wait_for_output("did you mean `/context`?");
+    terminal.type_keys("quit\r");
+    drop(terminal.wait_for_end(0));
 }
 
 #[test]
@@ -297,25 +297,25 @@ fn the_last_turn_can_be_looked_at() {
         agent("bob", "", &voting("blue")),
     ];
     let mut terminal = session(typed(Project::new().config(&team(&agents, ""))));
-    terminal.types("/votes\r\r");
-    terminal.says("this session has no turn yet");
+    terminal.type_keys("/votes\r\r");
+    terminal.wait_for_output("this session has no turn yet");
     turn(&mut terminal, "Choose", 1);
-    terminal.types("/votes\r\r");
-    terminal.says("bob votes for ann");
-    terminal.types("/cost\r\r");
-    terminal.says("ann: 100 tokens read, 7 written");
-    terminal.types("/files\r\r");
-    terminal.says("no file was delivered");
-    terminal.types("/inspect\r\r");
+    terminal.type_keys("/votes\r\r");
+    terminal.wait_for_output("bob votes for ann");
+    terminal.type_keys("/cost\r\r");
+    terminal.wait_for_output("ann: 100 tokens read, 7 written");
+    terminal.type_keys("/files\r\r");
+    terminal.wait_for_output("no file was delivered");
+    terminal.type_keys("/inspect\r\r");
     terminal.wait(
         || terminal.written().matches("winner: ann").count() >= 3,
         || "the turn told again".to_owned(),
     );
-    terminal.types("/status\r\r");
-    terminal.says("turn 2");
-    terminal.types("/reset\r\r");
-    terminal.says("new session");
-    terminal.types("/resume\r\r");
+    terminal.type_keys("/status\r\r");
+    terminal.wait_for_output("turn 2");
+    terminal.type_keys("/reset\r\r");
+    terminal.wait_for_output("new session");
+    terminal.type_keys("/resume\r\r");
     terminal.wait(
         || terminal.written().matches("turn 2").count() >= 2,
         || "the session resumed".to_owned(),
@@ -327,13 +327,13 @@ fn the_prompt_history_is_readable_only_by_the_user() {
     use std::os::unix::fs::PermissionsExt;
     let mut terminal = session(project(ANSWERS));
     turn(&mut terminal, "Remember me", 1);
-    terminal.types(CTRL_D);
-    let project = terminal.ends(0);
+    terminal.type_keys(CTRL_D);
+    let project = terminal.wait_for_end(0);
     let file = fs::metadata(project.path(".massgen/prompt_history/prompts.jsonl")).unwrap();
     assert_eq!(file.permissions().mode() & 0o777, 0o600);
     let mut terminal = session(project);
-    terminal.types(UP);
-    terminal.shows(&["> Remember me"]);
+    terminal.type_keys(UP);
+    terminal.wait_for_prompt(&["> Remember me"]);
 }
 
 #[test]
@@ -343,27 +343,27 @@ fn a_history_that_came_with_the_project_is_not_recalled() {
         .file(".massgen/prompt_history.jsonl", planted)
         .file(".massgen/prompt_history/prompts.jsonl", planted);
     let mut terminal = session(project);
-    terminal.types(UP);
-    terminal.types("Own words");
-    terminal.shows(&["> Own words"]);
-    terminal.types(ENTER);
-    terminal.says("done: ");
-    terminal.shows(&[">"]);
-    terminal.types(UP);
-    terminal.shows(&["> Own words"]);
-    terminal.types(UP);
-    terminal.types("!");
-    terminal.shows(&["> Own words!"]);
+    terminal.type_keys(UP);
+    terminal.type_keys("Own words");
+    terminal.wait_for_prompt(&["> Own words"]);
+    terminal.type_keys(ENTER);
+    terminal.wait_for_output("done: ");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys(UP);
+    terminal.wait_for_prompt(&["> Own words"]);
+    terminal.type_keys(UP);
+    terminal.type_keys("!");
+    terminal.wait_for_prompt(&["> Own words!"]);
 }
 
 #[test]
 fn a_signal_during_a_shell_command_ends_the_session() {
     let mut terminal = session(project(ANSWERS).env("SHELL", "/bin/sh"));
-    terminal.types("!echo begun; sleep 1\r");
-    terminal.says("begun\r\n");
+    terminal.type_keys("!echo begun; sleep 1\r");
+    terminal.wait_for_output("begun\r\n");
     let process = rustix::process::Pid::from_raw(terminal.process().cast_signed()).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
-    let _project = terminal.ends(130);
+    let _project = terminal.wait_for_end(130);
 }
 
 #[test]
@@ -375,8 +375,8 @@ fn screen_reader_mode_prints_plain_lines() {
     for (name, value, words) in plain {
         let project = project(ANSWERS).env(name, value).args(words);
         let mut terminal = session(project.file("src/main.rs", "").file("src/manager.rs", ""));
-        terminal.types("See @src/ma");
-        terminal.shows(&["> See @src/ma"]);
+        terminal.type_keys("See @src/ma");
+        terminal.wait_for_prompt(&["> See @src/ma"]);
         // On a busy machine, the files may not have been found yet.
         let is_listed = |terminal: &Terminal| terminal.written().contains("@src/main.rs");
         for looks in 0.. {
@@ -384,24 +384,24 @@ fn screen_reader_mode_prints_plain_lines() {
                 break;
             }
             if looks % 200 == 0 {
-                terminal.types(TAB);
+                terminal.type_keys(TAB);
             }
             assert!(looks < 24_000, "{}", terminal.written());
             sleep(Duration::from_millis(5));
         }
-        terminal.says("@src/manager.rs");
-        terminal.types("i\t");
-        terminal.shows(&["> See @src/main.rs"]);
+        terminal.wait_for_output("@src/manager.rs");
+        terminal.type_keys("i\t");
+        terminal.wait_for_prompt(&["> See @src/main.rs"]);
         let written = terminal.written();
         assert!(
             !written.contains("directory") && !written.contains("Esc closes"),
             "{written}"
         );
         turn_as_it_stands(&mut terminal);
-        terminal.types(CTRL_C);
-        terminal.says("press Ctrl-C again to exit");
-        terminal.types(CTRL_C);
-        drop(terminal.ends(0));
+        terminal.type_keys(CTRL_C);
+        terminal.wait_for_output("press Ctrl-C again to exit");
+        terminal.type_keys(CTRL_C);
+        drop(terminal.wait_for_end(0));
     }
 }
 
@@ -410,28 +410,28 @@ fn a_simple_terminal_gets_one_line_after_the_other() {
     let replies = "- {when: {last: \"main.rs\\nand what\\nfollows it\"}, calls: [{name: new_answer, arguments: {content: x}}]}";
     let project = project(replies).env("TERM", "dumb").file("src/main.rs", "");
     let mut terminal = session(project);
-    terminal.types("See @src/main.rs\nand what\nfollows it\n");
-    terminal.says("done: ");
-    terminal.shows(&[">"]);
+    terminal.type_keys("See @src/main.rs\nand what\nfollows it\n");
+    terminal.wait_for_output("done: ");
+    terminal.wait_for_prompt(&[">"]);
     let written = terminal.written();
     assert!(!written.contains('\u{1b}'), "{written:?}");
-    terminal.types(CTRL_C);
-    terminal.says("press Ctrl-C again to exit");
-    terminal.types(CTRL_C);
-    drop(terminal.ends(0));
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_output("press Ctrl-C again to exit");
+    terminal.type_keys(CTRL_C);
+    drop(terminal.wait_for_end(0));
 }
 
 #[test]
 fn colours_are_shown_where_they_are_wanted() {
     let colourful = Project::new().config(&team(&[agent("a", "", ANSWERS)], ""));
     let mut terminal = Terminal::open(colourful.env("TERM", "xterm").file("main.rs", ""), 80);
-    terminal.says("\u{1b}[1m> \u{1b}[0m");
-    terminal.types("@ma");
-    terminal.says("\u{1b}[1m > main.rs");
-    terminal.types(ESCAPE);
+    terminal.wait_for_output("\u{1b}[1m> \u{1b}[0m");
+    terminal.type_keys("@ma");
+    terminal.wait_for_output("\u{1b}[1m > main.rs");
+    terminal.type_keys(ESCAPE);
     let mut terminal = session(project(ANSWERS));
-    terminal.types("/he");
-    terminal.says("Esc closes");
+    terminal.type_keys("/he");
+    terminal.wait_for_output("Esc closes");
     assert!(
         !terminal.written().contains("\u{1b}[1m"),
         "{}",
@@ -445,7 +445,7 @@ fn a_session_that_is_terminated_ends() {
     let process = i32::try_from(terminal.process()).unwrap();
     let process = rustix::process::Pid::from_raw(process).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
-    drop(terminal.ends(130));
+    drop(terminal.wait_for_end(130));
 }
 
 #[test]
@@ -456,9 +456,9 @@ fn the_final_answer_is_shown_once() {
 - calls: [{name: new_answer, arguments: {content: done}}]
 "#;
     let mut terminal = Terminal::open(with_files(replies), 80);
-    terminal.says("/ [C]ustom path: ");
-    terminal.types(ENTER);
-    terminal.shows(&[">"]);
+    terminal.wait_for_output("/ [C]ustom path: ");
+    terminal.type_keys(ENTER);
+    terminal.wait_for_prompt(&[">"]);
     turn(&mut terminal, "Say it", 1);
     let written = terminal.written();
     assert_eq!(written.matches("spoken and").count(), 1, "{written}");
@@ -482,10 +482,10 @@ fn a_removed_session_is_reported_and_a_new_one_begins() {
     turn(&mut terminal, "Two", 2);
     fs::remove_dir_all(terminal.project().path(".massgen/sessions")).unwrap();
     turn(&mut terminal, "Three", 3);
-    terminal.says("was removed: starting a new one without its turns");
+    terminal.wait_for_output("was removed: starting a new one without its turns");
     turn(&mut terminal, "Four", 4);
-    terminal.types(CTRL_D);
-    let project = terminal.ends(0);
+    terminal.type_keys(CTRL_D);
+    let project = terminal.wait_for_end(0);
     let shown = project.retyped(["sessions", "list"]).success();
     assert_eq!(shown.stdout().lines().count(), 1, "{}", shown.stdout());
     assert!(shown.stdout().contains("2 turns"), "{}", shown.stdout());
@@ -514,12 +514,15 @@ fn an_interrupted_first_run_is_resumed_at_the_prompt() {
     fs::write(project.path("again.yaml"), config).unwrap();
     let typed = project.retyped(["--config", "again.yaml", "--continue"]);
     let mut terminal = Terminal::open(typed, 80);
-    terminal.says("resuming log_");
-    terminal.says("\ndone: ");
-    terminal.shows(&[">"]);
+    terminal.wait_for_output("resuming log_");
+    terminal.wait_for_output("\ndone: ");
+    terminal.wait_for_prompt(&[">"]);
     turn(&mut terminal, "Next", 2);
-    terminal.types(CTRL_D);
-    let shown = terminal.ends(0).retyped(["sessions", "list"]).success();
+    terminal.type_keys(CTRL_D);
+    let shown = terminal
+        .wait_for_end(0)
+        .retyped(["sessions", "list"])
+        .success();
     assert_eq!(shown.stdout().lines().count(), 1, "{}", shown.stdout());
     assert!(shown.stdout().contains("2 turns"), "{}", shown.stdout());
 }
@@ -531,7 +534,7 @@ fn the_level_in_force_is_shown() {
     let named = Project::new().file("team.yaml", config);
     let named = named.args(["--config", "team.yaml"]);
     let mut terminal = closed_session(typed(named));
-    terminal.types("/status\r");
+    terminal.type_keys("/status\r");
     let level = "  sandbox  level `landlock`: ";
     terminal.wait(
         || terminal.written().matches(level).count() == 2,
@@ -547,10 +550,10 @@ const PASTE_END: &str = "\u{1b}[201~";
 fn alt_enter_and_shift_enter_begin_a_new_line() {
     for key in ["\u{1b}\r", "\u{1b}[13;2u", "\u{1b}[27;2;13~"] {
         let mut terminal = session(project(ANSWERS));
-        terminal.types("one");
-        terminal.types(key);
-        terminal.types("two~");
-        terminal.shows(&["> one", "two~"]);
+        terminal.type_keys("one");
+        terminal.type_keys(key);
+        terminal.type_keys("two~");
+        terminal.wait_for_prompt(&["> one", "two~"]);
     }
 }
 
@@ -560,63 +563,63 @@ fn a_session_has_a_shell_an_editor_and_commands_for_paths_and_models() {
         .env("EDITOR", "sed -i s/draft/edited/")
         .env("SHELL", "/bin/sh");
     let mut terminal = closed_session(project);
-    terminal.types("!echo $((40 + 2)) > made; cat made; exit 3\r");
-    terminal.says("42\r\n");
-    terminal.says("exit status 3");
-    terminal.shows(&[">"]);
-    terminal.types(&format!("{PASTE}!touch foreign{PASTE_END}"));
-    terminal.shows(&["> !touch foreign"]);
-    terminal.types(ENTER);
-    terminal.says("the pasted text starts a shell command");
-    terminal.types(UP);
-    terminal.shows(&["> !echo $((40 + 2)) > made; cat made; exit 3"]);
-    terminal.types(CLEAR_LINE);
-    terminal.shows(&[">"]);
-    terminal.types("/context add src write\r");
-    terminal.says("✓ Added [PROJECT]/src (write)");
-    terminal.types("/context add /etc write\r");
-    terminal.says("`/etc` is a system directory");
-    terminal.types("/context add nowhere\r");
-    terminal.says("nowhere` does not exist");
-    terminal.types("/model a other-model\r");
-    terminal.says("  a: other-model (scripted)");
-    terminal.types("/model b other-model\r");
-    terminal.says("no agent has this name");
-    terminal.shows(&[">"]);
-    terminal.types("a draft\u{18}\u{5}");
-    terminal.shows(&["> a edited"]);
+    terminal.type_keys("!echo $((40 + 2)) > made; cat made; exit 3\r");
+    terminal.wait_for_output("42\r\n");
+    terminal.wait_for_output("exit status 3");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys(&format!("{PASTE}!touch foreign{PASTE_END}"));
+    terminal.wait_for_prompt(&["> !touch foreign"]);
+    terminal.type_keys(ENTER);
+    terminal.wait_for_output("the pasted text starts a shell command");
+    terminal.type_keys(UP);
+    terminal.wait_for_prompt(&["> !echo $((40 + 2)) > made; cat made; exit 3"]);
+    terminal.type_keys(CLEAR_LINE);
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("/context add src write\r");
+    terminal.wait_for_output("✓ Added [PROJECT]/src (write)");
+    terminal.type_keys("/context add /etc write\r");
+    terminal.wait_for_output("`/etc` is a system directory");
+    terminal.type_keys("/context add nowhere\r");
+    terminal.wait_for_output("nowhere` does not exist");
+    terminal.type_keys("/model a other-model\r");
+    terminal.wait_for_output("  a: other-model (scripted)");
+    terminal.type_keys("/model b other-model\r");
+    terminal.wait_for_output("no agent has this name");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("a draft\u{18}\u{5}");
+    terminal.wait_for_prompt(&["> a edited"]);
     turn_as_it_stands(&mut terminal);
-    terminal.types("/export out.tar.gz\r");
+    terminal.type_keys("/export out.tar.gz\r");
     terminal.wait(
         || terminal.project().path("out.tar.gz").exists(),
         || "an archive".to_owned(),
     );
-    terminal.shows(&[">"]);
-    terminal.types(CTRL_D);
-    let project = terminal.ends(0);
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys(CTRL_D);
+    let project = terminal.wait_for_end(0);
     assert!(project.path("made").exists() && !project.path("foreign").exists());
     let mut again = Terminal::open(project.retyped(["--continue"]), 80);
-    again.shows(&[">"]);
+    again.wait_for_prompt(&[">"]);
     assert!(!again.written().contains("Add current directory"));
-    again.types("/cost\r");
-    again.says("all: ");
+    again.type_keys("/cost\r");
+    again.wait_for_output("all: ");
 }
 
 #[test]
 fn a_single_run_asks_about_the_current_directory() {
     let mut terminal = Terminal::open(with_files(WRITES).args(["Write it"]), 80);
-    terminal.says(
+    terminal.wait_for_output(
         "📂 Context Paths:\r\n   No context paths configured\r\n\r\n\
          ❓ Add current directory as context path?\r\n   [PROJECT]\r\n",
     );
-    terminal.says("   [Y]es (default) / [N]o / [C]ustom path:");
-    terminal.types(ENTER);
-    terminal.says("✓ Added [PROJECT] (write)");
-    let project = terminal.ends(0);
+    terminal.wait_for_output("   [Y]es (default) / [N]o / [C]ustom path:");
+    terminal.type_keys(ENTER);
+    terminal.wait_for_output("✓ Added [PROJECT] (write)");
+    let project = terminal.wait_for_end(0);
     assert!(project.path("src/new.rs").exists());
     let named = project.retyped(["Look at @src"]);
     let terminal = Terminal::open(named, 80);
-    terminal.says("done: ");
+    terminal.wait_for_output("done: ");
     assert!(!terminal.written().contains("Add current directory"));
 }
 
@@ -628,17 +631,17 @@ fn a_session_remembers_that_the_directory_stays_closed() {
 - calls: [{name: new_answer, arguments: {content: done}}]
 "#;
     let mut terminal = Terminal::open(with_files(replies).args(["Make it"]), 80);
-    terminal.says("/ [C]ustom path:");
-    terminal.types("n\r");
-    terminal.says("done: ");
-    terminal.says("to let the winner write here: ");
-    terminal.says("--cwd-context rw");
+    terminal.wait_for_output("/ [C]ustom path:");
+    terminal.type_keys("n\r");
+    terminal.wait_for_output("done: ");
+    terminal.wait_for_output("to let the winner write here: ");
+    terminal.wait_for_output("--cwd-context rw");
     let written = terminal.written();
     let mut lines = written.lines();
     let command =
         lines.find_map(|line| line.strip_prefix("to copy its files to a new directory: "));
     let command = command.unwrap().trim();
-    let project = terminal.ends(0);
+    let project = terminal.wait_for_end(0);
     let copied = Command::new("bash")
         .args(["-c", command])
         .current_dir(project.path(""))
@@ -647,8 +650,8 @@ fn a_session_remembers_that_the_directory_stays_closed() {
     let copy = fs::read_to_string(project.path("massgen_files/made.txt"));
     assert_eq!(copy.unwrap(), "made");
     let terminal = Terminal::open(project.retyped(["--continue", "Again"]), 80);
-    terminal.says("done: ");
-    terminal.says("workspace massgen_files_2\r\n");
+    terminal.wait_for_output("done: ");
+    terminal.wait_for_output("workspace massgen_files_2\r\n");
     assert!(!terminal.written().contains("Add current directory"));
 }
 
@@ -656,27 +659,27 @@ fn a_session_remembers_that_the_directory_stays_closed() {
 fn a_turn_that_was_stopped_is_resumed_only_if_the_user_agrees() {
     let slow = "- {delay_ms: 60000, text: late, repeat: true}";
     let mut terminal = session(project(slow));
-    terminal.types("Wait\r");
-    terminal.says("agents: a");
-    terminal.types(CTRL_C);
-    terminal.says("ended: ");
-    terminal.shows(&[">"]);
-    terminal.types(CTRL_D);
-    let project = terminal.ends(0);
+    terminal.type_keys("Wait\r");
+    terminal.wait_for_output("agents: a");
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_output("ended: ");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys(CTRL_D);
+    let project = terminal.wait_for_end(0);
     let mut again = Terminal::open(project.retyped(["--continue"]), 80);
-    again.says("The last turn was stopped. Resume it? [Y]es (default) / [N]o: ");
-    again.types("n\r");
-    again.shows(&[">"]);
+    again.wait_for_output("The last turn was stopped. Resume it? [Y]es (default) / [N]o: ");
+    again.type_keys("n\r");
+    again.wait_for_prompt(&[">"]);
     assert!(!again.written().contains("resuming log_"));
-    again.types(CTRL_D);
+    again.type_keys(CTRL_D);
     let config = team(&[agent("a", "", ANSWERS)], "");
-    let project = again.ends(0).file("again.yaml", config);
+    let project = again.wait_for_end(0).file("again.yaml", config);
     let mut again = Terminal::open(
         project.retyped(["--config", "again.yaml", "--continue"]),
         80,
     );
-    again.says("Resume it?");
-    again.types(ENTER);
-    again.says("resuming log_");
-    again.says("\ndone: ");
+    again.wait_for_output("Resume it?");
+    again.type_keys(ENTER);
+    again.wait_for_output("resuming log_");
+    again.wait_for_output("\ndone: ");
 }

@@ -104,14 +104,14 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
 }
 
 /// Executes `run` to its end, and passes each event to `seen`.
-async fn conducted(run: RunExecution, mut seen: impl FnMut(&Event)) -> Error {
+async fn execute_and_fail(run: RunExecution, mut seen: impl FnMut(&Event)) -> Error {
     let (shown, mut events) = mpsc::channel(8);
-    let looking = async {
+    let receive = async {
         while let Some(event) = events.recv().await {
             seen(&event);
         }
     };
-    let (ended, ()) = tokio::join!(run.execute(shown), looking);
+    let (ended, ()) = tokio::join!(run.execute(shown), receive);
     ended.expect_err("the run breaks off")
 }
 
@@ -132,7 +132,7 @@ async fn a_panic_is_an_error_and_the_records_say_so() {
     let dir = tempfile::tempdir().unwrap();
     let run = run(&dir, Breaks, ShutdownSignal::default());
     let log_dir = run.output_paths().log_dir;
-    let error = Box::pin(conducted(run, |_| ())).await;
+    let error = Box::pin(execute_and_fail(run, |_| ())).await;
     assert_eq!(error.kind(), ErrorKind::Bug);
     assert_eq!(error.to_string(), "massgen crashed: no agent 7");
     let (status, last) = records(&log_dir);
@@ -152,7 +152,7 @@ async fn a_run_that_is_given_up_ends_immediately_with_its_records() {
             stop.immediate.cancel();
         }
     };
-    let error = Box::pin(conducted(run, give_up)).await;
+    let error = Box::pin(execute_and_fail(run, give_up)).await;
     assert_eq!(error.kind(), ErrorKind::Interrupted);
     let (status, last) = records(&log_dir);
     assert_eq!(status["is_complete"], true);

@@ -86,7 +86,7 @@ impl KubernetesCluster {
             ..ClusterContents::default()
         }));
         let shared = Arc::clone(&contents);
-        let endpoint = Endpoint::answering(move |request| shared.lock().unwrap().answer(request));
+        let endpoint = Endpoint::start_with(move |request| shared.lock().unwrap().answer(request));
         let closed = free_ports(1)[0];
         let config = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: away\nclusters:\n\

@@ -29,7 +29,7 @@ fn finished_run(task: &str) -> Finished {
 }
 
 /// Returns the directories of all runs, oldest first.
-fn runs(project: &Project) -> Vec<PathBuf> {
+fn run_dirs(project: &Project) -> Vec<PathBuf> {
     let logs = fs::read_dir(project.path(".massgen/massgen_logs"));
     let runs = logs.into_iter().flatten().map(|run| run.unwrap().path());
     let mut runs: Vec<PathBuf> = runs.collect();
@@ -75,7 +75,7 @@ fn start_until(project: &Project, text: &str) -> Child {
     let holds = |run: &PathBuf| {
         fs::read_to_string(run.join("turn_1/events.jsonl")).is_ok_and(|log| log.contains(text))
     };
-    while !runs(project).last().is_some_and(holds) {
+    while !run_dirs(project).last().is_some_and(holds) {
         std::thread::sleep(Duration::from_millis(10));
     }
     child
@@ -86,7 +86,7 @@ fn runs_are_listed_newest_first_with_what_they_came_to() {
     let finished = finished_run("first task").then(["second\ntask"]).success();
     let listed = finished.then(["logs", "list", "--json"]).success();
     let rows = rows(listed.stdout());
-    let names: Vec<String> = runs(listed.project())
+    let names: Vec<String> = run_dirs(listed.project())
         .iter()
         .rev()
         .map(|run| name(run))
@@ -142,7 +142,7 @@ fn a_run_in_progress_and_one_that_was_killed_are_marked() {
     assert_eq!(state(), "broken_off");
     let shown = project.retyped(["logs", "list"]).success();
     assert!(shown.stdout().contains("  crashed  "), "{}", shown.stdout());
-    let status = runs(shown.project())[0].join("turn_1/status.json");
+    let status = run_dirs(shown.project())[0].join("turn_1/status.json");
     fs::remove_file(status).unwrap();
     let shown = shown.then(["logs", "list"]).success();
     assert!(shown.stdout().contains("  crashed  "), "{}", shown.stdout());
@@ -179,7 +179,7 @@ fn the_events_of_a_run_are_shown_as_they_stand_in_its_log() {
     let shown = finished_run("go")
         .then(["logs", "show", "last", "--json"])
         .success();
-    let log = fs::read_to_string(runs(shown.project())[0].join("turn_1/events.jsonl")).unwrap();
+    let log = fs::read_to_string(run_dirs(shown.project())[0].join("turn_1/events.jsonl")).unwrap();
     let mut expected = rows(&log);
     for row in &mut expected {
         row.as_object_mut().unwrap().remove("checksum").unwrap();
@@ -190,7 +190,7 @@ fn the_events_of_a_run_are_shown_as_they_stand_in_its_log() {
 #[test]
 fn a_damaged_log_is_shown_with_its_damage() {
     let finished = finished_run("go");
-    let log = runs(finished.project())[0].join("turn_1/events.jsonl");
+    let log = run_dirs(finished.project())[0].join("turn_1/events.jsonl");
     let text = fs::read_to_string(&log).unwrap();
     let spoilt = text.replacen("I think of red", "I think of tea", 1);
     let cut = spoilt.get(..spoilt.len() - 20).unwrap();
@@ -285,7 +285,7 @@ fn all_records_of_a_run_are_packed_as_they_are_on_disk() {
         .then(["logs", "export", "last"])
         .success();
     let project = exported.project();
-    let run = runs(project)[0].clone();
+    let run = run_dirs(project)[0].clone();
     let archive = project.path(format!("{}.tar.gz", name(&run)));
     assert_eq!(
         exported.stdout(),
@@ -351,7 +351,7 @@ fn check_not_found(finished: Finished, wanted: &str, expected: &str) -> Finished
 #[test]
 fn a_run_is_named_by_its_directory_its_name_or_the_beginning_of_it() {
     let finished = finished_run("first").then(["second"]).success();
-    let all = runs(finished.project());
+    let all = run_dirs(finished.project());
     let newest = name(&all[1]);
     let common: String = newest
         .chars()
@@ -376,7 +376,7 @@ fn a_run_is_named_by_its_directory_its_name_or_the_beginning_of_it() {
 #[test]
 fn a_pipe_instead_of_a_log_does_not_block() {
     let finished = finished_run("colour?");
-    let whole = runs(finished.project()).remove(0);
+    let whole = run_dirs(finished.project()).remove(0);
     let pipes = finished
         .project()
         .path(".massgen/massgen_logs/log_20990101_000000_000001/turn_1");

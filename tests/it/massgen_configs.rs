@@ -384,13 +384,13 @@ fn a_server_of_an_agent_without_a_workspace_starts_in_a_directory_of_its_own() {
         .args(["--config", "team.yaml", "task"])
         .success();
     let read = read(&finished);
-    let said: Value = serde_json::from_str(&read[0]).unwrap();
+    let report: Value = serde_json::from_str(&read[0]).unwrap();
     let (directory, home) = (
-        said["cwd"].as_str().unwrap(),
-        said["home"].as_str().unwrap(),
+        report["cwd"].as_str().unwrap(),
+        report["home"].as_str().unwrap(),
     );
-    assert_eq!(said["mode"], said["cwd"]);
-    assert!(directory.starts_with(home) && directory != home, "{said}");
+    assert_eq!(report["mode"], report["cwd"]);
+    assert!(directory.starts_with(home) && directory != home, "{report}");
     assert!(read[1].contains("denied"), "{read:#?}");
     assert!(read[2].contains("denied"), "{read:#?}");
     assert!(read[3].contains("do not have the tool"), "{read:#?}");
@@ -414,8 +414,11 @@ fn two_agents_with_the_same_workspace_name_do_not_see_each_other() {
         agent(id, "cwd: workspace", &replies)
     };
     let (finished, read) = run(&[member("a"), member("b")], "");
-    let said = finished.stderr();
-    assert!(said.contains("this one works in `workspace_2`"), "{said}");
+    let stderr = finished.stderr();
+    assert!(
+        stderr.contains("this one works in `workspace_2`"),
+        "{stderr}"
+    );
     assert!(
         !read.iter().any(|read| read.contains("denied")),
         "{read:#?}"

@@ -423,8 +423,8 @@ fn arguments_name_the_directory_that_a_program_begins_in() {
     let calls = [("mcp__h__where", json!({}))];
     let finished = with_server(server, &calls, "orchestrator: {}").success();
     let read = read(&finished);
-    let said: Value = serde_json::from_str(&read[0]).unwrap();
-    assert_eq!(said["mode"], said["cwd"]);
+    let report: Value = serde_json::from_str(&read[0]).unwrap();
+    assert_eq!(report["mode"], report["cwd"]);
 }
 
 #[test]

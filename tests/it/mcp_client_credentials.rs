@@ -103,7 +103,7 @@ fn a_stranger_receives_no_credentials() {
 fn a_stranger_cannot_speak_for_the_issuer() {
     let claimed: Arc<OnceLock<String>> = Arc::default();
     let issuer = Arc::clone(&claimed);
-    let stranger = Endpoint::answering(move |asked| {
+    let stranger = Endpoint::start_with(move |asked| {
         let host = format!("http://{}", asked.headers["host"]);
         let metadata = json!({
             "issuer": issuer.get(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::asking::answering_by;
+use crate::asking::start_approval_server_with;
 use crate::mcp::{read, with_server};
 use crate::terminal::Terminal;
 
@@ -17,8 +17,10 @@ fn start_asking() -> Terminal {
     let project = with_server(server, &[("mcp__h__form", json!({}))], "orchestrator: {}");
     let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
     let terminal = Terminal::open(project, 240);
-    terminal.says("the server `h` asks: How? `color`: of the\\u{1b}[2J door (`red` or `blue`)");
-    terminal.says("Enter alone: decline");
+    terminal.wait_for_output(
+        "the server `h` asks: How? `color`: of the\\u{1b}[2J door (`red` or `blue`)",
+    );
+    terminal.wait_for_output("Enter alone: decline");
     terminal
 }
 
@@ -27,22 +29,22 @@ fn a_person_fills_in_a_form_and_takes_their_time() {
     let mut terminal = start_asking();
     // Longer than the server's own timeout for an answer.
     sleep(Duration::from_millis(4500));
-    terminal.types("green\r");
-    terminal.says("write `red` or `blue`");
-    terminal.types("red\r");
-    terminal.says("`count` (a whole number)");
-    terminal.says("Enter alone: 3");
-    terminal.types("\r");
-    terminal.says("\"action\": \"accept\"");
-    terminal.says("\"color\": \"red\"");
-    terminal.says("\"count\": 3");
+    terminal.type_keys("green\r");
+    terminal.wait_for_output("write `red` or `blue`");
+    terminal.type_keys("red\r");
+    terminal.wait_for_output("`count` (a whole number)");
+    terminal.wait_for_output("Enter alone: 3");
+    terminal.type_keys("\r");
+    terminal.wait_for_output("\"action\": \"accept\"");
+    terminal.wait_for_output("\"color\": \"red\"");
+    terminal.wait_for_output("\"count\": 3");
 }
 
 #[test]
 fn an_empty_answer_declines_the_elicitation() {
     let mut terminal = start_asking();
-    terminal.types("\r");
-    terminal.says("\"action\": \"decline\"");
+    terminal.type_keys("\r");
+    terminal.wait_for_output("\"action\": \"decline\"");
 }
 
 /// Checks the answers of a program for the two fields, how often it is asked, and what the server
@@ -52,7 +54,7 @@ fn check(color: &'static str, count: &'static str, asked: usize, expected: &[&st
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py']}";
     let project = with_server(server, &[("mcp__h__form", json!({}))], "orchestrator: {}");
     let socket = project.home("ask.sock");
-    let answering = answering_by(&socket, move |question| {
+    let approvals = start_approval_server_with(&socket, move |question| {
         let field = question["server_asks"].as_str().unwrap();
         if field.contains("`color`") {
             color
@@ -65,11 +67,11 @@ fn check(color: &'static str, count: &'static str, asked: usize, expected: &[&st
         .retyped(words)
         .args([socket.to_str().unwrap()])
         .success();
-    let heard = &read(&finished)[0];
+    let received = &read(&finished)[0];
     for expected in expected {
-        assert!(heard.contains(expected), "{heard}");
+        assert!(received.contains(expected), "{received}");
     }
-    let questions = answering.asked.lock().unwrap();
+    let questions = approvals.requests.lock().unwrap();
     assert_eq!(questions.len(), asked, "{questions:?}");
     let first = "the server `h` asks: How? `color`: of the\\u{1b}[2J door (`red` or `blue`)";
     assert_eq!(questions[0]["server_asks"], first);

@@ -91,7 +91,7 @@ fn model(
     (calls, count): (usize, usize),
     objects: fn(&str) -> Option<Answer>,
 ) -> Endpoint {
-    Endpoint::answering(move |request: &Recorded| {
+    Endpoint::start_with(move |request: &Recorded| {
         let read = "[massgen: image 1: image/png, 3 x 1 pixels]";
         let objection = objects(&request.body);
         objection.unwrap_or_else(|| match request.body.matches(read).count() {
@@ -270,7 +270,7 @@ fn only_the_newest_images_stay() {
 
 #[test]
 fn a_resumed_run_shows_the_same_images() {
-    let endpoint = Endpoint::answering(move |request: &Recorded| {
+    let endpoint = Endpoint::start_with(move |request: &Recorded| {
         if request.body.contains("[massgen: image 1: ") {
             Answer::stream().await_close()
         } else {

@@ -13,9 +13,9 @@ fn check(manner: &str, begun: &str, version: &Value) {
         format!("{{name: h, command: python3, args: ['{{{{cwd}}}}/lifecycle.py', {manner}]}}");
     let project = with_server(&server, &[("mcp__h__begun", json!({}))], "orchestrator: {}");
     let finished = project.file("lifecycle.py", SERVER).success();
-    let said: Value = serde_json::from_str(&read(&finished)[0]).unwrap();
+    let report: Value = serde_json::from_str(&read(&finished)[0]).unwrap();
     assert_eq!(
-        said,
+        report,
         json!({"begun": begun, "version": version}),
         "{manner}"
     );

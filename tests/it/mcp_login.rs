@@ -192,7 +192,7 @@ fn check_elsewhere(manner: Manner, other: &Endpoint, expected: &str) {
 
 #[test]
 fn sign_in_sends_nothing_to_hosts_that_are_not_allowed() {
-    let other = Endpoint::answering(|_| Answer::whole("200 OK", &[], "{}"));
+    let other = Endpoint::start_with(|_| Answer::whole("200 OK", &[], "{}"));
     let elsewhere = |url: &str| Some(url.to_owned());
     let moved = Manner {
         moved_to: Some(other.server.url.clone()),

@@ -93,7 +93,7 @@ fn run_steps(project: &Project, server: &Value, steps: &Value) -> Vec<Value> {
 
 /// Executes `steps` with its own server, which is started with the arguments `more`.
 #[track_caller]
-fn conducted(project: &Project, more: &[&str], steps: &Value) -> Vec<Value> {
+fn run_server_steps(project: &Project, more: &[&str], steps: &Value) -> Vec<Value> {
     let server = json!({"command": binary(), "args": words(more)});
     run_steps(project, &server, steps)
 }
@@ -129,7 +129,7 @@ fn a_run_is_started_followed_and_reported() {
         {"tool": "answers", "with": {"run": "$run"}},
         {"tool": "status", "with": {"run": "log_1"}},
     ]);
-    let taken = conducted(&project, &[], &steps);
+    let taken = run_server_steps(&project, &[], &steps);
     let begun = result_of(&taken[0]);
     assert_eq!(begun["state"], "coordinating", "{begun}");
     assert!(begun["run"].as_str().unwrap().starts_with("log_"));
@@ -180,7 +180,7 @@ fn a_task_opens_nothing_and_changes_nothing_of_the_team() {
     let project = project(1, "");
     let check = |given: Value, why: &[&str]| {
         let steps = json!([{"tool": "run_task", "with": given}]);
-        assert_refused(&conducted(&project, &[], &steps)[0], why);
+        assert_refused(&run_server_steps(&project, &[], &steps)[0], why);
         assert_eq!(read(&project, "out/made.txt"), None);
     };
     let closed = ["does not open", "for reading", "hint: "];
@@ -207,7 +207,7 @@ fn files_kept_for_the_user_are_not_applied_by_clients() {
         {"tool": "apply", "with": {"run": "$run"}},
     ]);
     let review = project(1, "delivery: review\n");
-    let taken = conducted(&review, &[], &steps);
+    let taken = run_server_steps(&review, &[], &steps);
     let sentences = taken[0]["progress"].as_array().unwrap();
     for sentence in [
         "answer agent1.1 was given",
@@ -230,18 +230,18 @@ fn files_kept_for_the_user_are_not_applied_by_clients() {
     assert_eq!(read(&review, "out/made.txt"), None);
 
     let allowed = project(1, "delivery: review\n");
-    let taken = conducted(&allowed, &["--allow-apply"], &steps);
+    let taken = run_server_steps(&allowed, &["--allow-apply"], &steps);
     assert_eq!(result_of(&taken[0])["delivered_files"], json!([]));
     let applied = result_of(&taken[1]);
     assert_eq!(applied["status"], "delivered", "{applied}");
-    assert!(applied["told"].as_str().unwrap().contains("out/made.txt"));
+    assert!(applied["output"].as_str().unwrap().contains("out/made.txt"));
     assert_eq!(read(&allowed, "out/made.txt").as_deref(), Some("made\n"));
 
     let auto = project(1, "");
-    let taken = conducted(&auto, &[], &steps);
+    let taken = run_server_steps(&auto, &[], &steps);
     assert_eq!(read(&auto, "out/made.txt").as_deref(), Some("made\n"));
     assert!(
-        result_of(&taken[1])["told"]
+        result_of(&taken[1])["output"]
             .as_str()
             .unwrap()
             .contains("nothing to apply")
@@ -259,7 +259,7 @@ fn cancelling_a_wait_ends_the_run() {
         {"tool": "apply", "with": {"run": "$run"}},
         {"tool": "cancel", "with": {"run": "$run"}},
     ]);
-    let taken = conducted(&slow, &["--parallel", "2"], &steps);
+    let taken = run_server_steps(&slow, &["--parallel", "2"], &steps);
     assert!(
         taken[0]["error"].as_str().unwrap().contains("enough"),
         "{}",
@@ -300,11 +300,11 @@ fn the_number_of_concurrent_runs_is_limited() {
         {"tool": "run_task", "with": {"task": "two"}},
     ]);
     let one = project(30_000, "");
-    let taken = conducted(&one, &[], &steps);
+    let taken = run_server_steps(&one, &[], &steps);
     let first = result_of(&taken[0])["run"].as_str().unwrap();
     assert_refused(&taken[1], &["no more than 1 run", first]);
     let two = project(30_000, "");
-    let taken = conducted(&two, &["--parallel", "2"], &steps);
+    let taken = run_server_steps(&two, &["--parallel", "2"], &steps);
     assert_ne!(result_of(&taken[0])["run"], result_of(&taken[1])["run"]);
 }
 

@@ -103,12 +103,12 @@ fn names_the_command(project: Project) -> Finished {
 fn probe(project: Project) -> (Finished, Value) {
     let finished = project.retyped(RUN).success();
     let stderr = finished.stderr();
-    let said = stderr
+    let report = stderr
         .lines()
         .find_map(|line| line.split_once("did mcp__w__probe: "));
-    let said = said.unwrap_or_else(|| panic!("{stderr}")).1;
-    let said = serde_json::from_str(said).unwrap_or_else(|_| panic!("{said}"));
-    (finished, said)
+    let report = report.unwrap_or_else(|| panic!("{stderr}")).1;
+    let report = serde_json::from_str(report).unwrap_or_else(|_| panic!("{report}"));
+    (finished, report)
 }
 
 /// Returns the files in the store whose name is `name`.
@@ -142,11 +142,11 @@ fn an_installed_package_runs_without_network_and_is_refused_once_it_has_changed(
         "{stderr}"
     );
     assert_eq!(stored(&finished, "installed-by-a-script").len(), 0);
-    let (finished, said) = probe(finished.then(RUN));
+    let (finished, report) = probe(finished.then(RUN));
     let expected = json!({
         "version": "1.2.3", "arguments": ["--quick"], "writes": false, "network": false,
     });
-    assert_eq!(said, expected);
+    assert_eq!(report, expected);
     let finished = finished.then(check).success();
     assert!(
         finished.stdout().contains("team.yaml: ok"),
@@ -173,8 +173,8 @@ fn an_installed_package_runs_without_network_and_is_refused_once_it_has_changed(
         "{stderr}"
     );
     assert_eq!(events(&finished, "replied").len(), 0);
-    let (finished, said) = probe(finished.then(INSTALL).success().then(RUN));
-    assert_eq!(said, expected);
+    let (finished, report) = probe(finished.then(INSTALL).success().then(RUN));
+    assert_eq!(report, expected);
 
     let finished = finished
         .then(["mcp", "uninstall", "@tests/packaged"])
@@ -197,10 +197,10 @@ fn a_package_of_python_runs_from_its_own_environment() {
     let finished = names_the_command(project).then(INSTALL).success();
     let stderr = finished.stderr();
     assert!(stderr.contains("installed py-server 0.4 ("), "{stderr}");
-    let (_, said) = probe(finished.then(RUN));
+    let (_, report) = probe(finished.then(RUN));
     let expected =
         json!({"version": "0.4", "arguments": ["-x"], "writes": false, "network": false});
-    assert_eq!(said, expected);
+    assert_eq!(report, expected);
 }
 
 #[test]

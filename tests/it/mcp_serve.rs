@@ -87,7 +87,7 @@ impl Served {
         let info = served.ask("initialize", &hello);
         assert_eq!(info["result"]["serverInfo"]["name"], "massgen", "{info}");
         assert_eq!(info["result"]["protocolVersion"], PROTOCOL);
-        served.tell("notifications/initialized", &json!({}));
+        served.send_notification("notifications/initialized", &json!({}));
         served
     }
 
@@ -97,7 +97,7 @@ impl Served {
         input.flush().unwrap();
     }
 
-    fn tell(&mut self, method: &str, params: &Value) {
+    fn send_notification(&mut self, method: &str, params: &Value) {
         self.write(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
@@ -322,11 +322,11 @@ fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
         served.tools()["execute_command"]["annotations"]["readOnlyHint"],
         false
     );
-    let said = served.call_successfully(
+    let output = served.call_successfully(
         "execute_command",
         &json!({"command": "echo made > m.txt; cat m.txt"}),
     );
-    assert!(said.contains("made"), "{said}");
+    assert!(output.contains("made"), "{output}");
     let secret = served.project.path("closed/secret.txt");
     let peek = format!("cat '{}'", secret.display());
     let peeked = served.call("execute_command", &json!({"command": peek}));
@@ -343,7 +343,7 @@ fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
     assert_eq!(progress["params"]["progressToken"], "p");
     let began = served.project.path("ws/began");
     wait_until("it runs", PATIENCE, || began.exists());
-    served.tell(
+    served.send_notification(
         "notifications/cancelled",
         &json!({"requestId": id, "reason": "enough"}),
     );
@@ -699,11 +699,11 @@ fn changes_of_a_command_are_in_the_users_tree_after_each_call() {
             )
         };
         let path = |served: &Served, name: &str| served.project.path("src").join(name);
-        let said = run(
+        let output = run(
             &mut served,
             "echo two >> a.txt; mkdir node_modules; echo m > node_modules/m",
         );
-        assert!(said.contains("node_modules"), "{said}");
+        assert!(output.contains("node_modules"), "{output}");
         let now = std::fs::read_to_string(path(&served, "a.txt")).unwrap();
         assert_eq!(now, "one\ntwo\n", "level {level}");
         assert!(!path(&served, "node_modules").exists());
@@ -712,13 +712,13 @@ fn changes_of_a_command_are_in_the_users_tree_after_each_call() {
         let written = json!({"path": "../src/b.txt", "content": "by a tool\n"});
         served.call_successfully("write_file", &written);
         std::fs::write(path(&served, "a.txt"), "saved\n").unwrap();
-        let said = run(
+        let output = run(
             &mut served,
             "cat node_modules/m a.txt b.txt; echo three >> a.txt",
         );
         assert!(
-            said.contains(r"m\nsaved\nby a tool\n"),
-            "level {level}: {said}"
+            output.contains(r"m\nsaved\nby a tool\n"),
+            "level {level}: {output}"
         );
         let now = std::fs::read_to_string(path(&served, "a.txt")).unwrap();
         assert_eq!(now, "saved\nthree\n", "level {level}");
@@ -757,14 +757,14 @@ for line in sys.stdin:
     if asked["method"] == "tools/list":
         result = {"tools": [{"name": "plant", "inputSchema": {"type": "object"}}]}
     if asked["method"] == "tools/call":
-        said = []
+        reply = []
         for path in [sys.argv[1] + "/planted", sys.argv[1] + "/.env", "own"]:
             try:
                 open(path, "w").write("x")
-                said.append(path)
+                reply.append(path)
             except OSError as error:
-                said.append(error.strerror)
-        result = {"content": [{"type": "text", "text": ", ".join(said)}]}
+                reply.append(error.strerror)
+        result = {"content": [{"type": "text", "text": ", ".join(reply)}]}
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 "#;
     for level in ["overlay", "namespaces"] {
@@ -807,10 +807,10 @@ for line in sys.stdin:
             .iter()
             .find(|name| name.contains("plant"))
             .expect("the tool");
-        let said = session.call_successfully(plant, &json!({}));
+        let reply = session.call_successfully(plant, &json!({}));
         assert!(
-            said.contains("own") && !said.contains("planted"),
-            "level {level}: {said}"
+            reply.contains("own") && !reply.contains("planted"),
+            "level {level}: {reply}"
         );
         let (code, stderr, project) = session.end();
         assert_eq!(code, Some(0), "{stderr}");

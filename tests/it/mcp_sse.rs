@@ -44,13 +44,13 @@ impl Default for Older {
             taken: Answer::whole("202 Accepted", &[], "Accepted"),
             called: |feed, id| {
                 let content = json!([{"type": "text", "text": "you are somebody"}]);
-                tell(feed, id, &json!({"content": content}));
+                send_result(feed, id, &json!({"content": content}));
             },
         }
     }
 }
 
-fn tell(feed: &Feed, id: &Value, result: &Value) {
+fn send_result(feed: &Feed, id: &Value, result: &Value) {
     let message = json!({"jsonrpc": "2.0", "id": id, "result": result});
     feed.piece(format!("event: message\ndata: {message}\n\n"));
 }
@@ -58,7 +58,7 @@ fn tell(feed: &Feed, id: &Value, result: &Value) {
 impl Older {
     fn start(self) -> Endpoint {
         let feed = Feed::new();
-        Endpoint::answering(move |asked| self.answer(asked, &feed))
+        Endpoint::start_with(move |asked| self.answer(asked, &feed))
     }
 
     fn answer(&self, asked: &Recorded, feed: &Feed) -> Answer {
@@ -81,11 +81,11 @@ impl Older {
                             "capabilities": {"tools": {}},
                             "serverInfo": {"name": "o", "version": "1"},
                         });
-                        tell(feed, id, &greeting);
+                        send_result(feed, id, &greeting);
                     }
                     "tools/list" => {
                         let who = json!({"name": "who", "inputSchema": {"type": "object"}});
-                        tell(feed, id, &json!({"tools": [who]}));
+                        send_result(feed, id, &json!({"tools": [who]}));
                     }
                     "tools/call" => (self.called)(feed, id),
                     _ => {}
@@ -209,7 +209,7 @@ fn a_server_that_refuses_is_not_tried_in_the_older_protocol() {
 
 #[test]
 fn a_server_with_neither_transport_is_reported() {
-    let endpoint = Endpoint::answering(|asked| {
+    let endpoint = Endpoint::start_with(|asked| {
         let is_post = asked.line.starts_with("POST");
         let status = if is_post {
             "404 Not Found"
@@ -240,7 +240,7 @@ fn a_server_with_neither_transport_is_reported() {
         ),
         (Answer::whole("503 Later", &[], ""), "HTTP 503"),
     ] {
-        let endpoint = Endpoint::answering(move |_| answer.clone());
+        let endpoint = Endpoint::start_with(move |_| answer.clone());
         let expected = format!("it does not support SSE: {expected}");
         assert_unusable(&endpoint, "type: sse", &expected);
         assert_eq!(lines(&endpoint), ["GET /old/sse"]);
@@ -254,7 +254,7 @@ fn messages_are_sent_to_the_server_itself_and_nowhere_else() {
         ..Older::default()
     };
     check(own, "type: sse");
-    let other = Endpoint::answering(|_| Answer::whole("202 Accepted", &[], ""));
+    let other = Endpoint::start_with(|_| Answer::whole("202 Accepted", &[], ""));
     let place: &'static str = format!("{}/old/message?id=7", other.server.url).leak();
     let older = Older {
         place,
@@ -303,7 +303,7 @@ fn a_stream_that_does_not_say_where_messages_go_is_given_up() {
             "SSE event exceeded the maximum size of 16777216 bytes",
         ),
     ] {
-        let endpoint = Endpoint::answering(move |_| stream.clone());
+        let endpoint = Endpoint::start_with(move |_| stream.clone());
         let expected = format!("it does not support SSE: {expected}");
         assert_unusable(&endpoint, "type: sse", &expected);
     }
@@ -340,7 +340,7 @@ fn a_message_that_is_not_taken_fails_its_call() {
         ..Older::default()
     };
     let feed = Feed::new();
-    let endpoint = Endpoint::answering(move |asked| {
+    let endpoint = Endpoint::start_with(move |asked| {
         let answer = older.answer(asked, &feed);
         if asked.body.contains("tools/call") {
             return Answer::whole("404 Not Found", &[], "no such session");
@@ -357,7 +357,7 @@ fn a_message_that_is_not_taken_fails_its_call() {
 fn an_older_server_wants_the_user_to_sign_in_too() {
     let challenge = "www-authenticate: Bearer realm=\"t\"";
     for headers in [vec![challenge], vec![]] {
-        let endpoint = Endpoint::answering(move |asked| {
+        let endpoint = Endpoint::start_with(move |asked| {
             if asked.line.starts_with("GET") {
                 return Answer::whole("401 Unauthorized", &headers, "");
             }

@@ -96,7 +96,7 @@ fn model(body: &Value) -> Answer {
 /// Runs an agent that makes `calls` in one reply, in a run with these `limits`. Returns their results,
 /// and the number of requests for media.
 fn results_at_once(calls: Vec<Value>, limits: &str) -> (Vec<String>, usize) {
-    let endpoint = Endpoint::answering(move |request: &Recorded| -> Answer {
+    let endpoint = Endpoint::start_with(move |request: &Recorded| -> Answer {
         if request.line != "POST /v1/responses" {
             return play(request);
         }
@@ -160,7 +160,7 @@ fn media_is_made_as_often_as_its_limit_says_and_as_other_limits_can_be_enforced(
 
 #[test]
 fn an_agent_has_images_and_speech_made_into_new_files_of_its_workspace() {
-    let endpoint = Endpoint::answering(play);
+    let endpoint = Endpoint::start_with(play);
     let url = &endpoint.server.url;
     let team = format!(
         "agent: {{id: a, backend: {{type: openai, model: gpt-4o, base_url: '{url}/v1', cwd: w, \
@@ -227,7 +227,7 @@ fn final_images(request: &Recorded) -> Answer {
 
 #[test]
 fn media_is_not_paid_for_again_when_a_run_is_resumed() {
-    let endpoint = Endpoint::answering(final_images);
+    let endpoint = Endpoint::start_with(final_images);
     let url = &endpoint.server.url;
     let team = format!(
         "agent: {{id: a, backend: {{type: openai, model: gpt-4o, base_url: '{url}/v1', cwd: w, \
@@ -262,7 +262,7 @@ fn media_is_not_paid_for_again_when_a_run_is_resumed() {
 /// The vendor that the config names is asked with its own key, for an agent that is a program too.
 #[test]
 fn an_external_agent_has_images_made_by_the_vendor_that_the_config_names() {
-    let endpoint = Endpoint::answering(play);
+    let endpoint = Endpoint::start_with(play);
     let url = format!("{}/v1", endpoint.server.url);
     let keys = "enable_multimodal_tools: true\n      image_generation_backend: openai";
     let call = |prompt: &str, path: &str| json!(["call", "generate_media", {"mode": "image", "prompt": prompt, "path": path}]);

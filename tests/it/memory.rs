@@ -221,9 +221,9 @@ fn invalid_notes_are_refused_and_the_others_are_kept() {
         .env("OPENAI_API_KEY", "sk-proj-0123456789");
     let finished = project.args(["--config", "team.yaml", "task"]).success();
     for cause in [
-        "large.md` is no note: a note has at most",
-        "a b.md` is no note",
-        "bytes.md` is no note",
+        "large.md` is not a note: a note has at most",
+        "a b.md` is not a note",
+        "bytes.md` is not a note",
     ] {
         assert!(
             finished.stderr().contains(cause),

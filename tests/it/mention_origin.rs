@@ -70,9 +70,9 @@ fn piped_text_opens_nothing() {
 fn session(project: Project) -> Terminal {
     let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
     let mut terminal = Terminal::open(project, 80);
-    terminal.says("/ [C]ustom path: ");
-    terminal.types("n\r");
-    terminal.shows(&[">"]);
+    terminal.wait_for_output("/ [C]ustom path: ");
+    terminal.type_keys("n\r");
+    terminal.wait_for_prompt(&[">"]);
     terminal
 }
 
@@ -84,7 +84,7 @@ fn pasted(text: &str) -> String {
 /// Returns what `/context` shows of the paths that the session has open.
 #[track_caller]
 fn open_paths(terminal: &mut Terminal) -> String {
-    terminal.types("/context\r");
+    terminal.type_keys("/context\r");
     let is_command = |line: &String| line == "> /context";
     terminal.wait(
         || terminal.prompt() == [">"] && terminal.lines().iter().any(is_command),
@@ -97,7 +97,7 @@ fn open_paths(terminal: &mut Terminal) -> String {
 
 /// Waits until the edited line is `line`, whatever choices are below it.
 #[track_caller]
-fn holds(terminal: &Terminal, line: &str) {
+fn wait_for_line(terminal: &Terminal, line: &str) {
     terminal.wait(
         || terminal.prompt().first().is_some_and(|first| first == line),
         || format!("expected {line:?}"),
@@ -107,28 +107,28 @@ fn holds(terminal: &Terminal, line: &str) {
 #[test]
 fn a_pasted_block_opens_nothing() {
     let mut terminal = session(project());
-    terminal.types(&pasted("Fix this:\n@README.md:w and @src/main.rs"));
-    terminal.types(ENTER);
-    terminal.says("the pasted text mentions");
-    terminal.says("opens nothing");
-    terminal.says("done: ");
-    terminal.shows(&[">"]);
+    terminal.type_keys(&pasted("Fix this:\n@README.md:w and @src/main.rs"));
+    terminal.type_keys(ENTER);
+    terminal.wait_for_output("the pasted text mentions");
+    terminal.wait_for_output("opens nothing");
+    terminal.wait_for_output("done: ");
+    terminal.wait_for_prompt(&[">"]);
     // Recalled from the history, it opens nothing either.
-    terminal.types(UP);
-    terminal.types(ENTER);
+    terminal.type_keys(UP);
+    terminal.type_keys(ENTER);
     let ended = || terminal.written().matches("\ndone: ").count();
     terminal.wait(|| ended() == 2, || "two turns".to_owned());
-    terminal.shows(&[">"]);
+    terminal.wait_for_prompt(&[">"]);
     // Typed, the same mention opens the file.
-    terminal.types("See @README.md now\r");
+    terminal.type_keys("See @README.md now\r");
     let ended = || terminal.written().matches("\ndone: ").count();
     terminal.wait(|| ended() == 3, || "three turns".to_owned());
-    terminal.shows(&[">"]);
+    terminal.wait_for_prompt(&[">"]);
     let open = open_paths(&mut terminal);
     assert!(open.contains("read  [PROJECT]/README.md"), "{open}");
     assert!(!open.contains("main.rs"), "{open}");
-    terminal.types(CTRL_D);
-    drop(terminal.ends(0));
+    terminal.type_keys(CTRL_D);
+    drop(terminal.wait_for_end(0));
 }
 
 #[test]
@@ -150,14 +150,14 @@ fn a_pasted_mention_in_a_line_is_asked_about() {
         ),
     ] {
         let mut terminal = session(project());
-        terminal.types(typed);
-        terminal.types(&pasted(text));
-        terminal.types(ENTER);
-        terminal.says("the pasted text asks to ");
-        terminal.says("[y]es / [N]o (default): ");
-        terminal.types(answer);
-        terminal.says("done: ");
-        terminal.shows(&[">"]);
+        terminal.type_keys(typed);
+        terminal.type_keys(&pasted(text));
+        terminal.type_keys(ENTER);
+        terminal.wait_for_output("the pasted text asks to ");
+        terminal.wait_for_output("[y]es / [N]o (default): ");
+        terminal.type_keys(answer);
+        terminal.wait_for_output("done: ");
+        terminal.wait_for_prompt(&[">"]);
         let open = open_paths(&mut terminal);
         match expected {
             Some(expected) => assert!(open.contains(expected), "{text} {answer:?}: {open}"),
@@ -169,17 +169,17 @@ fn a_pasted_mention_in_a_line_is_asked_about() {
 #[test]
 fn text_that_is_cut_and_yanked_still_counts_as_pasted() {
     let mut terminal = session(project());
-    terminal.types(&pasted("Fix @README.md:w"));
-    holds(&terminal, "> Fix @README.md:w");
-    terminal.types(CTRL_C);
-    terminal.shows(&[">   press Ctrl-C again to exit"]);
-    terminal.types("\u{19}");
-    holds(&terminal, "> Fix @README.md:w");
-    terminal.types(ENTER);
-    terminal.says("the pasted text asks to write");
-    terminal.types("n\r");
-    terminal.says("done: ");
-    terminal.shows(&[">"]);
+    terminal.type_keys(&pasted("Fix @README.md:w"));
+    wait_for_line(&terminal, "> Fix @README.md:w");
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_prompt(&[">   press Ctrl-C again to exit"]);
+    terminal.type_keys("\u{19}");
+    wait_for_line(&terminal, "> Fix @README.md:w");
+    terminal.type_keys(ENTER);
+    terminal.wait_for_output("the pasted text asks to write");
+    terminal.type_keys("n\r");
+    terminal.wait_for_output("done: ");
+    terminal.wait_for_prompt(&[">"]);
     let history = terminal
         .project()
         .path(".massgen/prompt_history/prompts.jsonl");
@@ -193,14 +193,14 @@ fn mentions_typed_during_a_turn_need_confirmation() {
                    - {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
     let config = team(&[agent("a", "cwd: w", replies)], "");
     let mut terminal = session(project().config(&config));
-    terminal.types("Wait\r");
-    terminal.says("agents: a");
-    terminal.types("fix @README.md:w");
-    terminal.types(CTRL_C);
-    terminal.says("ended: ");
-    holds(&terminal, "> fix @README.md:w");
-    terminal.types(ENTER);
-    terminal.says("the pasted text asks to write");
-    terminal.types("n\r");
-    terminal.says("done: ");
+    terminal.type_keys("Wait\r");
+    terminal.wait_for_output("agents: a");
+    terminal.type_keys("fix @README.md:w");
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_output("ended: ");
+    wait_for_line(&terminal, "> fix @README.md:w");
+    terminal.type_keys(ENTER);
+    terminal.wait_for_output("the pasted text asks to write");
+    terminal.type_keys("n\r");
+    terminal.wait_for_output("done: ");
 }

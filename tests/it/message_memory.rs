@@ -52,7 +52,7 @@ impl Values {
 }
 
 /// Runs the arguments of `project`; gives the output and the peak.
-fn measured(project: &Project) -> (Output, u64) {
+fn run_measured(project: &Project) -> (Output, u64) {
     let plain = project.command();
     let mut command = Command::new("python3");
     command
@@ -67,8 +67,8 @@ fn measured(project: &Project) -> (Output, u64) {
     }
     command.current_dir(plain.get_current_dir().unwrap());
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let peak = said.lines().find_map(|line| line.strip_prefix("peak "));
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let peak = stdout.lines().find_map(|line| line.strip_prefix("peak "));
     (output, peak.unwrap().parse().unwrap())
 }
 
@@ -85,7 +85,7 @@ fn with_server(values: Values) -> (String, u64) {
     let project = project
         .file("team.yaml", team(&[agent("a", &keys, replies)], rest))
         .args(["--config", "team.yaml", "task"]);
-    let (output, peak) = measured(&project);
+    let (output, peak) = run_measured(&project);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{stderr}");
     let mut grep = Command::new("grep");
@@ -127,7 +127,7 @@ fn a_line_of_an_agents_program_with_many_values_ends_it() {
     let project = project
         .file("team.yaml", one)
         .args(["--config", "team.yaml", "task"]);
-    let (output, peak) = measured(&project);
+    let (output, peak) = run_measured(&project);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "{stderr}");
     assert!(stderr.contains("more than 100000 values"), "{stderr}");

@@ -16,7 +16,7 @@ use massgen::world::git::checkout::Checkout;
 use massgen::world::git::hub::{DiffStatus, Hub};
 use massgen::world::git::object::ObjectId;
 
-use crate::git::{Scene, commit, put, sprung, trap};
+use crate::git::{Scene, commit, create_trap, put, take_triggered};
 use crate::pipeline::{does, git, git_in, pipeline};
 use crate::project::Project;
 use crate::scripted_team::agent;
@@ -97,7 +97,7 @@ async fn open_checkout(scene: &Scene) -> (Hub, Checkout, ObjectId) {
 #[tokio::test]
 async fn a_repository_that_replaces_a_submodule_runs_and_changes_nothing() {
     let scene = with_submodule();
-    let program = trap(scene.dir.path(), "trap");
+    let program = create_trap(scene.dir.path(), "trap");
     let (hub, work, head) = open_checkout(&scene).await;
     let library = git_in(&scene.project(), &["rev-parse", "HEAD:library"]);
     let at = work.dir().as_path().join("library");
@@ -112,12 +112,12 @@ async fn a_repository_that_replaces_a_submodule_runs_and_changes_nothing() {
             .collect();
         assert_eq!(rows, [("new.txt", DiffStatus::Added)]);
     }
-    assert_eq!(sprung(scene.dir.path()), Vec::<String>::new());
+    assert_eq!(take_triggered(scene.dir.path()), Vec::<String>::new());
     // Control: without precautions, git runs the program.
     forget_index(&hub);
     work.show(&head).await.unwrap();
     add_plainly(&hub, &work);
-    assert_eq!(sprung(scene.dir.path()), ["ran-trap"]);
+    assert_eq!(take_triggered(scene.dir.path()), ["ran-trap"]);
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn a_repository_that_replaces_a_file_counts_as_its_files() {
     put(&scene.project().join("ignored/code"), "one\n");
     scene.user(&["add", "--force", "ignored/code"]);
     scene.user(&["commit", "-q", "-m", "ignored"]);
-    let program = trap(scene.dir.path(), "trap");
+    let program = create_trap(scene.dir.path(), "trap");
     let (hub, work, head) = open_checkout(&scene).await;
     for name in ["src/code", "ignored/code"] {
         let at = work.dir().as_path().join(name);
@@ -166,29 +166,29 @@ async fn a_repository_that_replaces_a_file_counts_as_its_files() {
         assert!(tree.is_none_or(|before| before == taken.tree));
         tree = Some(taken.tree);
     }
-    assert_eq!(sprung(scene.dir.path()), Vec::<String>::new());
+    assert_eq!(take_triggered(scene.dir.path()), Vec::<String>::new());
     // Control: plain git first adds it as a submodule, and then reads its files.
     fs::remove_file(work.dir().as_path().join("src/.GIT")).unwrap();
     forget_index(&hub);
     add_plainly(&hub, &work);
     add_plainly(&hub, &work);
-    assert_eq!(sprung(scene.dir.path()), ["ran-trap"]);
+    assert_eq!(take_triggered(scene.dir.path()), ["ran-trap"]);
 }
 
 #[tokio::test]
 async fn a_submodule_of_the_user_runs_nothing_when_changes_are_looked_for() {
     let scene = with_submodule();
-    let program = trap(scene.dir.path(), "trap");
+    let program = create_trap(scene.dir.path(), "trap");
     let library = scene.project().join("library");
     set_filter(&library, &program);
     put(&scene.project().join("file.txt"), "two\n");
     let project = scene.found().await;
     let hub = scene.hub(Some(&project)).await;
     assert_eq!(project.list_uncommitted(&hub).await.unwrap(), ["file.txt"]);
-    assert_eq!(sprung(scene.dir.path()), Vec::<String>::new());
+    assert_eq!(take_triggered(scene.dir.path()), Vec::<String>::new());
     // Control: the user's own git runs it.
     scene.user(&["status"]);
-    assert_eq!(sprung(scene.dir.path()), ["ran-trap"]);
+    assert_eq!(take_triggered(scene.dir.path()), ["ran-trap"]);
 }
 
 #[test]

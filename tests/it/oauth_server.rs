@@ -66,7 +66,7 @@ impl OauthServer {
         let state: Arc<Mutex<State>> = Arc::default();
         let own = Arc::clone(&state);
         let endpoint =
-            Endpoint::answering(move |asked| answer(asked, &manner, &mut own.lock().unwrap()));
+            Endpoint::start_with(move |asked| answer(asked, &manner, &mut own.lock().unwrap()));
         Self { endpoint, state }
     }
 

@@ -347,14 +347,14 @@ async fn the_vendors_own_tools_run_without_us_and_go_back() {
 
 #[tokio::test]
 async fn a_reply_may_end_before_it_is_whole() {
-    let said = message_item("m", "Half");
+    let item = message_item("m", "Half");
     for (reason, expected) in [
         ("max_output_tokens", StopReason::Length),
         ("content_filter", StopReason::Filtered),
         ("a reason of tomorrow", StopReason::Length),
     ] {
         let response = json!({"status": "incomplete", "error": null,
-            "incomplete_details": {"reason": reason}, "output": [said]});
+            "incomplete_details": {"reason": reason}, "output": [item]});
         let last = event("response.incomplete", &json!({"response": response}));
         check_stream(&[last], &[text("Half"), ReplyEvent::End(expected)]).await;
     }
@@ -363,14 +363,14 @@ async fn a_reply_may_end_before_it_is_whole() {
 /// Some servers never update the status.
 #[tokio::test]
 async fn a_whole_reply_counts_whatever_its_status_says() {
-    let said = message_item("m", "Whole");
+    let item = message_item("m", "Whole");
     for status in ["in_progress", "queued", "failed", "a status of tomorrow"] {
-        let response = json!({"status": status, "error": null, "output": [said]});
+        let response = json!({"status": status, "error": null, "output": [item]});
         let last = event("response.completed", &json!({"response": response}));
         let done = ReplyEvent::End(StopReason::Done);
         check_stream(&[last], &[text("Whole"), done]).await;
     }
-    for (name, output) in [("completed", json!([])), ("failed", json!([said]))] {
+    for (name, output) in [("completed", json!([])), ("failed", json!([item]))] {
         let response = json!({"status": "failed", "error": null, "output": output});
         let last = event(&format!("response.{name}"), &json!({"response": response}));
         let line = line_of(streamed(&[last])).await;

@@ -80,7 +80,7 @@ fn call(name: &str, arguments: &Value) -> Value {
 
 #[test]
 fn a_team_agrees_over_responses() {
-    let endpoint = Endpoint::answering(play);
+    let endpoint = Endpoint::start_with(play);
     let agent = |id: &str, model: &str| {
         let base_url = endpoint.base_url();
         format!(

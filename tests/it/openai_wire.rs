@@ -56,8 +56,8 @@ pub(crate) fn reasoning_item(encrypted: &str, summary: &[&str]) -> Value {
     json!({"id": "rs_1", "type": "reasoning", "encrypted_content": encrypted, "summary": summary})
 }
 
-pub(crate) fn message_item(id: &str, said: &str) -> Value {
-    let part = json!({"type": "output_text", "annotations": [], "logprobs": [], "text": said});
+pub(crate) fn message_item(id: &str, text: &str) -> Value {
+    let part = json!({"type": "output_text", "annotations": [], "logprobs": [], "text": text});
     json!({"id": id, "type": "message", "status": "completed", "role": "assistant",
         "phase": "commentary", "content": [part]})
 }
@@ -86,7 +86,7 @@ pub(crate) fn published_stream() -> Vec<String> {
         let fields = json!({"summary_index": part, "delta": delta, "obfuscation": "xyz"});
         piece("reasoning_summary_text.delta", "rs_1", 0, fields)
     };
-    let said = |delta: &str| {
+    let text_delta = |delta: &str| {
         let fields = json!({"content_index": 0, "delta": delta, "logprobs": []});
         piece("output_text.delta", "msg_1", 1, fields)
     };
@@ -119,8 +119,8 @@ pub(crate) fn published_stream() -> Vec<String> {
             "status": "in_progress", "content": []}),
         ),
         piece("content_part.added", "msg_1", 1, part),
-        said("I read "),
-        said("b\u{e9}d\u{1f600}."),
+        text_delta("I read "),
+        text_delta("b\u{e9}d\u{1f600}."),
         piece("output_text.done", "msg_1", 1, text_done),
         item("done", 1, &output[1]),
         item(
@@ -383,7 +383,7 @@ async fn what_is_stored_goes_back_under_its_ids() {
 async fn what_came_over_another_wire_is_told_without_its_marks() {
     let (server, backend) = serve(streamed(&[completed(&json!([]))])).await;
     let mut request = simple_request();
-    let said = |id: &str, arguments: &str| CallRequest {
+    let call_request = |id: &str, arguments: &str| CallRequest {
         id: id.to_owned(),
         name: "vote".to_owned(),
         arguments: arguments.to_owned(),
@@ -392,7 +392,10 @@ async fn what_came_over_another_wire_is_told_without_its_marks() {
     messages.extend([
         ChatMessage::Assistant {
             text: "I vote.".to_owned(),
-            calls: vec![said("a", r#"{"x":1}"#), said("b", "{\"x\": ")],
+            calls: vec![
+                call_request("a", r#"{"x":1}"#),
+                call_request("b", "{\"x\": "),
+            ],
             echo: None,
         },
         ChatMessage::Assistant {

@@ -16,7 +16,7 @@ use crate::patience::wait_until;
 use crate::pipeline::pipeline;
 use crate::project::Project;
 use crate::resume::{
-    AT_ONCE, check_ended, describe_output, events, log, massgen, project, undisturbed,
+    AT_ONCE, check_ended, describe_output, events, log, massgen, project, uninterrupted_counts,
 };
 use crate::scripted_team::{agent, team};
 
@@ -56,7 +56,7 @@ fn has_ended(log: &Path) -> bool {
 
 #[test]
 fn a_run_that_is_parked_at_any_record_is_resumed() {
-    let expected = &undisturbed();
+    let expected = &uninterrupted_counts();
     let finished = project().args(["go"]).success();
     let records = events(&log(finished.project()).unwrap()).len();
     let parked = &Mutex::new(BTreeSet::new());

@@ -23,7 +23,7 @@ fn project() -> Project {
 /// Starts a session in it and waits for its prompt, on a terminal of this many columns.
 fn session(project: Project, columns: u16) -> Terminal {
     let terminal = Terminal::open(project, columns);
-    terminal.shows(&[">"]);
+    terminal.wait_for_prompt(&[">"]);
     terminal
 }
 
@@ -32,8 +32,8 @@ const FOOTER: &str = "   Tab inserts, Ctrl-W to write, Esc closes";
 #[test]
 fn the_picker_opens_on_an_at_sign_narrows_and_inserts() {
     let mut terminal = session(project(), 80);
-    terminal.types("Review @");
-    terminal.shows(&[
+    terminal.type_keys("Review @");
+    terminal.wait_for_prompt(&[
         "> Review @",
         " > docs/        directory",
         "   my file.txt  4 B",
@@ -41,116 +41,117 @@ fn the_picker_opens_on_an_at_sign_narrows_and_inserts() {
         "   src/         directory",
         FOOTER,
     ]);
-    terminal.types("ma");
-    terminal.shows(&[
+    terminal.type_keys("ma");
+    terminal.wait_for_prompt(&[
         "> Review @ma",
         " > src/main.rs     13 B",
         "   src/manager.rs  1.2 kB",
         FOOTER,
     ]);
-    terminal.types(DOWN);
-    terminal.shows(&[
+    terminal.type_keys(DOWN);
+    terminal.wait_for_prompt(&[
         "> Review @ma",
         "   src/main.rs     13 B",
         " > src/manager.rs  1.2 kB",
         FOOTER,
     ]);
-    terminal.types(TAB);
-    terminal.shows(&["> Review @src/manager.rs"]);
-    terminal.types("and @ma");
-    terminal.shows(&[
+    terminal.type_keys(TAB);
+    terminal.wait_for_prompt(&["> Review @src/manager.rs"]);
+    terminal.type_keys("and @ma");
+    terminal.wait_for_prompt(&[
         "> Review @src/manager.rs and @ma",
         " > src/main.rs     13 B",
         "   src/manager.rs  1.2 kB",
         FOOTER,
     ]);
-    terminal.types(UP);
-    terminal.types(ENTER);
-    terminal.shows(&["> Review @src/manager.rs and @src/manager.rs"]);
-    terminal.types(CTRL_C);
-    terminal.displays("press Ctrl-C again to exit");
-    terminal.types(CTRL_D);
-    drop(terminal.ends(0));
+    terminal.type_keys(UP);
+    terminal.type_keys(ENTER);
+    terminal.wait_for_prompt(&["> Review @src/manager.rs and @src/manager.rs"]);
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_text("press Ctrl-C again to exit");
+    terminal.type_keys(CTRL_D);
+    drop(terminal.wait_for_end(0));
 }
 
 #[test]
 fn a_key_asks_for_writing_and_quotes_are_added() {
     let mut terminal = session(project(), 80);
-    terminal.types("Fix @mana");
-    terminal.shows(&["> Fix @mana", " > src/manager.rs  1.2 kB", FOOTER]);
-    terminal.types(CTRL_W);
-    terminal.shows(&["> Fix @src/manager.rs:w"]);
-    terminal.types("with @my");
-    terminal.shows(&[
+    terminal.type_keys("Fix @mana");
+    terminal.wait_for_prompt(&["> Fix @mana", " > src/manager.rs  1.2 kB", FOOTER]);
+    terminal.type_keys(CTRL_W);
+    terminal.wait_for_prompt(&["> Fix @src/manager.rs:w"]);
+    terminal.type_keys("with @my");
+    terminal.wait_for_prompt(&[
         "> Fix @src/manager.rs:w with @my",
         " > my file.txt  4 B",
         FOOTER,
     ]);
-    terminal.types(TAB);
-    terminal.shows(&["> Fix @src/manager.rs:w with @\"my file.txt\""]);
-    terminal.types("and @notes:w");
-    terminal.shows(&[
+    terminal.type_keys(TAB);
+    terminal.wait_for_prompt(&["> Fix @src/manager.rs:w with @\"my file.txt\""]);
+    terminal.type_keys("and @notes:w");
+    terminal.wait_for_prompt(&[
         "> Fix @src/manager.rs:w with @\"my file.txt\" and @notes:w",
         " > docs/notes.md  5 B",
         "   Tab inserts, Esc closes",
     ]);
-    terminal.types(TAB);
-    terminal.shows(&["> Fix @src/manager.rs:w with @\"my file.txt\" and @docs/notes.md:w"]);
+    terminal.type_keys(TAB);
+    terminal
+        .wait_for_prompt(&["> Fix @src/manager.rs:w with @\"my file.txt\" and @docs/notes.md:w"]);
 }
 
 #[test]
 fn writing_is_asked_for_after_a_choice_was_taken_too() {
     let mut terminal = session(project(), 80);
-    terminal.types("Fix @mana");
-    terminal.shows(&["> Fix @mana", " > src/manager.rs  1.2 kB", FOOTER]);
-    terminal.types(TAB);
-    terminal.shows(&["> Fix @src/manager.rs"]);
-    terminal.types(":w");
-    terminal.shows(&[
+    terminal.type_keys("Fix @mana");
+    terminal.wait_for_prompt(&["> Fix @mana", " > src/manager.rs  1.2 kB", FOOTER]);
+    terminal.type_keys(TAB);
+    terminal.wait_for_prompt(&["> Fix @src/manager.rs"]);
+    terminal.type_keys(":w");
+    terminal.wait_for_prompt(&[
         "> Fix @src/manager.rs:w",
         " > src/manager.rs  1.2 kB",
         "   Tab inserts, Esc closes",
     ]);
-    terminal.types(TAB);
-    terminal.types("with @my");
-    terminal.shows(&[
+    terminal.type_keys(TAB);
+    terminal.type_keys("with @my");
+    terminal.wait_for_prompt(&[
         "> Fix @src/manager.rs:w with @my",
         " > my file.txt  4 B",
         FOOTER,
     ]);
-    terminal.types(TAB);
-    terminal.types(":w and : alone");
-    terminal.shows(&["> Fix @src/manager.rs:w with @\"my file.txt\":w and : alone"]);
+    terminal.type_keys(TAB);
+    terminal.type_keys(":w and : alone");
+    terminal.wait_for_prompt(&["> Fix @src/manager.rs:w with @\"my file.txt\":w and : alone"]);
 }
 
 #[test]
 fn the_picker_closes_on_escape_and_ignores_text_that_is_no_path() {
     let mut terminal = session(project(), 80);
-    terminal.types("@ma");
-    terminal.shows(&[
+    terminal.type_keys("@ma");
+    terminal.wait_for_prompt(&[
         "> @ma",
         " > src/main.rs     13 B",
         "   src/manager.rs  1.2 kB",
         FOOTER,
     ]);
-    terminal.types(ESCAPE);
-    terminal.shows(&["> @ma"]);
-    terminal.types("i");
-    terminal.shows(&["> @mai"]);
-    terminal.types(TAB);
-    terminal.shows(&["> @mai", " > src/main.rs  13 B", FOOTER]);
-    terminal.types(LEFT);
-    terminal.shows(&["> @mai"]);
-    terminal.types(CTRL_C);
-    terminal.shows(&[">   press Ctrl-C again to exit"]);
+    terminal.type_keys(ESCAPE);
+    terminal.wait_for_prompt(&["> @ma"]);
+    terminal.type_keys("i");
+    terminal.wait_for_prompt(&["> @mai"]);
+    terminal.type_keys(TAB);
+    terminal.wait_for_prompt(&["> @mai", " > src/main.rs  13 B", FOOTER]);
+    terminal.type_keys(LEFT);
+    terminal.wait_for_prompt(&["> @mai"]);
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_prompt(&[">   press Ctrl-C again to exit"]);
     for typed in ["me@main", "\\@main", "@main ", "@nothinglikeit"] {
-        terminal.types(typed);
-        terminal.shows(&[format!("> {}", typed.trim_end()).as_str()]);
-        terminal.types(CTRL_C);
-        terminal.shows(&[">   press Ctrl-C again to exit"]);
+        terminal.type_keys(typed);
+        terminal.wait_for_prompt(&[format!("> {}", typed.trim_end()).as_str()]);
+        terminal.type_keys(CTRL_C);
+        terminal.wait_for_prompt(&[">   press Ctrl-C again to exit"]);
     }
-    terminal.types(CTRL_C);
-    drop(terminal.ends(0));
+    terminal.type_keys(CTRL_C);
+    drop(terminal.wait_for_end(0));
 }
 
 #[test]
@@ -159,32 +160,32 @@ fn choosing_a_directory_opens_it_and_limits_the_search() {
         .home_file("letters/one.txt", "1")
         .home_file("two.txt", "22");
     let mut terminal = session(project, 80);
-    terminal.types("@doc");
-    terminal.shows(&[
+    terminal.type_keys("@doc");
+    terminal.wait_for_prompt(&[
         "> @doc",
         " > docs/          directory",
         "   docs/notes.md  5 B",
         FOOTER,
     ]);
-    terminal.types(TAB);
-    terminal.shows(&["> @docs/"]);
-    terminal.types("n");
-    terminal.shows(&["> @docs/n", " > docs/notes.md  5 B", FOOTER]);
-    terminal.types(CTRL_C);
-    terminal.displays("press Ctrl-C again to exit");
-    terminal.types("@~/");
-    terminal.shows(&[
+    terminal.type_keys(TAB);
+    terminal.wait_for_prompt(&["> @docs/"]);
+    terminal.type_keys("n");
+    terminal.wait_for_prompt(&["> @docs/n", " > docs/notes.md  5 B", FOOTER]);
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_text("press Ctrl-C again to exit");
+    terminal.type_keys("@~/");
+    terminal.wait_for_prompt(&[
         "> @~/",
         " > ~/letters/  directory",
         "   ~/two.txt   2 B",
         FOOTER,
     ]);
-    terminal.types("tw");
-    terminal.displays(" > ~/two.txt");
-    terminal.types(TAB);
-    terminal.shows(&["> @~/two.txt"]);
-    terminal.types("@../ho");
-    terminal.shows(&["> @~/two.txt @../ho", " > ../home/  directory", FOOTER]);
+    terminal.type_keys("tw");
+    terminal.wait_for_text(" > ~/two.txt");
+    terminal.type_keys(TAB);
+    terminal.wait_for_prompt(&["> @~/two.txt"]);
+    terminal.type_keys("@../ho");
+    terminal.wait_for_prompt(&["> @~/two.txt @../ho", " > ../home/  directory", FOOTER]);
 }
 
 #[test]
@@ -194,37 +195,37 @@ fn the_picker_lists_ignored_files_only_on_request() {
         .file("target/debug/main.o", "object")
         .file("target/trace.txt", "trace");
     let mut terminal = session(project, 80);
-    terminal.types("@ma");
-    terminal.shows(&[
+    terminal.type_keys("@ma");
+    terminal.wait_for_prompt(&[
         "> @ma",
         " > src/main.rs     13 B",
         "   src/manager.rs  1.2 kB",
         FOOTER,
     ]);
-    terminal.types(CTRL_C);
-    terminal.displays("press Ctrl-C again to exit");
-    terminal.types("@targ");
-    terminal.shows(&["> @targ", " > target/  directory", FOOTER]);
-    terminal.types(TAB);
-    terminal.shows(&["> @target/"]);
-    terminal.types("t");
-    terminal.shows(&["> @target/t", " > target/trace.txt  5 B", FOOTER]);
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_text("press Ctrl-C again to exit");
+    terminal.type_keys("@targ");
+    terminal.wait_for_prompt(&["> @targ", " > target/  directory", FOOTER]);
+    terminal.type_keys(TAB);
+    terminal.wait_for_prompt(&["> @target/"]);
+    terminal.type_keys("t");
+    terminal.wait_for_prompt(&["> @target/t", " > target/trace.txt  5 B", FOOTER]);
 }
 
 #[test]
 fn a_narrow_terminal_and_one_that_changes_are_filled() {
     let project = project().file("a/directory/far/down/below/the/others/main.rs", "");
     let mut terminal = session(project, 40);
-    terminal.types("@others");
-    terminal.shows(&[
+    terminal.type_keys("@others");
+    terminal.wait_for_prompt(&[
         "> @others",
         " > …r/down/below/the/others/  directory",
         "   …/down/below/the/others/main.rs  0 B",
         "   Tab, ^W, Esc",
     ]);
     terminal.resize(80);
-    terminal.types("/m");
-    terminal.shows(&[
+    terminal.type_keys("/m");
+    terminal.wait_for_prompt(&[
         "> @others/m",
         " > a/directory/far/down/below/the/others/main.rs  0 B",
         FOOTER,
@@ -239,30 +240,30 @@ fn a_narrow_terminal_and_one_that_changes_are_filled() {
 #[test]
 fn a_path_that_is_typed_out_is_sent_at_once() {
     let mut terminal = session(project(), 80);
-    terminal.types("Review @src/main.rs");
-    terminal.shows(&["> Review @src/main.rs", " > src/main.rs  13 B", FOOTER]);
-    terminal.types(ENTER);
-    terminal.says("done: ");
-    terminal.shows(&[">"]);
-    terminal.types(CTRL_D);
-    drop(terminal.ends(0));
+    terminal.type_keys("Review @src/main.rs");
+    terminal.wait_for_prompt(&["> Review @src/main.rs", " > src/main.rs  13 B", FOOTER]);
+    terminal.type_keys(ENTER);
+    terminal.wait_for_output("done: ");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys(CTRL_D);
+    drop(terminal.wait_for_end(0));
 }
 
 #[test]
 fn commands_are_completed_as_they_are_typed() {
     let mut terminal = session(project(), 80);
-    terminal.types("/co");
+    terminal.type_keys("/co");
     let footer = "   Tab inserts, Esc closes";
-    terminal.shows(&[
+    terminal.wait_for_prompt(&[
         "> /co",
         " > /context  lists open paths; `/context add PATH [write]`, `/context remove N`",
         "   /config   shows the config of the team",
         "   /cost     shows what the last turn used",
         footer,
     ]);
-    terminal.types(DOWN);
-    terminal.types(ENTER);
-    terminal.shows(&["> /config"]);
-    terminal.types(ENTER);
-    terminal.says("type: scripted");
+    terminal.type_keys(DOWN);
+    terminal.type_keys(ENTER);
+    terminal.wait_for_prompt(&["> /config"]);
+    terminal.type_keys(ENTER);
+    terminal.wait_for_output("type: scripted");
 }

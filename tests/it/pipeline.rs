@@ -110,7 +110,7 @@ fn subjects(project: &Project) -> Vec<String> {
 }
 
 /// Returns the events of the runs of all stages, in the order in which they began.
-pub(crate) fn runs(finished: &Finished) -> Vec<Vec<Value>> {
+pub(crate) fn stage_events(finished: &Finished) -> Vec<Vec<Value>> {
     let logs = finished.project().path(".massgen/massgen_logs");
     let mut logs: Vec<PathBuf> = fs::read_dir(logs)
         .unwrap()
@@ -128,7 +128,7 @@ pub(crate) fn runs(finished: &Finished) -> Vec<Vec<Value>> {
 
 /// Returns the tasks of the agents of each stage, with the role first.
 fn questions(finished: &Finished) -> Vec<(String, String)> {
-    let pairs = runs(finished).into_iter().map(|events| {
+    let pairs = stage_events(finished).into_iter().map(|events| {
         let first = events
             .into_iter()
             .find(|event| event["type"] == "run_started")
@@ -377,7 +377,7 @@ fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
         .iter()
         .filter(|(_, question)| question.contains("Your work was not merged"));
     assert_eq!(tasks.count(), 1);
-    let read = runs(&finished)
+    let read = stage_events(&finished)
         .into_iter()
         .flatten()
         .find(|event| event["type"] == "tool_finished" && event["tool"] == "read_text_file");

@@ -14,7 +14,7 @@ use crate::project::{Finished, Project};
 use crate::scripted_team::agent;
 
 /// Returns an implementer that changes, adds and removes files of a project.
-fn works() -> String {
+fn implementer_replies() -> String {
     let calls = [
         "{name: read_text_file, arguments: {path: src/old.txt}}".to_owned(),
         writes("src/old.txt", "one\\nTWO\\nthree\\n"),
@@ -31,8 +31,8 @@ fn works() -> String {
 }
 
 /// Returns a project with one commit on which a pipeline has worked.
-fn worked() -> Finished {
-    let agents = [agent("implementer", "", &works())];
+fn finished_pipeline() -> Finished {
+    let agents = [agent("implementer", "", &implementer_replies())];
     let project = Project::new()
         .config(&pipeline("stages: [implementer]", &agents, ""))
         .file("src/old.txt", "one\ntwo\nthree\n")
@@ -74,7 +74,7 @@ fn expect_delivered(finished: Finished) -> Finished {
 
 #[test]
 fn a_merge_is_committed_with_the_history_of_the_roles() {
-    let finished = worked().then(["apply", "last"]).success();
+    let finished = finished_pipeline().then(["apply", "last"]).success();
     assert!(
         finished.stderr().contains("committed to trunk: "),
         "{}",
@@ -104,7 +104,7 @@ fn a_merge_is_committed_with_the_history_of_the_roles() {
 
 #[test]
 fn what_would_be_applied_is_shown_before_it_is() {
-    let shown = worked().then(["diff", "last"]).success();
+    let shown = finished_pipeline().then(["diff", "last"]).success();
     assert!(shown.stdout().contains("+TWO\n"), "{}", shown.stdout());
     assert!(!shown.stdout().contains(".pipeline"), "{}", shown.stdout());
     let shown = shown.has_file("src/old.txt", "one\ntwo\nthree\n");
@@ -120,7 +120,7 @@ fn what_would_be_applied_is_shown_before_it_is() {
 #[test]
 fn a_squash_is_one_commit() {
     let finished = expect_delivered(
-        worked()
+        finished_pipeline()
             .then(["apply", "last", "--history", "squash"])
             .success(),
     );
@@ -135,7 +135,7 @@ fn a_squash_is_one_commit() {
 
 #[test]
 fn files_leave_git_alone_and_can_be_undone() {
-    let before = worked();
+    let before = finished_pipeline();
     let head = git_in(&before.project().path(""), &["rev-parse", "HEAD"]);
     let finished = expect_delivered(
         before
@@ -159,7 +159,7 @@ fn files_leave_git_alone_and_can_be_undone() {
 
 #[test]
 fn what_the_user_committed_meanwhile_is_merged() {
-    let finished = worked();
+    let finished = finished_pipeline();
     let root = finished.project().path("");
     fs::write(root.join("src/mine.txt"), "mine\n").unwrap();
     git_in(&root, &["add", "src/mine.txt"]);
@@ -175,7 +175,7 @@ fn what_the_user_committed_meanwhile_is_merged() {
 
 #[test]
 fn one_commit_is_made_on_top_of_the_users_new_commits() {
-    let finished = worked();
+    let finished = finished_pipeline();
     let root = finished.project().path("");
     fs::write(root.join("src/mine.txt"), "mine\n").unwrap();
     git_in(&root, &["add", "src/mine.txt"]);
@@ -206,7 +206,7 @@ fn what_goes_against_the_users_own_work_is_refused_whole() {
             "nothing was applied"
         );
     };
-    let committed = worked();
+    let committed = finished_pipeline();
     let root = committed.project().path("");
     fs::write(root.join("src/old.txt"), "one\nmine\nthree\n").unwrap();
     git_in(&root, &["commit", "-q", "-am", "second"]);
@@ -220,7 +220,7 @@ fn what_goes_against_the_users_own_work_is_refused_whole() {
     );
     untouched(&refused, "one\nmine\nthree\n");
 
-    let dirty = worked();
+    let dirty = finished_pipeline();
     fs::write(dirty.project().path("src/old.txt"), "dirty\n").unwrap();
     let refused = dirty.then(["apply", "last"]).failure(4);
     assert!(
@@ -232,7 +232,7 @@ fn what_goes_against_the_users_own_work_is_refused_whole() {
     );
     untouched(&refused, "dirty\n");
 
-    let untracked = worked();
+    let untracked = finished_pipeline();
     fs::create_dir(untracked.project().path("src/new")).unwrap();
     fs::write(untracked.project().path("src/new/file.txt"), "mine\n").unwrap();
     let refused = untracked
@@ -252,7 +252,7 @@ fn what_goes_against_the_users_own_work_is_refused_whole() {
 
 #[test]
 fn an_interrupted_apply_is_finished_by_the_next() {
-    let finished = worked();
+    let finished = finished_pipeline();
     let lock = finished.project().path(".git/refs/heads/trunk.lock");
     fs::write(&lock, "").unwrap();
     let failed = expect_delivered(finished.then(["apply", "last"]).failure(3));
@@ -268,14 +268,14 @@ fn an_interrupted_apply_is_finished_by_the_next() {
 
 #[test]
 fn a_branch_is_pushed_only_on_request() {
-    let finished = worked();
+    let finished = finished_pipeline();
     let root = finished.project().path("");
     git_in(&root, &["init", "-q", "--bare", "../remote.git"]);
     git_in(&root, &["remote", "add", "there", "../remote.git"]);
     let finished = finished.then(["apply", "last"]).success();
     let remote = root.join("../remote.git");
     assert_eq!(git_in(&remote, &["branch"]), "");
-    let other = worked();
+    let other = finished_pipeline();
     let root = other.project().path("");
     git_in(&root, &["init", "-q", "--bare", "../remote.git"]);
     git_in(&root, &["remote", "add", "there", "../remote.git"]);

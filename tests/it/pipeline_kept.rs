@@ -9,14 +9,14 @@
 use std::fs;
 use std::process::Command;
 
-use crate::git::{sprung, trap};
+use crate::git::{create_trap, take_triggered};
 use crate::pipeline::{does, git_in, pipeline, place};
-use crate::pipeline_repository::{expect_committed, project, worked};
+use crate::pipeline_repository::{expect_committed, finished_pipeline, project};
 use crate::scripted_team::agent;
 
 #[test]
 fn an_undo_names_the_commit_that_stays() {
-    let applied = worked().then(["apply", "last"]).success();
+    let applied = finished_pipeline().then(["apply", "last"]).success();
     let root = applied.project().path("");
     let head = git_in(&root, &["rev-parse", "HEAD"]);
     let undone = applied
@@ -35,7 +35,7 @@ fn an_undo_names_the_commit_that_stays() {
     );
     // The name of the pipeline means what was delivered of it; if nothing was committed, no commit is
     // mentioned.
-    let unapplied = worked();
+    let unapplied = finished_pipeline();
     let name = place(unapplied.project());
     let name = name.file_name().unwrap().to_str().unwrap().to_owned();
     let refused = unapplied.then(["undo", &name]).failure(2);
@@ -55,7 +55,7 @@ fn an_undo_names_the_commit_that_stays() {
 
 #[test]
 fn diff_shows_what_apply_would_change_despite_changes_of_the_user() {
-    let worked = worked();
+    let worked = finished_pipeline();
     fs::write(worked.project().path("src/old.txt"), "mine\n").unwrap();
     let shown = worked.then(["diff", "last"]).success();
     assert!(shown.stdout().contains("+TWO\n"), "{}", shown.stdout());
@@ -70,8 +70,11 @@ fn a_pipeline_that_changed_nothing_says_so() {
     let agents = [agent("implementer", "", &does("", "nothing to do"))];
     let project = project().config(&pipeline("stages: [implementer]", &agents, ""));
     let finished = project.args(["change it"]).success();
-    let said = finished.stderr();
-    assert!(said.contains("it changed no files to deliver"), "{said}");
+    let stderr = finished.stderr();
+    assert!(
+        stderr.contains("it changed no files to deliver"),
+        "{stderr}"
+    );
     let shown = finished.then(["diff", "last"]).success();
     assert!(
         shown.stderr().contains("there are no files"),
@@ -125,9 +128,9 @@ fn what_a_pipeline_would_be_is_shown_before_it_begins() {
 /// The repository of a pipeline decides how git is run on it.
 #[test]
 fn a_pipeline_that_came_with_a_project_is_ignored() {
-    let worked = worked();
+    let worked = finished_pipeline();
     let traps = tempfile::tempdir().unwrap();
-    let program = trap(traps.path(), "trap");
+    let program = create_trap(traps.path(), "trap");
     let (own, brought) = (
         place(worked.project()),
         worked
@@ -157,20 +160,20 @@ fn a_pipeline_that_came_with_a_project_is_ignored() {
         &["--continue"],
     ] {
         finished = finished.then(words).failure(3);
-        let said = finished.stderr();
+        let stderr = finished.stderr();
         assert!(
-            said.contains("it was not created by massgen"),
-            "{words:?}: {said}"
+            stderr.contains("it was not created by massgen"),
+            "{words:?}: {stderr}"
         );
     }
-    assert_eq!(sprung(traps.path()), Vec::<String>::new());
+    assert_eq!(take_triggered(traps.path()), Vec::<String>::new());
     fs::remove_dir_all(&brought).unwrap();
     expect_committed(finished.then(["apply", "last"]).success().project());
 }
 
 #[test]
 fn old_pipelines_are_removed_with_what_was_kept_of_them() {
-    let applied = worked().then(["apply", "last"]).success();
+    let applied = finished_pipeline().then(["apply", "last"]).success();
     let first = place(applied.project());
     let again = applied.then(["change it once more"]).success();
     let second = again.then(["apply", "last"]).success();

@@ -37,7 +37,7 @@ fn project() -> Project {
 
 /// Checks that a pipeline works on a project after `prepare`, and that its work is applied.
 #[track_caller]
-fn works(prepare: impl Fn(&Path), form: &str) -> Finished {
+fn check_pipeline(prepare: impl Fn(&Path), form: &str) -> Finished {
     let project = project();
     prepare(&project.path(""));
     let finished = project.args(["go"]).success();
@@ -54,19 +54,19 @@ fn works(prepare: impl Fn(&Path), form: &str) -> Finished {
 
 #[test]
 fn a_pipeline_works_on_a_repository_in_any_state() {
-    works(
+    check_pipeline(
         |root| drop(git_in(root, &["checkout", "-q", "--detach"])),
         "none",
     );
-    works(
+    check_pipeline(
         |root| drop(git_in(root, &["sparse-checkout", "set", "docs"])),
         "none",
     );
-    works(
+    check_pipeline(
         |root| fs::write(root.join("src/other.txt"), "dirty\n").unwrap(),
         "merge",
     );
-    works(
+    check_pipeline(
         |root| {
             fs::write(root.join("src/old.txt"), "staged\n").unwrap();
             git_in(root, &["add", "src/old.txt"]);
@@ -74,7 +74,7 @@ fn a_pipeline_works_on_a_repository_in_any_state() {
         "merge",
     );
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
-    works(
+    check_pipeline(
         |root| {
             fs::write(
                 root.join(".gitattributes"),
@@ -88,7 +88,7 @@ fn a_pipeline_works_on_a_repository_in_any_state() {
         "merge",
     )
     .has_file("big.bin", pointer);
-    works(
+    check_pipeline(
         |root| {
             git_in(root, &["init", "-q", "-b", "x", "../library"]);
             git_in(

@@ -21,7 +21,7 @@ use massgen::world::git::object::CommitAuthor;
 use massgen::world::git::project;
 use massgen::world::git::receiver::CommitReceiver;
 
-use crate::git::{sprung, trap};
+use crate::git::{create_trap, take_triggered};
 use crate::pipeline::{does, git_in, killed_after, pipeline, place, writes};
 use crate::project::{Finished, Project};
 use crate::repetition::repetitions;
@@ -56,7 +56,7 @@ pub(crate) fn project() -> Project {
     project
 }
 
-pub(crate) fn worked() -> Finished {
+pub(crate) fn finished_pipeline() -> Finished {
     project().args(["change it"]).success()
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn expect_committed(project: &Project) {
 
 #[test]
 fn nothing_is_applied_while_another_git_is_at_work() {
-    let worked = worked();
+    let worked = finished_pipeline();
     let lock = worked.project().path(".git/index.lock");
     fs::write(&lock, "another's").unwrap();
     let refused = worked
@@ -96,7 +96,7 @@ fn nothing_is_applied_while_another_git_is_at_work() {
 
 #[test]
 fn an_apply_that_is_killed_at_any_moment_is_finished_by_the_next() {
-    let undisturbed = worked();
+    let undisturbed = finished_pipeline();
     let begun = Instant::now();
     expect_committed(undisturbed.then(["apply", "last"]).success().project());
     // Parallel applies make each slower than the one that was measured.
@@ -115,7 +115,7 @@ fn an_apply_that_is_killed_at_any_moment_is_finished_by_the_next() {
 }
 
 fn kill_and_apply(time: Duration) {
-    let worked = worked();
+    let worked = finished_pipeline();
     let project = worked.project();
     killed_after(project, &["apply", "last"], time);
     let root = project.path("");
@@ -130,7 +130,7 @@ fn kill_and_apply(time: Duration) {
 /// A lock that massgen has left is recognized by its second name.
 #[test]
 fn the_lock_of_a_process_that_was_killed_goes_and_the_branch_stays() {
-    let worked = worked();
+    let worked = finished_pipeline();
     let git_dir = worked.project().path(".git");
     fs::write(git_dir.join("index.massgen"), "no index").unwrap();
     fs::hard_link(git_dir.join("index.massgen"), git_dir.join("index.lock")).unwrap();
@@ -139,7 +139,7 @@ fn the_lock_of_a_process_that_was_killed_goes_and_the_branch_stays() {
 
 #[test]
 fn the_index_follows_a_branch_that_had_moved_when_the_process_was_killed() {
-    let worked = worked();
+    let worked = finished_pipeline();
     let git_dir = worked.project().path(".git");
     let before = fs::read(git_dir.join("index")).unwrap();
     let applied = worked.then(["apply", "last"]).success();
@@ -154,7 +154,7 @@ fn the_index_follows_a_branch_that_had_moved_when_the_process_was_killed() {
 
 #[test]
 fn what_the_user_staged_stays_staged() {
-    let worked = worked();
+    let worked = finished_pipeline();
     let root = worked.project().path("");
     fs::write(root.join("src/other.txt"), "staged\n").unwrap();
     git_in(&root, &["add", "src/other.txt"]);
@@ -189,7 +189,7 @@ fn an_index_in_parts_is_taken_as_a_whole() {
 #[test]
 fn nothing_is_run_that_the_repository_brings_along() {
     let traps = tempfile::tempdir().unwrap();
-    let program = trap(traps.path(), "trap");
+    let program = create_trap(traps.path(), "trap");
     let project = project();
     let root = project.path("");
     let elsewhere = format!("url.ext::{program}.insteadOf");
@@ -219,14 +219,14 @@ fn nothing_is_run_that_the_repository_brings_along() {
     // Control: plain git runs them.
     fs::write(root.join("src/other.txt"), "touched\n").unwrap();
     git_in(&root, &["status"]);
-    assert_eq!(sprung(traps.path()), ["ran-trap"]);
+    assert_eq!(take_triggered(traps.path()), ["ran-trap"]);
     fs::write(root.join("src/other.txt"), "other\n").unwrap();
     let applied = project
         .args(["change it"])
         .success()
         .then(["apply", "last"])
         .success();
-    assert_eq!(sprung(traps.path()), Vec::<String>::new());
+    assert_eq!(take_triggered(traps.path()), Vec::<String>::new());
     let log = ["log", "--format=%s", "--first-parent", "HEAD"];
     assert_eq!(git_in(&root, &log), "change it\nfirst\n");
     drop(applied);
@@ -303,7 +303,7 @@ fn a_run_from_a_hook_works_on_the_repository_around_it() {
 #[test]
 fn a_directory_that_became_a_link_leads_nowhere() {
     let outside = tempfile::tempdir().unwrap();
-    let worked = worked();
+    let worked = finished_pipeline();
     symlink(outside.path(), worked.project().path("src/new")).unwrap();
     let refused = worked
         .then(["apply", "last"])
@@ -410,8 +410,8 @@ fn a_repository_that_names_the_directory_is_worked_on() {
         fs::write(root.join(".massgen/config.yaml"), &config).unwrap();
         let mut command = linked.command();
         let output = command.arg("change it").current_dir(root).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{}: {said}", root.display());
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{}: {stderr}", root.display());
     };
     git_in(&outer, &["worktree", "add", "-q", "-b", "w", "../tree"]);
     check(&place.path().join("tree"));
@@ -549,7 +549,7 @@ fn files_are_as_the_attributes_of_the_project_say() {
 
 #[test]
 fn nothing_is_applied_while_something_is_half_done() {
-    let worked = worked();
+    let worked = finished_pipeline();
     let root = worked.project().path("");
     git_in(&root, &["switch", "-q", "-c", "side"]);
     fs::write(root.join("src/other.txt"), "side\n").unwrap();
@@ -572,7 +572,7 @@ fn nothing_is_applied_while_something_is_half_done() {
 #[test]
 fn an_obstacle_to_a_directory_is_named() {
     let check = |what: &str, make: fn(&Path)| {
-        let worked = worked();
+        let worked = finished_pipeline();
         let way = worked.project().path("src/new");
         make(&way);
         let refused = worked
@@ -646,7 +646,7 @@ fn a_tag_with_the_name_of_the_branch_changes_nothing() {
 
 #[test]
 fn many_objects_come_as_one_pack() {
-    let worked = worked();
+    let worked = finished_pipeline();
     let root = worked.project().path("");
     let applied = worked.then(["apply", "last"]).success();
     let packs = fs::read_dir(root.join(".git/objects/pack")).unwrap();

@@ -11,7 +11,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::docker::{IMAGE, daemon};
-use crate::pipeline::{does, git, pipeline, place, runs, writes};
+use crate::pipeline::{does, git, pipeline, place, stage_events, writes};
 use crate::project::{Finished, Project};
 use crate::scripted_team::agent;
 
@@ -71,7 +71,7 @@ fn tried_in(level: &str, roles: &[Tried<'_>]) -> Finished {
     let config = pipeline(&keys, &agents, "");
     let project = Project::new().config(&config);
     let finished = project.args(["--sandbox", level, "go"]).success();
-    let runs = runs(&finished);
+    let runs = stage_events(&finished);
     assert_eq!(runs.len(), roles.len());
     for ((role, expected), events) in roles.iter().zip(runs) {
         let found = calls(&events);
@@ -321,7 +321,7 @@ fn a_container_holds_commands_to_the_rights_of_their_role() {
 }
 
 fn calls_of(finished: &Finished) -> Vec<(String, Option<String>)> {
-    runs(finished)
+    stage_events(finished)
         .iter()
         .flat_map(|events| calls(events))
         .collect()
@@ -347,7 +347,7 @@ fn the_hooks_of_a_config_are_asked_in_each_stage() {
             .file("hooks/no.sh", script);
         let words = ["--config", "team.yaml", "go"];
         let finished = project.args(words).success();
-        let runs = runs(&finished);
+        let runs = stage_events(&finished);
         assert_eq!(runs.len(), expected.len());
         for (events, is_allowed) in runs.iter().zip(expected) {
             let calls = calls(events);

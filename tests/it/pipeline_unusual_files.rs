@@ -13,7 +13,7 @@ use crate::project::Project;
 use crate::scripted_team::agent;
 
 /// Returns a call of a command, which must not contain quotes or backslashes.
-fn runs(command: &str) -> String {
+fn command_call(command: &str) -> String {
     format!("{{name: execute_command, arguments: {{command: \"{command}\"}}}}")
 }
 
@@ -41,8 +41,11 @@ fn committed(project: Project) -> Project {
 fn check_sent_back(leaves: &str, mends: &str, message: &str) {
     let replies = format!(
         "- when: {{last: \"Your work was not merged\"}}\n  calls: [{}]\n  repeat: true\n{}",
-        runs(mends),
-        does(&runs(&format!("echo kept > kept; {leaves}")), "did it")
+        command_call(mends),
+        does(
+            &command_call(&format!("echo kept > kept; {leaves}")),
+            "did it"
+        )
     );
     let finished = project(&replies, &does("", "did nothing"))
         .args(["go"])
@@ -80,7 +83,7 @@ fn what_git_cannot_hold_goes_back_to_the_role() {
 #[test]
 fn a_role_that_leaves_it_as_it_is_ends_the_pipeline_with_the_cause() {
     let leaves = "mkdir -p .GIT; echo x > .GIT/config";
-    let finished = project(&does(&runs(leaves), "did it"), &does("", "nothing"))
+    let finished = project(&does(&command_call(leaves), "did it"), &does("", "nothing"))
         .args(["go"])
         .failure(1);
     assert!(
@@ -111,18 +114,18 @@ fn unreadable_files_and_directories_are_committed() {
     let first = "mkdir -p d && echo 1 > d/f && echo s > s && chmod 000 s && chmod 555 d . .git";
     let second = "echo 2 >> d/f; echo again >> s";
     let agents = [
-        agent("one", BASH, &does(&runs(first), "did it")),
-        agent("two", BASH, &does(&runs(second), "not yet")),
+        agent("one", BASH, &does(&command_call(first), "did it")),
+        agent("two", BASH, &does(&command_call(second), "not yet")),
     ];
     let keys = "stages: [one, two]\nuntil: two\nmax_iterations: 2";
     let finished = committed(Project::new().config(&pipeline(keys, &agents, ROLES)))
         .args(["go"])
         .failure(5);
-    let said = finished
+    let count = finished
         .stderr()
         .matches(" for one; not protected: ")
         .count();
-    assert_eq!(said, 1, "the same sandbox is reported once");
+    assert_eq!(count, 1, "the same sandbox is reported once");
     let project = finished.project();
     assert_eq!(git(project, &["show", "main:s"]), "s\nagain\n");
     assert_eq!(git(project, &["show", "main:d/f"]), "1\n2\n");
@@ -182,7 +185,7 @@ fn output_of_a_role_is_committed_even_if_ignored() {
 #[test]
 fn a_role_that_starts_afresh_lets_those_after_it_work_again() {
     let finished = project(
-        &does(&runs("echo 1 >> one"), "did it"),
+        &does(&command_call("echo 1 >> one"), "did it"),
         &does("", "nothing"),
     )
     .args(["go"])
@@ -201,8 +204,8 @@ fn a_role_that_starts_afresh_lets_those_after_it_work_again() {
 #[test]
 fn a_stage_that_ended_only_in_its_log_is_resumed() {
     let stopped = project(
-        &does(&runs("echo 1 > f"), "did it"),
-        &does(&runs("echo 2 > g"), "did more"),
+        &does(&command_call("echo 1 > f"), "did it"),
+        &does(&command_call("echo 2 > g"), "did more"),
     )
     .args(["--max-tool-calls", "1", "go"])
     .failure(5);
@@ -229,7 +232,7 @@ fn a_stage_that_ended_only_in_its_log_is_resumed() {
 #[test]
 fn a_limit_holds_over_all_that_a_pipeline_has_used() {
     let three = ["echo 1 > f", "echo 2 > f", "echo 3 > f"]
-        .map(runs)
+        .map(command_call)
         .join(", ");
     let stopped = project(&does(&three, "did it"), &does("", "nothing"))
         .args(["--max-tool-calls", "2", "go"])

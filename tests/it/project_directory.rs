@@ -41,7 +41,7 @@ fn text(output: &Output) -> String {
 
 /// Returns what a command that succeeds prints.
 #[track_caller]
-fn said(output: &Output) -> String {
+fn successful_output(output: &Output) -> String {
     let all = text(output);
     assert!(output.status.success(), "{all}");
     all
@@ -52,17 +52,17 @@ fn the_state_of_a_project_is_found_from_its_subdirectories() {
     let config = team(&[agent("a", "cwd: w", WRITES)], "");
     let project = Project::new().config(&config).dir("src/deep");
     let run = |at: &str, words: &[&str]| massgen(&project, at, "", words);
-    said(&run("", &["Begin", "--cwd-context", "rw"]));
-    let listed = said(&run("src/deep", &["logs", "list"]));
+    successful_output(&run("", &["Begin", "--cwd-context", "rw"]));
+    let listed = successful_output(&run("src/deep", &["logs", "list"]));
     assert!(listed.contains("Begin"), "{listed}");
-    said(&run(
+    successful_output(&run(
         "src/deep",
         &["--continue", "Go on", "--cwd-context", "rw"],
     ));
     assert!(project.path("src/deep/made.txt").exists());
-    let sessions = said(&run("src", &["sessions", "list"]));
+    let sessions = successful_output(&run("src", &["sessions", "list"]));
     assert!(sessions.contains("2 turns"), "{sessions}");
-    said(&run("src/deep", &["undo"]));
+    successful_output(&run("src/deep", &["undo"]));
     assert!(!project.path("src/deep/made.txt").exists());
     assert!(project.path("made.txt").exists());
     assert!(!project.path("src/deep/.massgen").exists());
@@ -78,15 +78,15 @@ fn the_state_can_be_in_another_directory() {
     let project = Project::new().file("team.yaml", config).dir("src");
     let elsewhere = project.home("state").display().to_string();
     let run = |at: &str, words: &[&str]| massgen(&project, at, &elsewhere, words);
-    said(&run(
+    successful_output(&run(
         "",
         &["Begin", "--config", "team.yaml", "--cwd-context", "rw"],
     ));
     assert!(!project.path(".massgen").exists());
     assert!(project.path("made.txt").exists());
-    let listed = said(&run("src", &["logs", "list"]));
+    let listed = successful_output(&run("src", &["logs", "list"]));
     assert!(listed.contains("Begin"), "{listed}");
-    said(&run("src", &["undo"]));
+    successful_output(&run("src", &["undo"]));
     assert!(!project.path("made.txt").exists());
     let other = Project::new();
     let listed = text(&massgen(&other, "", &elsewhere, &["logs", "list"]));
@@ -118,14 +118,14 @@ fn the_state_directory_may_be_behind_a_symlink_and_is_apart_for_each_project() {
                 .unwrap()
         };
         let task = format!("Begin{number}");
-        said(&run(&[
+        successful_output(&run(&[
             &task,
             "--config",
             "../team.yaml",
             "--cwd-context",
             "rw",
         ]));
-        let listed = said(&run(&["logs", "list"]));
+        let listed = successful_output(&run(&["logs", "list"]));
         assert_eq!(listed.matches("Begin").count(), 1, "{listed}");
         assert!(listed.contains(&task), "{listed}");
     }

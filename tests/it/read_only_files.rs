@@ -36,8 +36,8 @@ fn outcome(mode: u32, (tool, arguments): (&str, &Value)) -> (String, bool) {
     call.args(["tool", tool, "--grants", "grants.json", "--phase", "final"])
         .args(["--args", &arguments.to_string()]);
     let output = call.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    (said, project.path("src/kept/file").is_file())
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    (stdout, project.path("src/kept/file").is_file())
 }
 
 #[test]
@@ -62,11 +62,11 @@ fn a_directory_with_a_read_only_file_is_neither_deleted_nor_moved_nor_replaced()
         ("execute_command", in_src("mv kept moved")),
     ];
     for (tool, arguments) in &calls {
-        let (said, is_kept) = outcome(0o444, (tool, arguments));
-        assert!(is_kept, "{tool} {arguments}: {said}");
-        assert!(said.contains("read-only"), "{tool} {arguments}: {said}");
+        let (stdout, is_kept) = outcome(0o444, (tool, arguments));
+        assert!(is_kept, "{tool} {arguments}: {stdout}");
+        assert!(stdout.contains("read-only"), "{tool} {arguments}: {stdout}");
         // Control: a writable file is removed.
-        let (said, is_kept) = outcome(0o644, (tool, arguments));
-        assert!(!is_kept, "{tool} {arguments}: {said}");
+        let (stdout, is_kept) = outcome(0o644, (tool, arguments));
+        assert!(!is_kept, "{tool} {arguments}: {stdout}");
     }
 }

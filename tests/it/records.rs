@@ -80,7 +80,7 @@ fn answer_event(id: &str, label: AnswerLabel, content: &str) -> Event {
         label,
         content: Arc::from(content),
         snapshot: Some("/p/.massgen/temp/run/agent1.1".to_owned()),
-        evidence: None,
+        check_results: None,
         plan: None,
     })
 }
@@ -389,8 +389,8 @@ fn the_coordination_is_recorded_event_by_event() {
 #[test]
 fn agent_outputs_are_safe_on_a_terminal() {
     let (_dir, turn) = write_records();
-    let said = read(&turn.join("agent_outputs/zeta.txt"));
-    assert_eq!(said, "hello\nworld\\u{1b}[31m\n[dropped out] no model\n");
+    let output = read(&turn.join("agent_outputs/zeta.txt"));
+    assert_eq!(output, "hello\nworld\\u{1b}[31m\n[dropped out] no model\n");
 }
 
 #[test]
@@ -596,10 +596,10 @@ fn run_child(program: &str, flags: &[&str], wrapper: &str, dir: &Path) {
         .env(CHILD_DIR, dir)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{complained}");
-    assert!(said.contains("the disk was full"), "{said}");
+    assert!(output.status.success(), "{stdout}\n{complained}");
+    assert!(stdout.contains("the disk was full"), "{stdout}");
 }
 
 #[test]

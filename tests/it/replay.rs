@@ -59,8 +59,8 @@ fn decisions(project: &Project) -> Vec<String> {
 #[track_caller]
 fn check_same(finished: Finished) -> Finished {
     let replayed = finished.then(["replay", "last"]).success();
-    let said = replayed.stdout();
-    assert!(said.starts_with("same: "), "{said}");
+    let stdout = replayed.stdout();
+    assert!(stdout.starts_with("same: "), "{stdout}");
     assert_eq!(replayed.stderr(), "");
     replayed
 }
@@ -472,10 +472,10 @@ fn a_record_without_its_replies_is_different_and_never_hangs() {
     let replies = turn(finished.project()).join("replies");
     fs::remove_file(replies.join("a.yaml")).unwrap();
     let replayed = finished.then(["replay", "last"]).failure(1);
-    let said = replayed.stdout();
+    let stdout = replayed.stdout();
     assert!(
-        said.contains("the record has no reply to this request"),
-        "{said}"
+        stdout.contains("the record has no reply to this request"),
+        "{stdout}"
     );
     fs::remove_file(replies.join("b.yaml")).unwrap();
     let _replayed = replayed.then(["replay", "last"]).failure(1);

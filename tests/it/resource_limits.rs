@@ -166,12 +166,12 @@ fn run_and_read(mut command: Command, words: &[&str]) -> String {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = String::new();
+    let mut output = String::new();
     let (mut stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-    stdout.read_to_string(&mut said).unwrap();
-    stderr.read_to_string(&mut said).unwrap();
+    stdout.read_to_string(&mut output).unwrap();
+    stderr.read_to_string(&mut output).unwrap();
     child.wait().unwrap();
-    said.trim().to_owned()
+    output.trim().to_owned()
 }
 
 /// Returns the output of a script outside of every sandbox.
@@ -424,7 +424,8 @@ fn kernel_details_that_programs_do_not_need_are_hidden() {
     }
 }
 
-/// Creates files until there can be no more.
+/// Creates files until there can be no more, with pauses in which massgen, on a busy machine, can count
+/// them.
 const MANY_FILES: &str = r#"
 import os, time
 number = 0
@@ -432,6 +433,8 @@ try:
     while True:
         os.close(os.open(str(number), os.O_CREAT | os.O_WRONLY))
         number += 1
+        if number % 100 == 0:
+            time.sleep(0.002)
 except OSError as error:
     print(error, flush=True)
 time.sleep(2)

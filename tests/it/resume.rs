@@ -131,7 +131,7 @@ fn counts(events: &[Value]) -> BTreeMap<String, usize> {
 }
 
 /// Returns the counts of an uninterrupted run.
-pub(crate) fn undisturbed() -> BTreeMap<String, usize> {
+pub(crate) fn uninterrupted_counts() -> BTreeMap<String, usize> {
     let finished = project().args(["go"]).success();
     counts(&events(&log(finished.project()).unwrap()))
 }
@@ -227,7 +227,7 @@ pub(crate) fn seal_again(dir: &Path) {
 
 #[test]
 fn a_run_can_be_resumed_after_every_record() {
-    let expected = &undisturbed();
+    let expected = &uninterrupted_counts();
     scope(|scope| {
         for first in 0..AT_ONCE {
             scope.spawn(move || {
@@ -410,7 +410,7 @@ fn a_run_that_the_user_stops_at_any_moment_can_be_resumed() {
 
 /// Ends `count` runs with `signal`, at moments that are spread evenly over a run, and resumes them.
 fn check_resumed_after(signal: Signal, count: usize) {
-    let expected = &undisturbed();
+    let expected = &uninterrupted_counts();
     let began = Instant::now();
     drop(project().args(["go"]).success());
     let whole_run = began.elapsed();
@@ -422,8 +422,8 @@ fn check_resumed_after(signal: Signal, count: usize) {
                     let share = u32::try_from((kill * 73) % count).unwrap();
                     let time = whole_run * share / u32::try_from(count).unwrap();
                     let project = project();
-                    let said = stop_and_go_on(&project, time, signal);
-                    let note = format!("{signal:?} after {time:?}: {said}");
+                    let output = stop_and_go_on(&project, time, signal);
+                    let note = format!("{signal:?} after {time:?}: {output}");
                     check_ended(&project, expected, &note);
                 }
             });
@@ -462,9 +462,9 @@ fn check_changed(change: impl FnOnce(&Project), words: &[&str], code: i32, expec
     whole.cut(whole.bytes.len() / 2);
     change(&whole.project);
     let output = massgen(&whole.project, words).output().unwrap();
-    let said = describe_output(&output);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    assert!(said.contains(expected), "{said}");
+    let shown = describe_output(&output);
+    assert_eq!(output.status.code(), Some(code), "{shown}");
+    assert!(shown.contains(expected), "{shown}");
 }
 
 #[test]

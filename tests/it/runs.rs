@@ -406,13 +406,16 @@ fn check_notice(file: &str, entry: &str, expected: &str) {
         .config(&config)
         .args(["--config", ".massgen/config.yaml", "go"])
         .success();
-    let said = finished
+    let warning = finished
         .stderr()
         .lines()
         .find(|line| line.starts_with("warning"));
     match expected {
-        "" => assert_eq!(said, None),
-        expected => assert!(said.unwrap_or_default().contains(expected), "{said:?}"),
+        "" => assert_eq!(warning, None),
+        expected => assert!(
+            warning.unwrap_or_default().contains(expected),
+            "{warning:?}"
+        ),
     }
 }
 
@@ -439,8 +442,8 @@ fn secrets_that_only_one_agent_may_read_are_named_too() {
         .config(&team(&[one, two], ""))
         .args(["go"])
         .success();
-    let said = finished.stderr();
-    assert!(said.contains("`[PROJECT]/keys/id_rsa`"), "{said}");
+    let stderr = finished.stderr();
+    assert!(stderr.contains("`[PROJECT]/keys/id_rsa`"), "{stderr}");
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn cells() -> Vec<Cell> {
 }
 
 /// Creates the directories and files of a cell, owned by `user`.
-fn furnish(root: &Path, user: u32) {
+fn create_cell_files(root: &Path, user: u32) {
     let directories = [
         "workspace",
         "notes/inner",
@@ -99,7 +99,7 @@ impl Cell {
     fn new(level: SandboxLevel, user: u32) -> Self {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().canonicalize().unwrap();
-        furnish(&root, user);
+        create_cell_files(&root, user);
         let path = |rel: &str| AbsPath::new(root.join(rel)).unwrap();
         let opening = |rel: &str, permission| AccessiblePath {
             path: path(rel),

@@ -168,7 +168,7 @@ impl Room {
         } = self.start(policy).end();
         Done {
             reports,
-            said: [stdout, stderr].concat().trim().to_owned(),
+            output: [stdout, stderr].concat().trim().to_owned(),
         }
     }
 }
@@ -177,7 +177,7 @@ impl Room {
 #[derive(Debug)]
 struct Done {
     reports: Vec<HelperReport>,
-    said: String,
+    output: String,
 }
 
 fn exit_reports(code: i32) -> Vec<HelperReport> {
@@ -202,7 +202,7 @@ fn check_with(prepare: impl Fn(&Room, &mut SandboxPolicy), script: &str, expecte
         prepare(&room, &mut policy);
         let before = room.rest();
         let done = room.run(&policy);
-        assert_eq!(done.said, expected, "{:?} {script}", room.user);
+        assert_eq!(done.output, expected, "{:?} {script}", room.user);
         assert_eq!(done.reports, exit_reports(0), "{:?} {script}", room.user);
         assert_eq!(room.rest(), before, "{:?} {script}", room.user);
     }
@@ -440,8 +440,8 @@ fn check_refused(prepare: impl Fn(&Room, &mut SandboxPolicy), expected: &str) {
         let done = room.run(&policy);
         match done.reports.as_slice() {
             [HelperReport::Refused { step, why }] => {
-                let said = format!("{step}: {why}");
-                assert!(said.contains(expected), "{said}");
+                let message = format!("{step}: {why}");
+                assert!(message.contains(expected), "{message}");
             }
             other => panic!("{other:?}"),
         }
@@ -555,7 +555,7 @@ fn check_reach(reach: impl Fn(&Others) -> NetworkAccess, reached: &[&str]) {
         let done = room.run(&policy);
         assert_eq!(done.reports, exit_reports(0), "{done:?}");
         let lines = done
-            .said
+            .output
             .lines()
             .filter_map(|line| line.strip_suffix(" yes"));
         assert_eq!(
@@ -563,7 +563,7 @@ fn check_reach(reach: impl Fn(&Others) -> NetworkAccess, reached: &[&str]) {
             reached,
             "{:?}: {}",
             room.user,
-            done.said
+            done.output
         );
         others.datagram.set_nonblocking(true).unwrap();
         others.stream.set_nonblocking(true).unwrap();

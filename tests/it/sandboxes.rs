@@ -20,7 +20,7 @@ fn agent(name: &str) -> AgentId {
 }
 
 /// Returns the number of runs' directories below `parent`.
-fn runs(parent: &Path) -> usize {
+fn count_run_dirs(parent: &Path) -> usize {
     fs::read_dir(parent).unwrap().count()
 }
 
@@ -33,12 +33,12 @@ fn each_run_has_directories_of_its_own_and_they_go_with_it() {
     let path = one.agent(&agent("a")).unwrap();
     assert_ne!(path, one.agent(&agent("b")).unwrap());
     assert_ne!(path, other.agent(&agent("a")).unwrap());
-    assert_eq!(runs(parent.as_path()), 2);
+    assert_eq!(count_run_dirs(parent.as_path()), 2);
     fs::create_dir(path.join("home").as_path()).unwrap();
     drop(one);
-    assert_eq!(runs(parent.as_path()), 1);
+    assert_eq!(count_run_dirs(parent.as_path()), 1);
     drop(other);
-    assert_eq!(runs(parent.as_path()), 0);
+    assert_eq!(count_run_dirs(parent.as_path()), 0);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn whatever_commands_made_is_cleared_and_nothing_outside() {
         fs::write(home.join(format!("f{number}")), "").unwrap();
     }
     drop(sandboxes);
-    assert_eq!(runs(parent.as_path()), 0);
+    assert_eq!(count_run_dirs(parent.as_path()), 0);
     assert_eq!(fs::read_to_string(outside.join("file")).unwrap(), "stays");
 }
 
@@ -90,7 +90,7 @@ fn leftovers_of_an_interrupted_run_are_removed_by_the_next() {
     assert!(fs::metadata(parent.join("run_00000000").as_path()).is_err());
     assert_eq!(fs::read_to_string(file.as_path()).unwrap(), "used");
     drop(next);
-    assert_eq!(runs(parent.as_path()), 1);
+    assert_eq!(count_run_dirs(parent.as_path()), 1);
 }
 
 #[test]
@@ -134,11 +134,15 @@ fn of_many_directories_that_were_left_each_call_removes_a_few_until_none_is_left
         fs::create_dir_all(path.as_path()).unwrap();
     }
     drop(SandboxDirs::make_for_call(&parent).unwrap());
-    let after_one = runs(parent.as_path());
+    let after_one = count_run_dirs(parent.as_path());
     assert!((left - 20..left).contains(&after_one), "{after_one}");
     let calls = (0..left).find(|_| {
         drop(SandboxDirs::make_for_call(&parent).unwrap());
-        runs(parent.as_path()) == 0
+        count_run_dirs(parent.as_path()) == 0
     });
-    assert!(calls.is_some(), "{} are left", runs(parent.as_path()));
+    assert!(
+        calls.is_some(),
+        "{} are left",
+        count_run_dirs(parent.as_path())
+    );
 }

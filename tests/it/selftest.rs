@@ -121,9 +121,9 @@ fn does_harm(case: &SelftestCase) -> bool {
 
 /// Returns whether an attack that failed in parallel with others does harm alone: the processes
 /// that it starts may be late there, and a race succeeds only sometimes.
-async fn does_harm_alone(trials: &CaseRunner, case: &SelftestCase) -> bool {
+async fn does_harm_alone(runner: &CaseRunner, case: &SelftestCase) -> bool {
     for _ in 0..ATTEMPTS_ALONE {
-        let verdict = trials.run(case, &CancellationToken::new()).await.unwrap();
+        let verdict = runner.run(case, &CancellationToken::new()).await.unwrap();
         if verdict != CaseVerdict::Held {
             return true;
         }
@@ -137,9 +137,9 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
     let program = place.path().join("unprotected.py");
     fs::write(&program, UNPROTECTED).unwrap();
     make_program(&program);
-    let trials = CaseRunner {
+    let runner = CaseRunner {
         executable: AbsPath::new(&program).unwrap(),
-        enclosure: ExecutionIsolation::Sandbox {
+        isolation: ExecutionIsolation::Sandbox {
             level: SandboxLevel::Off,
             reasons: Vec::new(),
         },
@@ -151,8 +151,8 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
     let attacks: Vec<&SelftestCase> = cases.iter().filter(|case| does_harm(case)).collect();
     let never = CancellationToken::new();
     let tried = attacks.iter().map(|case| {
-        let (trials, never) = (&trials, &never);
-        async move { (*case, trials.run(case, never).await.unwrap()) }
+        let (runner, never) = (&runner, &never);
+        async move { (*case, runner.run(case, never).await.unwrap()) }
     });
     let verdicts: Vec<_> = stream::iter(tried).buffer_unordered(JOBS).collect().await;
     assert!(verdicts.len() > 40, "only {} attacks", verdicts.len());
@@ -161,7 +161,7 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
         .iter()
         .filter(|(_, held)| *held == CaseVerdict::Held)
     {
-        if !does_harm_alone(&trials, case).await {
+        if !does_harm_alone(&runner, case).await {
             harmless.push(format!("{} ({})", case.id, case.why));
         }
     }

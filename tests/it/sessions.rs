@@ -125,7 +125,7 @@ fn paths_accumulate_over_the_turns_of_a_session() {
 
 /// Returns replies of an agent that only creates the file `name` with this content, and answers
 /// `text`.
-fn makes(name: &str, content: &str, text: &str) -> String {
+fn write_replies(name: &str, content: &str, text: &str) -> String {
     format!(
         r#"
 - when: {{last: "</task>"}}
@@ -137,8 +137,8 @@ fn makes(name: &str, content: &str, text: &str) -> String {
 
 /// Returns a project after its first turn: its agent created `made.txt` and answered `red`.
 fn after_one_turn() -> Finished {
-    let makes = makes("made.txt", "one", "red, see made.txt");
-    let config = team(&[agent("a", "cwd: w", &makes)], "");
+    let replies = write_replies("made.txt", "one", "red, see made.txt");
+    let config = team(&[agent("a", "cwd: w", &replies)], "");
     Project::new().config(&config).args(["Choose"]).success()
 }
 
@@ -195,7 +195,7 @@ fn the_next_turn_knows_the_last_one_and_begins_with_its_files() {
 #[test]
 fn a_new_run_knows_nothing_of_sessions() {
     let finished = after_one_turn();
-    with_team(&finished, &makes("other.txt", "one", "blue"));
+    with_team(&finished, &write_replies("other.txt", "one", "blue"));
     let finished = finished.then(["Choose again"]).success();
     assert_eq!(sessions(finished.project()).len(), 2);
     let looks =
@@ -231,18 +231,18 @@ fn paths_outside_the_directory_are_open_only_if_mentioned_again() {
     fs::write(&elsewhere, "notes").unwrap();
     fs::write(finished.project().path("gone.txt"), "x").unwrap();
     let task = format!("Read @{} and @gone.txt", elsewhere.display());
-    with_team(&finished, &makes("a.txt", "one", "blue"));
+    with_team(&finished, &write_replies("a.txt", "one", "blue"));
     let finished = finished.then(["--continue", &task]).success();
     fs::remove_file(finished.project().path("gone.txt")).unwrap();
     let finished = finished.then(["--continue", "Again"]).success();
-    let said = finished.stderr();
+    let stderr = finished.stderr();
     assert!(
-        said.contains("gone.txt` was opened in an earlier turn but no longer exists"),
-        "{said}"
+        stderr.contains("gone.txt` was opened in an earlier turn but no longer exists"),
+        "{stderr}"
     );
     assert!(
-        said.contains("notes.txt` was opened in an earlier turn but is outside"),
-        "{said}"
+        stderr.contains("notes.txt` was opened in an earlier turn but is outside"),
+        "{stderr}"
     );
     let finished = check_opened(finished, &[]);
     let again = format!("Read @{}", elsewhere.display());
@@ -335,7 +335,7 @@ fn a_session_is_part_of_one_run_at_a_time() {
     );
     waiting.kill().unwrap();
     waiting.wait().unwrap();
-    with_team(&refused, &makes("a.txt", "one", "blue"));
+    with_team(&refused, &write_replies("a.txt", "one", "blue"));
     let finished = refused.then(["--continue", "Now"]).success();
     assert_eq!(finished.stdout(), "blue\n");
 }
@@ -352,7 +352,7 @@ fn a_fork_is_independent_and_shares_unchanged_files() {
     assert_eq!(inode(fork.join(made)), inode(original.join(made)));
     let metadata = fs::read_to_string(fork.join("turn_1/metadata.json")).unwrap();
     assert!(metadata.contains(&id), "{metadata}");
-    with_team(&forked, &makes("b.txt", "one", "blue"));
+    with_team(&forked, &write_replies("b.txt", "one", "blue"));
     let finished = forked.then(["--session-id", &id, "Go on"]).success();
     assert!(fork.join("turn_2").exists());
     assert!(!original.join("turn_2").exists());
@@ -423,8 +423,8 @@ fn an_exported_session_is_imported_elsewhere() {
         .collect();
     assert_eq!(ids.len(), 2, "{ids:?}");
     assert!(ids.contains(&id(&here)), "{ids:?}");
-    let makes = makes("more.txt", "two", "made.txt stands");
-    let there = Project::new().config(&team(&[agent("a", "cwd: w", &makes)], ""));
+    let replies = write_replies("more.txt", "two", "made.txt stands");
+    let there = Project::new().config(&team(&[agent("a", "cwd: w", &replies)], ""));
     let there = there.file("s.tar.gz", archive);
     let there = there.args(["sessions", "import", "s.tar.gz"]).success();
     let id = id(&there);
@@ -607,10 +607,10 @@ fn three_sessions() -> Finished {
 fn unused_sessions_are_pruned() {
     let finished = three_sessions();
     let words = ["sessions", "prune", "--older-than", "30d", "--dry-run"];
-    let said = finished.then(words).success();
-    assert_eq!(said.stdout().lines().count(), 4, "{}", said.stdout());
-    assert_eq!(count_kept(said.project()), [3, 3, 3, 3]);
-    let pruned = said.then(&words[..4]).success();
+    let listed = finished.then(words).success();
+    assert_eq!(listed.stdout().lines().count(), 4, "{}", listed.stdout());
+    assert_eq!(count_kept(listed.project()), [3, 3, 3, 3]);
+    let pruned = listed.then(&words[..4]).success();
     assert_eq!(count_kept(pruned.project()), [1, 1, 1, 1]);
     let again = pruned.then(["--continue", "Go on"]).success();
     assert_eq!(count_kept(again.project()), [1, 2, 2, 2]);
@@ -662,8 +662,8 @@ fn a_config_names_its_session() {
 #[test]
 fn runs_side_by_side_never_mix() {
     const RUNS: usize = 32;
-    let makes = makes("made.txt", "one", "red, see made.txt");
-    let config = team(&[agent("a", "cwd: w", &makes)], "");
+    let replies = write_replies("made.txt", "one", "red, see made.txt");
+    let config = team(&[agent("a", "cwd: w", &replies)], "");
     let project = Project::new().config(&config);
     let run = |number: usize| {
         let mut command = project.command();
@@ -674,8 +674,8 @@ fn runs_side_by_side_never_mix() {
     let running: Vec<_> = (0..RUNS).map(run).collect();
     for running in running {
         let output = running.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{stderr}");
     }
     assert_eq!(count_kept(&project), [RUNS; 4]);
     let mut tasks: Vec<String> = sessions(&project)
@@ -736,7 +736,7 @@ fn a_task_is_not_given_to_an_older_session_than_the_one_that_was_interrupted() {
     let older = "or continue the session before it: massgen --session-id session_";
     assert!(refused.stderr().contains(older), "{}", refused.stderr());
     let removed = refused.then(["sessions", "delete", &id]).success();
-    with_team(&removed, &makes("a.txt", "one", "blue"));
+    with_team(&removed, &write_replies("a.txt", "one", "blue"));
     let finished = removed.then(["--continue", "And then?"]).success();
     assert_eq!(finished.stdout(), "blue\n");
     assert_eq!(sessions(finished.project()).len(), 1);

@@ -102,9 +102,9 @@ fn command(project: &Project, hold: Hold, line: &str) -> Command {
 #[track_caller]
 fn call(project: &Project, hold: Hold, line: &str) -> Value {
     let output = command(project, hold, line).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let outer: Value = serde_json::from_str(&said)
-        .unwrap_or_else(|_| panic!("{said}{}", String::from_utf8_lossy(&output.stderr)));
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let outer: Value = serde_json::from_str(&stdout)
+        .unwrap_or_else(|_| panic!("{stdout}{}", String::from_utf8_lossy(&output.stderr)));
     let inner = outer["output"].as_str().unwrap();
     serde_json::from_str(inner).unwrap_or_else(|_| panic!("{hold:?} {line}: {inner}"))
 }
@@ -345,10 +345,10 @@ fn at_level_landlock_commands_of_a_single_call_change_nothing_of_the_users() {
             json!({"command": "rm -r ../src/app; echo x > ../src/x; cat ../src/gone.txt"})
                 .to_string(),
         );
-    let said = String::from_utf8(refused.output().unwrap().stdout).unwrap();
+    let stdout = String::from_utf8(refused.output().unwrap().stdout).unwrap();
     assert!(
-        said.contains("Permission denied") && said.contains("gone"),
-        "{said}"
+        stdout.contains("Permission denied") && stdout.contains("gone"),
+        "{stdout}"
     );
     let after: Vec<PathBuf> = names(&project.path("src")).into_keys().collect();
     assert_eq!(after, before);
@@ -447,19 +447,19 @@ fn what_the_user_saves_while_a_command_runs_stays() {
         wait_until("the command runs", PATIENCE, || has(&project, "ws/begun"));
         fs::write(project.path("src/app/main.py"), "user\n").unwrap();
         fs::write(project.path("ws/saved"), "").unwrap();
-        let said = begun.unwrap().wait_with_output().unwrap().stdout;
-        let said = String::from_utf8_lossy(&said);
+        let stdout = begun.unwrap().wait_with_output().unwrap().stdout;
+        let stdout = String::from_utf8_lossy(&stdout);
         assert_eq!(
             text(&project, "src/app/main.py"),
             "user\n",
-            "{hold:?} {said}"
+            "{hold:?} {stdout}"
         );
         assert_eq!(
             text(&project, "src/other/main.py"),
             "agent\n",
-            "{hold:?} {said}"
+            "{hold:?} {stdout}"
         );
-        assert!(said.contains("the user changed it"), "{said}");
+        assert!(stdout.contains("the user changed it"), "{stdout}");
     }
 }
 
@@ -491,18 +491,18 @@ fn links_and_pipes_that_the_user_makes_while_a_command_runs_stay() {
         fs::remove_file(path("gone.txt")).unwrap();
         mkfifoat(CWD, path("gone.txt"), Mode::RUSR | Mode::WUSR).unwrap();
         fs::write(project.path("ws/saved"), "").unwrap();
-        let said = begun.unwrap().wait_with_output().unwrap().stdout;
-        let said = String::from_utf8_lossy(&said);
+        let stdout = begun.unwrap().wait_with_output().unwrap().stdout;
+        let stdout = String::from_utf8_lossy(&stdout);
         for rel in linked {
             assert_eq!(
                 target(rel).ok().as_ref(),
                 Some(&users),
-                "{hold:?} {rel}: {said}"
+                "{hold:?} {rel}: {stdout}"
             );
         }
         let kind = fs::symlink_metadata(path("gone.txt")).unwrap().file_type();
-        assert!(kind.is_fifo(), "{hold:?}: {said}");
-        assert!(said.contains("the user changed it"), "{said}");
+        assert!(kind.is_fifo(), "{hold:?}: {stdout}");
+        assert!(stdout.contains("the user changed it"), "{stdout}");
         // Control: the next command finds them as they are, and may replace them.
         call(
             &project,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::asking::answering_by;
+use crate::asking::start_approval_server_with;
 use crate::external_agents::{PROTOCOLS, check_with, project as external_agent_project};
 use crate::mcp::calls_of;
 use crate::mcp_login::{LOGIN, project as login_project};
@@ -67,12 +67,12 @@ const CANARY: &str = "CANARY-OF-A-STRANGER";
 
 /// Returns a line of a shell script that reports whether it sees a variable of the attacker's. The
 /// line does not contain the reported text.
-fn witness(name: &str) -> String {
+fn report_line(name: &str) -> String {
     format!("echo {name}-is-$(if env | grep -q {CANARY}; then echo deceived; else echo safe; fi)")
 }
 
 /// Adds all those variables to the `.env` of `project`.
-fn deceived(project: Project) -> Project {
+fn with_harmful_env(project: Project) -> Project {
     let line = |name: &&str| format!("{name}='/{CANARY}/{name}'\n");
     let lines: String = HARMFUL.iter().map(line).collect();
     project.file(".env", format!("{lines}DOCKER_HOST=tcp://127.0.0.1:9\n"))
@@ -106,7 +106,10 @@ for line in sys.stdin:
 /// Runs a command, a server, a hook and a check; `env` is the variables of commands, in YAML.
 fn run(project: Project, env: &str) -> Finished {
     let calls = calls_of(&[
-        ("execute_command", json!({"command": witness("command")})),
+        (
+            "execute_command",
+            json!({"command": report_line("command")}),
+        ),
         ("mcp__x__t", json!({})),
         ("write_file", json!({"path": "a.txt", "content": "x"})),
     ]);
@@ -118,16 +121,22 @@ fn run(project: Project, env: &str) -> Finished {
         "cwd: w\nenable_mcp_command_line: true\nenv: {env}\n\
          mcp_servers: [{{name: x, command: python3, args: ['{}', '{}']}}]",
         project.path("given/server.py").display(),
-        witness("server")
+        report_line("server")
     );
     let rest = "orchestrator: {context_paths: [{path: ., permission: write, protected_paths: [given]}]}\n\
                 checks: [{name: look, command: 'sh given/check.sh'}]\n\
                 hooks: {PreToolUse: [{matcher: write_file, hooks: ['sh given/hook.sh']}]}";
-    let hook = format!("cat > /dev/null\nexec >&2\n{}\nexit 2\n", witness("hook"));
+    let hook = format!(
+        "cat > /dev/null\nexec >&2\n{}\nexit 2\n",
+        report_line("hook")
+    );
     project
         .file("given/server.py", SERVER)
         .file("given/hook.sh", hook)
-        .file("given/check.sh", format!("{}\nexit 1\n", witness("check")))
+        .file(
+            "given/check.sh",
+            format!("{}\nexit 1\n", report_line("check")),
+        )
         .file("team.yaml", team(&[agent("a", &keys, &replies)], rest))
         .args(["--config", "team.yaml", "task"])
         .run()
@@ -135,7 +144,7 @@ fn run(project: Project, env: &str) -> Finished {
 
 #[test]
 fn what_an_agent_starts_sees_nothing_of_a_strangers_variables() {
-    let finished = run(deceived(Project::new()), "{}");
+    let finished = run(with_harmful_env(Project::new()), "{}");
     let marks = recorded_marks(&finished);
     for name in ["command", "server", "hook", "check"] {
         assert!(
@@ -171,12 +180,12 @@ fn an_external_agent_sees_nothing_of_a_strangers_variables() {
                 .collect()
         };
         check_with(
-            deceived(external_agent_project()),
+            with_harmful_env(external_agent_project()),
             (kind, ""),
             &steps(others, "none"),
         );
         let own = steps(own, "");
-        let finished = check_with(deceived(external_agent_project()), (kind, ""), &own);
+        let finished = check_with(with_harmful_env(external_agent_project()), (kind, ""), &own);
         assert!(!finished.stdout().contains(CANARY));
         let mut found = Command::new("grep");
         let found = found
@@ -224,7 +233,7 @@ fn the_pager_sees_nothing_of_a_strangers_variables() {
     );
     let project = Project::new().config(&team(&[agent("a", "cwd: w", &writes)], ""));
     let script = leaving(&project);
-    let project = deceived(project).file("pager", script);
+    let project = with_harmful_env(project).file("pager", script);
     executable(&project, "pager");
     let pager = project.path("pager");
     let project = project
@@ -233,21 +242,21 @@ fn the_pager_sees_nothing_of_a_strangers_variables() {
         .env("PAGER", pager)
         .args(["--cwd-context", "rw"]);
     let mut terminal = Terminal::open(project, 80);
-    terminal.shows(&[">"]);
-    terminal.types("Write it\r");
-    terminal.says("1 file delivered");
-    terminal.shows(&[">"]);
-    terminal.types("/diff\r");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("Write it\r");
+    terminal.wait_for_output("1 file delivered");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("/diff\r");
     expect_safe(terminal.project());
-    terminal.shows(&[">"]);
-    terminal.types(CTRL_D);
-    let _ended = terminal.ends(0);
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys(CTRL_D);
+    let _ended = terminal.wait_for_end(0);
 }
 
 #[test]
 fn the_browser_sees_nothing_of_a_strangers_variables() {
     let server = OauthServer::start(Manner::default());
-    let project = deceived(login_project(&server.url(), ""));
+    let project = with_harmful_env(login_project(&server.url(), ""));
     let script = leaving(&project);
     let project = project.file("bin/xdg-open", script);
     executable(&project, "bin/xdg-open");
@@ -327,7 +336,7 @@ fn run_program(project: Project, language: &str) -> Finished {
         "cwd: w\nenable_mcp_command_line: true\nenable_code_based_tools: true\n\
          code_language: {language}"
     );
-    let script = format!("#!/bin/sh\n{version}\n{}\n{rest}\n", witness("program"));
+    let script = format!("#!/bin/sh\n{version}\n{}\n{rest}\n", report_line("program"));
     let project = project
         .file(&format!("bin/{interpreter}"), script)
         .file("team.yaml", team(&[agent("a", &keys, &replies)], ""));
@@ -341,7 +350,7 @@ fn run_program(project: Project, language: &str) -> Finished {
 
 #[test]
 fn a_program_of_an_agent_sees_nothing_of_a_strangers_variables() {
-    let finished = run_program(deceived(Project::new()), "python");
+    let finished = run_program(with_harmful_env(Project::new()), "python");
     let marks = recorded_marks(&finished);
     assert!(
         marks.contains("program-is-safe"),
@@ -369,7 +378,7 @@ fn an_approval_program_gets_no_variables_of_the_project() {
         let socket = project.home("ask.sock");
         let asked = Arc::new(Mutex::new(String::new()));
         let questions = Arc::clone(&asked);
-        let answering = answering_by(&socket, move |question| {
+        let approvals = start_approval_server_with(&socket, move |question| {
             questions.lock().unwrap().push_str(&question.to_string());
             "no"
         });
@@ -377,13 +386,13 @@ fn an_approval_program_gets_no_variables_of_the_project() {
             .args(["--config", "team.yaml", "task", "--ask-file"])
             .args([&socket])
             .run();
-        drop(answering);
+        drop(approvals);
         let asked = asked.lock().unwrap().clone();
         assert!(asked.contains("a.txt"), "{asked}\n{}", finished.stderr());
         asked
     };
     let content = "${LD_PRELOAD} $PAGER {{PAGER}}";
-    let asked = question(deceived(Project::new()), content);
+    let asked = question(with_harmful_env(Project::new()), content);
     assert!(!asked.contains(CANARY), "{asked}");
     // The control: the content of the call is shown.
     let asked = question(Project::new(), CANARY);
@@ -408,12 +417,12 @@ fn an_editor_that_a_project_names_is_not_started() {
         .env("NO_COLOR", "1")
         .env("EDITOR", "sed -i s/text/edited/");
     let mut terminal = Terminal::open(project, 80);
-    terminal.shows(&[">"]);
-    terminal.types("text\u{18}\u{5}");
-    terminal.shows(&["> edited"]);
-    terminal.types("\u{1b}v");
-    terminal.types("\u{3}");
-    terminal.types(CTRL_D);
-    let ended = terminal.ends(0);
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("text\u{18}\u{5}");
+    terminal.wait_for_prompt(&["> edited"]);
+    terminal.type_keys("\u{1b}v");
+    terminal.type_keys("\u{3}");
+    terminal.type_keys(CTRL_D);
+    let ended = terminal.wait_for_end(0);
     assert!(!ended.home("seen").exists());
 }

@@ -367,10 +367,10 @@ fn only_the_users_own_regular_files_with_valid_messages_are_read() {
         ("msg_pipe", "expected a regular file"),
         ("msg_dir", "expected a regular file"),
     ] {
-        let said =
+        let matches =
             |warning: &&&str| warning.contains(&format!("{file}.json")) && warning.contains(why);
         assert!(
-            warnings.iter().any(|warning| said(&warning)),
+            warnings.iter().any(|warning| matches(&warning)),
             "{file}: {warnings:#?}"
         );
     }
@@ -476,10 +476,10 @@ fn an_inbox_that_others_could_use_is_refused() {
     // The control: the same directory, closed to others.
     let words = ["--automation", "--inbox-dir", "shared", "go"];
     let agreed = project().args(words).success();
-    let said = agreed.stdout();
+    let stdout = agreed.stdout();
     assert!(
-        said.contains("\nRUNTIME_INBOX: [PROJECT]/shared\n"),
-        "{said}"
+        stdout.contains("\nRUNTIME_INBOX: [PROJECT]/shared\n"),
+        "{stdout}"
     );
 }
 
@@ -511,7 +511,7 @@ fn a_message_is_text_that_can_neither_forge_a_frame_nor_open_a_path() {
 }
 
 /// Answers once it has been told to use the parser.
-fn asks(id: &str) -> String {
+fn parser_replies(id: &str) -> String {
     format!(
         r#"
 - when: {{system: "the final agent"}}
@@ -530,25 +530,25 @@ fn asks(id: &str) -> String {
 #[test]
 fn lines_that_are_typed_while_a_run_works_are_messages() {
     for words in [&["go"][..], &[]] {
-        let both = ["a", "b"].map(|id| agent(id, "", &asks(id)));
+        let both = ["a", "b"].map(|id| agent(id, "", &parser_replies(id)));
         let project = Project::new().config(&team(&both, ""));
         let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
         // The dashboard takes messages in a line of its own.
         let project = project.env("MASSGEN_PLAIN", "1");
         let mut terminal = Terminal::open(project.args(words), 80);
         if words.is_empty() {
-            terminal.shows(&[">"]);
-            terminal.types("go\r");
+            terminal.wait_for_prompt(&[">"]);
+            terminal.type_keys("go\r");
         }
         // What is typed before an agent's first request becomes part of that request.
-        terminal.says("waiting for a, b");
-        terminal.types("b: look at it\r");
-        terminal.says("you to b: look at it");
-        terminal.types("use the purser\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}arser\r");
-        terminal.says("you to all: use the parser");
-        terminal.says("[a] reads your message 2");
-        terminal.says("[b] reads your messages 1, 2");
-        terminal.says("done: ");
+        terminal.wait_for_output("waiting for a, b");
+        terminal.type_keys("b: look at it\r");
+        terminal.wait_for_output("you to b: look at it");
+        terminal.type_keys("use the purser\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}arser\r");
+        terminal.wait_for_output("you to all: use the parser");
+        terminal.wait_for_output("[a] reads your message 2");
+        terminal.wait_for_output("[b] reads your messages 1, 2");
+        terminal.wait_for_output("done: ");
     }
 }
 
@@ -559,14 +559,14 @@ fn input_before_a_question_is_not_an_answer_and_an_answer_is_not_a_message() {
     let project = Project::new().config(&config).dir("out");
     let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
     let mut terminal = Terminal::open(project.args(["go"]), 80);
-    terminal.says("presents");
-    terminal.types("hello\r");
-    terminal.says("you to all: hello");
-    terminal.says("[a]pply all, [d]iff, [c]hoose, [n]othing?");
-    terminal.types("a\r");
-    terminal.says("done: ");
+    terminal.wait_for_output("presents");
+    terminal.type_keys("hello\r");
+    terminal.wait_for_output("you to all: hello");
+    terminal.wait_for_output("[a]pply all, [d]iff, [c]hoose, [n]othing?");
+    terminal.type_keys("a\r");
+    terminal.wait_for_output("done: ");
     assert_eq!(terminal.written().matches("you to ").count(), 1);
-    let project = terminal.ends(0);
+    let project = terminal.wait_for_end(0);
     assert_eq!(fs::read_to_string(project.path("out/a.txt")).unwrap(), "a");
 }
 
@@ -784,8 +784,8 @@ impl SteeredRecord {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{stderr}");
         let replayed = self.project.command().args(["replay", "last"]).output();
-        let said = String::from_utf8(replayed.unwrap().stdout).unwrap();
-        assert!(said.starts_with("same: "), "{stderr}\n{said}");
+        let stdout = String::from_utf8(replayed.unwrap().stdout).unwrap();
+        assert!(stdout.starts_with("same: "), "{stderr}\n{stdout}");
         (String::from_utf8(output.stdout).unwrap(), stderr)
     }
 }

@@ -179,19 +179,19 @@ fn every_view_shows_subagents() {
     let dashboard = shown.then(["logs", "follow", "last", "--dashboard"]);
     let dashboard = dashboard.env("TERM", "xterm").env("NO_COLOR", "1");
     let mut terminal = Terminal::open(dashboard, 120);
-    terminal.displays(" ended  ");
-    terminal.leaves("Enter open", ENTER, "Esc overview");
+    terminal.wait_for_text(" ended  ");
+    terminal.type_and_wait("Enter open", ENTER, "Esc overview");
     // It may be above what fits on the screen.
-    terminal.leaves("Esc overview", "/", "Enter find");
-    terminal.leaves(
+    terminal.type_and_wait("Esc overview", "/", "Enter find");
+    terminal.type_and_wait(
         "Enter find",
         "apples: compl\r",
         "subagent apples: completed",
     );
-    terminal.leaves(" find: ", ESCAPE, "Esc overview");
-    terminal.leaves("Esc overview", ESCAPE, "Enter open");
-    terminal.types("q");
-    let _project = terminal.ends(0);
+    terminal.type_and_wait(" find: ", ESCAPE, "Esc overview");
+    terminal.type_and_wait("Esc overview", ESCAPE, "Enter open");
+    terminal.type_keys("q");
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]
@@ -286,8 +286,8 @@ fn a_subagent_may_do_less_than_its_agent() {
         ("execute_command", ""),
         ("up/linked.txt", "denied: write"),
     ] {
-        let said = denied(part);
-        let is_expected = said.contains(expected) && said.is_empty() == expected.is_empty();
+        let denial = denied(part);
+        let is_expected = denial.contains(expected) && denial.is_empty() == expected.is_empty();
         assert!(is_expected, "{part}: {calls:#?}");
     }
     let own = workspace(&finished);
@@ -423,10 +423,10 @@ fn calls_name_one_to_eight_new_subagents() {
             let id = event["call_id"].as_str().unwrap_or_default();
             id.ends_with(&format!("_{place}")) && event["tool"] == "spawn_subagents"
         };
-        let said: String = log.iter().filter(is_about).map(Value::to_string).collect();
-        assert!(said.contains(expected), "{tasks}: {said}");
-        let is_done = said.contains("\"success\":true");
-        assert_eq!(is_done, expected.is_empty(), "{tasks}: {said}");
+        let about_call: String = log.iter().filter(is_about).map(Value::to_string).collect();
+        assert!(about_call.contains(expected), "{tasks}: {about_call}");
+        let is_done = about_call.contains("\"success\":true");
+        assert_eq!(is_done, expected.is_empty(), "{tasks}: {about_call}");
     }
     assert_eq!(events(&finished, "subagent_started").len(), 1);
 }
@@ -479,8 +479,8 @@ fn check_end(rest: &str, replies: &str, expected: (&str, &str)) {
     assert_eq!(ended.len(), 1, "{}", finished.stderr());
     let (status, reason) = expected;
     assert_eq!(ended[0]["status"], status, "{ended:?}");
-    let said = ended[0]["reason"].as_str().unwrap();
-    assert!(said.contains(reason), "{said}");
+    let text = ended[0]["reason"].as_str().unwrap();
+    assert!(text.contains(reason), "{text}");
     assert!(
         began.elapsed() < Duration::from_mins(1),
         "{:?}",
@@ -734,9 +734,9 @@ orchestrator:
         .success();
     let read = results(&finished);
     let read = read["results"].as_array().unwrap().iter();
-    let said: Vec<&Value> = read.map(|result| &result["answer"]).collect();
+    let answers: Vec<&Value> = read.map(|result| &result["answer"]).collect();
     let expected = ["I am the first", "I count", "I am the second", "I explore"];
-    assert_eq!(said, expected, "{said:?}");
+    assert_eq!(answers, expected, "{answers:?}");
     let shown = finished.stderr();
     for notice in [
         "the subagent type `counter` is that of",
@@ -779,9 +779,9 @@ fn only_subagents_of_the_types_that_the_config_names_have_other_models() {
         .success();
     let read = results(&finished);
     let read = read["results"].as_array().unwrap().iter();
-    let said: Vec<&Value> = read.map(|result| &result["answer"]).collect();
+    let answers: Vec<&Value> = read.map(|result| &result["answer"]).collect();
     let expected = ["I am the model of the lead", "I am the other model"];
-    assert_eq!(said, expected, "{said:?}");
+    assert_eq!(answers, expected, "{answers:?}");
     let shown = finished.stderr();
     assert!(
         shown.contains("only subagents of these types have the models `agent_1`"),
@@ -833,11 +833,11 @@ fn external_agents_work_as_subagents_in_directories_of_their_own() {
     let read = results(&finished);
     assert_eq!(read["success"], true, "{read}");
     for result in read["results"].as_array().unwrap() {
-        let said = result["answer"].as_str().unwrap();
-        let said: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
-        assert!(said[0].starts_with("write: ok"), "{result}");
-        assert_eq!(said[1], "read: ok of the project", "{result}");
-        assert!(said[4].starts_with("read: failed"), "{result}");
+        let lines = result["answer"].as_str().unwrap();
+        let lines: Vec<&str> = lines.lines().filter(|line| !line.is_empty()).collect();
+        assert!(lines[0].starts_with("write: ok"), "{result}");
+        assert_eq!(lines[1], "read: ok of the project", "{result}");
+        assert!(lines[4].starts_with("read: failed"), "{result}");
         let files = result["files"].to_string();
         assert!(files.contains("own.txt"), "{result}");
     }
@@ -874,9 +874,9 @@ fn programs_that_no_subagent_may_be_are_refused_at_the_start() {
             .file("team.yaml", team(&[lead], &rest))
             .args(["--config", "team.yaml", "--sandbox", sandbox, "task"])
             .run();
-        let said = refused.stderr();
-        assert_eq!(refused.code(), Some(2), "{said}");
-        assert!(said.contains(expected), "{said}");
+        let stderr = refused.stderr();
+        assert_eq!(refused.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
     }
 }
 
@@ -897,8 +897,8 @@ fn an_external_agent_has_subagents_with_a_model_of_their_own() {
         .file("team.yaml", team(&[one], &keys))
         .args(["--config", "team.yaml", "task"])
         .success();
-    let said = external_agents::said(&finished, "one");
-    assert!(said[0].contains("it is written"), "{said:#?}");
+    let reports = external_agents::step_reports(&finished, "one");
+    assert!(reports[0].contains("it is written"), "{reports:#?}");
     finished
         .has_file("w1/.subagents/other/a.txt", "x")
         .has_no("w1/b.txt");

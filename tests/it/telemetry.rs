@@ -143,7 +143,7 @@ impl ExportedTraces {
     }
 
     /// Returns the names of all span events, with their attributes.
-    fn moments(&self) -> Vec<(String, BTreeMap<String, String>)> {
+    fn span_events(&self) -> Vec<(String, BTreeMap<String, String>)> {
         let spans = self.spans();
         let events = spans.iter().flat_map(|span| &span.events);
         events
@@ -179,7 +179,7 @@ const RUN: &str = "invoke_workflow massgen";
 
 #[test]
 fn a_run_is_a_tree_of_spans_with_the_names_of_the_conventions() {
-    let collector = Endpoint::answering(accept);
+    let collector = Endpoint::start_with(accept);
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .env("OTEL_EXPORTER_OTLP_HEADERS", "x-team=red%20team")
@@ -255,7 +255,7 @@ fn a_run_is_a_tree_of_spans_with_the_names_of_the_conventions() {
 
 #[test]
 fn spans_last_as_long_as_what_they_tell_of() {
-    let collector = Endpoint::answering(accept);
+    let collector = Endpoint::start_with(accept);
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .success();
@@ -281,12 +281,12 @@ fn spans_last_as_long_as_what_they_tell_of() {
 
 #[test]
 fn retries_answers_and_votes_are_moments() {
-    let collector = Endpoint::answering(accept);
+    let collector = Endpoint::start_with(accept);
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .success();
     let traces = ExportedTraces::to(&collector);
-    let moments = traces.moments();
+    let moments = traces.span_events();
     let of = |name: &str| {
         let named = moments.iter().filter(|(known, _)| known == name);
         named.map(|(_, attributes)| attributes).collect::<Vec<_>>()
@@ -310,7 +310,7 @@ fn retries_answers_and_votes_are_moments() {
 #[test]
 fn both_encodings_tell_the_same() {
     let exported = |protocol: &str| {
-        let collector = Endpoint::answering(accept);
+        let collector = Endpoint::start_with(accept);
         let _run = team()
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
             .env("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
@@ -339,7 +339,7 @@ fn both_encodings_tell_the_same() {
 #[test]
 fn texts_stay_here_unless_they_are_asked_for_and_keys_always() {
     let traces_with = |capture: &str| {
-        let collector = Endpoint::answering(accept);
+        let collector = Endpoint::start_with(accept);
         let variable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
         let _run = team()
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
@@ -367,7 +367,7 @@ fn texts_stay_here_unless_they_are_asked_for_and_keys_always() {
 
 #[test]
 fn nothing_is_exported_unless_the_environment_asks_for_it() {
-    let collector = Endpoint::answering(accept);
+    let collector = Endpoint::start_with(accept);
     let url = &collector.server.url;
     let variable = "OTEL_EXPORTER_OTLP_ENDPOINT";
     let line = format!("{variable}={url}\n");
@@ -435,11 +435,11 @@ fn a_collector_that_is_gone_hangs_or_fails_costs_one_warning() {
     let (finished, place) = with(&format!("http://127.0.0.1:{gone}"));
     check_unharmed(&finished, &place, "refused");
 
-    let hangs = Endpoint::answering(|_| Answer::default().await_close());
+    let hangs = Endpoint::start_with(|_| Answer::default().await_close());
     let (finished, place) = with(&hangs.server.url);
     check_unharmed(&finished, &place, "no answer");
 
-    let fails = Endpoint::answering(|_| Answer::whole("500 Internal Server Error", &[], "no"));
+    let fails = Endpoint::start_with(|_| Answer::whole("500 Internal Server Error", &[], "no"));
     let (finished, place) = with(&fails.server.url);
     check_unharmed(&finished, &place, "500");
 }
@@ -447,7 +447,7 @@ fn a_collector_that_is_gone_hangs_or_fails_costs_one_warning() {
 #[test]
 fn a_busy_collector_is_retried() {
     let busy = std::sync::atomic::AtomicBool::new(true);
-    let collector = Endpoint::answering(move |_| {
+    let collector = Endpoint::start_with(move |_| {
         if busy.swap(false, std::sync::atomic::Ordering::Relaxed) {
             Answer::whole("503 Service Unavailable", &["retry-after: 0"], "")
         } else {

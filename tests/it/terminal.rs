@@ -15,7 +15,7 @@ use crate::project::Project;
 /// Timeout for expected content of the screen.
 const SCREEN_TIME_MAX: Duration = Duration::from_mins(2);
 /// Polling interval of the screen.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Number of lines of a terminal.
 const ROWS: u16 = 24;
 /// What the dashboard writes before and after a frame: a terminal shows it when it is whole.
@@ -171,7 +171,7 @@ impl Terminal {
     }
 
     /// Types `keys`.
-    pub(crate) fn types(&mut self, keys: &str) {
+    pub(crate) fn type_keys(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();
     }
@@ -181,9 +181,9 @@ impl Terminal {
     /// the screen until the keys are typed. To wait for `shown` alone proves nothing if it was there
     /// before, and Escape with a key after it is read as one key.
     #[track_caller]
-    pub(crate) fn leaves(&mut self, gone: &str, keys: &str, shown: &str) {
-        self.displays(gone);
-        self.types(keys);
+    pub(crate) fn type_and_wait(&mut self, gone: &str, keys: &str, shown: &str) {
+        self.wait_for_text(gone);
+        self.type_keys(keys);
         self.wait(
             || !self.has(gone) && self.has(shown),
             || format!("expected {shown:?} and not {gone:?} after {keys:?}"),
@@ -244,7 +244,7 @@ impl Terminal {
 
     /// Waits until a line on the screen contains `text`.
     #[track_caller]
-    pub(crate) fn displays(&self, text: &str) {
+    pub(crate) fn wait_for_text(&self, text: &str) {
         self.wait(
             || self.has(text),
             || format!("expected {text:?} on the screen"),
@@ -259,7 +259,7 @@ impl Terminal {
     /// Waits until a frame of the dashboard contains `text`, now or earlier: for what a run shows for a
     /// time only.
     #[track_caller]
-    pub(crate) fn displayed(&self, text: &str) {
+    pub(crate) fn wait_for_frame(&self, text: &str) {
         self.wait(
             || {
                 let seen = self.screen.lock().unwrap();
@@ -291,7 +291,7 @@ impl Terminal {
 
     /// Waits until the last prompt and everything below it are these lines.
     #[track_caller]
-    pub(crate) fn shows(&self, expected: &[&str]) {
+    pub(crate) fn wait_for_prompt(&self, expected: &[&str]) {
         self.wait(
             || self.prompt() == expected,
             || format!("expected {expected:#?}"),
@@ -300,7 +300,7 @@ impl Terminal {
 
     /// Waits until `text` was written.
     #[track_caller]
-    pub(crate) fn says(&self, text: &str) {
+    pub(crate) fn wait_for_output(&self, text: &str) {
         let named = || {
             let root = self.project.path("");
             self.written()
@@ -315,7 +315,7 @@ impl Terminal {
     /// Waits until the last line on the screen ends with `question`, so that what is typed next
     /// answers it: what was typed before a question is asked is discarded.
     #[track_caller]
-    pub(crate) fn asks(&self, question: &str) {
+    pub(crate) fn wait_for_question(&self, question: &str) {
         let last = || {
             let mut lines = self.lines().into_iter();
             lines.rfind(|line| !line.is_empty()).unwrap_or_default()
@@ -326,35 +326,35 @@ impl Terminal {
         );
     }
 
-    /// Waits until `holds` is true.
+    /// Waits until `condition` is true.
     #[track_caller]
-    pub(crate) fn wait(&self, holds: impl Fn() -> bool, expected: impl Fn() -> String) {
-        let begun = Instant::now();
-        while !holds() {
+    pub(crate) fn wait(&self, condition: impl Fn() -> bool, expected: impl Fn() -> String) {
+        let start = Instant::now();
+        while !condition() {
             assert!(
-                begun.elapsed() < SCREEN_TIME_MAX,
+                start.elapsed() < SCREEN_TIME_MAX,
                 "{}\n--- the screen\n{}",
                 expected(),
                 self.lines().join("\n")
             );
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         }
     }
 
     /// Waits until massgen ends, and checks its exit status.
     #[track_caller]
-    pub(crate) fn ends(mut self, code: u32) -> Project {
-        let begun = Instant::now();
+    pub(crate) fn wait_for_end(mut self, code: u32) -> Project {
+        let start = Instant::now();
         let status = loop {
             if let Some(status) = self.child.0.try_wait().unwrap() {
                 break status;
             }
             assert!(
-                begun.elapsed() < SCREEN_TIME_MAX,
+                start.elapsed() < SCREEN_TIME_MAX,
                 "{}",
                 self.lines().join("\n")
             );
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         };
         assert_eq!(status.exit_code(), code, "{}", self.lines().join("\n"));
         self.project

@@ -310,12 +310,12 @@ async fn the_work_of_a_role_is_reverted_once() {
     // A running pipeline is not changed, and not resumed twice.
     let mut finished = project.retyped(words).failure(3);
     for words in [&["--continue"][..], &["--session-id", "pipeline_"]] {
-        let said = finished.stderr();
-        assert!(said.contains("another process is working on"), "{said}");
+        let stderr = finished.stderr();
+        assert!(stderr.contains("another process is working on"), "{stderr}");
         finished = finished.then(words).failure(3);
     }
-    let said = finished.stderr();
-    assert!(said.contains("another process is working on"), "{said}");
+    let stderr = finished.stderr();
+    assert!(stderr.contains("another process is working on"), "{stderr}");
     let documents = played.text("CUMULATIVE_UNDERSTANDING.md").await;
     assert!(documents.is_some());
 

@@ -232,7 +232,7 @@ fn what_an_error_says_of_a_rollback_is_what_the_next_start_does() {
     let before = contents(&whole);
     check(&whole.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     let after = contents(&whole);
-    let mut said = Vec::new();
+    let mut outcomes = Vec::new();
     for bytes in (1..3000).step_by(repetitions(STEP_SHORT, STEP)) {
         let scene = offered(script);
         let (is_applied, err) = apply_within(&scene, bytes);
@@ -255,12 +255,12 @@ fn what_an_error_says_of_a_rollback_is_what_the_next_start_does() {
         }
         check(&scene.massgen(&["undo"]).output().unwrap(), 0);
         assert_eq!(contents(&scene), before, "{bytes}");
-        said.push((is_applied, sentence));
+        outcomes.push((is_applied, sentence));
     }
     // The control: the limit was met before the session, in it, and not at all.
-    assert_eq!(said.first(), Some(&(false, None)));
-    assert!(said.contains(&(false, Some(NOTHING))), "{said:?}");
-    assert_eq!(said.last(), Some(&(true, None)));
+    assert_eq!(outcomes.first(), Some(&(false, None)));
+    assert!(outcomes.contains(&(false, Some(NOTHING))), "{outcomes:?}");
+    assert_eq!(outcomes.last(), Some(&(true, None)));
 }
 
 /// Makes changes of all kinds at many names.
@@ -365,7 +365,7 @@ fn any_history_of_commands_is_undone_byte_for_byte() {
         if scene.has(".massgen/deliveries/log_1/journal.jsonl") {
             scene
                 .reopened()
-                .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
+                .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
                 .unwrap();
         }
         prop_assert_eq!(scene.state("rw"), before);
@@ -678,12 +678,12 @@ fn an_interrupt_while_it_asks_applies_nothing() {
 #[test]
 fn a_run_that_is_terminated_while_it_asks_applies_nothing_and_says_so() {
     let terminal = Terminal::open(run_with("delivery: review"), 80);
-    terminal.says("[n]othing?");
+    terminal.wait_for_output("[n]othing?");
     let process = terminal.process().to_string();
     let sent = Command::new("kill").args(["-TERM", &process]).status();
     assert!(sent.unwrap().success());
-    terminal.says("the final agent's changes were not delivered");
-    let project = terminal.ends(130);
+    terminal.wait_for_output("the final agent's changes were not delivered");
+    let project = terminal.wait_for_end(130);
     assert!(!project.path("out.txt").exists());
 }
 
@@ -803,8 +803,8 @@ fn no_confirmation_without_a_terminal_or_with_the_flag() {
     for format in ["text", "json"] {
         let flags = ["--review", "--output-format", format];
         let refused = run_with("").args(flags).failure(2).has_no("out.txt");
-        let said = format!("{}{}", refused.stdout(), refused.stderr());
-        assert!(said.contains("`--review` needs a terminal"), "{said}");
+        let message = format!("{}{}", refused.stdout(), refused.stderr());
+        assert!(message.contains("`--review` needs a terminal"), "{message}");
     }
     let (shown, status) = run_typed(&run_with("delivery: review").args(["--yes"]), "");
     assert_eq!(status, 0, "{shown}");

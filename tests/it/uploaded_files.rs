@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Starts an endpoint whose model answers at once.
 fn model(wire: &'static Wire) -> Endpoint {
-    Endpoint::answering(move |_: &Recorded| wire.calls("new_answer", &json!({"content": "done"})))
+    Endpoint::start_with(move |_: &Recorded| wire.calls("new_answer", &json!({"content": "done"})))
 }
 
 /// Returns a project with one file of each class, whose only agent uploads `files` and has no
@@ -235,7 +235,7 @@ fn a_symlink_is_the_file_that_it_leads_to() {
 
 #[test]
 fn a_resumed_run_has_the_same_files() {
-    let silent = Endpoint::answering(|_: &Recorded| Answer::stream().await_close());
+    let silent = Endpoint::start_with(|_: &Recorded| Answer::stream().await_close());
     let project = project(&silent, "claude", "{file_path: paper.pdf}");
     let mut command = project.command();
     let quiet = command
@@ -266,7 +266,7 @@ fn a_resumed_run_has_the_same_files() {
 /// A vendor that refuses a request with files is asked again without them.
 #[test]
 fn files_are_left_out_if_the_vendor_refuses_them() {
-    let endpoint = Endpoint::answering(|request: &Recorded| {
+    let endpoint = Endpoint::start_with(|request: &Recorded| {
         if request.body.contains("application/pdf") {
             let error = json!({"type": "error", "error": {
                 "type": "invalid_request_error", "message": "no documents here"}});

@@ -149,7 +149,7 @@ fn separate(endpoint: &Endpoint) -> Vec<Recorded> {
 
 #[test]
 fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
-    let endpoint = Endpoint::answering(play);
+    let endpoint = Endpoint::start_with(play);
     let finished = run(&endpoint);
     assert_eq!(finished.stdout(), "forty-two\n");
     let stderr = finished.stderr();
@@ -161,7 +161,7 @@ fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
     );
     // What was found is a stranger's words, with its sources, and stays in its frame.
     let requests = endpoint.server.requests();
-    for (of, said) in [
+    for (of, result) in [
         ("b", "Found by xAI."),
         ("a", "Found it."),
         ("a", "It printed 42."),
@@ -171,10 +171,11 @@ fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
             .iter()
             .filter(|request| request.line.contains(path));
         let read = read.map(|request| request.json().to_string());
-        let mut read = read.filter(|body| body.contains(said) && body.contains("<vendor_result>"));
+        let mut read =
+            read.filter(|body| body.contains(result) && body.contains("<vendor_result>"));
         let read = read.next_back().unwrap();
         assert!(
-            said.contains("42") || read.contains(&format!("A page: {PAGE}")),
+            result.contains("42") || read.contains(&format!("A page: {PAGE}")),
             "{read}"
         );
         assert_eq!(
@@ -193,7 +194,7 @@ fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
 
 #[test]
 fn a_vendors_tool_is_asked_once_even_if_its_reply_is_a_call() {
-    let endpoint = Endpoint::answering(|request: &Recorded| -> Answer {
+    let endpoint = Endpoint::start_with(|request: &Recorded| -> Answer {
         if request.line != "POST /v1/responses" {
             return xai(&request.json());
         }
@@ -218,7 +219,7 @@ fn a_vendors_tool_is_asked_once_even_if_its_reply_is_a_call() {
 
 #[test]
 fn a_vendors_tool_that_a_rule_denies_is_not_asked() {
-    let endpoint = Endpoint::answering(play);
+    let endpoint = Endpoint::start_with(play);
     let url = &endpoint.server.url;
     let team = format!(
         "agent: {{id: b, backend: {{type: grok, model: grok-4, base_url: '{url}/v1', \

@@ -454,8 +454,8 @@ fn other_addresses_need_a_name_and_a_token() {
             .iter()
             .chain(words);
         let finished = Project::new().args(words).failure(2);
-        let said = finished.stderr();
-        assert!(said.contains(expected), "{said}");
+        let stderr = finished.stderr();
+        assert!(stderr.contains(expected), "{stderr}");
     };
     check(&["--http", "0.0.0.0:0"], "is reachable from other machines");
     let named = ["--http", "0.0.0.0:0", "--allowed-host", "box.example.org"];
@@ -497,8 +497,8 @@ fn without_a_model_the_page_is_served_to_write_a_config() {
         return;
     }
     let server = WebServer::start(Project::new(), &[]);
-    let told = "warning: the page starts no runs: no model available";
-    assert!(server.printed.contains(told), "{}", server.printed);
+    let warning = "warning: the page starts no runs: no model available";
+    assert!(server.printed.contains(warning), "{}", server.printed);
     assert!(server.printed.contains("\nhint: "), "{}", server.printed);
     let info = server.get("/api/info").json();
     assert_eq!(info["teams"], json!([]), "{info}");

@@ -35,9 +35,9 @@ fn save(server: &WebServer, path: &str, more: &Value) -> Reply {
 }
 
 #[track_caller]
-fn expect(reply: &Reply, status: u16, said: &str) {
-    assert_eq!(reply.status, status, "{said}: {reply:?}");
-    assert!(reply.body.contains(said), "{said}: {reply:?}");
+fn expect(reply: &Reply, status: u16, expected: &str) {
+    assert_eq!(reply.status, status, "{expected}: {reply:?}");
+    assert!(reply.body.contains(expected), "{expected}: {reply:?}");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_config_is_saved_below_the_directory_as_it_was_typed() {
     let server = started(project);
     let path = |name: &str| server.project.path(name);
     let before = names(&server);
-    for (name, status, said) in [
+    for (name, status, expected) in [
         ("/tmp/team.yaml", 403, "outside this directory"),
         ("../team.yaml", 403, "outside this directory"),
         ("configs/../team.yaml", 403, "outside this directory"),
@@ -143,7 +143,7 @@ fn a_config_is_saved_below_the_directory_as_it_was_typed() {
         ("dangling.yaml", 403, "symbolic link"),
         ("away/team.yaml", 403, "symlink"),
     ] {
-        expect(&save(&server, name, &json!({})), status, said);
+        expect(&save(&server, name, &json!({})), status, expected);
     }
     expect(
         &save(&server, "team.yaml", &json!({"draft": {"agents": []}})),

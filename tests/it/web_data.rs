@@ -223,17 +223,19 @@ fn the_picker_stays_in_the_directory_of_the_server() {
 #[test]
 fn lookups_are_limited_for_each_client() {
     let server = tree();
-    let look_often = || -> Vec<u16> {
+    let browse_often = || -> Vec<u16> {
         thread::scope(|scope| {
-            let look = || server.post("/api/browse", &json!({"path": "src/"})).status;
-            let all: Vec<_> = (0..60).map(|_| scope.spawn(look)).collect();
-            all.into_iter().map(|look| look.join().unwrap()).collect()
+            let browse = || server.post("/api/browse", &json!({"path": "src/"})).status;
+            let all: Vec<_> = (0..60).map(|_| scope.spawn(browse)).collect();
+            all.into_iter()
+                .map(|request| request.join().unwrap())
+                .collect()
         })
     };
     // A busy machine may need longer than the period of the limit for all of them.
     let mut is_limited = false;
     for _ in 0..20 {
-        let statuses = look_often();
+        let statuses = browse_often();
         let count = |status: u16| statuses.iter().filter(|found| **found == status).count();
         // Lookups that later ones replaced.
         assert_eq!(count(200) + count(429) + count(409), 60, "{statuses:?}");

@@ -269,7 +269,7 @@ fn a_task_opens_for_writing_only_what_the_person_has_agreed_to() {
 }
 
 /// Returns a project whose agent asks the person before each of two calls.
-fn asking() -> Project {
+fn approval_project() -> Project {
     let replies = "
 - {when: {system: the final agent}, text: done}
 - calls: [{name: write_file, arguments: {path: a.txt, content: one}}]
@@ -284,16 +284,16 @@ fn asking() -> Project {
 
 #[test]
 fn calls_wait_for_the_person_at_the_page() {
-    let server = WebServer::start(asking(), &["--config", "team.yaml"]);
+    let server = WebServer::start(approval_project(), &["--config", "team.yaml"]);
     let run = server.start_run(&json!({"task": "write"}));
     let mut page = server.stream(&run, None);
     let asked = page.question("approval");
     assert_eq!(asked["tool"], "write_file", "{asked}");
     assert_eq!(asked["agent"], "a", "{asked}");
     let first = asked["id"].as_str().unwrap().to_owned();
-    let answer = |id: &str, said: &str| {
+    let answer = |id: &str, choice: &str| {
         let target = format!("/api/runs/{run}/approvals/{id}");
-        server.post(&target, &json!({ "answer": said }))
+        server.post(&target, &json!({ "answer": choice }))
     };
     refused(&answer(&first, "always"), 400, "expected `once`");
     refused(&answer("q99", "once"), 409, "nothing waits");
@@ -328,7 +328,7 @@ fn calls_wait_for_the_person_at_the_page() {
 
 #[test]
 fn a_run_of_the_page_is_resumed_here_with_new_questions_and_shown_when_resumed_in_a_terminal() {
-    let project = asking().args(["--continue"]);
+    let project = approval_project().args(["--continue"]);
     let mut in_terminal = project.command();
     let server = WebServer::start(project, &["--config", "team.yaml"]);
     let limits = json!({"max_tool_calls": "40", "orchestrator_timeout_seconds": 600});
@@ -495,9 +495,9 @@ fn a_failed_check_and_an_open_question_wait_for_the_page() {
     let mut page = server.stream(&run, None);
     let asked = page.question("failed_check");
     let id = asked["id"].as_str().unwrap().to_owned();
-    let answer = |id: &str, said: &str| {
+    let answer = |id: &str, choice: &str| {
         let target = format!("/api/runs/{run}/questions/{id}");
-        server.post(&target, &json!({ "answer": said }))
+        server.post(&target, &json!({ "answer": choice }))
     };
     refused(&answer(&id, "maybe"), 400, "expected `keep` or `revert`");
     refused(&answer("q7", "keep"), 409, "nothing waits");
@@ -584,7 +584,7 @@ fn what_is_typed_at_the_server_is_no_message_to_the_agents_of_the_page() {
     let mut page = server.stream(&run, None);
     page.read_until(|sections| sections.contains_key("agents/0"));
     for number in 1..=TYPED {
-        terminal.types("hello\r");
+        terminal.type_keys("hello\r");
         let expected = || format!("{number} more links");
         terminal.wait(|| links(&terminal).len() == number + 1, expected);
     }

@@ -104,7 +104,7 @@ fn pieces_of_replies_come_before_the_log_has_them() {
     let server = slowly_started();
     let run = server.start_run(&json!({"task": "speak"}));
     let mut page = server.stream(&run, None);
-    let mut said: BTreeMap<String, String> = BTreeMap::new();
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
     let mut ahead = 0;
     while let Some(event) = page.next_event() {
         if event.name != "text" {
@@ -113,16 +113,16 @@ fn pieces_of_replies_come_before_the_log_has_them() {
         assert_eq!(event.id, None, "{event:?}");
         let piece = &event.data;
         let agent = piece["agent"].as_str().unwrap().to_owned();
-        let text = said.entry(agent).or_default();
+        let text = texts.entry(agent).or_default();
         let at = usize::try_from(piece["at"].as_u64().unwrap()).unwrap();
         if at == text.len() {
             text.push_str(piece["text"].as_str().unwrap());
             ahead += 1;
         }
     }
-    assert!(ahead > 10, "{said:?}");
-    for text in said.values() {
-        assert!(text.starts_with("word0 word1 word2"), "{said:?}");
+    assert!(ahead > 10, "{texts:?}");
+    for text in texts.values() {
+        assert!(text.starts_with("word0 word1 word2"), "{texts:?}");
     }
     let length = &page.sections["agents/1"]["speech"]["length"];
     assert!(length.as_u64().unwrap() > 100, "{length}");

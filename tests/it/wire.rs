@@ -50,11 +50,11 @@ pub(crate) async fn collect(
     backend: &RemoteBackend,
     request: ModelRequest<'_>,
 ) -> Vec<Result<ReplyEvent, BackendError>> {
-    joined(backend.ask(request).collect().await)
+    join_texts(backend.ask(request).collect().await)
 }
 
 /// Joins consecutive pieces of text in the events of a reply.
-pub(crate) fn joined(
+pub(crate) fn join_texts(
     pieces: Vec<Result<ReplyEvent, BackendError>>,
 ) -> Vec<Result<ReplyEvent, BackendError>> {
     let mut events: Vec<Result<ReplyEvent, BackendError>> = Vec::new();
@@ -77,7 +77,7 @@ pub(crate) fn assistant_message(events: &[ReplyEvent]) -> ChatMessage {
             ReplyEvent::Echo(wanted) => echo = Some(wanted.clone()),
             ReplyEvent::Reasoning(_)
             | ReplyEvent::Usage(_)
-            | ReplyEvent::OddFinish(_)
+            | ReplyEvent::UnknownFinish(_)
             | ReplyEvent::Cost(_)
             | ReplyEvent::Uncounted
             | ReplyEvent::NativeToolCall(_)

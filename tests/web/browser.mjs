@@ -14,7 +14,7 @@ const axe = readFileSync(join(here, 'node_modules/axe-core/axe.min.js'), 'utf8')
 /** Time for what a run does, in milliseconds: on a busy machine, steps that take a second may take a minute. */
 export const RUN_MS = 180_000;
 /** Time between two looks at the page, in milliseconds. */
-const LOOK_MS = 20;
+const POLL_MS = 20;
 /** Time after which the question whether a run is really cancelled has gone, in milliseconds. */
 const CONFIRM_MS = 6000;
 /** Time after which the second key of a pair counts as too late, in milliseconds. */
@@ -130,7 +130,7 @@ export class PageTester {
     const end = performance.now() + RUN_MS;
     let found = await read();
     while (!isDeepStrictEqual(found, expected) && performance.now() < end) {
-      await pause(LOOK_MS);
+      await pause(POLL_MS);
       found = await read();
     }
     assert.deepEqual(found, expected);

@@ -152,7 +152,7 @@ fn stop_reason(finish_reason: &str) -> Result<StopReason, ReplyDecodeError> {
         "length" | "max_tokens" | "model_length" => Ok(StopReason::Length),
         "content_filter" | "safety" | "sensitive" => Ok(StopReason::Filtered),
         "error" | "network_error" | "insufficient_system_resource" => {
-            Err(ReplyDecodeError::GaveUp(finish_reason.to_owned()))
+            Err(ReplyDecodeError::ReplyFailed(finish_reason.to_owned()))
         }
         _ => Ok(StopReason::Done),
     }
@@ -206,14 +206,14 @@ mod tests {
     use super::*;
 
     /// Returns what must be sent back with a reply that has reasoning and a call.
-    fn echo(wish: ReasoningEcho) -> Option<Value> {
+    fn echo(policy: ReasoningEcho) -> Option<Value> {
         let conversation = Conversation::default();
         let request = ModelRequest {
             system: "".into(),
             conversation: &conversation,
             tools: Arc::new([]),
         };
-        let mut decoder = ChatCompletionsDecoder::new(&request, wish);
+        let mut decoder = ChatCompletionsDecoder::new(&request, policy);
         let call = json!({"index": 0, "id": "a", "function": {"name": "f"}});
         for delta in [
             json!({"reasoning_content": "H"}),

@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::backend::ModelRequest;
 use crate::backend::chatcompletion::decoder::ChatCompletionsDecoder;
-use crate::backend::chatcompletion::reasoning::ReasoningSent;
+use crate::backend::chatcompletion::reasoning::ReasoningEchoPolicy;
 use crate::backend::chatcompletion::request::{encode_message, request_body, request_parameters};
 use crate::backend::conversation::ChatMessage;
 use crate::backend::remote::wire::{RefusalRemedy, ReplyDecoder, WireCodec};
@@ -27,8 +27,8 @@ pub(super) struct ChatCompletionsCodec {
     model: String,
     parameters: Map<String, Value>,
     echo: ReasoningEcho,
-    /// What is sent of the reasoning of earlier replies, as the vendor has demanded.
-    sent: Mutex<ReasoningSent>,
+    /// How much of the reasoning of earlier replies is sent back, as the vendor has demanded.
+    echo_policy: Mutex<ReasoningEchoPolicy>,
 }
 
 impl ChatCompletionsCodec {
@@ -40,7 +40,7 @@ impl ChatCompletionsCodec {
             echo: config
                 .reasoning_echo
                 .unwrap_or_else(|| reasoning_echo(config.vendor.name, url, &config.model)),
-            sent: Mutex::default(),
+            echo_policy: Mutex::default(),
         }
     }
 }
@@ -52,18 +52,24 @@ impl WireCodec for ChatCompletionsCodec {
 
     fn encode_messages(&self, messages: &[ChatMessage], new: Range<usize>) -> Vec<Value> {
         let new = messages.get(new).unwrap_or_default();
-        let sent = *self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let policy = *self
+            .echo_policy
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         new.iter()
-            .filter_map(|message| encode_message(message, sent))
+            .filter_map(|message| encode_message(message, policy))
             .collect()
     }
 
     fn adapt_to_refusal(&self, words: &str) -> RefusalRemedy {
-        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-        match sent.after_refusal(words) {
+        let mut policy = self
+            .echo_policy
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match policy.after_refusal(words) {
             Some(next) if self.echo != ReasoningEcho::Refused => {
-                *sent = next;
-                RefusalRemedy::AskOnceMore
+                *policy = next;
+                RefusalRemedy::Retry
             }
             Some(_) | None => RefusalRemedy::None,
         }

@@ -13,7 +13,7 @@ const TEXT_FIELDS: &[&str] = &[CONTENT, "reasoning"];
 const DETAILS: &str = "reasoning_details";
 /// The texts of a part, which are streamed in pieces.
 const TEXTS_OF_DETAILS: &[&str] = &["text", "summary"];
-/// Error text of a vendor that requires the reasoning; others do not accept it.
+/// Words in the error message of a vendor that requires the reasoning; others do not accept it.
 const DEMANDS: &[&str] = &["missing", "must", "required", "passed back"];
 
 /// The parts of an echo: what is sent back unless the vendor refuses it, and what is sent only if
@@ -31,7 +31,7 @@ pub(super) struct ReasoningCollector {
 }
 
 impl ReasoningCollector {
-    /// Creates a collector for a model that treats an echo like this.
+    /// Creates a collector for a model that treats an echo as `echo` says.
     pub(super) fn new(echo: ReasoningEcho) -> Self {
         Self {
             echo,
@@ -41,20 +41,20 @@ impl ReasoningCollector {
         }
     }
 
-    /// Takes the reasoning in a piece of a reply; returns its text.
+    /// Adds the reasoning in a piece of a reply; returns its text.
     pub(super) fn add(&mut self, delta: &Value) -> Option<String> {
         let details = delta.get(DETAILS).and_then(Value::as_array);
         let details = details.map(Vec::as_slice).unwrap_or_default();
-        let given = TEXT_FIELDS.iter().find_map(|field| {
+        let field_text = TEXT_FIELDS.iter().find_map(|field| {
             let text = delta.get(*field)?.as_str()?;
             (!text.is_empty()).then_some((*field, text))
         });
-        let text = match given {
+        let text = match field_text {
             Some((_, text)) => text.to_owned(),
             None => details.iter().filter_map(detail_text).collect(),
         };
         if self.echo != ReasoningEcho::Refused {
-            if let Some((field, text)) = given {
+            if let Some((field, text)) = field_text {
                 self.field = field;
                 self.text.push_str(text);
             }
@@ -120,9 +120,9 @@ fn detail_text(detail: &Value) -> Option<&str> {
         .find_map(|name| detail.get(*name)?.as_str())
 }
 
-/// What is sent of the reasoning of earlier replies.
+/// How much of the reasoning of earlier replies is sent back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum ReasoningSent {
+pub(super) enum ReasoningEchoPolicy {
     /// What this vendor and model are known to want.
     #[default]
     AsKnown,
@@ -132,16 +132,20 @@ pub(super) enum ReasoningSent {
     Nothing,
 }
 
-impl ReasoningSent {
-    /// Returns what to send instead after a refusal in these words; `None` if the refusal is about
+impl ReasoningEchoPolicy {
+    /// Returns the policy after a refusal with this message; `None` if the refusal is about
     /// something else.
-    pub(super) fn after_refusal(self, words: &str) -> Option<Self> {
-        let words = words.to_lowercase();
-        if !words.contains(CONTENT) && !words.contains(DETAILS) {
+    pub(super) fn after_refusal(self, message: &str) -> Option<Self> {
+        let message = message.to_lowercase();
+        if !message.contains(CONTENT) && !message.contains(DETAILS) {
             return None;
         }
-        let demands = DEMANDS.iter().any(|sign| words.contains(sign));
-        let next = if demands { Self::All } else { Self::Nothing };
+        let requires_reasoning = DEMANDS.iter().any(|word| message.contains(word));
+        let next = if requires_reasoning {
+            Self::All
+        } else {
+            Self::Nothing
+        };
         (self == Self::AsKnown).then_some(next)
     }
 
@@ -174,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_reasoning_are_put_together_as_they_were_before_they_were_streamed() {
+    fn streamed_parts_of_reasoning_are_joined() {
         let mut reasoning = ReasoningCollector::new(ReasoningEcho::Wanted);
         let text = |index: u64, text: &str| json!({"type": "reasoning.text", "index": index, "text": text, "signature": null});
         let encrypted = json!({"type": "reasoning.encrypted", "index": 1, "data": "AB"});
@@ -197,14 +201,14 @@ mod tests {
     #[test]
     fn a_refusal_decides_what_is_sent() {
         #[track_caller]
-        fn check(words: &str, expected: Option<ReasoningSent>) {
+        fn check(message: &str, expected: Option<ReasoningEchoPolicy>) {
             assert_eq!(
-                ReasoningSent::AsKnown.after_refusal(words),
+                ReasoningEchoPolicy::AsKnown.after_refusal(message),
                 expected,
-                "{words}"
+                "{message}"
             );
         }
-        let all = Some(ReasoningSent::All);
+        let all = Some(ReasoningEchoPolicy::All);
         check(
             "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
             all,
@@ -213,52 +217,52 @@ mod tests {
             "The `reasoning_content` in the thinking mode must be passed back to the API.",
             all,
         );
-        let nothing = Some(ReasoningSent::Nothing);
+        let nothing = Some(ReasoningEchoPolicy::Nothing);
         check("property 'reasoning_content' is unsupported", nothing);
         check("Unknown field: reasoning_details", nothing);
         check("missing parameter: model", None);
-        let again = ReasoningSent::All.after_refusal("reasoning_content is missing");
+        let again = ReasoningEchoPolicy::All.after_refusal("reasoning_content is missing");
         assert_eq!(again, None);
     }
 
     #[test]
     fn a_message_carries_the_reasoning_that_is_sent() {
         #[track_caller]
-        fn check(sent: ReasoningSent, echo: &Value, expected: &Value) {
-            let fields = sent.fields(Some(echo), true);
-            assert_eq!(Value::from(fields), *expected, "{sent:?} {echo}");
+        fn check(policy: ReasoningEchoPolicy, echo: &Value, expected: &Value) {
+            let fields = policy.fields(Some(echo), true);
+            assert_eq!(Value::from(fields), *expected, "{policy:?} {echo}");
         }
         let known = json!({"message": {"reasoning_content": "Hm"}});
         let kept = json!({"reasoning": {"reasoning": "Hm"}});
         let details = json!({"message": {"reasoning_details": [1]}});
         check(
-            ReasoningSent::AsKnown,
+            ReasoningEchoPolicy::AsKnown,
             &known,
             &json!({"reasoning_content": "Hm"}),
         );
-        check(ReasoningSent::AsKnown, &kept, &json!({}));
+        check(ReasoningEchoPolicy::AsKnown, &kept, &json!({}));
         check(
-            ReasoningSent::All,
+            ReasoningEchoPolicy::All,
             &known,
             &json!({"reasoning_content": "Hm"}),
         );
         check(
-            ReasoningSent::All,
+            ReasoningEchoPolicy::All,
             &kept,
             &json!({"reasoning": "Hm", "reasoning_content": "Hm"}),
         );
         check(
-            ReasoningSent::All,
+            ReasoningEchoPolicy::All,
             &json!({}),
             &json!({"reasoning_content": ""}),
         );
         check(
-            ReasoningSent::AsKnown,
+            ReasoningEchoPolicy::AsKnown,
             &details,
             &json!({"reasoning_details": [1]}),
         );
-        check(ReasoningSent::Nothing, &known, &json!({}));
-        let text_alone = ReasoningSent::All.fields(Some(&json!({})), false);
+        check(ReasoningEchoPolicy::Nothing, &known, &json!({}));
+        let text_alone = ReasoningEchoPolicy::All.fields(Some(&json!({})), false);
         assert_eq!(text_alone, Map::new());
     }
 }

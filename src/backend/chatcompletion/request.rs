@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::backend::ModelRequest;
-use crate::backend::chatcompletion::reasoning::ReasoningSent;
+use crate::backend::chatcompletion::reasoning::ReasoningEchoPolicy;
 use crate::backend::conversation::ChatMessage;
 use crate::prompts::model_files::file_not_accepted;
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileSource};
@@ -13,7 +13,7 @@ use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
 /// Keys that a config cannot set: the conversation depends on them, or they belong in the URL.
-const OURS: &[&str] = &["model", "messages", "tools", "stream", "n", "api_version"];
+const RESERVED_KEYS: &[&str] = &["model", "messages", "tools", "stream", "n", "api_version"];
 /// Parameters that vendors reject in a request without tools.
 const ONLY_WITH_TOOLS: &[&str] = &["tool_choice", "parallel_tool_calls"];
 
@@ -25,22 +25,22 @@ const PLUGINS: &str = "plugins";
 /// Returns the parameters that every request carries. Usage is requested unless the config has its
 /// own `stream_options`; a parameter that is null is omitted.
 pub(super) fn request_parameters(parameters: &Map<String, Value>) -> Map<String, Value> {
-    let mut settled = Map::new();
-    settled.insert("stream_options".to_owned(), json!({"include_usage": true}));
+    let mut converted = Map::new();
+    converted.insert("stream_options".to_owned(), json!({"include_usage": true}));
     for (name, value) in parameters {
         if value.is_null() {
-            settled.shift_remove(name);
-        } else if !OURS.contains(&name.as_str()) {
-            settled.insert(name.clone(), value.clone());
+            converted.shift_remove(name);
+        } else if !RESERVED_KEYS.contains(&name.as_str()) {
+            converted.insert(name.clone(), value.clone());
         }
     }
-    if settled.shift_remove(WEB_SEARCH) == Some(json!(true)) {
-        let plugins = settled.entry(PLUGINS).or_insert_with(|| json!([]));
+    if converted.shift_remove(WEB_SEARCH) == Some(json!(true)) {
+        let plugins = converted.entry(PLUGINS).or_insert_with(|| json!([]));
         if let Value::Array(plugins) = plugins {
             plugins.push(json!({"id": "web"}));
         }
     }
-    settled
+    converted
 }
 
 /// Returns the body up to the conversation, which comes last because only it grows.
@@ -77,9 +77,9 @@ fn encode_tool(offer: &ToolOffer) -> Value {
     })
 }
 
-/// Encodes a message; `sent` says what it carries of its reasoning. Returns `None` for an empty
+/// Encodes a message; `policy` says what it carries of its reasoning. Returns `None` for an empty
 /// reply, because some vendors reject an empty message.
-pub(super) fn encode_message(message: &ChatMessage, sent: ReasoningSent) -> Option<Value> {
+pub(super) fn encode_message(message: &ChatMessage, policy: ReasoningEchoPolicy) -> Option<Value> {
     Some(match message {
         ChatMessage::User(text) => json!({"role": "user", "content": &**text}),
         ChatMessage::Assistant { text, calls, echo } if calls.is_empty() => {
@@ -87,7 +87,7 @@ pub(super) fn encode_message(message: &ChatMessage, sent: ReasoningSent) -> Opti
                 return None;
             }
             let message = json!({"role": "assistant", "content": text});
-            with_fields(message, sent.fields(echo.as_ref(), false))
+            with_fields(message, policy.fields(echo.as_ref(), false))
         }
         ChatMessage::Assistant { text, calls, echo } => {
             let content = Some(text).filter(|text| !text.is_empty());
@@ -103,7 +103,7 @@ pub(super) fn encode_message(message: &ChatMessage, sent: ReasoningSent) -> Opti
                 .collect();
             let message =
                 json!({"role": "assistant", "content": content, "tool_calls": wire_calls});
-            with_fields(message, sent.fields(echo, true))
+            with_fields(message, policy.fields(echo, true))
         }
         ChatMessage::CallResult { call_id, content } => {
             json!({"role": "tool", "tool_call_id": call_id, "content": content})

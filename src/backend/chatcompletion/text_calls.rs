@@ -82,12 +82,12 @@ fn checked_call(tool: &ToolOffer, arguments: &Value) -> Option<TextCall> {
     let properties = tool.parameters.get("properties").and_then(Value::as_object);
     let required = tool.parameters.get("required").and_then(Value::as_array);
     let mut required = required.into_iter().flatten().filter_map(Value::as_str);
-    let is_taken = |(name, value): (&String, &Value)| {
+    let is_valid = |(name, value): (&String, &Value)| {
         let schema = properties.and_then(|properties| properties.get(name));
         schema.is_some_and(|schema| has_type_of(value, schema))
     };
-    let is_whole = required.all(|name| object.contains_key(name));
-    (is_whole && object.iter().all(is_taken)).then(|| TextCall {
+    let is_complete = required.all(|name| object.contains_key(name));
+    (is_complete && object.iter().all(is_valid)).then(|| TextCall {
         name: tool.name.clone().into_owned(),
         arguments: arguments.to_string(),
     })

@@ -103,7 +103,7 @@ impl AcpProtocol {
             let why = format!("the program reported an error: {}", why.trim());
             let is_signed_out = error.get("code").and_then(Value::as_i64) == Some(NO_ACCOUNT);
             return if id >= FIRST_PROMPT && !is_signed_out {
-                Ok(vec![AgentEvent::Failed(ExternalAgentError::from_words(
+                Ok(vec![AgentEvent::Failed(ExternalAgentError::from_message(
                     why,
                 ))])
             } else {
@@ -280,9 +280,9 @@ impl AgentProtocol for AcpProtocol {
     fn encode_fs_response(
         &self,
         id: &Value,
-        given: Result<Value, FileRequestError>,
+        result: Result<Value, FileRequestError>,
     ) -> Option<String> {
-        Some(match given {
+        Some(match result {
             Ok(value) => encode_success(id, &value),
             Err(FileRequestError::Missing(why)) => {
                 // Some programs read the message instead of the code.

@@ -26,7 +26,7 @@ pub(super) struct AgentRequestAnswer {
     pub(super) denied: Option<String>,
 }
 
-/// Decides about a request, and carries it out if massgen is to do that.
+/// Decides about a request, and executes it if massgen is to do that.
 pub(super) async fn handle_agent_request(
     protocol: &dyn AgentProtocol,
     launcher: AgentLauncher,
@@ -57,15 +57,15 @@ pub(super) async fn handle_agent_request(
         AgentRequest::Read(path, line, limit) => {
             let lines = requested_lines(line, limit);
             let read = |path| ToolCall::ReadTextFile { path, lines };
-            let (given, shown) = execute_through_gate(launcher, "read", &path, read).await;
-            let given = given.map(|text| json!({ "content": text }));
-            answer_file_request(protocol, id, given, shown)
+            let (result, shown) = execute_through_gate(launcher, "read", &path, read).await;
+            let result = result.map(|text| json!({ "content": text }));
+            answer_file_request(protocol, id, result, shown)
         }
         AgentRequest::Write(path, content) => {
             let write = |path| ToolCall::WriteFile { path, content };
-            let (given, shown) = execute_through_gate(launcher, "write", &path, write).await;
-            let given = given.map(|_| json!({}));
-            answer_file_request(protocol, id, given, shown)
+            let (result, shown) = execute_through_gate(launcher, "write", &path, write).await;
+            let result = result.map(|_| json!({}));
+            answer_file_request(protocol, id, result, shown)
         }
     }
 }
@@ -73,15 +73,15 @@ pub(super) async fn handle_agent_request(
 fn answer_file_request(
     protocol: &dyn AgentProtocol,
     id: &Value,
-    given: Result<Value, FileRequestError>,
+    result: Result<Value, FileRequestError>,
     shown: NativeToolCall,
 ) -> AgentRequestAnswer {
-    let denied = match &given {
+    let denied = match &result {
         Err(FileRequestError::Denied(why)) => Some(why.clone()),
         Ok(_) | Err(FileRequestError::Missing(_) | FileRequestError::Failed(_)) => None,
     };
     AgentRequestAnswer {
-        line: protocol.encode_fs_response(id, given),
+        line: protocol.encode_fs_response(id, result),
         shown: Some(shown),
         denied,
     }
@@ -112,14 +112,14 @@ async fn execute_through_gate(
     let path = absolute_path(&launcher.dir(), path);
     let mut shown = native_tool_call(tool, &Value::from(path.as_str()));
     let call = UserPath::parse(path).map(make);
-    let done = match call {
+    let result = match call {
         Ok(call) => execute_call(launcher, call).await,
         Err(why) => Err(FileRequestError::Denied(why.to_string())),
     };
-    if let Err(FileRequestError::Denied(why)) = &done {
+    if let Err(FileRequestError::Denied(why)) = &result {
         shown.denied = Some(why.clone());
     }
-    (done, shown)
+    (result, shown)
 }
 
 /// Returns the gate's decision about a permission request.
@@ -141,19 +141,19 @@ async fn decide_permission(
         }
         caller.decide(&tool, action)
     };
-    let decided = spawn_blocking(decide).await;
-    let decision = decided.unwrap_or_else(|_| Err("denied: massgen has a bug".to_owned()));
+    let decision = spawn_blocking(decide).await;
+    let decision = decision.unwrap_or_else(|_| Err("denied: massgen has a bug".to_owned()));
     (request, decision)
 }
 
 async fn execute_call(launcher: AgentLauncher, call: ToolCall) -> Result<String, FileRequestError> {
-    let carry_out = move || match launcher.gate.check(call) {
+    let execute = move || match launcher.gate.check(call) {
         Err(denial) => Err(FileRequestError::Denied(denial.to_string())),
         Ok(permitted) => {
-            let observed = exec::run(permitted);
-            let is_missing = observed.is_missing_file();
-            let content = observed.content;
-            match observed.outcome {
+            let observation = exec::run(permitted);
+            let is_missing = observation.is_missing_file();
+            let content = observation.content;
+            match observation.outcome {
                 ActionOutcome::Done => Ok(content),
                 ActionOutcome::Denied => Err(FileRequestError::Denied(content)),
                 ActionOutcome::Failed if is_missing => Err(FileRequestError::Missing(content)),
@@ -161,8 +161,8 @@ async fn execute_call(launcher: AgentLauncher, call: ToolCall) -> Result<String,
             }
         }
     };
-    let done = spawn_blocking(carry_out).await;
-    done.unwrap_or_else(|_| Err(FileRequestError::Failed("massgen has a bug".to_owned())))
+    let result = spawn_blocking(execute).await;
+    result.unwrap_or_else(|_| Err(FileRequestError::Failed("massgen has a bug".to_owned())))
 }
 
 fn requested_lines(first: Option<u64>, count: Option<u64>) -> LineRange {

@@ -82,8 +82,8 @@ impl ExternalAgentSession {
         if self.progress == TurnState::Open {
             return Ok(self.answer_calls(new_messages));
         }
-        let life = self.protocol.process_lifetime();
-        if life == ProcessLifetime::Session && self.process.is_none() {
+        let lifetime = self.protocol.process_lifetime();
+        if lifetime == ProcessLifetime::Session && self.process.is_none() {
             return Ok(ProcessReuse::Restart);
         }
         let text = conversation_prompt::render_new(new_messages, |_| false);
@@ -92,13 +92,13 @@ impl ExternalAgentSession {
         } else {
             text
         };
-        if life == ProcessLifetime::SingleTurn {
+        if lifetime == ProcessLifetime::SingleTurn {
             self.start(agent).await?;
         }
         let lines = self.protocol.encode_turn(text);
         match &mut self.process {
             Some(process) => process
-                .write_lines(&lines, life)
+                .write_lines(&lines, lifetime)
                 .await
                 .map(|()| ProcessReuse::Reused),
             None => Ok(ProcessReuse::Restart),
@@ -149,9 +149,9 @@ impl ExternalAgentSession {
         while self.socket_server.incoming.try_recv().is_ok() {}
         let lines = self.protocol.encode_first_turn(&self.launch_context, text);
         self.start(agent).await?;
-        let life = self.protocol.process_lifetime();
+        let lifetime = self.protocol.process_lifetime();
         match &mut self.process {
-            Some(process) => process.write_lines(&lines, life).await,
+            Some(process) => process.write_lines(&lines, lifetime).await,
             None => Ok(()),
         }
     }

@@ -1,5 +1,5 @@
 //! Cancels a turn of an external agent: where the protocol supports it, asks the agent to end the
-//! turn and waits a moment for it. An agent that does not react is ended all the same.
+//! turn and waits a moment for it. An agent that does not react is killed.
 
 use std::time::Duration;
 
@@ -10,36 +10,36 @@ use crate::backend::external_agent::agent_session::{ExternalAgentSession, TurnSt
 use crate::backend::external_agent::protocol::{AgentEvent, ExternalAgentError, ProcessLifetime};
 
 /// Maximum time that an agent gets to end its turn after a cancel request.
-const PARTING_TIME_MAX: Duration = Duration::from_secs(2);
+const CANCEL_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Asks an agent to end the turn that is in progress, and waits a moment for it; returns the usage
 /// that the agent has reported until then.
 pub(super) async fn cancel_turn(session: &mut ExternalAgentSession) -> Vec<AgentEvent> {
-    let mut counted = Vec::new();
+    let mut usage = Vec::new();
     let cancel_lines = session.protocol.encode_cancel();
     if session.progress == TurnState::Open && !cancel_lines.is_empty() {
-        // The agent is asked only once, whatever happens then.
+        // The agent is asked only once.
         session.progress = TurnState::Ended;
         let _in_time = timeout(
-            PARTING_TIME_MAX,
-            wait_for_turn_end(session, cancel_lines, &mut counted),
+            CANCEL_TIME_MAX,
+            wait_for_turn_end(session, cancel_lines, &mut usage),
         )
         .await;
     }
-    counted
+    usage
 }
 
 /// Waits for the end of the turn, and refuses the agent's requests meanwhile.
 async fn wait_for_turn_end(
     session: &mut ExternalAgentSession,
     mut lines: Vec<String>,
-    counted: &mut Vec<AgentEvent>,
+    usage: &mut Vec<AgentEvent>,
 ) -> Result<(), ExternalAgentError> {
     let Some(process) = &mut session.process else {
         return Ok(());
     };
     lines.extend(session.refusal.take());
-    // The callers read that no result will come.
+    // Their callers learn that no result will come.
     session.waiting.clear();
     loop {
         process
@@ -56,7 +56,7 @@ async fn wait_for_turn_end(
         };
         for event in session.protocol.decode_line(&line)? {
             match event {
-                AgentEvent::Usage(_) | AgentEvent::Cost(_) => counted.push(event),
+                AgentEvent::Usage(_) | AgentEvent::Cost(_) => usage.push(event),
                 AgentEvent::Send(line) => lines.push(line),
                 AgentEvent::Request(id, request) => {
                     lines.extend(encode_rejection(&*session.protocol, &id, &request));

@@ -104,8 +104,9 @@ impl AgentProtocol for ClaudeCodeProtocol {
     }
 
     fn encode_cancel(&self) -> Vec<String> {
-        let asked = json!({"subtype": "interrupt"});
-        let request = json!({"type": "control_request", "request_id": INTERRUPT, "request": asked});
+        let interrupt = json!({"subtype": "interrupt"});
+        let request =
+            json!({"type": "control_request", "request_id": INTERRUPT, "request": interrupt});
         vec![request.to_string()]
     }
 

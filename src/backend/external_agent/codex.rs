@@ -110,7 +110,7 @@ impl AgentProtocol for CodexProtocol {
             }
             "turn.failed" => {
                 let why = format!("Codex: {}", text_at(&message, "/error/message"));
-                Ok(vec![AgentEvent::Failed(ExternalAgentError::from_words(
+                Ok(vec![AgentEvent::Failed(ExternalAgentError::from_message(
                     why,
                 ))])
             }

@@ -61,9 +61,9 @@ pub(super) async fn start_process(
 
 impl AgentConnection {
     fn new(mut agent: AgentProcess) -> std::io::Result<Self> {
-        let gone = || std::io::Error::other("its pipes are missing");
-        let input = agent.input.take().ok_or_else(gone)?;
-        let output = agent.output.take().ok_or_else(gone)?;
+        let missing = || std::io::Error::other("its pipes are missing");
+        let input = agent.input.take().ok_or_else(missing)?;
+        let output = agent.output.take().ok_or_else(missing)?;
         Ok(Self {
             input: Some(pipe::Sender::from_owned_fd(input)?),
             output: BufReader::new(pipe::Receiver::from_owned_fd(output)?),
@@ -78,7 +78,7 @@ impl AgentConnection {
     pub(super) async fn write_lines(
         &mut self,
         lines: &[String],
-        life: ProcessLifetime,
+        lifetime: ProcessLifetime,
     ) -> Result<(), ExternalAgentError> {
         for line in lines {
             let Some(input) = &mut self.input else {
@@ -94,7 +94,7 @@ impl AgentConnection {
                 }
             }
         }
-        if life == ProcessLifetime::SingleTurn {
+        if lifetime == ProcessLifetime::SingleTurn {
             self.input = None;
         }
         Ok(())

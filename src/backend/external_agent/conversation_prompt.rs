@@ -6,7 +6,7 @@ use crate::prompts::images::images_left_out;
 use crate::prompts::model_files::files_left_out;
 
 /// Separator between two messages.
-const BETWEEN: &str = "\n\n";
+const SEPARATOR: &str = "\n\n";
 
 /// Renders the whole conversation, for a process that knows nothing of it.
 pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
@@ -25,7 +25,7 @@ pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
         ChatMessage::Files { files, .. } => files_left_out(files.len()),
     });
     let all: Vec<String> = head.into_iter().chain(rendered).collect();
-    all.join(BETWEEN)
+    all.join(SEPARATOR)
 }
 
 /// Renders massgen's own messages among `messages`, without the results of calls for which
@@ -51,7 +51,7 @@ pub(super) fn render_new(messages: &[ChatMessage], is_waiting: impl Fn(&str) -> 
         ChatMessage::Files { files, .. } => Some(files_left_out(files.len())),
     });
     let all: Vec<String> = rendered.collect();
-    all.join(BETWEEN)
+    all.join(SEPARATOR)
 }
 
 #[cfg(test)]

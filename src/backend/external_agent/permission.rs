@@ -203,7 +203,7 @@ impl<'v> DescribedCall<'v> {
         let is_nothing = |input: &Value| input.as_object().map_or(input.is_null(), Map::is_empty);
         let mut lines = self.arguments(&["command"]).map(Value::as_str);
         let line = match lines.next() {
-            Some(None) => return Err("its command is no text".to_owned()),
+            Some(None) => return Err("its command is not text".to_owned()),
             Some(line) if lines.any(|other| other != line) => {
                 return Err("it names two commands".to_owned());
             }

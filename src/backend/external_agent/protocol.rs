@@ -22,7 +22,7 @@ const SHOWN_CHARS_MAX: usize = 500;
 /// Maximum length of a tool's name in events, in characters.
 const NAME_CHARS_MAX: usize = 100;
 
-/// What programs write, in lower case, when they have no account that they could use.
+/// Parts of the messages, in lower case, of programs that are not signed in.
 const SIGNED_OUT: &[&str] = &[
     "/login",
     "401 unauthorized",
@@ -91,7 +91,7 @@ pub(super) enum AgentEvent {
     Send(String),
     /// The turn ended, and failed.
     Failed(ExternalAgentError),
-    /// One of its own tools has done what was asked of it.
+    /// One of its own tools has completed a call.
     ToolCallCompleted,
     /// A request with this id.
     Request(Value, Box<AgentRequest>),
@@ -115,9 +115,9 @@ pub(super) enum AgentRequest {
 pub(super) struct ToolPermissionRequest {
     /// The tool, for the user and for rules.
     pub(super) tool: String,
-    /// What the agent tells the user about the call; empty if it tells nothing.
+    /// The agent's description of the call for the user; may be empty.
     pub(super) detail: String,
-    /// What it would do; the error says why that is unknown.
+    /// The requested action; the error says why it is unknown.
     pub(super) action: Result<RequestedToolAction, String>,
     /// The option that allows it once, if there is one.
     pub(super) yes: Option<String>,
@@ -163,32 +163,32 @@ pub(super) enum ExternalAgentError {
     Transient(String),
     /// A retry will fail in the same way.
     Permanent(String),
-    /// The process exited before it said anything: it may lack a setting.
+    /// The process exited before it wrote anything: it may lack a setting.
     Start(String),
 }
 
 impl ExternalAgentError {
-    /// Classifies an error of a turn by the program's words: a retry does not sign in.
-    pub(super) fn from_words(words: String) -> Self {
-        if says_signed_out(&words) {
-            ExternalAgentError::Permanent(words)
+    /// Classifies an error of a turn by the program's message: a retry does not sign in.
+    pub(super) fn from_message(message: String) -> Self {
+        if reports_signed_out(&message) {
+            ExternalAgentError::Permanent(message)
         } else {
-            ExternalAgentError::Transient(words)
+            ExternalAgentError::Transient(message)
         }
     }
 }
 
-fn says_signed_out(words: &str) -> bool {
-    let lower = words.to_lowercase();
-    SIGNED_OUT.iter().any(|sign| lower.contains(sign))
+fn reports_signed_out(message: &str) -> bool {
+    let lower = message.to_lowercase();
+    SIGNED_OUT.iter().any(|words| lower.contains(words))
 }
 
-/// Returns the words of a program that ends, with what to do if it has no account.
-pub(super) fn with_sign_in_hint(words: String) -> String {
-    if says_signed_out(&words) {
-        format!("{words} (hint: {SIGN_IN_HINT})")
+/// Returns the last message of a program, with what to do if it has no account.
+pub(super) fn with_sign_in_hint(message: String) -> String {
+    if reports_signed_out(&message) {
+        format!("{message} (hint: {SIGN_IN_HINT})")
     } else {
-        words
+        message
     }
 }
 
@@ -215,7 +215,7 @@ pub(super) trait AgentProtocol: Send + Sync + std::fmt::Debug {
     fn encode_fs_response(
         &self,
         _id: &Value,
-        _given: Result<Value, FileRequestError>,
+        _result: Result<Value, FileRequestError>,
     ) -> Option<String> {
         None
     }

@@ -202,8 +202,8 @@ async fn serve_connection(mut stream: UnixStream, handler: AgentSocketHandler) {
         }
         Some(ConnectionPurpose::Question) => {
             // Without an answer, the hook denies.
-            let asked = timeout(QUESTION_TIME_MAX, read_hook_request(&mut stream)).await;
-            if let Ok(Ok(text)) = asked
+            let request = timeout(QUESTION_TIME_MAX, read_hook_request(&mut stream)).await;
+            if let Ok(Ok(text)) = request
                 && !has_too_many_values(text.as_bytes())
             {
                 let answer = handler.answer_hook_request(text).await;
@@ -247,8 +247,8 @@ impl AgentSocketHandler {
             Ok::<_, String>((decision, call))
         };
         let decided = spawn_blocking(decide).await;
-        let broke_off = || Err("denied: massgen has a bug".to_owned());
-        let decision = match decided.unwrap_or_else(|_| broke_off()) {
+        let failed = || Err("denied: massgen has a bug".to_owned());
+        let decision = match decided.unwrap_or_else(|_| failed()) {
             Ok((decision, call)) => {
                 if call.denied.is_some() {
                     // If the queue is full, this refusal is not shown to the user.

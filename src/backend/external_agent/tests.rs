@@ -35,7 +35,7 @@ fn decode(
     protocol.decode_line(&message.to_string())
 }
 
-fn sent(events: &[AgentEvent]) -> Value {
+fn sent_line(events: &[AgentEvent]) -> Value {
     match events {
         [AgentEvent::Send(line)] => serde_json::from_str(line).unwrap(),
         other => panic!("{other:?}"),
@@ -43,7 +43,7 @@ fn sent(events: &[AgentEvent]) -> Value {
 }
 
 /// Returns an ACP agent whose first prompt has been sent.
-fn begun() -> AcpProtocol {
+fn prompted_agent() -> AcpProtocol {
     let mut acp = AcpProtocol::new(acp::plain_launch);
     let first: Vec<Value> = acp
         .encode_first_turn(&launch_context(), "the task".to_owned())
@@ -51,39 +51,39 @@ fn begun() -> AcpProtocol {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert_eq!(first[0]["params"]["clientCapabilities"]["terminal"], false);
-    let greeted = json!({"id": 0, "result": {"protocolVersion": 1}});
-    let new = sent(&decode(&mut acp, &greeted).unwrap());
+    let initialized = json!({"id": 0, "result": {"protocolVersion": 1}});
+    let new = sent_line(&decode(&mut acp, &initialized).unwrap());
     assert_eq!(new["params"]["mcpServers"][0]["args"][3], "/r/agent");
     let there = json!({"id": 1, "result": {"sessionId": "s"}});
-    let prompt = sent(&decode(&mut acp, &there).unwrap());
+    let prompt = sent_line(&decode(&mut acp, &there).unwrap());
     assert_eq!(prompt["params"]["prompt"][0]["text"], "the task");
     acp
 }
 
 #[test]
 fn an_acp_agent_is_initialized_prompted_and_decoded() {
-    let mut acp = begun();
+    let mut acp = prompted_agent();
     let chunk = |kind: &str| {
         let content = json!({"type": "text", "text": "x"});
         json!({"method": "session/update", "params": {"update": {
             "sessionUpdate": kind, "content": content}}})
     };
-    let mut said = |message: &Value| decode(&mut acp, message).unwrap();
+    let mut decode_next = |message: &Value| decode(&mut acp, message).unwrap();
     assert_eq!(
-        said(&chunk("agent_message_chunk")),
+        decode_next(&chunk("agent_message_chunk")),
         [AgentEvent::Text("x".to_owned())]
     );
     assert_eq!(
-        said(&chunk("agent_thought_chunk")),
+        decode_next(&chunk("agent_thought_chunk")),
         [AgentEvent::Reasoning("x".to_owned())]
     );
-    assert_eq!(said(&chunk("plan")), []);
+    assert_eq!(decode_next(&chunk("plan")), []);
     assert_eq!(
-        said(&json!({"id": 2, "result": {"stopReason": "end_turn"}})),
+        decode_next(&json!({"id": 2, "result": {"stopReason": "end_turn"}})),
         [AgentEvent::TurnEnded]
     );
-    assert_eq!(said(&json!({"id": 9, "result": {}})), []);
-    let refused = sent(&said(
+    assert_eq!(decode_next(&json!({"id": 9, "result": {}})), []);
+    let refused = sent_line(&decode_next(
         &json!({"id": "t", "method": "terminal/create", "params": {}}),
     ));
     assert_eq!(refused["error"]["code"], -32601);
@@ -95,32 +95,37 @@ fn an_acp_agent_that_refuses_is_reported() {
     let refuses = |id: u64| json!({"id": id, "error": {"code": 1, "message": "no key"}});
     let why = "the program reported an error: no key".to_owned();
     assert_eq!(
-        decode(&mut begun(), &refuses(1)),
+        decode(&mut prompted_agent(), &refuses(1)),
         Err(ExternalAgentError::Permanent(why.clone()))
     );
     let failed = AgentEvent::Failed(ExternalAgentError::Transient(why));
-    assert_eq!(decode(&mut begun(), &refuses(2)), Ok(vec![failed]));
+    assert_eq!(decode(&mut prompted_agent(), &refuses(2)), Ok(vec![failed]));
     let other = json!({"id": 0, "result": {"protocolVersion": 7}});
     assert!(matches!(
-        decode(&mut begun(), &other),
+        decode(&mut prompted_agent(), &other),
         Err(ExternalAgentError::Permanent(_))
     ));
 }
 
 #[test]
-fn an_acp_agent_is_asked_to_end_its_turn_once_it_has_one() {
+fn only_a_turn_that_has_begun_is_cancelled() {
     assert_eq!(
         AcpProtocol::new(acp::plain_launch).encode_cancel(),
         Vec::<String>::new()
     );
-    let asked: Value = serde_json::from_str(&begun().encode_cancel()[0]).unwrap();
-    assert_eq!(asked["method"], "session/cancel");
-    assert_eq!(asked["params"]["sessionId"], "s");
-    assert_eq!(asked.get("id"), None);
-    let nobody = begun().encode_permission_response(&json!(5), None).unwrap();
-    assert!(nobody.contains(r#""outcome":"cancelled""#), "{nobody}");
+    let cancel: Value = serde_json::from_str(&prompted_agent().encode_cancel()[0]).unwrap();
+    assert_eq!(cancel["method"], "session/cancel");
+    assert_eq!(cancel["params"]["sessionId"], "s");
+    assert_eq!(cancel.get("id"), None);
+    let unanswered = prompted_agent()
+        .encode_permission_response(&json!(5), None)
+        .unwrap();
+    assert!(
+        unanswered.contains(r#""outcome":"cancelled""#),
+        "{unanswered}"
+    );
     let ended = decode(
-        &mut begun(),
+        &mut prompted_agent(),
         &json!({"id": 2, "result": {"stopReason": "cancelled"}}),
     );
     assert_eq!(ended, Ok(vec![AgentEvent::TurnEnded]));
@@ -131,19 +136,19 @@ fn an_acp_agent_counts_each_turn_in_one_of_several_ways() {
     /// `expected` is input, of which cached, output, of which reasoning.
     #[track_caller]
     fn check(result: &Value, expected: [u64; 4]) {
-        let ended = decode(&mut begun(), &json!({"id": 2, "result": result})).unwrap();
+        let ended = decode(&mut prompted_agent(), &json!({"id": 2, "result": result})).unwrap();
         let usage = match ended.as_slice() {
             [AgentEvent::Usage(usage), AgentEvent::TurnEnded] => *usage,
             [AgentEvent::TurnEnded] => TokenUsage::default(),
             other => panic!("{other:?}"),
         };
-        let told = [
+        let counts = [
             usage.input_tokens,
             usage.cached_tokens,
             usage.output_tokens,
             usage.reasoning_tokens,
         ];
-        assert_eq!(told, expected, "{result}");
+        assert_eq!(counts, expected, "{result}");
     }
 
     let counts = |input: u64, cached: u64, thought: u64, total: u64| {
@@ -164,12 +169,12 @@ fn an_acp_agent_counts_each_turn_in_one_of_several_ways() {
 
 #[test]
 fn an_acp_agent_reports_what_its_session_has_cost() {
-    let mut acp = begun();
+    let mut acp = prompted_agent();
     let mut turn = |id: u64, cost: Option<Value>| {
         if let Some(cost) = cost {
             let update = json!({"sessionUpdate": "usage_update", "cost": cost});
-            let told = json!({"method": "session/update", "params": {"update": update}});
-            assert_eq!(decode(&mut acp, &told), Ok(Vec::new()));
+            let notification = json!({"method": "session/update", "params": {"update": update}});
+            assert_eq!(decode(&mut acp, &notification), Ok(Vec::new()));
         }
         let ended = decode(&mut acp, &json!({"id": id, "result": {}})).unwrap();
         acp.encode_turn("again".to_owned());
@@ -195,47 +200,53 @@ fn check_permission(call: &Value, expected: &str) {
 /// Checks what a permission request is about after these updates.
 #[track_caller]
 fn check_announced_permission(announced: &Value, call: &Value, expected: &str) {
-    let mut acp = begun();
+    let mut acp = prompted_agent();
     for update in announced.as_array().unwrap() {
         let mut update = update.clone();
         update["toolCallId"] = json!("c");
-        let told = json!({"method": "session/update", "params": {"update": update}});
-        decode(&mut acp, &told).unwrap();
+        let notification = json!({"method": "session/update", "params": {"update": update}});
+        decode(&mut acp, &notification).unwrap();
     }
     let mut call = call.clone();
     if call.get("toolCallId").is_none() {
         call["toolCallId"] = json!("c");
     }
     let options = json!([{"optionId": "y", "kind": "allow_once"}]);
-    let asked = json!({"id": 5, "method": "session/request_permission", "params": {
+    let message = json!({"id": 5, "method": "session/request_permission", "params": {
         "toolCall": call, "options": options}});
-    let events = decode(&mut acp, &asked).unwrap();
+    let events = decode(&mut acp, &message).unwrap();
     let [AgentEvent::Request(_, request)] = events.as_slice() else {
         panic!("{events:?}");
     };
-    let AgentRequest::Permission(asked) = &**request else {
+    let AgentRequest::Permission(permission) = &**request else {
         panic!("{request:?}");
     };
-    let action = asked.action.as_ref().map(|requested| &requested.action);
-    let mut told = match action {
+    let action = permission
+        .action
+        .as_ref()
+        .map(|requested| &requested.action);
+    let mut description = match action {
         Ok(ExternalToolAction::Nothing) => "nothing".to_owned(),
         Ok(ExternalToolAction::Command { line, .. }) => format!("run {line}"),
         Ok(ExternalToolAction::Call(call)) => format!("{} {}", call.name(), call.input()),
         Err(why) => (*why).clone(),
     };
-    let directories = asked.action.iter().flat_map(|asked| &asked.directories);
+    let directories = permission
+        .action
+        .iter()
+        .flat_map(|requested| &requested.directories);
     for directory in directories {
-        told = format!("{told} below {}", directory.as_str());
+        description = format!("{description} below {}", directory.as_str());
     }
-    assert!(told.contains(expected), "{told}");
+    assert!(description.contains(expected), "{description}");
     assert_eq!(
-        (asked.yes.as_deref(), asked.no.as_deref()),
+        (permission.yes.as_deref(), permission.no.as_deref()),
         (Some("y"), None)
     );
 }
 
 #[test]
-fn a_permission_is_about_what_is_said_clearly() {
+fn a_permission_covers_what_the_request_states_clearly() {
     let at = |kind: &str, path: &str| json!({"kind": kind, "locations": [{"path": path}]});
     check_permission(
         &at("read", "/etc/passwd"),
@@ -286,7 +297,7 @@ fn a_permission_is_about_what_is_said_clearly() {
 }
 
 #[test]
-fn a_permission_whose_parts_say_different_things_is_not_understood() {
+fn a_permission_request_that_contradicts_itself_is_not_understood() {
     let edit =
         |given: Value| json!({"kind": "edit", "locations": [{"path": "a"}], "rawInput": given});
     check_permission(
@@ -309,9 +320,12 @@ fn a_permission_whose_parts_say_different_things_is_not_understood() {
     check_permission(&execute(json!({})), "run ls");
     check_permission(
         &execute(json!({"command": ["bash", "-c", "sudo ls"]})),
-        "its command is no text",
+        "its command is not text",
     );
-    check_permission(&execute(json!({"command": null})), "its command is no text");
+    check_permission(
+        &execute(json!({"command": null})),
+        "its command is not text",
+    );
     check_permission(
         &execute(json!({"cmd": "sudo ls"})),
         "it does not say which command",
@@ -358,7 +372,7 @@ fn a_permission_is_understood_with_what_was_announced_before() {
         (
             json!([announce("execute", json!({"command": ["sudo", "ls"]}))]),
             json!({"title": "ls"}),
-            "its command is no text",
+            "its command is not text",
         ),
         (
             json!([announce("edit", json!({"file_path": "a"}))]),
@@ -464,13 +478,13 @@ fn a_call_over_the_agent_socket_is_recognised_by_a_field_that_models_cannot_set(
 fn each_call_of_an_acp_agent_is_shown_once_with_what_is_known_of_it() {
     #[track_caller]
     fn check(updates: &Value, expected: &[&str]) {
-        let mut acp = begun();
+        let mut acp = prompted_agent();
         let mut events = Vec::new();
         for update in updates.as_array().unwrap() {
             let mut update = update.clone();
             update["toolCallId"] = json!("c");
-            let told = json!({"method": "session/update", "params": {"update": update}});
-            events.extend(decode(&mut acp, &told).unwrap());
+            let notification = json!({"method": "session/update", "params": {"update": update}});
+            events.extend(decode(&mut acp, &notification).unwrap());
         }
         events.extend(decode(&mut acp, &json!({"id": 2, "result": {}})).unwrap());
         let shown = events.iter().filter_map(|event| {
@@ -533,8 +547,8 @@ fn plans_that_external_agents_report_are_read() {
         {"content": "c", "status": "odd"}, {"content": 7}, "x",
     ]);
     let expected = json!([entry("a b", "completed"), entry("c", "pending")]);
-    check(&mut begun(), &acp(&entries), &expected);
-    check(&mut begun(), &acp(&json!("x")), &Value::Null);
+    check(&mut prompted_agent(), &acp(&entries), &expected);
+    check(&mut prompted_agent(), &acp(&json!("x")), &Value::Null);
     let claude = |tool: &str| {
         let input =
             json!({"todos": [{"content": "a", "status": "in_progress", "activeForm": "x"}]});
@@ -557,7 +571,7 @@ fn plans_that_external_agents_report_are_read() {
 
 #[test]
 fn announced_calls_are_stored_up_to_a_limit() {
-    let mut acp = begun();
+    let mut acp = prompted_agent();
     let mut announce = |id: &str, line: &str| {
         let update = json!({"sessionUpdate": "tool_call", "toolCallId": id, "kind": "execute",
             "rawInput": {"command": line}});
@@ -575,9 +589,9 @@ fn announced_calls_are_stored_up_to_a_limit() {
     }
     announce("last", "ls");
     let mut is_known = |id: &str| {
-        let asked = json!({"id": 5, "method": "session/request_permission",
+        let request = json!({"id": 5, "method": "session/request_permission",
             "params": {"toolCall": {"toolCallId": id}}});
-        let events = decode(&mut acp, &asked).unwrap();
+        let events = decode(&mut acp, &request).unwrap();
         !format!("{events:?}").contains("it does not say what")
     };
     let known: Vec<bool> = ["long", "", "0", "1", "2", "255", "last"]
@@ -647,9 +661,9 @@ fn claude_code_reports_texts_calls_and_the_cost_of_each_turn() {
 
 #[test]
 fn transient_errors_of_claude_code_are_retried() {
-    let fails = |status: u64, said: &str| {
+    let fails = |status: u64, text: &str| {
         let ended =
-            json!({"type": "result", "is_error": true, "result": said, "api_error_status": status});
+            json!({"type": "result", "is_error": true, "result": text, "api_error_status": status});
         match decode(&mut ClaudeCodeProtocol::default(), &ended)
             .unwrap()
             .pop()
@@ -677,21 +691,21 @@ fn transient_errors_of_claude_code_are_retried() {
 }
 
 #[test]
-fn a_program_without_an_account_is_not_asked_again() {
-    let codex = |said: &str| {
-        let failed = json!({"type": "turn.failed", "error": {"message": said}});
+fn requests_to_a_program_without_an_account_are_not_retried() {
+    let codex = |text: &str| {
+        let failed = json!({"type": "turn.failed", "error": {"message": text}});
         decode(&mut CodexProtocol::default(), &failed)
             .unwrap()
             .pop()
     };
-    let acp = |code: i64, said: &str| {
-        let failed = json!({"id": 2, "error": {"code": code, "message": said}});
-        match decode(&mut begun(), &failed) {
+    let acp = |code: i64, text: &str| {
+        let failed = json!({"id": 2, "error": {"code": code, "message": text}});
+        match decode(&mut prompted_agent(), &failed) {
             Ok(mut events) => events.pop(),
             Err(error) => Some(AgentEvent::Failed(error)),
         }
     };
-    for (events, is_lasting) in [
+    for (events, is_permanent) in [
         (
             codex("unexpected status 401 Unauthorized: Incorrect API key"),
             true,
@@ -706,7 +720,7 @@ fn a_program_without_an_account_is_not_asked_again() {
             &events,
             Some(AgentEvent::Failed(ExternalAgentError::Permanent(_)))
         );
-        assert_eq!(expected, is_lasting, "{events:?}");
+        assert_eq!(expected, is_permanent, "{events:?}");
     }
 }
 

@@ -36,7 +36,7 @@ const START_FAILURES_MAX: usize = 2;
 /// Maximum size of one reply, in bytes.
 const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum number of native tool calls of one reply that are shown to the user.
-const OWN_TOOLS_TOLD_MAX: usize = 2_000;
+const OWN_TOOLS_SHOWN_MAX: usize = 2_000;
 
 /// Maximum number of plans of one reply that are shown to the user.
 const PLANS_SHOWN_MAX: usize = 1_000;
@@ -138,7 +138,7 @@ impl<'a> AgentTurn<'a> {
             session.start_failures
         });
         if failures < START_FAILURES_MAX {
-            ExternalAgentError::from_words(why)
+            ExternalAgentError::from_message(why)
         } else {
             ExternalAgentError::Permanent(format!("the program does not start: {why}"))
         }
@@ -164,7 +164,7 @@ impl<'a> AgentTurn<'a> {
         let known = session.known.take();
         let known = known.filter(|(version, _)| version.is_same(conversation.version()));
         let reuse = match known.and_then(|(_, count)| messages.get(count..)) {
-            Some(news) => session.continue_turn(self.agent, news).await?,
+            Some(new_messages) => session.continue_turn(self.agent, new_messages).await?,
             None => ProcessReuse::Restart,
         };
         if reuse == ProcessReuse::Restart {
@@ -275,7 +275,7 @@ impl<'a> AgentTurn<'a> {
 
     fn push_native_tool_call(&mut self, tool: NativeToolCall) {
         self.own_tools = self.own_tools.saturating_add(1);
-        if self.own_tools <= OWN_TOOLS_TOLD_MAX {
+        if self.own_tools <= OWN_TOOLS_SHOWN_MAX {
             self.ready.push_back(ReplyEvent::NativeToolCall(tool));
         }
     }

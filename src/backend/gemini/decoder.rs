@@ -61,7 +61,7 @@ enum FinishReason {
 #[derive(Debug)]
 pub(super) struct GenerateContentDecoder<'a> {
     conversation: &'a Conversation,
-    odd_finish: &'a Mutex<Option<String>>,
+    last_unknown_finish: &'a Mutex<Option<String>>,
     /// The parts that the vendor requires back: all but the thoughts.
     parts: Vec<Value>,
     usage: TokenUsage,
@@ -75,14 +75,14 @@ pub(super) struct GenerateContentDecoder<'a> {
 
 impl<'a> GenerateContentDecoder<'a> {
     /// Creates a decoder for the next reply of a conversation.
-    /// `odd_finish` holds the last finish reason that was reported as unknown.
+    /// `last_unknown_finish` holds the last finish reason that was reported as unknown.
     pub(super) fn new(
         conversation: &'a Conversation,
-        odd_finish: &'a Mutex<Option<String>>,
+        last_unknown_finish: &'a Mutex<Option<String>>,
     ) -> Self {
         Self {
             conversation,
-            odd_finish,
+            last_unknown_finish,
             parts: Vec::new(),
             usage: TokenUsage::default(),
             finish: None,
@@ -160,15 +160,15 @@ impl<'a> GenerateContentDecoder<'a> {
     }
 
     /// Returns the event that reports an unknown finish reason, unless it is the last one again.
-    fn report_odd_finish(&self, reason: String) -> Option<ReplyEvent> {
+    fn report_unknown_finish(&self, reason: String) -> Option<ReplyEvent> {
         let mut last = self
-            .odd_finish
+            .last_unknown_finish
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let is_new = last.as_ref() != Some(&reason);
         is_new.then(|| {
             *last = Some(reason.clone());
-            ReplyEvent::OddFinish(reason)
+            ReplyEvent::UnknownFinish(reason)
         })
     }
 
@@ -227,20 +227,20 @@ impl ReplyDecoder for GenerateContentDecoder<'_> {
         let (stop, warning) = match finish {
             FinishReason::Known(stop) => (stop, None),
             FinishReason::Unknown(reason) if !calls.is_empty() || self.has_text => {
-                (StopReason::Done, self.report_odd_finish(reason))
+                (StopReason::Done, self.report_unknown_finish(reason))
             }
             FinishReason::Other(reason) if !calls.is_empty() => {
-                (StopReason::Done, self.report_odd_finish(reason))
+                (StopReason::Done, self.report_unknown_finish(reason))
             }
             FinishReason::Unspecified if !calls.is_empty() => {
                 let reason = UNSPECIFIED.to_owned();
-                (StopReason::Done, self.report_odd_finish(reason))
+                (StopReason::Done, self.report_unknown_finish(reason))
             }
             FinishReason::Unspecified => return Err(ReplyDecodeError::UnexpectedEnd),
             FinishReason::Failed(reason)
             | FinishReason::Unknown(reason)
             | FinishReason::Other(reason) => {
-                return Err(ReplyDecodeError::GaveUp(reason));
+                return Err(ReplyDecodeError::ReplyFailed(reason));
             }
         };
         let sources = self.sources.as_mut().and_then(SourceList::take_text);

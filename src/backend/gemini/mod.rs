@@ -24,20 +24,20 @@ mod schema;
 /// `generateContent` codec of one model.
 #[derive(Debug)]
 pub(super) struct GenerateContentCodec {
-    line: GeminiGeneration,
+    model_generation: GeminiGeneration,
     parameters: GenerateContentParameters,
     /// The last finish reason that was reported as unknown, so that it is reported once.
-    odd_finish: Mutex<Option<String>>,
+    last_unknown_finish: Mutex<Option<String>>,
 }
 
 impl GenerateContentCodec {
     /// Creates the codec for the model of `config`.
     pub(super) fn new(config: &BackendConfig) -> Self {
-        let line = gemini_generation(&config.model);
+        let model_generation = gemini_generation(&config.model);
         Self {
-            line,
-            parameters: GenerateContentParameters::new(&config.parameters, line),
-            odd_finish: Mutex::default(),
+            model_generation,
+            parameters: GenerateContentParameters::new(&config.parameters, model_generation),
+            last_unknown_finish: Mutex::default(),
         }
     }
 }
@@ -48,12 +48,12 @@ impl WireCodec for GenerateContentCodec {
     }
 
     fn encode_messages(&self, messages: &[ChatMessage], new: Range<usize>) -> Vec<Value> {
-        encode_messages(messages, new, self.line)
+        encode_messages(messages, new, self.model_generation)
     }
 
     fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a> {
         let sources = SourceList::for_request(&request, &self.parameters.tools);
-        let decoder = GenerateContentDecoder::new(request.conversation, &self.odd_finish);
+        let decoder = GenerateContentDecoder::new(request.conversation, &self.last_unknown_finish);
         Box::new(decoder.with_sources(sources))
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::config::vendors::GeminiGeneration;
 
 /// Keys that a config cannot set: the conversation depends on them.
-const OURS: &[&str] = &[
+const RESERVED_KEYS: &[&str] = &[
     "model",
     "contents",
     "messages",
@@ -17,7 +17,7 @@ const OURS: &[&str] = &[
     "n",
 ];
 /// Keys, and the `generationConfig` fields that they set.
-const GENERATION: &[(&str, &str)] = &[
+const GENERATION_FIELDS: &[(&str, &str)] = &[
     ("frequency_penalty", "frequencyPenalty"),
     ("max_completion_tokens", "maxOutputTokens"),
     ("max_output_tokens", "maxOutputTokens"),
@@ -68,42 +68,44 @@ pub(super) struct GenerateContentParameters {
 
 impl GenerateContentParameters {
     /// Converts the parameters for a model of this generation. One that is null is omitted.
-    pub(super) fn new(parameters: &Map<String, Value>, line: GeminiGeneration) -> Self {
-        let mut settled = Self::default();
+    pub(super) fn new(parameters: &Map<String, Value>, model_generation: GeminiGeneration) -> Self {
+        let mut converted = Self::default();
         let mut generation = Map::new();
         let mut thinking = Map::new();
-        if line == GeminiGeneration::Current {
+        if model_generation == GeminiGeneration::Current {
             // Without it nothing arrives while the model thinks.
             thinking.insert("includeThoughts".to_owned(), json!(true));
         }
         for (name, value) in parameters {
-            if value.is_null() || OURS.contains(&name.as_str()) {
+            if value.is_null() || RESERVED_KEYS.contains(&name.as_str()) {
                 continue;
             }
             match (name.as_str(), value) {
-                ("reasoning_effort", Value::String(word)) => thinking.extend([effort(word, line)]),
+                ("reasoning_effort", Value::String(word)) => {
+                    thinking.extend([effort(word, model_generation)]);
+                }
                 ("thinking", Value::Object(fields)) => thinking.extend(thinking_fields(fields)),
                 ("generation_config" | "generationConfig", Value::Object(fields)) => {
                     for (name, value) in fields {
-                        let field = field(GENERATION, name).unwrap_or(name);
+                        let field = field(GENERATION_FIELDS, name).unwrap_or(name);
                         set_generation_field(&mut generation, &mut thinking, field, value);
                     }
                 }
                 ("tool_config" | "toolConfig", Value::Object(fields)) => {
-                    settled.tool_config.extend(fields.clone());
+                    converted.tool_config.extend(fields.clone());
                 }
                 ("enable_web_search", Value::Bool(true)) => {
-                    settled.tools.push(json!({"googleSearch": {}}));
+                    converted.tools.push(json!({"googleSearch": {}}));
                 }
                 ("enable_code_execution", Value::Bool(true)) => {
-                    settled.tools.push(json!({"codeExecution": {}}));
+                    converted.tools.push(json!({"codeExecution": {}}));
                 }
-                (name, value) => match field(GENERATION, name) {
+                (name, value) => match field(GENERATION_FIELDS, name) {
                     Some(field) => {
                         set_generation_field(&mut generation, &mut thinking, field, value);
                     }
                     None => {
-                        settled.body.insert(name.to_owned(), value.clone());
+                        converted.body.insert(name.to_owned(), value.clone());
                     }
                 },
             }
@@ -113,9 +115,9 @@ impl GenerateContentParameters {
         }
         if !generation.is_empty() {
             let name = "generationConfig".to_owned();
-            settled.body.insert(name, generation.into());
+            converted.body.insert(name, generation.into());
         }
-        settled
+        converted
     }
 }
 
@@ -135,9 +137,9 @@ fn set_generation_field(
 }
 
 /// Returns the effort as a level, or as a number of tokens.
-fn effort(word: &str, line: GeminiGeneration) -> (String, Value) {
+fn effort(word: &str, model_generation: GeminiGeneration) -> (String, Value) {
     let tokens = EFFORT_TOKENS.iter().find(|(name, _)| *name == word);
-    match (line, tokens) {
+    match (model_generation, tokens) {
         (GeminiGeneration::Early, Some((_, tokens))) => (BUDGET.to_owned(), json!(tokens)),
         (GeminiGeneration::Early, None) | (GeminiGeneration::Current, _) => {
             ("thinkingLevel".to_owned(), json!(word))
@@ -174,9 +176,10 @@ mod tests {
 
     /// Checks the conversion of a config's parameters: the body, Google's tools, the tool config.
     #[track_caller]
-    fn check(line: GeminiGeneration, parameters: &Value, expected: &Value) {
-        let settled = GenerateContentParameters::new(parameters.as_object().unwrap(), line);
-        let actual = json!([settled.body, settled.tools, settled.tool_config]);
+    fn check(model_generation: GeminiGeneration, parameters: &Value, expected: &Value) {
+        let converted =
+            GenerateContentParameters::new(parameters.as_object().unwrap(), model_generation);
+        let actual = json!([converted.body, converted.tools, converted.tool_config]);
         assert_eq!(actual.to_string(), expected.to_string(), "{parameters}");
     }
 
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_of_google_are_asked_for_and_the_rest_is_passed_on() {
+    fn googles_tools_are_requested_and_unknown_keys_are_sent_unchanged() {
         let safety = json!([{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]);
         check(
             GeminiGeneration::Early,

@@ -64,13 +64,13 @@ fn encode_tool(offer: &ToolOffer) -> Value {
 pub(super) fn encode_messages(
     messages: &[ChatMessage],
     new: Range<usize>,
-    line: GeminiGeneration,
+    model_generation: GeminiGeneration,
 ) -> Vec<Value> {
     let known = messages.get(..new.end).unwrap_or(messages);
     let new = messages.get(new).unwrap_or_default();
     let groups = new.chunk_by(|one, next| is_result(one) && is_result(next));
     groups
-        .filter_map(|group| encode_group(known, group, line))
+        .filter_map(|group| encode_group(known, group, model_generation))
         .collect()
 }
 
@@ -82,13 +82,13 @@ fn is_result(message: &ChatMessage) -> bool {
 fn encode_group(
     known: &[ChatMessage],
     group: &[ChatMessage],
-    line: GeminiGeneration,
+    model_generation: GeminiGeneration,
 ) -> Option<Value> {
     let (role, parts) = match group {
         [ChatMessage::Assistant { text, calls, echo }] => {
             let parts = match echo {
                 Some(Value::Array(parts)) => parts.clone(),
-                Some(_) | None => encode_reply(text, calls, line),
+                Some(_) | None => encode_reply(text, calls, model_generation),
             };
             ("model", parts)
         }
@@ -146,7 +146,11 @@ fn file_part(file: &ModelFile) -> Value {
 }
 
 /// Encodes the parts of a reply from another model.
-fn encode_reply(text: &str, calls: &[CallRequest], line: GeminiGeneration) -> Vec<Value> {
+fn encode_reply(
+    text: &str,
+    calls: &[CallRequest],
+    model_generation: GeminiGeneration,
+) -> Vec<Value> {
     let text = Some(text).filter(|text| !text.is_empty());
     let mut parts: Vec<Value> = text.map(|text| json!({"text": text})).into_iter().collect();
     for (position, call) in calls.iter().enumerate() {
@@ -154,7 +158,7 @@ fn encode_reply(text: &str, calls: &[CallRequest], line: GeminiGeneration) -> Ve
         let arguments: Value = arguments.unwrap_or_default();
         let call = json!({"id": call.id, "name": call.name, "args": arguments});
         // The first call of a reply carries the signature.
-        parts.push(match (line, position) {
+        parts.push(match (model_generation, position) {
             (GeminiGeneration::Current, 0) => {
                 json!({"functionCall": call, "thoughtSignature": NO_SIGNATURE})
             }

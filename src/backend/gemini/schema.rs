@@ -77,8 +77,8 @@ fn adapt_keyword(keyword: &str, value: &Value) -> Value {
 
 /// Returns the values of an `enum` that are strings or numbers.
 fn enum_values(values: &[Value]) -> Option<Value> {
-    let fit = |value: &&Value| value.is_string() || value.is_number();
-    let values: Vec<&Value> = values.iter().filter(fit).collect();
+    let is_supported = |value: &&Value| value.is_string() || value.is_number();
+    let values: Vec<&Value> = values.iter().filter(is_supported).collect();
     (!values.is_empty()).then(|| json!(values))
 }
 
@@ -88,7 +88,7 @@ mod tests {
     use crate::tools::workflow::tool_tables;
 
     /// Asserts recursively that every keyword of a schema is one of the dialect's.
-    fn holds_only_the_dialect(schema: &Value) {
+    fn assert_supported_keywords(schema: &Value) {
         for (keyword, value) in schema.as_object().into_iter().flatten() {
             assert!(KEYWORDS.contains(&keyword.as_str()), "{keyword}");
             match keyword.as_str() {
@@ -97,16 +97,16 @@ mod tests {
                         .as_object()
                         .unwrap()
                         .values()
-                        .for_each(holds_only_the_dialect);
+                        .for_each(assert_supported_keywords);
                 }
                 "anyOf" | "oneOf" | "prefixItems" => {
                     value
                         .as_array()
                         .unwrap()
                         .iter()
-                        .for_each(holds_only_the_dialect);
+                        .for_each(assert_supported_keywords);
                 }
-                "items" | "additionalProperties" => holds_only_the_dialect(value),
+                "items" | "additionalProperties" => assert_supported_keywords(value),
                 _ => {}
             }
         }
@@ -116,7 +116,7 @@ mod tests {
     fn check(schema: &Value, expected: Option<&Value>) {
         let adapted = tool_parameters(schema);
         assert_eq!(adapted.as_ref(), expected, "{schema}");
-        adapted.iter().for_each(holds_only_the_dialect);
+        adapted.iter().for_each(assert_supported_keywords);
     }
 
     #[test]
@@ -132,33 +132,34 @@ mod tests {
         check(&json!({"type": "object", "properties": {}}), None);
         check(&json!({"type": "object"}), None);
         let object = |schema: Value| json!({"type": "object", "properties": {"p": schema}});
-        let both = |schema: Value, adapted: Value| check(&object(schema), Some(&object(adapted)));
-        both(
+        let check_parameter =
+            |schema: Value, adapted: Value| check(&object(schema), Some(&object(adapted)));
+        check_parameter(
             json!({"type": "string", "pattern": "^a", "minLength": 1, "default": "a"}),
             json!({"type": "string"}),
         );
-        both(
+        check_parameter(
             json!({"type": "array", "uniqueItems": true, "items": {"type": "integer", "not": {}}}),
             json!({"type": "array", "items": {"type": "integer"}}),
         );
-        both(
+        check_parameter(
             json!({"anyOf": [{"type": "null"}, {"type": "string", "examples": ["a"]}]}),
             json!({"anyOf": [{"type": "null"}, {"type": "string"}]}),
         );
-        both(
+        check_parameter(
             json!({"type": "object", "properties": {"pattern": {"const": "a"}}, "additionalProperties": false}),
             json!({"type": "object", "properties": {"pattern": {"enum": ["a"]}}, "additionalProperties": false}),
         );
-        both(
+        check_parameter(
             json!({"enum": ["a", null, 1, true]}),
             json!({"enum": ["a", 1]}),
         );
-        both(json!({"enum": [true]}), json!({}));
-        both(
+        check_parameter(json!({"enum": [true]}), json!({}));
+        check_parameter(
             json!({"$ref": "#/$defs/a", "description": "x"}),
             json!({"$ref": "#/$defs/a"}),
         );
-        let rooted = json!({
+        let with_definitions = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "$defs": {"a": {"type": "string", "contentEncoding": "base64"}},
             "type": "object", "properties": {"p": {"$ref": "#/$defs/a"}}, "required": ["p"],
@@ -167,6 +168,6 @@ mod tests {
             "$defs": {"a": {"type": "string"}},
             "type": "object", "properties": {"p": {"$ref": "#/$defs/a"}}, "required": ["p"],
         });
-        check(&rooted, Some(&adapted));
+        check(&with_definitions, Some(&adapted));
     }
 }

@@ -19,7 +19,7 @@ const BLOCKS_MAX: usize = 4096;
 /// Maximum number of calls in one reply.
 const CALLS_MAX: usize = 128;
 /// Separator between two texts with another block between them.
-const BREAK: &str = "\n\n";
+const TEXT_SEPARATOR: &str = "\n\n";
 /// Blocks that the API rejects at the end of a message. A server tool's call at the end was never
 /// executed, unless the reply was only paused.
 const NEVER_LAST: &[&str] = &[
@@ -61,7 +61,7 @@ impl ContentAssembler {
         block: &Value,
     ) -> Result<Option<ReplyEvent>, ReplyDecodeError> {
         let Some(fields) = block.as_object() else {
-            return Err(malformed("a content block is no object"));
+            return Err(malformed("a content block is not an object"));
         };
         if self.blocks.contains_key(&index) {
             return Err(malformed("a content block begins twice"));
@@ -126,7 +126,7 @@ impl ContentAssembler {
         }
         let earlier = self.last_text.replace(index);
         let is_apart = earlier.is_some_and(|earlier| index > earlier.saturating_add(1));
-        let separator = if is_apart { BREAK } else { "" };
+        let separator = if is_apart { TEXT_SEPARATOR } else { "" };
         Some(ReplyEvent::Text(format!("{separator}{text}")))
     }
 

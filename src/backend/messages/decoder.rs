@@ -47,8 +47,8 @@ impl<'a> MessagesDecoder<'a> {
         Some(ReplyEvent::Usage(self.counts.usage()))
     }
 
-    fn update_stop_reason(&mut self, holder: Option<&Value>) {
-        let reason = holder.and_then(|holder| holder.get("stop_reason")?.as_str());
+    fn update_stop_reason(&mut self, object: Option<&Value>) {
+        let reason = object.and_then(|object| object.get("stop_reason")?.as_str());
         self.stop = reason.map_or(self.stop, stop_reason);
     }
 

@@ -9,7 +9,7 @@ use crate::backend::remote::endpoint::BETAS;
 /// <https://platform.claude.com/docs/en/about-claude/models/overview>
 const MAX_TOKENS_DEFAULT: u32 = 32_000;
 /// Keys that a config cannot set: the conversation depends on them.
-const OURS: &[&str] = &["model", "messages", "system", "tools", "stream"];
+const RESERVED_KEYS: &[&str] = &["model", "messages", "system", "tools", "stream"];
 /// Keys that are not parameters of the API; each is read where it is needed.
 const SWITCHES: &[&str] = &[CACHING, CACHE_TTL, WEB_SEARCH, CODE_EXECUTION, STRICT_TOOLS];
 /// Key that enables the vendor's prompt cache.
@@ -48,16 +48,16 @@ pub(super) struct MessagesParameters {
 impl MessagesParameters {
     /// Converts the keys of a config. A key that is null is omitted.
     pub(super) fn from_config(config: &Map<String, Value>) -> Self {
-        let given = || config.iter().filter(|(_, value)| !value.is_null());
+        let set_values = || config.iter().filter(|(_, value)| !value.is_null());
         let is_own = |name: &str| {
-            let lists = [OURS, SWITCHES, RENAMED, BETAS];
+            let lists = [RESERVED_KEYS, SWITCHES, RENAMED, BETAS];
             !lists.iter().any(|list| list.contains(&name))
         };
-        let own = given().filter(|(name, _)| is_own(name));
+        let own = set_values().filter(|(name, _)| is_own(name));
         let mut parameters: Map<String, Value> = own
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        for (name, value) in given() {
+        for (name, value) in set_values() {
             set_renamed(&mut parameters, name, value);
         }
         let max_tokens = parameters.entry("max_tokens");

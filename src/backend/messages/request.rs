@@ -86,8 +86,8 @@ fn encode_group(messages: &[ChatMessage]) -> Option<Value> {
     } else {
         // The API requires results before everything else.
         let results = messages.iter().filter_map(encode_result);
-        let said = messages.iter().flat_map(encode_message);
-        ("user", results.chain(said).collect())
+        let blocks = messages.iter().flat_map(encode_message);
+        ("user", results.chain(blocks).collect())
     };
     (!content.is_empty()).then(|| json!({"role": role, "content": content}))
 }

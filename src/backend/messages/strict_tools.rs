@@ -1,6 +1,7 @@
 //! Tools whose arguments the vendor makes conform to their schema, as far as it can:
 //! <https://platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use>. It accepts only a
-//! part of JSON Schema, and only so many such tools in a request; the others are sent as usual.
+//! part of JSON Schema, and only a limited number of such tools in a request; the others are sent
+//! as usual.
 
 use serde_json::{Map, Value, json};
 

@@ -136,15 +136,15 @@ pub(crate) fn chat_url(
     // Azure's newer API ends in `/v1` and is like everyone else's.
     let classic_azure =
         config.vendor.endpoint_style == EndpointStyle::Azure && !path.ends_with("/v1");
-    let mut way = Vec::new();
+    let mut segments = Vec::new();
     if classic_azure && !path.contains("/deployments/") {
-        way.extend(["openai", "deployments", &config.model]);
+        segments.extend(["openai", "deployments", &config.model]);
     }
     if !path.ends_with("/chat/completions") {
-        way.extend(["chat", "completions"]);
+        segments.extend(["chat", "completions"]);
     }
 
-    let mut url = append_path(base_url, way);
+    let mut url = append_path(base_url, segments);
     if classic_azure && !url.query_pairs().any(|(name, _)| name == "api-version") {
         let version = api_version(&config.parameters, context)?;
         url.query_pairs_mut().append_pair("api-version", &version);
@@ -189,19 +189,19 @@ pub(crate) fn generate_url(base_url: &Url, model: &str) -> Url {
 /// Returns the URL for Messages. A `base_url` that already has the full path is used as it is.
 pub(crate) fn messages_url(base_url: &Url) -> Url {
     let path = base_url.path().trim_end_matches('/');
-    let way: &[&str] = if path.ends_with("/messages") {
+    let segments: &[&str] = if path.ends_with("/messages") {
         &[]
     } else if path.ends_with("/v1") {
         &["messages"]
     } else {
         &["v1", "messages"]
     };
-    append_path(base_url, way.iter().copied())
+    append_path(base_url, segments.iter().copied())
 }
 
 /// Returns the URL of another API of the same endpoint, whose `base_url` may have the full path for
 /// Responses.
-pub(crate) fn sibling_url<'w>(base_url: &Url, way: impl IntoIterator<Item = &'w str>) -> Url {
+pub(crate) fn sibling_url<'w>(base_url: &Url, path: impl IntoIterator<Item = &'w str>) -> Url {
     let mut base_url = base_url.clone();
     let is_full = base_url
         .path()
@@ -210,14 +210,14 @@ pub(crate) fn sibling_url<'w>(base_url: &Url, way: impl IntoIterator<Item = &'w 
     if let (true, Ok(mut segments)) = (is_full, base_url.path_segments_mut()) {
         segments.pop_if_empty().pop();
     }
-    append_path(&base_url, way)
+    append_path(&base_url, path)
 }
 
 /// Appends to the path of `base_url`; its query stays.
-fn append_path<'w>(base_url: &Url, way: impl IntoIterator<Item = &'w str>) -> Url {
+fn append_path<'w>(base_url: &Url, path: impl IntoIterator<Item = &'w str>) -> Url {
     let mut url = base_url.clone();
     if let Ok(mut segments) = url.path_segments_mut() {
-        segments.pop_if_empty().extend(way);
+        segments.pop_if_empty().extend(path);
     }
     url
 }

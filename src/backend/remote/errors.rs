@@ -152,7 +152,7 @@ impl RemoteErrors {
         match unread {
             ReplyDecodeError::Malformed(why) => self.malformed(&why),
             ReplyDecodeError::VendorError(text) => self.vendor_error(&text),
-            ReplyDecodeError::GaveUp(reason) => self.model_gave_up(&reason),
+            ReplyDecodeError::ReplyFailed(reason) => self.reply_failed(&reason),
             ReplyDecodeError::UnexpectedEnd => self.transient("sent an incomplete reply"),
         }
     }
@@ -188,7 +188,7 @@ impl RemoteErrors {
         ))
     }
 
-    fn model_gave_up(&self, finish_reason: &str) -> BackendError {
+    fn reply_failed(&self, finish_reason: &str) -> BackendError {
         let reason = self.quote(finish_reason);
         self.transient(&format!("ended its reply with `{reason}`"))
     }
@@ -432,7 +432,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     bounded_wait(text.trim().parse().ok().or_else(until_date)?)
 }
 
-/// Returns a wait of so many seconds, clamped to the bounds.
+/// Returns a wait of this many seconds, clamped to the bounds.
 fn bounded_wait(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds.clamp(0.0, RETRY_AFTER_SECONDS_MAX)).ok()
 }

@@ -76,7 +76,7 @@ impl RemoteBackend {
     /// nothing but the body.
     ///
     /// # Errors
-    /// If the body is no stream and holds no reply. A fault within a stream comes as its last
+    /// If the body is not a stream and contains no reply. A fault within a stream comes as its last
     /// element.
     pub async fn decode_body<'a>(
         &'a self,
@@ -106,7 +106,7 @@ impl RemoteBackend {
             refusal.status,
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
         );
-        if is_about_fields && self.wire.adapt_to_refusal(&words) == RefusalRemedy::AskOnceMore {
+        if is_about_fields && self.wire.adapt_to_refusal(&words) == RefusalRemedy::Retry {
             *self.lock_prefix_cache() = RequestPrefixCache::default();
             tracing::debug!("a refused request is encoded in another way");
             refusal = match self.post(request).await? {

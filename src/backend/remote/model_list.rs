@@ -80,9 +80,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(asked: &str, expected: &str) {
-        let url = models_url(&Url::parse(asked).unwrap());
-        assert_eq!(url.as_str(), expected, "{asked}");
+    fn check(base_url: &str, expected: &str) {
+        let url = models_url(&Url::parse(base_url).unwrap());
+        assert_eq!(url.as_str(), expected, "{base_url}");
     }
 
     #[test]

@@ -43,27 +43,27 @@ impl RequestPrefixCache {
         let messages = request.conversation.messages();
         let version = request.conversation.version();
         self.conversation
-            .take_if(|settled| !settled.version.is_same(version));
-        let settled = self.conversation.get_or_insert_with(|| CachedMessages {
+            .take_if(|cached| !cached.version.is_same(version));
+        let cached = self.conversation.get_or_insert_with(|| CachedMessages {
             version: version.clone(),
             messages: 0,
             text: Vec::new(),
         });
         let end = stable_length(messages);
-        if end > settled.messages {
-            let elements = wire.encode_messages(messages, settled.messages..end);
-            append_elements(&mut settled.text, &elements);
-            settled.messages = end;
+        if end > cached.messages {
+            let elements = wire.encode_messages(messages, cached.messages..end);
+            append_elements(&mut cached.text, &elements);
+            cached.messages = end;
         }
         let mut newest = wire.encode_messages(messages, end..messages.len());
         wire.set_cache_breakpoint(&mut newest);
 
         let frame = cached_head(&mut self.frame, wire, request);
-        let mut body = Vec::with_capacity(frame.len() + settled.text.len());
+        let mut body = Vec::with_capacity(frame.len() + cached.text.len());
         body.extend_from_slice(frame);
-        if !settled.text.is_empty() {
+        if !cached.text.is_empty() {
             push_separator(&mut body);
-            body.extend_from_slice(&settled.text);
+            body.extend_from_slice(&cached.text);
         }
         append_elements(&mut body, &newest);
         body.extend_from_slice(CLOSING);

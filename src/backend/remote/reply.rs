@@ -139,7 +139,7 @@ pub(super) async fn decode_whole<'a>(
             ReplyDecodeError::UnexpectedEnd => faults.malformed("the body holds no reply"),
             ReplyDecodeError::Malformed(_)
             | ReplyDecodeError::VendorError(_)
-            | ReplyDecodeError::GaveUp(_) => faults.decode_failed(unread),
+            | ReplyDecodeError::ReplyFailed(_) => faults.decode_failed(unread),
         });
         events.extend(rest?);
     }
@@ -168,7 +168,7 @@ pub(super) async fn wait_for_vendor<T>(
     faults: &RemoteErrors,
 ) -> Result<T, BackendError> {
     match tokio::time::timeout(silence_max, sound).await {
-        Ok(heard) => heard.map_err(|error| faults.connection_failed(error)),
+        Ok(response) => response.map_err(|error| faults.connection_failed(error)),
         Err(_) => Err(faults.idle_timed_out(silence_max)),
     }
 }

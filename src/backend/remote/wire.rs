@@ -12,17 +12,17 @@ use crate::backend::{ModelRequest, ReplyEvent};
 /// A wire format, with the request parameters of a config.
 pub trait WireCodec: fmt::Debug + Send + Sync {
     /// Returns a request's body without the conversation. Its last entry is the list to which the
-    /// elements of the conversation are appended; it may hold some already.
+    /// elements of the conversation are appended; it may contain some already.
     fn request_body(&self, request: &ModelRequest<'_>) -> Map<String, Value>;
 
     /// Encodes the messages in `new`. Earlier ones have been encoded and are passed for lookups; no
-    /// element may hold messages from both sides of an assistant message.
+    /// element may contain messages from both sides of an assistant message.
     fn encode_messages(&self, messages: &[ChatMessage], new: Range<usize>) -> Vec<Value>;
 
     /// Changes the last elements of a request, which will be encoded again next time.
     fn set_cache_breakpoint(&self, _elements: &mut [Value]) {}
 
-    /// Changes what later requests hold if the vendor's refusal, in these words, shows how.
+    /// Changes how later requests are encoded if the vendor's refusal, in these words, shows how.
     fn adapt_to_refusal(&self, _words: &str) -> RefusalRemedy {
         RefusalRemedy::None
     }
@@ -34,10 +34,10 @@ pub trait WireCodec: fmt::Debug + Send + Sync {
 /// What helps after a vendor has refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalRemedy {
-    /// Nothing that the wire format knows of.
+    /// No change to the encoding helps.
     None,
-    /// The same request, which is now encoded in another way.
-    AskOnceMore,
+    /// To send the request again, which is now encoded differently.
+    Retry,
 }
 
 /// A reply that is being decoded.
@@ -68,7 +68,7 @@ pub enum ReplyDecodeError {
     /// The vendor reported an error instead of a reply; this is its text, mostly JSON.
     VendorError(String),
     /// The vendor ended the reply for this reason, which is an error.
-    GaveUp(String),
+    ReplyFailed(String),
     /// The stream ended too early.
     UnexpectedEnd,
 }

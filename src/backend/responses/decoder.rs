@@ -213,7 +213,7 @@ impl From<OutputFault> for ReplyDecodeError {
 fn part_text(part: &Value) -> &str {
     match text_field(part, "text") {
         "" => text_field(part, "refusal"),
-        said => said,
+        text => text,
     }
 }
 
@@ -240,7 +240,7 @@ fn stop_reason(response: &Value, event: &str) -> Result<StopReason, ReplyDecodeE
             Ok(StopReason::Done)
         }
         ("failed" | "cancelled" | "queued" | "in_progress", _) => {
-            Err(ReplyDecodeError::GaveUp(status.to_owned()))
+            Err(ReplyDecodeError::ReplyFailed(status.to_owned()))
         }
         _ => Ok(StopReason::Done),
     }

@@ -178,14 +178,14 @@ mod tests {
     #[test]
     fn calls_get_back_the_arguments_that_the_message_holds() {
         let echo = from_items(vec![call("fc_1")], ReplyStorage::None).unwrap();
-        let said = |id: &str, arguments: &str| CallRequest {
+        let request = |id: &str, arguments: &str| CallRequest {
             id: id.to_owned(),
             name: "f".to_owned(),
             arguments: arguments.to_owned(),
         };
         let expected = without(call("fc_1"), &["id"]);
-        assert_eq!(restore_items(&echo, &[said("a", "{}")]), [expected]);
+        assert_eq!(restore_items(&echo, &[request("a", "{}")]), [expected]);
         // A call that is no longer in the message has no result either.
-        assert!(restore_items(&echo, &[said("b", "{}")]).is_empty());
+        assert!(restore_items(&echo, &[request("b", "{}")]).is_empty());
     }
 }

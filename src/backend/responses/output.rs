@@ -160,8 +160,8 @@ impl OutputItem {
 }
 
 /// Returns the arguments of a call or an event; some servers write them as an object.
-fn arguments(holder: &Value) -> String {
-    match holder.get("arguments") {
+fn arguments(item: &Value) -> String {
+    match item.get("arguments") {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
         Some(whole) => whole.to_string(),
@@ -219,7 +219,7 @@ mod tests {
                 Done(event) => output.set_arguments(&event).unwrap(),
             }
         }
-        let asked = ChatMessage::Assistant {
+        let message = ChatMessage::Assistant {
             text: String::new(),
             calls: vec![CallRequest {
                 id: "taken".to_owned(),
@@ -229,7 +229,7 @@ mod tests {
             echo: None,
         };
         let (calls, items) = output
-            .finish(&Conversation::from_messages(vec![asked]))
+            .finish(&Conversation::from_messages(vec![message]))
             .unwrap();
         let line = |call: &CallRequest| format!("{} {}", call.id, call.arguments);
         assert_eq!(calls.iter().map(line).collect::<Vec<_>>(), expected);

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 /// Keys that a config cannot set: the conversation depends on them, or they belong in the URL.
-const OURS: &[&str] = &[
+const RESERVED_KEYS: &[&str] = &[
     "api_version",
     "conversation",
     "input",
@@ -112,7 +112,7 @@ impl ResponsesParameters {
 }
 
 fn is_massgen_key(name: &str) -> bool {
-    OURS.contains(&name)
+    RESERVED_KEYS.contains(&name)
         || matches!(name, "include" | WEB_SEARCH | CODE_INTERPRETER)
         || RENAMED.iter().any(|(renamed, _)| *renamed == name)
 }
@@ -136,10 +136,10 @@ fn reply_includes(model: &str, config: &Map<String, Value>) -> Vec<Value> {
     if is_on(config, CODE_INTERPRETER) {
         include.push(json!(CODE_OUTPUTS));
     }
-    let asked = config.get("include").and_then(Value::as_array);
-    for wish in asked.into_iter().flatten() {
-        if !include.contains(wish) {
-            include.push(wish.clone());
+    let configured = config.get("include").and_then(Value::as_array);
+    for item in configured.into_iter().flatten() {
+        if !include.contains(item) {
+            include.push(item.clone());
         }
     }
     include

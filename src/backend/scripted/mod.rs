@@ -91,14 +91,14 @@ impl ScriptedBackend {
             .chars()
             .take(QUOTE_CHARS_MAX)
             .collect();
-        let asked = request
+        let replies = request
             .conversation
             .messages()
             .iter()
             .filter(|message| matches!(message, ChatMessage::Assistant { .. }))
             .count();
         permanent_error(format!(
-            "the script has no reply for this request, which follows {asked} replies and ends in \
+            "the script has no reply for this request, which follows {replies} replies and ends in \
              `{last}`: {left}"
         ))
     }
@@ -106,18 +106,18 @@ impl ScriptedBackend {
 
 impl Backend for ScriptedBackend {
     fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a> {
-        let beats = self.next_events(&request).unwrap_or_else(|error| {
+        let events = self.next_events(&request).unwrap_or_else(|error| {
             vec![TimedEvent {
                 pause: Duration::ZERO,
                 event: Err(error),
             }]
         });
-        stream::iter(beats)
-            .then(async |beat| {
-                if !beat.pause.is_zero() {
-                    tokio::time::sleep(beat.pause).await;
+        stream::iter(events)
+            .then(async |timed| {
+                if !timed.pause.is_zero() {
+                    tokio::time::sleep(timed.pause).await;
                 }
-                beat.event
+                timed.event
             })
             .boxed()
     }
@@ -146,8 +146,8 @@ fn timed_events(reply: &ScriptedReply, turn: usize) -> Vec<TimedEvent> {
 
     let first_pause = Duration::from_millis(reply.delay_ms);
     let pauses = std::iter::once(first_pause).chain(std::iter::repeat(chunk_pause));
-    let beat = |(pause, event)| TimedEvent { pause, event };
-    pauses.zip(events).map(beat).collect()
+    let timed = |(pause, event)| TimedEvent { pause, event };
+    pauses.zip(events).map(timed).collect()
 }
 
 /// Returns the events after the text of a complete reply.

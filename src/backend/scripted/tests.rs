@@ -109,13 +109,13 @@ fn errors_and_cuts_end_a_reply_without_its_end() {
 fn a_slow_reply_comes_word_by_word() {
     let backend = scripted("replies: [{text: one two, delay_ms: 1000, chunk_delay_ms: 2000}]");
     let conversation = Conversation::from_messages(vec![user("Go.")]);
-    let beats = backend.next_events(&request(&conversation)).unwrap();
-    let beats: Vec<String> = beats
+    let events = backend.next_events(&request(&conversation)).unwrap();
+    let events: Vec<String> = events
         .iter()
-        .map(|beat| format!("{:?} {:?}", beat.pause, beat.event))
+        .map(|timed| format!("{:?} {:?}", timed.pause, timed.event))
         .collect();
     assert_eq!(
-        beats,
+        events,
         [
             "1s Ok(Text(\"one \"))",
             "2s Ok(Text(\"two\"))",

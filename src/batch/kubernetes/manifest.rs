@@ -24,7 +24,7 @@ pub fn batch_selector(batch: &str) -> String {
     format!("{BATCH_LABEL}={}", batch_label(batch))
 }
 
-/// Returns the manifest of a Job with so many workers, none of them on the nodes in `without`.
+/// Returns the manifest of a Job with this many workers, none of them on the nodes in `without`.
 pub fn job_manifest(
     settings: &KubernetesSettings,
     script: &WorkerScript,

@@ -194,11 +194,11 @@ impl KubernetesSettings {
 
     /// Returns the volume that holds `path`: of several, the one that is mounted deepest.
     fn volume_of(&self, path: &AbsPath) -> Option<&PodVolume> {
-        let holds = self
+        let containing = self
             .volumes
             .iter()
             .filter(|volume| path.is_within(&volume.mount_path));
-        holds.max_by_key(|volume| volume.mount_path.as_path().components().count())
+        containing.max_by_key(|volume| volume.mount_path.as_path().components().count())
     }
 
     /// Returns what is wrong, if anything is. Kubernetes itself checks the rest.
@@ -261,7 +261,7 @@ impl KubernetesSettings {
             .chain(&self.namespace);
         let mut wrong = all.filter(|name| !is_object_name(name));
         let wrong = wrong.next()?;
-        Some(format!("`{wrong}` is no name of an object of Kubernetes"))
+        Some(format!("`{wrong}` is not the name of a Kubernetes object"))
     }
 
     fn volume_fault(&self) -> Option<String> {
@@ -303,7 +303,7 @@ impl KubernetesSettings {
                 && name.chars().all(is_inner)
                 && name.len() <= NAME_BYTES_MAX;
             if !is_name {
-                return Some(format!("`{name}` is no name of a variable"));
+                return Some(format!("`{name}` is not the name of a variable"));
             }
             if !names.insert(name) {
                 return Some(format!("the variable `{name}` is set twice"));
@@ -356,7 +356,10 @@ mod tests {
             ("image: a\nreplicas: 3", "unknown field"),
             ("image: ''", "`image` is empty"),
             ("image: a b", "has a space"),
-            ("image: a\nnamespace: My_Space", "`My_Space` is no name"),
+            (
+                "image: a\nnamespace: My_Space",
+                "`My_Space` is not the name",
+            ),
             ("image: a\nimage_pull_policy: Sometimes", "unknown variant"),
             ("image: a\nmassgen: massgen", "not an absolute path"),
             ("image: a\nvolumes: [{mount_path: /a}]", "needs `persistent"),
@@ -371,7 +374,7 @@ mod tests {
             ),
             (
                 "image: a\nvolumes: [{persistent_volume_claim: ../b, mount_path: /a}]",
-                "`../b` is no name",
+                "`../b` is not the name",
             ),
             ("image: a\nsecrets: [{name: k}]", "needs `env` or"),
             ("image: a\nsecrets: [{name: k, env: [A-B]}]", "`A-B` is no"),

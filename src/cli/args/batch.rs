@@ -102,7 +102,7 @@ pub(crate) struct QueueArguments {
     /// The host needs the same directories. Default: they run here.
     #[arg(long, value_name = "HOST", value_parser = parse_login)]
     pub login: Option<String>,
-    /// File with the commands `submit`, `look` and `cancel` for `--on commands`.
+    /// File with the commands `submit`, `list` and `cancel` for `--on commands`.
     #[arg(long, value_name = "FILE")]
     pub queue_commands: Option<String>,
     /// File with the image, the storage and the secrets of the pods for `--on kubernetes`.

@@ -207,7 +207,7 @@ impl CellWorker {
                 self.publish(task, &claim, CellOutcome::Failed, report)?;
                 Ok(CellExit::WrongConfig)
             }
-            CellNextStep::Again(end) => {
+            CellNextStep::RunAgain(end) => {
                 if end == AttemptEnd::EndpointsFailed {
                     self.batch.begin_pause(&report.reason())?;
                 }

@@ -143,7 +143,7 @@ impl RunRecords {
     }
 
     /// Follows whether endpoints failed although requests were retried. An endpoint that refuses a
-    /// request for good, such as one with a wrong key, is no reason to wait.
+    /// request for good, such as one with a wrong key, is not a reason to wait.
     fn add_model_event(&mut self, event: &ModelEvent) {
         if let ModelEvent::Retrying { agent, .. } = event {
             self.retrying.insert(agent.clone());
@@ -181,8 +181,8 @@ impl RunRecords {
             let mut answers = result.answers.iter();
             answers.find(|answer| answer.label == winner.label)
         });
-        let evidence = won.and_then(|answer| answer.evidence.as_ref());
-        let of_answer = evidence.map_or(&[][..], |evidence| evidence.checks.as_slice());
+        let check_results = won.and_then(|answer| answer.check_results.as_ref());
+        let of_answer = check_results.map_or(&[][..], |results| results.checks.as_slice());
         let checks = if self.delivery_checks.is_empty() {
             checks_outcome(of_answer)
         } else {

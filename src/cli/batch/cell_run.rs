@@ -103,7 +103,7 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
     let budget = budget.map(Arc::new);
     // Knows the secrets of the config as soon as that is loaded.
     let mut redactor = Redactor::new(environment_secrets(&host));
-    let conducted = conduct(
+    let execution = prepare_and_execute(
         &run,
         &cell,
         &host,
@@ -111,7 +111,7 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
         budget.clone(),
         &mut redactor,
     );
-    let fault = Box::pin(conducted).await.err();
+    let fault = Box::pin(execution).await.err();
     let error = fault.as_ref().map(|fault| &fault.error);
     if let Some(error) = error {
         redacted_output(&cell, redactor.clone())?.error(error);
@@ -153,7 +153,7 @@ impl From<Error> for AttemptFault {
 }
 
 /// Prepares the work and executes the run. `redactor` gets the secrets of its config.
-async fn conduct(
+async fn prepare_and_execute(
     run: &CellRun<'_>,
     cell: &CellDir,
     host: &Host,
@@ -244,7 +244,7 @@ async fn prepare_work(run: &CellRun<'_>, cell: &CellDir, output: &mut CliOutput<
             let program = GitProgram::find(&run.host.env).await?;
             let repository = ProjectRepository::discover(&program, &place).await?;
             let repository = repository.ok_or_else(|| {
-                let message = format!("`{place}` is no git repository");
+                let message = format!("`{place}` is not a git repository");
                 Error::new(ErrorKind::Usage, message)
                     .with_hint("correct `git` of the task, or name a directory with `path`")
             })?;

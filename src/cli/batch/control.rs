@@ -22,8 +22,8 @@ use crate::world::batch_scheduler::{BatchScheduler, EndedJob};
 use crate::world::store::batches::claims::ClaimOwner;
 use crate::world::store::batches::{BatchDir, BatchRecord};
 
-/// How often the files of the batch are looked at while no job ends.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which the files of the batch are read while no job ends.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of jobs in a row after which the batch stops that were useless for each of their cells.
 const USELESS_JOBS_MAX: u32 = 10;
 /// The exit status of a job whose config is wrong.
@@ -38,18 +38,16 @@ pub(super) struct BatchControl {
     settings: BatchStartSettings,
     /// The numbers of the cells to be started.
     pending: VecDeque<u32>,
-    /// Those that other processes work on.
-    elsewhere: VecDeque<u32>,
-    /// Those that wait for money.
-    unpaid: usize,
+    /// The numbers of the cells that other processes work on.
+    claimed_by_others: VecDeque<u32>,
     /// The last attempt at each cell of a job before the job was started.
     attempts_before: BTreeMap<u32, u32>,
     finished: usize,
     stop: Option<BatchStop>,
     useless_jobs: u32,
-    /// Whether the user knows that fewer jobs are running than wanted.
+    /// Whether the user has been told that fewer jobs are running than wanted.
     has_reported_full: bool,
-    /// Whether the user knows that the batch only waits for other processes.
+    /// Whether the user has been told that the batch only waits for other processes.
     has_reported_wait: bool,
     /// How often a cell is tried again.
     retries: u32,
@@ -66,9 +64,9 @@ pub(super) enum BatchStop {
     Cancelled,
     /// A config is wrong.
     WrongConfig,
-    /// Its money is spent.
+    /// The money of the batch is spent.
     OutOfMoney,
-    /// Endpoints failed again and again.
+    /// The endpoints of the models failed too often.
     EndpointsFail,
 }
 
@@ -90,8 +88,7 @@ impl BatchControl {
             scheduler,
             settings,
             pending,
-            elsewhere: VecDeque::new(),
-            unpaid: 0,
+            claimed_by_others: VecDeque::new(),
             attempts_before: BTreeMap::new(),
             stop: None,
             useless_jobs: 0,
@@ -120,7 +117,7 @@ impl BatchControl {
             if self.scheduler.jobs() == 0 {
                 return Err(error);
             }
-            // It is tried again when a job has ended, and now and then.
+            // The cells are submitted again when a job has ended, and at each poll.
             for number in cells.into_iter().rev() {
                 self.pending.push_front(number);
             }
@@ -133,8 +130,8 @@ impl BatchControl {
         Ok(())
     }
 
-    /// Looks at what became of the cells of a job.
-    fn take_in(&mut self, job: &EndedJob) -> Result<()> {
+    /// Sorts the cells of a job that has ended: finished, to be started again, or waiting.
+    fn handle_ended_job(&mut self, job: &EndedJob) -> Result<()> {
         let mut is_useless = true;
         for number in &job.cells {
             let attempt_before = self.attempts_before.remove(number).unwrap_or(0);
@@ -157,10 +154,9 @@ impl BatchControl {
             is_useless &= cell.is_useless(self.retries);
             match cell.wait() {
                 CellWait::Money => {
-                    self.unpaid = self.unpaid.saturating_add(1);
                     self.stop.get_or_insert(BatchStop::OutOfMoney);
                 }
-                CellWait::OtherProcess => self.elsewhere.push_back(*number),
+                CellWait::OtherProcess => self.claimed_by_others.push_back(*number),
                 CellWait::Job => self.pending.push_back(*number),
             }
         }
@@ -194,15 +190,15 @@ impl BatchControl {
         )))
     }
 
-    /// Looks at the files of the batch, which other processes change.
-    async fn look(&mut self) -> Result<()> {
+    /// Reads the files of the batch, which other processes change.
+    async fn poll_files(&mut self) -> Result<()> {
         if self.batch.is_cancelled() && self.stop.is_none() {
             self.stop = Some(BatchStop::Cancelled);
             self.scheduler.cancel().await?;
         }
         let here = ClaimOwner::this_process("", None);
-        for _ in 0..self.elsewhere.len() {
-            let Some(number) = self.elsewhere.pop_front() else {
+        for _ in 0..self.claimed_by_others.len() {
+            let Some(number) = self.claimed_by_others.pop_front() else {
                 break;
             };
             let Some(id) = cell_id(&self.ids, number) else {
@@ -214,7 +210,7 @@ impl BatchControl {
             } else if self.batch.attempt_note(id, attempt).is_none()
                 && self.batch.is_attempt_alive(id, attempt, &here)
             {
-                self.elsewhere.push_back(number);
+                self.claimed_by_others.push_back(number);
             } else {
                 self.pending.push_back(number);
             }
@@ -229,20 +225,20 @@ impl BatchControl {
         if is_busy || self.has_reported_wait {
             return None;
         }
-        let id = cell_id(&self.ids, *self.elsewhere.front()?)?;
+        let id = cell_id(&self.ids, *self.claimed_by_others.front()?)?;
         let attempt = self.batch.last_attempt(id);
         let owner = self.batch.claim_owner(id, attempt)?;
         self.has_reported_wait = true;
-        let cells = count_noun(self.elsewhere.len(), "cell");
+        let cells = count_noun(self.claimed_by_others.len(), "cell");
         let (host, since, place) = (&owner.host, &owner.since, self.batch.dir());
-        let way_out = if owner.boot == ClaimOwner::this_process("", None).boot {
+        let hint = if owner.boot == ClaimOwner::this_process("", None).boot {
             String::new()
         } else {
             format!("; if it is gone for good, remove `{place}/claims/{id}.{attempt}`")
         };
         Some(format!(
             "waiting for {cells} that other processes work on, such as `{id}` on `{host}` since \
-             {since}{way_out}"
+             {since}{hint}"
         ))
     }
 
@@ -250,7 +246,7 @@ impl BatchControl {
     fn is_over(&self) -> bool {
         let is_idle = self.scheduler.jobs() == 0;
         let is_stopped = self.stop.is_some();
-        is_idle && (is_stopped || (self.pending.is_empty() && self.elsewhere.is_empty()))
+        is_idle && (is_stopped || (self.pending.is_empty() && self.claimed_by_others.is_empty()))
     }
 }
 
@@ -260,14 +256,14 @@ fn cell_id(ids: &[CellId], number: u32) -> Option<&CellId> {
 }
 
 /// Runs the cells of a batch to their ends.
-pub(super) async fn conduct(
+pub(super) async fn run_jobs(
     mut control: BatchControl,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let stop = listen_for_parking(host.hangup)?;
     control.scheduler.preflight().await?;
-    let mut look = tokio::time::interval(LOOK_INTERVAL);
+    let mut polls = tokio::time::interval(POLL_INTERVAL);
     let mut progress = BatchProgress::new(control.ids.len());
     let mut index = IndexSchedule::new(&control.batch);
     while !control.is_over() {
@@ -281,12 +277,12 @@ pub(super) async fn conduct(
             output.note(&note);
         }
         tokio::select! {
-            ended = control.scheduler.poll() => control.take_in(&ended?)?,
+            ended = control.scheduler.poll() => control.handle_ended_job(&ended?)?,
             why = next_stop(&stop, control.stop) => {
                 control.stop = Some(why);
                 control.scheduler.cancel().await?;
             }
-            _ = look.tick() => control.look().await?,
+            _ = polls.tick() => control.poll_files().await?,
             () = stop.immediate.cancelled() => break,
         }
     }

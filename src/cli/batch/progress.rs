@@ -17,7 +17,7 @@ pub(super) struct BatchProgress {
 }
 
 impl BatchProgress {
-    /// Creates the progress of a batch of so many cells.
+    /// Creates the progress of a batch of this many cells.
     pub(super) fn new(cells: usize) -> Self {
         Self {
             cells,

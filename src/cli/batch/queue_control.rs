@@ -21,14 +21,14 @@ use crate::world::store::batches::claims::ClaimOwner;
 use crate::world::store::batches::queue::OpenCell;
 use crate::world::store::batches::{BatchDir, BatchRecord};
 
-/// The shortest time between two polls of the queue. It is doubled up to [`LOOK_MAX`] while nothing
+/// The shortest time between two polls of the queue. It is doubled up to [`POLL_MAX`] while nothing
 /// changes.
-const LOOK_MIN: Duration = Duration::from_millis(500);
+const POLL_MIN: Duration = Duration::from_millis(500);
 /// The longest time between two polls of the queue.
-const LOOK_MAX: Duration = Duration::from_secs(8);
+const POLL_MAX: Duration = Duration::from_secs(8);
 /// The time that each cell of the batch adds to the shortest time between two polls, because a poll
 /// lists all claims and results.
-const LOOK_PER_CELL: Duration = Duration::from_micros(80);
+const POLL_PER_CELL: Duration = Duration::from_micros(80);
 /// Number of submissions in a row whose jobs end without any progress, after which the batch stops.
 const FRUITLESS_SUBMISSIONS_MAX: u32 = 3;
 /// Number of polls in a row in which a command of the queue may fail.
@@ -118,7 +118,7 @@ impl QueueControl {
     ///
     /// # Errors
     /// The queue has not answered for too long, or no job can ever work. Then the jobs are cancelled.
-    async fn jobs(&mut self, output: &mut CliOutput<'_>) -> Result<Option<Vec<QueueJob>>> {
+    async fn list_jobs(&mut self, output: &mut CliOutput<'_>) -> Result<Option<Vec<QueueJob>>> {
         let listing = match self.queue.list().await {
             Ok(listing) => listing,
             Err(error) => return self.tolerate(error, output).map(|()| None),
@@ -146,7 +146,7 @@ impl QueueControl {
         Ok(Some(jobs))
     }
 
-    /// Cancels those of `jobs` that need not begin: all jobs of a cancelled batch, or the waiting ones.
+    /// Cancels all jobs of a cancelled batch, otherwise those of `jobs` that wait.
     async fn cancel(&mut self, jobs: &[QueueJob], output: &mut CliOutput<'_>) -> Result<()> {
         let has_waiting = jobs.iter().any(|job| job.is_waiting);
         let is_cancelled = match self.stop {
@@ -231,8 +231,8 @@ impl QueueControl {
         Ok(())
     }
 
-    /// Decides whether the batch stops.
-    fn look_for_stop(&mut self, cells: &[OpenCell]) {
+    /// Determines whether the batch must stop, and why.
+    fn update_stop(&mut self, cells: &[OpenCell]) {
         let is_newly_unpaid = |cell: &OpenCell| {
             cell.end == Some(AttemptEnd::OutOfMoney)
                 && self.unpaid_before.get(&cell.number) != Some(&cell.attempt)
@@ -274,10 +274,10 @@ impl QueueControl {
         if count == 0 {
             return Ok(());
         }
-        let advance = BatchProgressSnapshot::of(cells);
-        if jobs.is_empty() && self.submitted_at == Some(advance) {
+        let progress = BatchProgressSnapshot::of(cells);
+        if jobs.is_empty() && self.submitted_at == Some(progress) {
             self.fruitless_submissions = self.fruitless_submissions.saturating_add(1);
-        } else if self.submitted_at != Some(advance) {
+        } else if self.submitted_at != Some(progress) {
             self.fruitless_submissions = 0;
         }
         if self.fruitless_submissions >= FRUITLESS_SUBMISSIONS_MAX {
@@ -299,7 +299,7 @@ impl QueueControl {
             return Ok(());
         }
         self.is_full = false;
-        self.submitted_at = Some(advance);
+        self.submitted_at = Some(progress);
         Ok(())
     }
 
@@ -330,17 +330,17 @@ pub(super) async fn run_queue_jobs(
     control.queue.preflight().await?;
     let mut progress = BatchProgress::new(control.ids.len());
     let mut index = IndexSchedule::new(&control.batch);
-    let look_min = shortest_pause(control.ids.len());
+    let interval_min = poll_interval_min(control.ids.len());
     let mut last = None;
-    let mut pause = look_min;
+    let mut interval = interval_min;
     loop {
         let mut cells = control.batch.open_cells(&control.ids)?;
         if cells.is_empty() {
             break;
         }
         let faults = control.faults;
-        let jobs = control.jobs(output).await?;
-        control.look_for_stop(&cells);
+        let jobs = control.list_jobs(output).await?;
+        control.update_stop(&cells);
         if let Some(jobs) = &jobs {
             control.record_lost(&mut cells, jobs)?;
             let finished = control.ids.len().saturating_sub(cells.len());
@@ -359,21 +359,21 @@ pub(super) async fn run_queue_jobs(
             control.faults = 0;
         }
         let now = (BatchProgressSnapshot::of(&cells), jobs);
-        pause = if last.as_ref() == Some(&now) {
-            LOOK_MAX.min(pause.saturating_mul(2))
+        interval = if last.as_ref() == Some(&now) {
+            POLL_MAX.min(interval.saturating_mul(2))
         } else {
-            look_min
+            interval_min
         };
         last = Some(now);
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(interval) => {}
             why = next_stop(&stop, control.stop) => {
                 control.stop = Some(why);
                 if why == BatchStop::Parked {
-                    return leave(&control, output);
+                    return detach(&control, output);
                 }
                 control.batch.cancel()?;
-                pause = LOOK_MIN;
+                interval = POLL_MIN;
             }
             () = stop.immediate.cancelled() => break,
         }
@@ -386,15 +386,15 @@ pub(super) async fn run_queue_jobs(
 }
 
 /// Returns the shortest time between two polls of a batch of `cells` cells.
-fn shortest_pause(cells: usize) -> Duration {
+fn poll_interval_min(cells: usize) -> Duration {
     let cells = u32::try_from(cells).unwrap_or(u32::MAX);
-    LOOK_PER_CELL
+    POLL_PER_CELL
         .saturating_mul(cells)
-        .clamp(LOOK_MIN, LOOK_MAX)
+        .clamp(POLL_MIN, POLL_MAX)
 }
 
 /// Ends this process without cancelling the jobs.
-fn leave(control: &QueueControl, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
+fn detach(control: &QueueControl, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
     let name = control.batch.name();
     let open = control.batch.open_cells(&control.ids)?.len();
     let cells = count_noun(open, "cell");

@@ -11,7 +11,7 @@ use crate::cli::args::batch::{
 };
 use crate::cli::batch::cell_run::cell_host;
 use crate::cli::batch::cell_scope::require_own_directory;
-use crate::cli::batch::control::{BatchControl, conduct};
+use crate::cli::batch::control::{BatchControl, run_jobs};
 use crate::cli::batch::queue_control::{QueueControl, run_queue_jobs};
 use crate::cli::batch::start_settings::BatchStartSettings;
 use crate::cli::batch::task_mentions::{TaskPathSurvey, allowed_mentions};
@@ -325,7 +325,7 @@ fn start(
             &host.env,
         );
         let control = BatchControl::new(batch, &record, Box::new(scheduler), settings)?;
-        runtime.block_on(Box::pin(conduct(control, host, output)))
+        runtime.block_on(Box::pin(run_jobs(control, host, output)))
     };
     runtime.shutdown_timeout(CALLS_END_MAX);
     drop(mark);

@@ -252,7 +252,7 @@ fn reject_foreign_flags(on: BatchEngine, queue: &QueueArguments) -> Result<()> {
     let of_kubernetes = [(queue.kubernetes.is_some(), "--kubernetes")];
     let of_login = [(queue.login.is_some(), "--login")];
     let of_queues = [(queue.require_sandbox.is_some(), "--require-sandbox")];
-    let (foreign, way_out): (Vec<_>, &str) = match on {
+    let (foreign, suggestion): (Vec<_>, &str) = match on {
         BatchEngine::Local => (
             of_slurm
                 .into_iter()
@@ -284,7 +284,7 @@ fn reject_foreign_flags(on: BatchEngine, queue: &QueueArguments) -> Result<()> {
         None => Ok(()),
         Some((_, flag)) => {
             let message = format!("`{flag}` does not apply to the chosen scheduler");
-            Err(Error::new(ErrorKind::Usage, message).with_hint(way_out))
+            Err(Error::new(ErrorKind::Usage, message).with_hint(suggestion))
         }
     }
 }

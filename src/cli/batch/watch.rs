@@ -23,12 +23,12 @@ use crate::world::diagnostics::probe::terminal::terminal_size;
 use crate::world::io::clock::Stopwatch;
 use crate::world::store::batches::BatchDir;
 
-/// Minimum time between two looks at the files of the batch.
+/// Minimum time between two polls of the files of the batch.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// How many times longer than a look the time until the next one is.
+/// How many times longer than a poll the pause after it is.
 const POLL_REST: u32 = 10;
-/// Number of looks in a row that find a batch stopped before it counts as that: a process may be about
-/// to start or resume it.
+/// Number of polls in a row that must find a batch stopped before it counts as stopped: a process
+/// may be about to start or resume it.
 const STOPPED_POLLS: u32 = 2;
 
 /// How a live view ended.
@@ -85,7 +85,7 @@ async fn write_changes(
             last = Some(state);
             last_hint = None;
         } else if last_hint.is_none() {
-            // Nothing has changed since the last look, so no process is between two cells.
+            // Nothing has changed since the last poll, so no process is between two cells.
             last_hint = report.idle_hint();
             if let Some(hint) = &last_hint {
                 output.note(hint);
@@ -164,12 +164,12 @@ async fn show_changes(
     }
 }
 
-/// How many looks in a row have found that nothing works on a batch.
+/// How many polls in a row have found that nothing works on a batch.
 #[derive(Default)]
 struct StoppedPolls(u32);
 
 impl StoppedPolls {
-    /// Counts a look that found `report`; returns whether the batch counts as stopped.
+    /// Counts a poll that found `report`; returns whether the batch counts as stopped.
     fn is_enough(&mut self, report: &BatchReport) -> bool {
         self.0 = match report.activity {
             BatchActivity::Stopped => self.0.saturating_add(1),
@@ -179,18 +179,18 @@ impl StoppedPolls {
     }
 }
 
-/// What a look at the files of a batch found.
+/// Result of polling the files of a batch.
 struct BatchPoll {
     report: BatchReport,
     cells: WatchedCells,
-    /// The time until the next look.
+    /// The time until the next poll.
     pause: Duration,
 }
 
-/// Looks at the files of `batch` after a `pause`, apart from the thread that reads keys.
+/// Reads the files of `batch` after a `pause`, on another thread than the one that reads keys.
 async fn poll_after(batch: BatchDir, pause: Duration) -> Result<BatchPoll> {
     tokio::time::sleep(pause).await;
-    let looking = tokio::task::spawn_blocking(move || {
+    let poll = tokio::task::spawn_blocking(move || {
         let began = Stopwatch::start();
         let record = batch.record()?;
         let survey = batch.survey::<CellResult>(record.cells)?;
@@ -200,11 +200,10 @@ async fn poll_after(batch: BatchDir, pause: Duration) -> Result<BatchPoll> {
             pause: pause_after(began.elapsed()),
         })
     });
-    looking
-        .await
-        .map_err(|_| Error::bug("looking at a batch failed unexpectedly"))?
+    poll.await
+        .map_err(|_| Error::bug("reading a batch failed unexpectedly"))?
 }
 
-fn pause_after(look: Duration) -> Duration {
-    look.saturating_mul(POLL_REST).max(POLL_INTERVAL)
+fn pause_after(poll: Duration) -> Duration {
+    poll.saturating_mul(POLL_REST).max(POLL_INTERVAL)
 }

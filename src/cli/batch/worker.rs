@@ -154,6 +154,6 @@ fn start_index(job: &str, cells: usize) -> usize {
         sum.wrapping_mul(31).wrapping_add(byte.into())
     });
     // Names of jobs differ mostly in their last digits, which are spread over the cells.
-    let spread = sum.wrapping_mul(0x9E37_79B9) >> 7;
-    spread.checked_rem(cells).unwrap_or(0)
+    let hash = sum.wrapping_mul(0x9E37_79B9) >> 7;
+    hash.checked_rem(cells).unwrap_or(0)
 }

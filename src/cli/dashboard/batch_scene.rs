@@ -15,7 +15,7 @@ use crate::cli::output::{StyledRow, TextStyle};
 use crate::world::io::clock::{LocalDateTime, milliseconds};
 
 /// Rows of the frame above the running cells: its title, the bar, the states, and a row that is empty
-/// unless the money does not fit beside the title.
+/// unless the money does not fit next to the title.
 const HEAD_ROWS: u16 = 4;
 /// Width of the column of cells, and of those of states and times.
 const CELL_WIDTH: usize = 24;

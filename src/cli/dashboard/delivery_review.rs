@@ -167,16 +167,16 @@ impl DeliveryReview {
         }
         let mut selection = DeliverySelection::take_none(plan);
         // Directories are created and removed together with the selected files in them.
-        for (entry, take) in plan.entries.iter().zip(&mut selection.takes) {
+        for (entry, choice) in plan.entries.iter().zip(&mut selection.choices) {
             if entry.ours.is_absent() && !entry.is_file() {
-                *take = DeliveryChoice::Apply;
+                *choice = DeliveryChoice::Apply;
             }
         }
         for file in &self.files {
             let is_whole = file.selected.iter().all(is_selected);
             let is_part = !is_whole && file.selected.iter().any(is_selected);
-            if let Some(take) = selection.takes.get_mut(file.entry) {
-                *take = if is_whole {
+            if let Some(choice) = selection.choices.get_mut(file.entry) {
+                *choice = if is_whole {
                     DeliveryChoice::Apply
                 } else {
                     DeliveryChoice::Leave

@@ -48,7 +48,7 @@ pub(super) struct Scene<'s> {
     pub(super) limits: BudgetLimits,
     /// The time since the start, in milliseconds.
     pub(super) now_ms: u64,
-    /// Whether the run is over or recorded, and only looked at.
+    /// Whether the run is over or recorded, and only viewed.
     pub(super) is_record: bool,
 }
 

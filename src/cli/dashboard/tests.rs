@@ -706,11 +706,11 @@ fn the_dashboard_opens_only_where_a_person_can_use_it() {
     ] {
         assert!(!watches(pairs, size), "{pairs:?}");
     }
-    let look = |pairs| detection::theme(&env(pairs)).colours;
-    assert_eq!(look(&[("TERM", "xterm")]), ColourChoice::Terminals);
-    assert_eq!(look(&[("TERM", "xterm-mono")]), ColourChoice::Never);
+    let colours = |pairs| detection::theme(&env(pairs)).colours;
+    assert_eq!(colours(&[("TERM", "xterm")]), ColourChoice::Terminals);
+    assert_eq!(colours(&[("TERM", "xterm-mono")]), ColourChoice::Never);
     assert_eq!(
-        look(&[("TERM", "xterm"), ("NO_COLOR", "1")]),
+        colours(&[("TERM", "xterm"), ("NO_COLOR", "1")]),
         ColourChoice::Never
     );
 }

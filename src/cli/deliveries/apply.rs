@@ -20,7 +20,7 @@ use crate::cli::deliveries::{
 use crate::cli::execution::UserPresence;
 use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
-use crate::cli::render::event_lines::delivery_outcome;
+use crate::cli::render::event_lines::{OutcomeText, delivery_outcome};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::HunkChoice;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan, EntryAction};
@@ -114,7 +114,7 @@ fn reapply(
             return Ok(Some(ExitStatus::Interrupted));
         }
         Some(ReappliedSelection::All) => {
-            delivered.move_steps(UndoDirection::Again, paths, ChangedFilePolicy::Kept)?
+            delivered.move_steps(UndoDirection::Redo, paths, ChangedFilePolicy::Kept)?
         }
         Some(ReappliedSelection::Chosen { whole, parts }) => delivered.reapply(&whole, &parts)?,
     };
@@ -352,25 +352,25 @@ pub(crate) fn apply_delivery(
     if is_absent && !arguments.yes {
         output.note("no terminal to review on: everything that may be applied is applied");
     }
-    let choice = if arguments.yes || is_absent {
+    let selection = if arguments.yes || is_absent {
         Some(DeliverySelection::take_all(&planned))
     } else {
         let mut lines = TerminalLines::new(CancellationToken::new());
         review(delivery, &planned, output, &mut || lines.next())?
     };
-    let Some(choice) = choice else {
+    let Some(selection) = selection else {
         output.note("nothing was applied");
         return Ok(ExitStatus::Interrupted);
     };
-    if !choice.takes.contains(&DeliveryChoice::Apply)
-        && choice.parts.is_empty()
+    if !selection.choices.contains(&DeliveryChoice::Apply)
+        && selection.parts.is_empty()
         && !planned.items().is_empty()
     {
         output.note("nothing was applied");
         return Ok(ExitStatus::Interrupted);
     }
-    let takes = select_hunks(delivery, &mut planned, choice.takes, &choice.parts)?;
-    let changes = apply(delivery, &planned, &takes, None)?;
+    let choices = select_hunks(delivery, &mut planned, selection.choices, &selection.parts)?;
+    let changes = apply(delivery, &planned, &choices, None)?;
     report_changes(&changes, &host.cwd, output)
 }
 
@@ -397,14 +397,14 @@ fn report_changes(
     let mut status = ExitStatus::Delivered;
     for change in changes {
         let path = display_path(&change.path.to_abs(), here);
-        let Some(became) = change_outcome(&change.kind) else {
+        let Some(outcome) = change_outcome(&change.kind) else {
             continue;
         };
-        let is_fine = became.is_delivered() || became == DeliveryOutcome::Declined;
-        if !is_fine {
+        let is_accepted = outcome.is_delivered() || outcome == DeliveryOutcome::Declined;
+        if !is_accepted {
             status = ExitStatus::Denied;
         }
-        let (style, word, note) = delivery_outcome(&became);
+        let OutcomeText { style, word, note } = delivery_outcome(&outcome);
         output.result_line(&[(style, word), (TextStyle::Plain, &format!(" {path}{note}"))])?;
     }
     Ok(status)

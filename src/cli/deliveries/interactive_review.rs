@@ -21,7 +21,7 @@ use crate::world::exec::compare::line_diff;
 use crate::world::io::terminal_mode::{QuestionModeGuard, has_input, read_line};
 
 /// Interval at which a question checks whether the user wants to stop.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum number of files that the summary lists.
 const LISTED_MAX: usize = 100;
 /// Maximum number of refused names that it lists.
@@ -53,7 +53,7 @@ impl TerminalLines {
 
     /// Like [`TerminalLines::next`], but also returns `None` when `is_over` is true.
     pub(crate) fn next_unless(&mut self, is_over: &dyn Fn() -> bool) -> Option<String> {
-        while !has_input(LOOK) {
+        while !has_input(POLL_INTERVAL) {
             if self.stop.is_cancelled() || is_over() {
                 return None;
             }
@@ -223,9 +223,9 @@ fn show_summary(
         output.note(&stat_summary(&stats));
     }
     for entry in plan.entries.iter().filter(|entry| entry.is_file()) {
-        if let Some(clash) = entry.conflict {
+        if let Some(conflict) = entry.conflict {
             let name = entry_name(plan, entry);
-            output.warning(&format!("`{name}` is unchanged: {}", clash.reason()));
+            output.warning(&format!("`{name}` is unchanged: {}", conflict.reason()));
         }
     }
     for refusal in plan.refused.iter().take(REFUSED_MAX) {
@@ -247,11 +247,11 @@ fn ask_for_selection(
     output: &mut CliOutput<'_>,
     next: &mut dyn FnMut() -> Option<String>,
 ) -> Result<Option<DeliverySelection>> {
-    let mut choice = DeliverySelection::take_none(plan);
+    let mut selection = DeliverySelection::take_none(plan);
     // Directories are created and removed together with the selected files in them.
-    for (entry, take) in plan.entries.iter().zip(&mut choice.takes) {
+    for (entry, choice) in plan.entries.iter().zip(&mut selection.choices) {
         if entry.ours.is_absent() && !entry.is_file() {
-            *take = DeliveryChoice::Apply;
+            *choice = DeliveryChoice::Apply;
         }
     }
     let items = items(plan);
@@ -262,19 +262,19 @@ fn ask_for_selection(
     let Some(selections) = ask_about_files(&items, &mut read, output, next)? else {
         return Ok(None);
     };
-    for ((index, _), selection) in items.into_iter().zip(selections) {
-        let take = match selection {
-            FileReviewSelection::Whole(take) => take,
+    for ((index, _), file_selection) in items.into_iter().zip(selections) {
+        let choice = match file_selection {
+            FileReviewSelection::Whole(choice) => choice,
             FileReviewSelection::Hunks(hunks) => {
-                choice.parts.insert(index, hunks);
+                selection.parts.insert(index, hunks);
                 DeliveryChoice::Leave
             }
         };
-        if let Some(place) = choice.takes.get_mut(index) {
-            *place = take;
+        if let Some(place) = selection.choices.get_mut(index) {
+            *place = choice;
         }
     }
-    Ok(Some(choice))
+    Ok(Some(selection))
 }
 
 /// Asks about each of `files`; `read` returns the name and the change of one. `None` if the input ends.

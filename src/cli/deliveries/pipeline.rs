@@ -106,8 +106,8 @@ pub(crate) fn show_pending(
         return Ok(None);
     }
     let delivery = OpenDelivery::create(&deliveries_directory(host), &delivering.delivery_name())?;
-    let laid = runtime.block_on(file_source(&delivering, &delivery, host));
-    let shown = laid.and_then(|_| show(&delivery));
+    let source = runtime.block_on(file_source(&delivering, &delivery, host));
+    let shown = source.and_then(|_| show(&delivery));
     delivery.discard()?;
     shown
 }

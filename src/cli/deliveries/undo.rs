@@ -42,7 +42,7 @@ pub(crate) fn run(
     } else {
         ChangedFilePolicy::Kept
     };
-    let rows = delivered.move_steps(UndoDirection::Back, &paths, since)?;
+    let rows = delivered.move_steps(UndoDirection::Undo, &paths, since)?;
     let remedy = match since {
         ChangedFilePolicy::Kept => UndoRemedy::Force,
         ChangedFilePolicy::Replaced => UndoRemedy::None,

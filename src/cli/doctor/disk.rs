@@ -33,7 +33,7 @@ pub(crate) fn check(state: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorFindi
         .filter(works)
         .map(|(what, _)| feature_name(*what))
         .collect();
-    let kind = disk.free_space.map_or("unknown", |room| room.kind);
+    let kind = disk.free_space.map_or("unknown", |space| space.kind);
     let message = format!("`{state}` ({kind}): {} tested, all OK", names.join(", "));
     let mut findings = vec![DoctorArea::Disk.finding(FindingLevel::Ok, "state directory", message)];
     let failed = disk.feature_tests.iter();
@@ -85,13 +85,13 @@ fn feature_failure(ability: FileSystemFeature, fault: &str) -> DoctorFinding {
     remedy.into_iter().fold(finding, DoctorFinding::with_remedy)
 }
 
-fn check_space(room: &FreeSpace) -> Vec<DoctorFinding> {
-    let bytes = space_level(room.free_bytes, FREE_BYTES_GOOD, FREE_BYTES_MIN);
-    let message = format!("{} MiB free", room.free_bytes / MIB);
+fn check_space(space: &FreeSpace) -> Vec<DoctorFinding> {
+    let bytes = space_level(space.free_bytes, FREE_BYTES_GOOD, FREE_BYTES_MIN);
+    let message = format!("{} MiB free", space.free_bytes / MIB);
     let mut findings = vec![with_space_remedy(
         DoctorArea::Disk.finding(bytes, "space", message),
     )];
-    if let Some(files) = room.free_files {
+    if let Some(files) = space.free_files {
         let verdict = space_level(files, FREE_FILES_GOOD, FREE_FILES_MIN);
         let message = format!("{files} more can be created");
         findings.push(with_space_remedy(

@@ -90,8 +90,8 @@ pub(crate) async fn query_all(
         Some(check_reply(question, reached))
     });
     let findings: Vec<DoctorFinding> = judged.collect();
-    let is_fine = |finding: &DoctorFinding| finding.verdict() == FindingLevel::Ok;
-    if needs == ModelRequirement::Any && findings.iter().any(is_fine) {
+    let is_ok = |finding: &DoctorFinding| finding.verdict() == FindingLevel::Ok;
+    if needs == ModelRequirement::Any && findings.iter().any(is_ok) {
         return findings
             .into_iter()
             .map(DoctorFinding::warning_if_missing)
@@ -159,8 +159,8 @@ fn check_model_list(
     let ms = elapsed.as_millis();
     let model = &question.model;
     // Ollama lists the model `qwen3` as `qwen3:latest`.
-    let is_it = |name: &String| name == model || name.strip_suffix(":latest") == Some(model);
-    if models.iter().any(is_it) {
+    let is_model = |name: &String| name == model || name.strip_suffix(":latest") == Some(model);
+    if models.iter().any(is_model) {
         let what = format!(
             "responds in {ms} ms, accepts {} and lists `{model}`",
             key_description(question)

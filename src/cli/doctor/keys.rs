@@ -42,7 +42,7 @@ pub(crate) fn configured_variables(
         value.is_some_and(|value| !value.trim().is_empty())
     };
     let mut set: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for vendor in VENDORS.iter().filter(|vendor| vendor.is_served()) {
+    for vendor in VENDORS.iter().filter(|vendor| vendor.is_supported()) {
         for variable in vendor.key_variables.iter().filter(|name| is_set(name)) {
             set.entry(variable).or_default().push(vendor.name);
         }
@@ -129,7 +129,7 @@ fn model_credentials(
             None => "no API key, and none is needed".to_owned(),
         },
         VendorConnection::ExternalAgent(_) => external_agent_program(model, completed)?,
-        VendorConnection::Scripted | VendorConnection::Unserved => "scripted replies".to_owned(),
+        VendorConnection::Scripted | VendorConnection::Unsupported => "scripted replies".to_owned(),
     };
     let vendor = model.vendor.name;
     Ok(if model.model == vendor {

@@ -88,8 +88,8 @@ async fn inspect(
     let choices = sandbox::requested_levels(team.config.as_ref());
     let trees = team.config.iter().flat_map(Config::write_paths);
     let trees: Vec<AbsPath> = trees.cloned().collect();
-    let holds = probe::sandbox::probe_sandbox(&choices, &started.executable, &state, &trees);
-    findings.extend(sandbox::check(&holds, team.config.as_ref()));
+    let capabilities = probe::sandbox::probe_sandbox(&choices, &started.executable, &state, &trees);
+    findings.extend(sandbox::check(&capabilities, team.config.as_ref()));
     let path = context.path;
     let packages = host.home.as_ref().map(PackageStore::in_home);
     findings.extend(
@@ -113,7 +113,7 @@ fn with_connect_context<T>(host: &Host, with: impl FnOnce(ConnectContext<'_>) ->
         env: &env,
         http: &HttpClient::new(),
         cwd: &host.cwd,
-        pace: &RateLimiter::default(),
+        rate_limiter: &RateLimiter::default(),
         models: &ModelList::with_user_rows(Vec::new()),
         read: &read_script,
     })

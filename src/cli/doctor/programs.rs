@@ -89,6 +89,6 @@ async fn run_test_program(dialect: ProgramDialect, host: Host) -> Result<(), Str
         check_language(&programs)
             .map_err(|why| format!("programs do not run in the sandbox: {why}"))
     });
-    let broke_off = |_| Err(Error::bug("the test was interrupted").to_string());
-    trying.await.unwrap_or_else(broke_off)
+    let interrupted = |_| Err(Error::bug("the test was interrupted").to_string());
+    trying.await.unwrap_or_else(interrupted)
 }

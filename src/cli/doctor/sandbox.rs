@@ -176,8 +176,8 @@ fn missing_landlock(level: SandboxLevel, capabilities: &SandboxCapabilities) -> 
 fn check_cgroups(capabilities: &SandboxCapabilities) -> DoctorFinding {
     let finds = |verdict, message: &str| DoctorArea::Sandbox.finding(verdict, "cgroups", message);
     let loose = match (
-        capabilities.together.memory,
-        capabilities.together.processes,
+        capabilities.shared_limits.memory,
+        capabilities.shared_limits.processes,
     ) {
         (true, true) => {
             let message = "memory and processes are limited for each command as a whole";
@@ -214,22 +214,22 @@ mod tests {
     fn check(
         level: SandboxLevel,
         landlock: LandlockSupport,
-        together: SharedLimits,
+        shared_limits: SharedLimits,
         expected: &[(&str, &str)],
     ) {
         let selection = SandboxSelection {
             level,
             reasons: Vec::new(),
         };
-        let holds = SandboxCapabilities {
+        let capabilities = SandboxCapabilities {
             gate: None,
             levels: vec![(SandboxLevelChoice::Auto, Ok(selection))],
             obstacles: Vec::new(),
             cgroups: CgroupAccess::Absent,
-            together,
+            shared_limits,
             landlock,
         };
-        let findings = serde_json::to_value(super::check(&holds, None)).unwrap();
+        let findings = serde_json::to_value(super::check(&capabilities, None)).unwrap();
         let findings = findings.as_array().unwrap().iter();
         let warnings: Vec<(String, String)> = findings
             .filter(|finding| finding["verdict"] == "warning")

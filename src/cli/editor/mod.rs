@@ -216,13 +216,13 @@ fn run(
                     .unwrap_or_default();
                 // A simple terminal does not mark pasted text: lines that arrive without a pause
                 // were pasted.
-                let mut comes_at_once = false;
+                let mut is_pasted = false;
                 while style == EditorStyle::Simple && has_input(PASTE_PAUSE_MAX) {
                     text.push('\n');
                     text.push_str(&editor.readline("")?);
-                    comes_at_once = true;
+                    is_pasted = true;
                 }
-                if comes_at_once {
+                if is_pasted {
                     pasted.push(text.clone());
                 }
                 LineOutcome::Text(TypedLine { text, pasted })

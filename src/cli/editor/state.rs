@@ -151,10 +151,10 @@ impl EditorState {
             return false;
         };
         let typed = line.get(open.choices.start..cursor).unwrap_or_default();
-        let says = |choice: &CompletionChoice| {
+        let is_typed = |choice: &CompletionChoice| {
             choice.text == typed || choice.writable.as_deref() == Some(typed)
         };
-        open.choices.list.iter().any(says)
+        open.choices.list.iter().any(is_typed)
     }
 
     /// Moves the selection, wrapping around at the ends.

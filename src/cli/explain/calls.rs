@@ -157,12 +157,12 @@ fn find_gate<'a>(
     agents: &'a [AgentGates],
     name: Option<&str>,
 ) -> std::result::Result<&'a AgentGates, String> {
-    let speaks = |gates: &&AgentGates| match (&gates.agent, name) {
+    let is_named = |gates: &&AgentGates| match (&gates.agent, name) {
         (Some(agent), Some(name)) => agent.as_str() == name,
         (Some(_), None) => agents.len() == 1,
         (None, _) => true,
     };
-    agents.iter().find(speaks).ok_or_else(|| match name {
+    agents.iter().find(is_named).ok_or_else(|| match name {
         Some(name) => format!("no agent `{name}`"),
         None => "`agent` is missing: there are several agents".to_owned(),
     })

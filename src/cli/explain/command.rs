@@ -80,8 +80,8 @@ struct CheckPart {
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    way_out: Option<String>,
+    #[serde(rename = "way_out", skip_serializing_if = "Option::is_none")]
+    suggestion: Option<String>,
 }
 
 /// The caller of a command.
@@ -240,7 +240,7 @@ impl CheckPart {
             rule,
             outcome,
             reason,
-            way_out: None,
+            suggestion: None,
         };
         match rules.judge(EXECUTE_COMMAND, Some(line)) {
             CallJudgement::Silent => None,
@@ -257,7 +257,7 @@ impl CheckPart {
         Self {
             rule: check.rule,
             outcome: if refused.is_some() { REFUSE } else { "pass" },
-            way_out: refused.as_ref().map(|refused| refused.way_out.clone()),
+            suggestion: refused.as_ref().map(|refused| refused.suggestion.clone()),
             reason: refused.map(|refused| refused.reason),
         }
     }
@@ -326,14 +326,14 @@ impl SandboxReport {
             runner.permissions,
             ExplainedIsolation::from_config(config).assumed_level(),
         );
-        let mut hold = Self::from_limits(config);
+        let mut report = Self::from_limits(config);
         let beside = runner.rules.unenforced_for_commands();
         let beside = beside.map(|rule| format!("new files in the workspace, despite `{rule}`"));
-        hold.leaves_open.extend(beside);
+        report.leaves_open.extend(beside);
         Some(Self {
             open: open.iter().map(SandboxOpenPath::from_opening).collect(),
             hidden: hidden.iter().map(AbsPath::to_string).collect(),
-            ..hold
+            ..report
         })
     }
 
@@ -404,8 +404,8 @@ impl SandboxReport {
 
 /// Describes the isolation and resource limits of an agent's commands in one line.
 pub(crate) fn describe_limits(config: &CommandLineConfig) -> String {
-    let hold = SandboxReport::from_limits(config);
-    let (by, network, limits) = (&hold.by, hold.network.join(", "), hold.limits());
+    let report = SandboxReport::from_limits(config);
+    let (by, network, limits) = (&report.by, report.network.join(", "), report.limits());
     format!("isolation: {by}; network {network}; at most {limits}")
 }
 
@@ -473,8 +473,8 @@ impl CheckPart {
             Some(reason) => writeln!(f, "{indent}{outcome:8} {rule}: {reason}")?,
             None => writeln!(f, "{indent}{outcome:8} {rule}")?,
         }
-        match &self.way_out {
-            Some(way_out) => writeln!(f, "{indent}         instead: {way_out}"),
+        match &self.suggestion {
+            Some(suggestion) => writeln!(f, "{indent}         instead: {suggestion}"),
             None => Ok(()),
         }
     }

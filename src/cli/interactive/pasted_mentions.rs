@@ -63,13 +63,13 @@ fn requested_permissions(mentions: &[&Mention]) -> Vec<String> {
         (Permission::Read, "to read"),
         (Permission::Write, "to write"),
     ];
-    let lines = kinds.into_iter().filter_map(|(permission, wish)| {
+    let lines = kinds.into_iter().filter_map(|(permission, request)| {
         let of_kind = mentions.iter().copied();
         let of_kind: Vec<&Mention> = of_kind
             .filter(|mention| mention.permission == permission)
             .collect();
         (!of_kind.is_empty())
-            .then(|| format!("the pasted text asks {wish} {}", path_list(&of_kind)))
+            .then(|| format!("the pasted text asks {request} {}", path_list(&of_kind)))
     });
     lines.collect()
 }

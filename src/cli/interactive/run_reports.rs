@@ -4,7 +4,9 @@
 use crate::cli::args::logs::LogsCommand;
 use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
-use crate::cli::render::event_lines::{delivery_outcome, event_line, tie_text, usage_text};
+use crate::cli::render::event_lines::{
+    OutcomeText, delivery_outcome, event_line, tie_text, usage_text,
+};
 use crate::error::Result;
 use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::host::Host;
@@ -23,24 +25,24 @@ pub(crate) fn show_run(name: &str, host: &Host, output: &mut CliOutput<'_>) -> R
 
 /// Prints what the run used, in total and by agent.
 pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
-    let mut books = UsageTotals::default();
+    let mut totals = UsageTotals::default();
     let mut agents: Vec<AgentId> = Vec::new();
     for event in read_events(name, host)? {
-        event.add_to_totals(&mut books);
+        event.add_to_totals(&mut totals);
         if let Event::Run(RunEvent::RunStarted { agents: all, .. }) = event {
             agents = all;
         }
     }
     let nothing = || "no usage was recorded".to_owned();
     for agent in &agents {
-        let share = usage_text(&books.agent(agent)).unwrap_or_else(nothing);
+        let share = usage_text(&totals.agent(agent)).unwrap_or_else(nothing);
         output.line(&[
             (TextStyle::Strong, agent.as_str()),
             (TextStyle::Plain, ": "),
             (TextStyle::Plain, &share),
         ]);
     }
-    let all = usage_text(&books.run()).unwrap_or_else(nothing);
+    let all = usage_text(&totals.run()).unwrap_or_else(nothing);
     output.line(&[
         (TextStyle::Strong, "all"),
         (TextStyle::Plain, ": "),
@@ -65,17 +67,15 @@ pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
                 (TextStyle::Plain, &text),
             ]);
         }
-        if let (
-            Event::Coordination(CoordinationEvent::Voted { agent, .. }),
-            Some((style, verb, text)),
-        ) = (&event, event_line(&event))
+        if let (Event::Coordination(CoordinationEvent::Voted { agent, .. }), Some(vote)) =
+            (&event, event_line(&event))
         {
             voted = true;
-            let line = format!("{verb} {text}");
+            let line = format!("{} {}", vote.verb, vote.rest);
             output.line(&[
                 (TextStyle::Strong, agent.as_str()),
                 (TextStyle::Plain, " "),
-                (style, &line),
+                (vote.style, &line),
             ]);
         }
     }
@@ -97,7 +97,7 @@ pub(crate) fn show_files(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
         output.note("no file was delivered");
     }
     for row in delivered {
-        let (style, word, note) = delivery_outcome(&row.outcome);
+        let OutcomeText { style, word, note } = delivery_outcome(&row.outcome);
         let path = format!("{}{note}", row.path);
         output.line(&[(style, &format!("{word:<9}")), (TextStyle::Plain, &path)]);
     }

@@ -84,11 +84,11 @@ fn to_text(
             )
         }
     };
-    let room = columns.map_or(TASK_CHARS_MAX, |columns| {
+    let task_chars = columns.map_or(TASK_CHARS_MAX, |columns| {
         columns.saturating_sub(line.chars().count())
     });
-    let room = room.clamp(TASK_CHARS_MIN, TASK_CHARS_MAX);
-    line.push_str(&single_line(&summary.task, room));
+    let task_chars = task_chars.clamp(TASK_CHARS_MIN, TASK_CHARS_MAX);
+    line.push_str(&single_line(&summary.task, task_chars));
     line.push('\n');
     line
 }

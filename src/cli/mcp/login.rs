@@ -91,8 +91,8 @@ async fn sign_in(
 ) -> Result<()> {
     let callback = CallbackListener::listen(arguments.port).await?;
     let redirect = callback.url().as_str();
-    let beginning = PendingSignIn::begin(server, file, redirect, &arguments.scope);
-    let signing_in = Box::pin(beginning).await?;
+    let sign_in = PendingSignIn::begin(server, file, redirect, &arguments.scope);
+    let signing_in = Box::pin(sign_in).await?;
     let address = signing_in.address();
     output.note(&format!("sign in at {}:\n{address}", display_url(address)));
     let browser = if arguments.no_browser {

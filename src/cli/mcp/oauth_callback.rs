@@ -93,8 +93,8 @@ async fn read_request(mut stream: TcpStream, own: Url) -> Option<(TcpStream, Opt
     let mut head = Vec::new();
     let reading = async {
         while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-            let room = HEAD_BYTES_MAX.checked_sub(head.len())?;
-            let mut piece = (&mut stream).take(u64::try_from(room).ok()?);
+            let bytes_left = HEAD_BYTES_MAX.checked_sub(head.len())?;
+            let mut piece = (&mut stream).take(u64::try_from(bytes_left).ok()?);
             if piece.read_buf(&mut head).await.ok()? == 0 {
                 return None;
             }

@@ -112,12 +112,12 @@ impl RunHandler {
         RunStatusRequest { run, wait }: RunStatusRequest,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ToolCallError> {
-        let board = self.runs.find(&run)?;
+        let run = self.runs.find(&run)?;
         if wait {
-            let started = StartedRun::subscribe(Arc::clone(&board));
+            let started = StartedRun::subscribe(Arc::clone(&run));
             self.wait(started, CancelPolicy::LeavesRun, context).await?;
         }
-        Ok(success_result(board.status()))
+        Ok(success_result(run.status()))
     }
 
     async fn apply(&self, request: ApplyRequest) -> Result<CallToolResult, ToolCallError> {
@@ -127,7 +127,7 @@ impl RunHandler {
             "run": run,
             "status": status,
             "exit_code": status.code(),
-            "told": text,
+            "output": text,
         }));
         result.is_error = Some(status != ExitStatus::Delivered);
         Ok(result)
@@ -138,26 +138,23 @@ impl RunHandler {
         RunNameRequest { run }: RunNameRequest,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ToolCallError> {
-        let board = self.runs.find(&run)?;
-        board.stop().graceful.cancel();
-        let started = StartedRun::subscribe(Arc::clone(&board));
+        let run = self.runs.find(&run)?;
+        run.stop().graceful.cancel();
+        let started = StartedRun::subscribe(Arc::clone(&run));
         self.wait(started, CancelPolicy::LeavesRun, context).await?;
-        Ok(success_result(board.status()))
+        Ok(success_result(run.status()))
     }
 
     /// Waits until a run has ended, and sends progress notifications if the client asked for them.
     async fn wait(
         &self,
         started: StartedRun,
-        broken: CancelPolicy,
+        on_cancel: CancelPolicy,
         context: &RequestContext<RoleServer>,
     ) -> Result<(), ToolCallError> {
-        let StartedRun {
-            run: board,
-            updates: mut news,
-        } = started;
+        let StartedRun { run, mut updates } = started;
         let Ok(_waits) = self.waiting.try_acquire() else {
-            let name = board.name().unwrap_or_default();
+            let name = run.name().unwrap_or_default();
             let message = format!("{WAITING_MAX} calls wait already; the run is `{name}`");
             return Err(Error::new(ErrorKind::Limit, message)
                 .with_hint("ask for its `status` without `wait`")
@@ -168,26 +165,26 @@ impl RunHandler {
             steps: 0,
             context,
         };
-        let mut beat = interval(PROGRESS_EVERY);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        beat.tick().await;
+        let mut ticks = interval(PROGRESS_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks.tick().await;
         loop {
             tokio::select! {
                 biased;
                 () = context.ct.cancelled() => {
-                    if broken == CancelPolicy::EndsRun {
-                        board.stop().graceful.cancel();
+                    if on_cancel == CancelPolicy::EndsRun {
+                        run.stop().graceful.cancel();
                     }
                     let cancelled = ErrorData::internal_error("the call was cancelled", None);
                     return Err(ToolCallError::Protocol(cancelled));
                 }
-                received = news.recv() => match received {
+                received = updates.recv() => match received {
                     Ok(sentence) => progress.notify(&sentence).await,
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return Ok(()),
                 },
-                () = board.wait_until_ended() => return Ok(()),
-                _ = beat.tick() => progress.notify(&board.describe_progress()).await,
+                () = run.wait_until_ended() => return Ok(()),
+                _ = ticks.tick() => progress.notify(&run.describe_progress()).await,
             }
         }
     }

@@ -121,14 +121,14 @@ impl RunRegistry {
             immediate: self.0.stop.immediate.child_token(),
             park: self.0.stop.park.child_token(),
         };
-        let board = Arc::new(TrackedRun::new(stop));
-        let started = StartedRun::subscribe(Arc::clone(&board));
-        tokio::spawn(self.clone().execute(prompt, Arc::clone(&board), slot));
-        board.wait_for_name().await.map_err(not_started_error)?;
+        let run = Arc::new(TrackedRun::new(stop));
+        let started = StartedRun::subscribe(Arc::clone(&run));
+        tokio::spawn(self.clone().execute(prompt, Arc::clone(&run), slot));
+        run.wait_for_name().await.map_err(not_started_error)?;
         let mut known = self.lock_runs();
-        known.push(board);
+        known.push(run);
         if known.len() > KNOWN_MAX
-            && let Some(oldest) = known.iter().position(|board| board.is_ended())
+            && let Some(oldest) = known.iter().position(|run| run.is_ended())
         {
             known.remove(oldest);
         }
@@ -140,7 +140,7 @@ impl RunRegistry {
         let known = self.lock_runs();
         let mut named = known
             .iter()
-            .filter(|board| board.name().as_deref() == Some(name));
+            .filter(|run| run.name().as_deref() == Some(name));
         named.next().cloned().ok_or_else(|| {
             usage_error(format!("this server knows no run `{name}`"))
                 .with_hint("name one that `run_task` of this server has given")
@@ -184,8 +184,8 @@ impl RunRegistry {
             output_bytes.extend(notes);
             Ok((status, String::from_utf8_lossy(&output_bytes).into_owned()))
         });
-        let broke_off = |_| Error::bug("applying the delivery failed unexpectedly");
-        applied.await.map_err(broke_off)?
+        let failed = |_| Error::bug("applying the delivery failed unexpectedly");
+        applied.await.map_err(failed)?
     }
 
     /// Waits until no run is active.
@@ -193,17 +193,12 @@ impl RunRegistry {
         let _all = self.0.slots.acquire_many(self.0.parallel).await;
     }
 
-    /// Executes a run to its end, which is recorded in `board` even if the run panics.
-    async fn execute(
-        self,
-        prompt: ParsedPrompt,
-        board: Arc<TrackedRun>,
-        slot: OwnedSemaphorePermit,
-    ) {
-        let running = tokio::spawn(self.execute_run(prompt, Arc::clone(&board)));
-        let broke_off = |_| (Err(Error::bug("the run failed unexpectedly")), Vec::new());
-        let (outcome, warnings) = running.await.unwrap_or_else(broke_off);
-        board.end(&outcome, &warnings);
+    /// Executes a run to its end, which is recorded in `run` even if the run panics.
+    async fn execute(self, prompt: ParsedPrompt, run: Arc<TrackedRun>, slot: OwnedSemaphorePermit) {
+        let execution = tokio::spawn(self.execute_run(prompt, Arc::clone(&run)));
+        let failed = |_| (Err(Error::bug("the run failed unexpectedly")), Vec::new());
+        let (outcome, warnings) = execution.await.unwrap_or_else(failed);
+        run.end(&outcome, &warnings);
         drop(slot);
     }
 
@@ -212,7 +207,7 @@ impl RunRegistry {
     async fn execute_run(
         self,
         prompt: ParsedPrompt,
-        board: Arc<TrackedRun>,
+        run: Arc<TrackedRun>,
     ) -> (Result<RunOutcome>, Vec<String>) {
         let template = &self.0.template;
         let mut output = CliOutput::with_writers(io::sink(), io::stderr());
@@ -227,10 +222,10 @@ impl RunRegistry {
             telemetry: template.telemetry.clone(),
             consents: SessionApprovals::default(),
         };
-        let stop = board.stop().clone();
+        let stop = run.stop().clone();
         let outcome = match recover(&template.host, &mut output) {
             Ok(()) => {
-                let reader = OutputMode::Agents(&board);
+                let reader = OutputMode::Agents(&run);
                 execute(prepared, &template.arguments, stop, &mut output, reader).await
             }
             Err(error) => Err(error),
@@ -297,8 +292,8 @@ impl RunRegistry {
     fn busy_error(&self) -> Error {
         let runs = count_noun(usize::try_from(self.0.parallel).unwrap_or(1), "run");
         let known = self.lock_runs();
-        let going_on = known.iter().filter(|board| !board.is_ended());
-        let names: Vec<String> = going_on.filter_map(|board| board.name()).collect();
+        let active = known.iter().filter(|run| !run.is_ended());
+        let names: Vec<String> = active.filter_map(|run| run.name()).collect();
         let message = format!("no more than {runs} may run at the same time");
         Error::new(ErrorKind::Limit, message).with_hint(format!(
             "wait for one or cancel it: {}",

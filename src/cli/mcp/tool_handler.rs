@@ -223,10 +223,10 @@ async fn wait_for_result(
             last: f64::NEG_INFINITY,
             has_steps: false,
         });
-    let mut beat = interval(PROGRESS_EVERY);
-    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    beat.tick().await;
-    let mut beats = 0_u32;
+    let mut ticks = interval(PROGRESS_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    let mut tick_count = 0_u32;
     loop {
         tokio::select! {
             biased;
@@ -235,9 +235,9 @@ async fn wait_for_result(
             },
             done = &mut working => return done.map_err(|error| internal_error(&error)),
             () = context.ct.cancelled(), if !interrupt.is_raised() => interrupt.raise(),
-            _ = beat.tick() => if let Some(report) = &mut report {
-                beats = beats.saturating_add(1);
-                report.send_beat(beats, context).await;
+            _ = ticks.tick() => if let Some(report) = &mut report {
+                tick_count = tick_count.saturating_add(1);
+                report.send_tick(tick_count, context).await;
             },
         }
     }
@@ -261,7 +261,7 @@ impl ProgressReport {
         self.send(progress, context).await;
     }
 
-    async fn send_beat(&mut self, seconds: u32, context: &RequestContext<RoleServer>) {
+    async fn send_tick(&mut self, seconds: u32, context: &RequestContext<RoleServer>) {
         if self.has_steps {
             return;
         }

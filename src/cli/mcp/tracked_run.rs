@@ -3,7 +3,6 @@
 //! see only anonymous names of agents.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
@@ -11,16 +10,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::execution::RunOutcome;
 use crate::cli::json_report::event_warning;
-use crate::cli::output::CliOutput;
 use crate::cli::result::{ErrorReport, RunResult};
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
+use crate::cli::warning_sink::ObservedRun;
 use crate::error::{ExitStatus, Result};
 use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::id::AnswerLabel;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::text::{count_noun, escape_text, map_json_strings, truncate};
 use crate::world::io::clock::Stopwatch;
-use crate::world::io::event_sink::EventSink;
 use crate::world::store::redact::Redactor;
 
 /// Maximum number of progress messages that wait for a client; a slower one misses the oldest.
@@ -109,17 +107,6 @@ impl TrackedRun {
         state.redactor = redactor;
         drop(state);
         self.started.cancel();
-    }
-
-    /// Adds the next event.
-    fn on_event(&self, event: &Event) {
-        let mut state = self.lock();
-        state.apply(event);
-        if let Some(sentence) = describe_event(event) {
-            let sentence = escape_text(&state.redactor.text(&sentence)).into_owned();
-            // Sending fails if no client is listening.
-            let _listeners = self.updates.send(sentence.into());
-        }
     }
 
     /// Records the outcome of the run, with its warnings.
@@ -220,7 +207,7 @@ impl TrackedRun {
                 "text": truncate(text, EACH_ANSWER_CHARS_MAX),
                 "chars": text.chars().count(),
                 "votes": votes_for(*label),
-                "checks": entry.and_then(|entry| entry.evidence.as_ref()),
+                "checks": entry.and_then(|entry| entry.check_results.as_ref()),
             })
         };
         let answers: Vec<Value> = state.answers.iter().map(answer).collect();
@@ -273,27 +260,15 @@ impl TrackedRunState {
     }
 }
 
-/// Sink that tracks a run. Problems that do not end the run are also warnings for people.
-#[derive(Debug)]
-pub(crate) struct TrackedEvents<'o, 'w> {
-    run: &'o TrackedRun,
-    output: &'o mut CliOutput<'w>,
-}
-
-impl<'o, 'w> TrackedEvents<'o, 'w> {
-    /// Creates a sink that updates `run` and prints warnings to `output`.
-    pub(crate) fn new(run: &'o TrackedRun, output: &'o mut CliOutput<'w>) -> Self {
-        Self { run, output }
-    }
-}
-
-impl EventSink for TrackedEvents<'_, '_> {
-    fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
-        if let Some(warning) = event_warning(event) {
-            self.output.warning(&warning);
+impl ObservedRun for TrackedRun {
+    fn on_event(&self, event: &Event) {
+        let mut state = self.lock();
+        state.apply(event);
+        if let Some(sentence) = describe_event(event) {
+            let sentence = escape_text(&state.redactor.text(&sentence)).into_owned();
+            // Sending fails if no client is listening.
+            let _listeners = self.updates.send(sentence.into());
         }
-        self.run.on_event(event);
-        Ok(())
     }
 }
 

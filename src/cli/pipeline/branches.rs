@@ -24,26 +24,26 @@ pub(crate) fn show(
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
     let dir = resolve_pipeline(&arguments.run, host)?;
-    let (look, branches) = runtime()?.block_on(async {
-        let look = PipelineView::open(dir, &host.env).await?;
-        let branches = look.branches().await?;
-        Ok::<_, crate::error::Error>((look, branches))
+    let (view, branches) = runtime()?.block_on(async {
+        let view = PipelineView::open(dir, &host.env).await?;
+        let branches = view.branches().await?;
+        Ok::<_, crate::error::Error>((view, branches))
     })?;
     let form = ReportFormat::from(arguments.json);
     let width = branches.iter().map(|one| one.branch.to_string().len());
     let width = width.max().unwrap_or_default();
     for branch in &branches {
         output.result(&match form {
-            ReportFormat::Json => to_json(&look, branch),
+            ReportFormat::Json => to_json(&view, branch),
             ReportFormat::Text => to_text(branch, width),
         })?;
     }
     if form == ReportFormat::Text {
-        let (name, running) = (look.dir.name(), look.dir.is_running());
+        let (name, running) = (view.dir.name(), view.dir.is_running());
         let running = if running { ", which is running" } else { "" };
-        let hub = escape_name(&look.dir.hub().to_string());
+        let hub = escape_name(&view.dir.hub().to_string());
         output.note(&format!("the repository of {name}{running}: {hub}"));
-        let workspace = escape_name(&look.record.workspace.to_string());
+        let workspace = escape_name(&view.record.workspace.to_string());
         output.note(&format!("its checkouts: {workspace}"));
     }
     Ok(())
@@ -78,9 +78,9 @@ fn to_text(one: &BranchStatus, width: usize) -> String {
         + "\n"
 }
 
-fn to_json(look: &PipelineView, one: &BranchStatus) -> String {
+fn to_json(view: &PipelineView, one: &BranchStatus) -> String {
     let row = json!({
-        "pipeline": look.dir.name(),
+        "pipeline": view.dir.name(),
         "branch": one.branch.to_string(),
         "commit": one.tip.id.as_str(),
         "subject": one.tip.subject(),
@@ -88,7 +88,7 @@ fn to_json(look: &PipelineView, one: &BranchStatus) -> String {
         "ahead": one.ahead,
         "behind": one.behind,
         "checkouts": one.checkouts,
-        "repository": look.dir.hub(),
+        "repository": view.dir.hub(),
     });
     format!("{row}\n")
 }

@@ -28,8 +28,8 @@ pub(crate) fn show(
 ) -> Result<()> {
     let dir = resolve_pipeline(&arguments.run, host)?;
     let steps = runtime()?.block_on(async {
-        let look = PipelineView::open(dir, &host.env).await?;
-        look.commits().await
+        let view = PipelineView::open(dir, &host.env).await?;
+        view.commits().await
     })?;
     let width = steps.iter().map(|step| author(step).chars().count());
     let width = width.max().unwrap_or_default();

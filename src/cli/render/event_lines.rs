@@ -17,8 +17,39 @@ use crate::text::{join_with_commas, single_line};
 /// Maximum length of a tool's arguments or result, in characters.
 const SUMMARY_CHARS_MAX: usize = 160;
 
-/// The style of a verb, the verb, and the rest of the sentence.
-pub(crate) type EventLine = (TextStyle, &'static str, String);
+/// What an agent did, as a sentence whose subject is the agent.
+#[derive(Debug)]
+pub(crate) struct EventLine {
+    /// The style of the verb.
+    pub(crate) style: TextStyle,
+    /// The verb.
+    pub(crate) verb: &'static str,
+    /// The rest of the sentence.
+    pub(crate) rest: String,
+}
+
+impl EventLine {
+    fn new(style: TextStyle, verb: &'static str, rest: String) -> Self {
+        Self { style, verb, rest }
+    }
+}
+
+/// The outcome of one file.
+#[derive(Debug)]
+pub(crate) struct OutcomeText {
+    /// The style of the word.
+    pub(crate) style: TextStyle,
+    /// The word for the outcome.
+    pub(crate) word: &'static str,
+    /// What follows the path of the file.
+    pub(crate) note: String,
+}
+
+impl OutcomeText {
+    fn new(style: TextStyle, word: &'static str, note: String) -> Self {
+        Self { style, word, note }
+    }
+}
 
 /// Describes what an agent did, as a verb with its style and the rest of the sentence; `None` for
 /// an event that is not an action of one agent or is shown in another way.
@@ -42,7 +73,11 @@ pub(crate) fn tie_text(ballot: &BallotView) -> Option<&'static str> {
 
 fn run_line(event: &RunEvent) -> Option<EventLine> {
     if let RunEvent::LimitMet { limit, .. } = event {
-        Some((TextStyle::Bad, "reached its limit:", limit.clone()))
+        Some(EventLine::new(
+            TextStyle::Bad,
+            "reached its limit:",
+            limit.clone(),
+        ))
     } else if let RunEvent::UserMessagesShown { numbers, .. } = event {
         let noun = if numbers.len() == 1 {
             "message"
@@ -50,36 +85,38 @@ fn run_line(event: &RunEvent) -> Option<EventLine> {
             "messages"
         };
         let text = format!("{noun} {}", join_with_commas(numbers));
-        Some((TextStyle::Faint, "reads your", text))
+        Some(EventLine::new(TextStyle::Faint, "reads your", text))
     } else {
         None
     }
 }
 
 fn model_line(event: &ModelEvent) -> Option<EventLine> {
-    let in_a_while = |ms: &u64| format_duration(Duration::from_millis(*ms));
+    let wait_text = |ms: &u64| format_duration(Duration::from_millis(*ms));
     match event {
         ModelEvent::Retrying {
             reason, wait_ms, ..
         } => {
-            let rest = format!("in {}: {reason}", in_a_while(wait_ms));
-            Some((TextStyle::Warn, "retries", rest))
+            let rest = format!("in {}: {reason}", wait_text(wait_ms));
+            Some(EventLine::new(TextStyle::Warn, "retries", rest))
         }
         ModelEvent::RateLimited {
             reason, wait_ms, ..
         } => {
-            let rest = format!("for {}: {reason}", in_a_while(wait_ms));
-            Some((TextStyle::Faint, "waits", rest))
+            let rest = format!("for {}: {reason}", wait_text(wait_ms));
+            Some(EventLine::new(TextStyle::Faint, "waits", rest))
         }
         ModelEvent::ModelFallback {
             from, to, reason, ..
         } => {
             let rest = format!("to {to} from {from}: {reason}");
-            Some((TextStyle::Warn, "switches", rest))
+            Some(EventLine::new(TextStyle::Warn, "switches", rest))
         }
-        ModelEvent::ContextCompacted { how, .. } => {
-            Some((TextStyle::Warn, "compacts its context:", how.clone()))
-        }
+        ModelEvent::ContextCompacted { how, .. } => Some(EventLine::new(
+            TextStyle::Warn,
+            "compacts its context:",
+            how.clone(),
+        )),
         ModelEvent::ModelRequestStarted { .. }
         | ModelEvent::Text { .. }
         | ModelEvent::Reasoning { .. }
@@ -94,7 +131,7 @@ fn subagent_line(event: &SubagentEvent) -> Option<EventLine> {
     let line = match event {
         SubagentEvent::SubagentStarted { task, .. } => {
             let text = single_line(&format!("{name}: {task}"), SUMMARY_CHARS_MAX);
-            return Some((TextStyle::Plain, "starts subagent", text));
+            return Some(EventLine::new(TextStyle::Plain, "starts subagent", text));
         }
         SubagentEvent::SubagentModel { event, .. } => model_line(event),
         SubagentEvent::SubagentTool { event, .. } => tool_line(event),
@@ -107,10 +144,13 @@ fn subagent_line(event: &SubagentEvent) -> Option<EventLine> {
             };
             let reason = reason.as_ref().map(|reason| format!(": {reason}"));
             let text = format!("{name} {status}{}", reason.unwrap_or_default());
-            return Some((style, "subagent", single_line(&text, SUMMARY_CHARS_MAX)));
+            let text = single_line(&text, SUMMARY_CHARS_MAX);
+            return Some(EventLine::new(style, "subagent", text));
         }
     };
-    line.map(|(style, verb, rest)| (style, "subagent", format!("{name} {verb} {rest}")))
+    line.map(|EventLine { style, verb, rest }| {
+        EventLine::new(style, "subagent", format!("{name} {verb} {rest}"))
+    })
 }
 
 fn tool_line(event: &ToolEvent) -> Option<EventLine> {
@@ -127,14 +167,14 @@ fn tool_line(event: &ToolEvent) -> Option<EventLine> {
             denied,
             ..
         } => Some(tool_call_line(tool, detail, denied.as_deref())),
-        ToolEvent::PlanUpdated { entries, .. } => Some((
+        ToolEvent::PlanUpdated { entries, .. } => Some(EventLine::new(
             TextStyle::Plain,
             "updates its plan:",
             single_line(&entries.to_string(), SUMMARY_CHARS_MAX),
         )),
         ToolEvent::ApprovalQueued { tool, waiting, .. } => {
             let rest = format!("to ask for approval of {tool}");
-            waiting.then_some((TextStyle::Faint, "waits", rest))
+            waiting.then(|| EventLine::new(TextStyle::Faint, "waits", rest))
         }
         ToolEvent::Approval { tool, answer, .. } => Some(approval_line(tool, *answer)),
         ToolEvent::HookRan {
@@ -152,9 +192,9 @@ fn tool_line(event: &ToolEvent) -> Option<EventLine> {
         } => {
             let rest = single_line(&format!("{tool}: {summary}"), SUMMARY_CHARS_MAX);
             Some(if *success {
-                (TextStyle::Faint, "did", rest)
+                EventLine::new(TextStyle::Faint, "did", rest)
             } else {
-                (TextStyle::Warn, "failed", rest)
+                EventLine::new(TextStyle::Warn, "failed", rest)
             })
         }
         ToolEvent::ServerProgress { .. } => None,
@@ -164,7 +204,7 @@ fn tool_line(event: &ToolEvent) -> Option<EventLine> {
 fn coordination_line(event: &CoordinationEvent) -> Option<EventLine> {
     Some(match event {
         CoordinationEvent::Answered { label, .. } => {
-            (TextStyle::Good, "answers", format!("as {label}:"))
+            EventLine::new(TextStyle::Good, "answers", format!("as {label}:"))
         }
         CoordinationEvent::Voted {
             candidate,
@@ -173,13 +213,13 @@ fn coordination_line(event: &CoordinationEvent) -> Option<EventLine> {
             ..
         } => {
             let rest = format!("for {candidate} ({label}): {reason}");
-            (TextStyle::Good, "votes", rest)
+            EventLine::new(TextStyle::Good, "votes", rest)
         }
         CoordinationEvent::SubmissionRejected { reason, .. } => {
-            (TextStyle::Warn, "was rejected:", reason.clone())
+            EventLine::new(TextStyle::Warn, "was rejected:", reason.clone())
         }
         CoordinationEvent::AnswersShown { labels, .. } => {
-            (TextStyle::Faint, "sees", join_with_commas(labels))
+            EventLine::new(TextStyle::Faint, "sees", join_with_commas(labels))
         }
         CoordinationEvent::DroppedOut {
             reason, timed_out, ..
@@ -189,7 +229,7 @@ fn coordination_line(event: &CoordinationEvent) -> Option<EventLine> {
             } else {
                 "drops out:"
             };
-            (TextStyle::Bad, verb, reason.clone())
+            EventLine::new(TextStyle::Bad, verb, reason.clone())
         }
         CoordinationEvent::VotesVoided { .. } | CoordinationEvent::WinnerSelected { .. } => {
             return None;
@@ -199,13 +239,17 @@ fn coordination_line(event: &CoordinationEvent) -> Option<EventLine> {
 
 fn delivery_line(event: &DeliveryEvent) -> Option<EventLine> {
     match event {
-        DeliveryEvent::Checking { check, .. } => {
-            Some((TextStyle::Faint, "is checked by", check.clone()))
-        }
+        DeliveryEvent::Checking { check, .. } => Some(EventLine::new(
+            TextStyle::Faint,
+            "is checked by",
+            check.clone(),
+        )),
         DeliveryEvent::Checked { finding, .. } => Some(check_line(finding)),
-        DeliveryEvent::FinalStarted { .. } => {
-            Some((TextStyle::Strong, "presents", "the final answer".to_owned()))
-        }
+        DeliveryEvent::FinalStarted { .. } => Some(EventLine::new(
+            TextStyle::Strong,
+            "presents",
+            "the final answer".to_owned(),
+        )),
         DeliveryEvent::FinalAnswer { .. } | DeliveryEvent::Delivered { .. } => None,
     }
 }
@@ -213,11 +257,11 @@ fn delivery_line(event: &DeliveryEvent) -> Option<EventLine> {
 /// Describes an approval request, or its answer.
 fn approval_line(tool: &str, answer: Option<ApprovalAnswer>) -> EventLine {
     match answer {
-        None => (TextStyle::Warn, "waits", format!("for approval of {tool}")),
+        None => EventLine::new(TextStyle::Warn, "waits", format!("for approval of {tool}")),
         Some(answer) if answer.is_yes() => {
-            (TextStyle::Good, "may use", format!("{tool} ({answer})"))
+            EventLine::new(TextStyle::Good, "may use", format!("{tool} ({answer})"))
         }
-        Some(answer) => (TextStyle::Bad, "may not use", format!("{tool} ({answer})")),
+        Some(answer) => EventLine::new(TextStyle::Bad, "may not use", format!("{tool} ({answer})")),
     }
 }
 
@@ -230,7 +274,7 @@ fn hook_line(event: &str, command: &str, decision: &str, reason: Option<&str>) -
         _ => (TextStyle::Faint, "passes"),
     };
     let why = reason.map(|why| format!(": {why}")).unwrap_or_default();
-    (style, verb, format!("the hook `{command}` ({event}){why}"))
+    EventLine::new(style, verb, format!("the hook `{command}` ({event}){why}"))
 }
 
 /// Describes the result of a check of an agent's work.
@@ -246,9 +290,11 @@ fn check_line(finding: &CheckResult) -> EventLine {
         format_duration(Duration::from_millis(*elapsed_ms))
     );
     match verdict {
-        CheckVerdict::Passed => (TextStyle::Good, "passes", rest),
-        CheckVerdict::Failed { how } => (TextStyle::Bad, "fails", format!("{rest}: {how}")),
-        CheckVerdict::NotRun { why } => (
+        CheckVerdict::Passed => EventLine::new(TextStyle::Good, "passes", rest),
+        CheckVerdict::Failed { how } => {
+            EventLine::new(TextStyle::Bad, "fails", format!("{rest}: {how}"))
+        }
+        CheckVerdict::NotRun { why } => EventLine::new(
             TextStyle::Warn,
             "is not checked by",
             format!("{check}: {why}"),
@@ -292,10 +338,10 @@ fn cost_text(spent: &RequestTotals) -> Option<String> {
 fn tool_call_line(tool: &str, arguments: &str, denied: Option<&str>) -> EventLine {
     let call = single_line(&format!("{tool} {arguments}"), SUMMARY_CHARS_MAX);
     match denied {
-        None => (TextStyle::Plain, "calls", call),
+        None => EventLine::new(TextStyle::Plain, "calls", call),
         Some(why) => {
             let why: Vec<&str> = why.lines().collect();
-            (
+            EventLine::new(
                 TextStyle::Bad,
                 "is denied",
                 format!("{call}: {}", why.join("; ")),
@@ -304,31 +350,39 @@ fn tool_call_line(tool: &str, arguments: &str, denied: Option<&str>) -> EventLin
     }
 }
 
-/// Describes the outcome of one file: the style of a word, the word, and a note after the path.
-pub(crate) fn delivery_outcome(outcome: &DeliveryOutcome) -> (TextStyle, &'static str, String) {
+/// Describes the outcome of one file.
+pub(crate) fn delivery_outcome(outcome: &DeliveryOutcome) -> OutcomeText {
     match outcome {
-        DeliveryOutcome::Created => (TextStyle::Good, "created", String::new()),
+        DeliveryOutcome::Created => OutcomeText::new(TextStyle::Good, "created", String::new()),
         DeliveryOutcome::Changed { hunks } => {
             let part = hunks.map(|hunks| format!(": {} of {} hunks", hunks.taken, hunks.total));
-            (TextStyle::Good, "changed", part.unwrap_or_default())
+            OutcomeText::new(TextStyle::Good, "changed", part.unwrap_or_default())
         }
-        DeliveryOutcome::Deleted => (TextStyle::Good, "deleted", String::new()),
+        DeliveryOutcome::Deleted => OutcomeText::new(TextStyle::Good, "deleted", String::new()),
         DeliveryOutcome::Mode { before, after } => mode_change(before.as_deref(), after),
-        DeliveryOutcome::Declined => (TextStyle::Faint, "not accepted", String::new()),
-        DeliveryOutcome::Denied { reason } => (TextStyle::Bad, "denied", format!(": {reason}")),
+        DeliveryOutcome::Declined => {
+            OutcomeText::new(TextStyle::Faint, "not accepted", String::new())
+        }
+        DeliveryOutcome::Denied { reason } => {
+            OutcomeText::new(TextStyle::Bad, "denied", format!(": {reason}"))
+        }
         DeliveryOutcome::Conflict { kept: kept_file } => {
             let note =
                 format!(": you changed it in the meantime; the agents' version is in {kept_file}");
-            (TextStyle::Warn, "conflict", note)
+            OutcomeText::new(TextStyle::Warn, "conflict", note)
         }
-        DeliveryOutcome::Failed { reason } => (TextStyle::Bad, "failed", format!(": {reason}")),
-        DeliveryOutcome::Reverted { reason } => (TextStyle::Bad, "reverted", format!(": {reason}")),
+        DeliveryOutcome::Failed { reason } => {
+            OutcomeText::new(TextStyle::Bad, "failed", format!(": {reason}"))
+        }
+        DeliveryOutcome::Reverted { reason } => {
+            OutcomeText::new(TextStyle::Bad, "reverted", format!(": {reason}"))
+        }
     }
 }
 
 /// Describes changed permission bits of a directory. A directory that becomes world-writable is a
 /// warning.
-fn mode_change(before: Option<&str>, after: &str) -> (TextStyle, &'static str, String) {
+fn mode_change(before: Option<&str>, after: &str) -> OutcomeText {
     const WORLD_WRITABLE: u32 = 0o002;
     let opens =
         |mode: &str| u32::from_str_radix(mode, 8).is_ok_and(|mode| mode & WORLD_WRITABLE != 0);
@@ -337,12 +391,12 @@ fn mode_change(before: Option<&str>, after: &str) -> (TextStyle, &'static str, S
         None => format!(": a new directory of mode {after}"),
     };
     if opens(after) && !before.is_some_and(opens) {
-        (
+        OutcomeText::new(
             TextStyle::Warn,
             "mode",
             format!("{note}; it is world-writable"),
         )
     } else {
-        (TextStyle::Good, "mode", note)
+        OutcomeText::new(TextStyle::Good, "mode", note)
     }
 }

@@ -10,7 +10,7 @@ use crate::cli::json_report::event_warning;
 use crate::cli::line_buffer::LineBuffer;
 use crate::cli::output::{CliOutput, StyledPiece, StyledRow, TextStyle, row_pieces};
 use crate::cli::render::event_lines::{
-    delivery_outcome, event_line, format_duration, tie_text, usage_text,
+    EventLine, OutcomeText, delivery_outcome, event_line, format_duration, tie_text, usage_text,
 };
 use crate::cli::render::presentation::{MarkdownMode, Presentation, answer_lines};
 use crate::error::{ExitStatus, Result};
@@ -34,7 +34,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// Time without output after which the terminal shows which agents the run is waiting for.
 const QUIET_MAX: Duration = Duration::from_secs(1);
 /// Maximum length of the description of an agent's action, in characters.
-const DEED_CHARS_MAX: usize = 240;
+const ACTION_CHARS_MAX: usize = 240;
 /// Maximum number of lines of an answer that are shown during coordination.
 const ANSWER_LINES_MAX: usize = 20;
 /// Number of digits of a commit id that are shown.
@@ -381,7 +381,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     /// Shows a message of the user to one agent or to all.
     fn show_user_message(&mut self, to: Option<&AgentId>, text: &str) {
         let to = to.map_or("all", AgentId::as_str);
-        let text = single_line(text, DEED_CHARS_MAX);
+        let text = single_line(text, ACTION_CHARS_MAX);
         self.show_line(&format!("you to {to}"), TextStyle::Strong, &text);
     }
 
@@ -476,16 +476,16 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     /// Shows an action of an agent, if the event is one.
     fn show_event_line(&mut self, event: &Event) {
         if let Some(agent) = event.agent()
-            && let Some((style, verb, text)) = event_line(event)
+            && let Some(EventLine { style, verb, rest }) = event_line(event)
         {
             self.finish_speech(agent);
-            let text = single_line(&text, DEED_CHARS_MAX);
+            let rest = single_line(&rest, ACTION_CHARS_MAX);
             self.show_prefixed(
                 agent,
                 &[
                     (style, verb),
                     (TextStyle::Plain, " "),
-                    (TextStyle::Plain, &text),
+                    (TextStyle::Plain, &rest),
                 ],
             );
         }
@@ -564,7 +564,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 .line(&[(TextStyle::Strong, "delivered"), (TextStyle::Plain, ":")]);
         }
         for row in rows {
-            let (style, word, note) = delivery_outcome(&row.outcome);
+            let OutcomeText { style, word, note } = delivery_outcome(&row.outcome);
             let padded = format!("  {word:<8} ");
             let path = format!("{}{note}", escape_name(&row.path));
             self.output

@@ -38,7 +38,7 @@ pub(super) struct Presentation {
 }
 
 impl Presentation {
-    /// Starts a presentation that has said nothing.
+    /// Starts a presentation without any text.
     pub(super) fn new(agent: AgentId, mode: MarkdownMode) -> Self {
         Self {
             agent,

@@ -159,7 +159,7 @@ fn tools_answers_and_votes_are_shown_as_they_happen() {
             label: label(0, 1),
             content: Arc::from("It is so.\n\nBecause."),
             snapshot: None,
-            evidence: None,
+            check_results: None,
             plan: None,
         }),
         Event::Coordination(CoordinationEvent::AnswersShown {

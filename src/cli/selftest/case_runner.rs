@@ -35,17 +35,17 @@ const SCRIPT_TIME_MAX: Duration = Duration::from_mins(1);
 /// Maximum size of a call's answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Maximum length of output that is quoted in a failure, in characters.
-const TOLD_CHARS_MAX: usize = 300;
+const QUOTED_CHARS_MAX: usize = 300;
 
 /// Shell functions for the setup and the check.
 const FUNCTIONS: &str = include_str!("state.sh");
-const LAY: &str = include_str!("lay.sh");
+const SETUP: &str = include_str!("setup.sh");
 /// Opens files before massgen starts: a command must not inherit them.
 const CALL: &str = r#"exec 7< outside 8>> outside/victim.txt 9< outside/secret.txt
 cd ws && exec "$0" "$@" < ../.call > ../.answer 2> ../.errors"#;
 /// Fails if the agent received a secret, or a sign that a forbidden action worked.
-const NOTHING_TOLD: &str =
-    r#"if grep -aqE 'CANARY-|ESCAPED' "$RESULT"; then echo told: "$(cat "$RESULT")"; exit 1; fi"#;
+const NO_LEAK: &str =
+    r#"if grep -aqE 'CANARY-|ESCAPED' "$RESULT"; then echo leaked: "$(cat "$RESULT")"; exit 1; fi"#;
 
 /// Verdict about a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct CaseRunner {
     /// The massgen executable, or a replacement.
     pub executable: AbsPath,
     /// Isolation of commands.
-    pub enclosure: ExecutionIsolation,
+    pub isolation: ExecutionIsolation,
     /// Environment of massgen that does not depend on the case; it takes precedence.
     pub env: BTreeMap<String, String>,
     /// Programs that commands do not find although they are on this machine.
@@ -115,7 +115,7 @@ impl CaseRunner {
 
     /// Returns why the isolation does not promise this case.
     fn skip_reason(&self, case: &SelftestCase) -> Option<String> {
-        match self.enclosure.level() {
+        match self.isolation.level() {
             Some(SandboxLevel::Off) => None,
             Some(level) if case.levels.contains(&level) => None,
             Some(level) => Some(format!("sandbox level `{level}` does not promise it")),
@@ -123,7 +123,7 @@ impl CaseRunner {
                 Some("a container does not promise it".to_owned())
             }
             None => {
-                let elsewhere = self.enclosure.engine_host();
+                let elsewhere = self.isolation.engine_host();
                 let elsewhere = elsewhere.and(case.not_over_ssh.as_ref());
                 case.not_in_containers.as_ref().or(elsewhere).cloned()
             }
@@ -133,15 +133,15 @@ impl CaseRunner {
     async fn run_in(&self, runner: &ScriptRunner, case: &SelftestCase) -> Result<CaseVerdict> {
         let unchanged = case.unchanged.join(" ");
         let setup_script = format!(
-            "exec > .said 2>&1\n{FUNCTIONS}\nset -e\n{LAY}\n{}\nstate {unchanged} > .before",
+            "exec > .report 2>&1\n{FUNCTIONS}\nset -e\n{SETUP}\n{}\nstate {unchanged} > .before",
             case.setup
         );
         if runner
-            .run(&setup_script, &["lay"], &BTreeMap::new(), SCRIPT_TIME_MAX)
+            .run(&setup_script, &["setup"], &BTreeMap::new(), SCRIPT_TIME_MAX)
             .await?
             != ScriptOutcome::Succeeded
         {
-            let output = runner.read_file(".said", ANSWER_BYTES_MAX)?;
+            let output = runner.read_file(".report", ANSWER_BYTES_MAX)?;
             return Ok(CaseVerdict::Skipped(format!(
                 "the setup failed: {}",
                 one_line_text(&output)
@@ -164,12 +164,12 @@ impl CaseRunner {
             };
         };
         runner.write_file(".result", &describe_result(&answer.output))?;
-        let nothing_told = match case.expect {
-            ExpectedOutcome::Held => NOTHING_TOLD,
+        let leak_check = match case.expect {
+            ExpectedOutcome::Held => NO_LEAK,
             ExpectedOutcome::Works => "",
         };
-        let looked = format!(
-            "exec > .said 2>&1\n{FUNCTIONS}\n{nothing_told}\n\
+        let check_script = format!(
+            "exec > .report 2>&1\n{FUNCTIONS}\n{leak_check}\n\
              state {unchanged} | diff .before - || exit 1\n{}\n",
             case.holds
         );
@@ -178,11 +178,11 @@ impl CaseRunner {
             ("ANSWER".to_owned(), "$ROOT/.answer".to_owned()),
             ("MASSGEN".to_owned(), self.executable.to_string()),
         ]);
-        let look = runner
-            .run(&looked, &["look"], &added, SCRIPT_TIME_MAX)
+        let outcome = runner
+            .run(&check_script, &["check"], &added, SCRIPT_TIME_MAX)
             .await?;
-        let report = runner.read_file(".said", ANSWER_BYTES_MAX)?;
-        match (case.expect, look) {
+        let report = runner.read_file(".report", ANSWER_BYTES_MAX)?;
+        match (case.expect, outcome) {
             (ExpectedOutcome::Works, _) if !answer.ok => {
                 failed("it was refused or failed", &answer.output)
             }
@@ -210,11 +210,11 @@ impl CaseRunner {
         let grants = runner.path().join(".grants").to_string();
         let phase = case.phase.to_string();
         let executable = self.executable.to_string();
-        let (switch, value) = match self.enclosure.level() {
+        let (switch, value) = match self.isolation.level() {
             Some(level) => ("--sandbox", level.to_string()),
             None => (
                 "--docker",
-                self.enclosure.image().unwrap_or_default().to_owned(),
+                self.isolation.image().unwrap_or_default().to_owned(),
             ),
         };
         let words = [
@@ -267,5 +267,5 @@ fn describe_result(output: &str) -> String {
 }
 
 fn one_line_text(text: &str) -> String {
-    single_line(text, TOLD_CHARS_MAX)
+    single_line(text, QUOTED_CHARS_MAX)
 }

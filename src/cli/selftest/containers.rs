@@ -26,9 +26,9 @@ const CALLER: &str = "selftest";
 /// Working directory of the inspection: every container has it.
 const ROOT: &str = "/";
 /// Timeout of the inspection.
-const LOOK_TIME_MAX: Duration = Duration::from_mins(1);
-/// Prints the programs that are not found.
-const LOOK: &str =
+const INSPECTION_TIME_MAX: Duration = Duration::from_mins(1);
+/// Shell command that prints the programs that are not found.
+const PRINT_MISSING: &str =
     "set -f; for name in $NAMES; do command -v \"$name\" >/dev/null || echo \"$name\"; done";
 
 /// Returns which of these programs a container of `image` lacks.
@@ -47,15 +47,15 @@ pub(super) fn missing_programs(
     let failed = |error| Error::io("cannot run a command in a container", error);
     let interrupt = CommandInterrupt::new().map_err(failed)?;
     let wait = CommandWaitLimits {
-        time_max: LOOK_TIME_MAX,
+        time_max: INSPECTION_TIME_MAX,
         output_bytes_max: usize::try_from(CommandBounds::default().output_bytes_max)
             .unwrap_or(usize::MAX),
         interrupt: &interrupt,
         network: None,
     };
     let names: Vec<&str> = programs.iter().map(String::as_str).collect();
-    let look = format!("NAMES='{}'; {LOOK}", names.join(" "));
-    let finished = container.run(&look, &root, wait).map_err(failed)?;
+    let command = format!("NAMES='{}'; {PRINT_MISSING}", names.join(" "));
+    let finished = container.run(&command, &root, wait).map_err(failed)?;
     if let ExitReason::Exited(_) = finished.ended {
         Ok(finished.stdout.text.lines().map(str::to_owned).collect())
     } else {
@@ -70,9 +70,9 @@ pub(super) fn missing_programs(
 /// reached.
 pub(super) fn container_env(
     host: &Host,
-    enclosure: &ExecutionIsolation,
+    isolation: &ExecutionIsolation,
 ) -> BTreeMap<String, String> {
-    let engine = enclosure.image().and_then(|_| host.env(ENGINE));
+    let engine = isolation.image().and_then(|_| host.env(ENGINE));
     // An engine on another machine is reached with the user's `ssh` and its agent.
     let agent = engine.and_then(|_| host.env(SSH_AGENT));
     let elsewhere = engine.and_then(|_| ssh_engine(host));

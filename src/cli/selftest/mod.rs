@@ -49,7 +49,7 @@ pub(crate) fn run(
     let cases = matching_cases(arguments.only.as_deref())?;
     let place = AbsPath::resolve(&host.cwd, host.env("TMPDIR").unwrap_or(PLACE));
     let mut missing = BTreeSet::new();
-    let (enclosures, without) = match &arguments.docker {
+    let (isolations, unavailable) = match &arguments.docker {
         Some(image) => {
             let programs = cases.iter().flat_map(|case| case.needs.iter().cloned());
             missing = containers::missing_programs(host, image, &programs.collect())?;
@@ -67,21 +67,21 @@ pub(crate) fn run(
     let outcomes = runtime()?.block_on(async {
         let stop = interrupts::listen(host.hangup)?;
         let mut outcomes = Vec::new();
-        for enclosure in enclosures {
-            let trials = CaseRunner {
+        for isolation in isolations {
+            let runner = CaseRunner {
                 executable: executable()?,
-                env: containers::container_env(host, &enclosure),
-                enclosure,
+                env: containers::container_env(host, &isolation),
+                isolation,
                 missing: missing.clone(),
                 place: place.clone(),
             };
             output.note(&format!(
                 "{}: running {}, which takes about {}",
-                trials.enclosure.label(),
+                runner.isolation.label(),
                 count_noun(cases.len(), "case"),
                 duration_text(expected_duration(cases.len(), jobs))
             ));
-            let outcome = run_all(&trials, &cases, jobs, &stop, output).await?;
+            let outcome = run_all(&runner, &cases, jobs, &stop, output).await?;
             if form == ReportFormat::Text {
                 outcome.show(output)?;
             }
@@ -90,9 +90,9 @@ pub(crate) fn run(
         Ok::<_, Error>(outcomes)
     })?;
     match form {
-        ReportFormat::Json => output.result(&to_json(&outcomes, &without))?,
+        ReportFormat::Json => output.result(&to_json(&outcomes, &unavailable))?,
         ReportFormat::Text => {
-            for (level, why) in &without {
+            for (level, why) in &unavailable {
                 output.note(&format!("sandbox level `{level}` was not tested: {why}"));
             }
         }
@@ -129,16 +129,16 @@ fn tested_levels(
     choice: Option<SandboxLevelChoice>,
     place: &AbsPath,
 ) -> Result<(Vec<ExecutionIsolation>, BTreeMap<SandboxLevel, String>)> {
-    let by = |level| ExecutionIsolation::Sandbox {
+    let isolation = |level| ExecutionIsolation::Sandbox {
         level,
         reasons: Vec::new(),
     };
-    let open = |choice| Sandbox::open(choice, &host.executable, place);
+    let open_sandbox = |choice| Sandbox::open(choice, &host.executable, place);
     if let Some(choice) = choice {
-        let sandbox = open(choice)?;
+        let sandbox = open_sandbox(choice)?;
         return match sandbox.level() {
             SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Landlock => {
-                Ok((vec![by(sandbox.level())], BTreeMap::new()))
+                Ok((vec![isolation(sandbox.level())], BTreeMap::new()))
             }
             SandboxLevel::Unavailable => Err(no_sandbox_error(sandbox.reasons())),
             SandboxLevel::Off => Err(usage_error(
@@ -148,18 +148,18 @@ fn tested_levels(
         };
     }
     let mut levels = Vec::new();
-    let mut without = BTreeMap::new();
+    let mut unavailable = BTreeMap::new();
     for level in ENFORCING {
-        match open(SandboxLevelChoice::Only(*level)) {
-            Ok(_) => levels.push(by(*level)),
-            Err(error) => drop(without.insert(*level, error.to_string())),
+        match open_sandbox(SandboxLevelChoice::Only(*level)) {
+            Ok(_) => levels.push(isolation(*level)),
+            Err(error) => drop(unavailable.insert(*level, error.to_string())),
         }
     }
     if levels.is_empty() {
-        let reasons: Vec<String> = without.into_values().collect();
+        let reasons: Vec<String> = unavailable.into_values().collect();
         return Err(no_sandbox_error(&reasons));
     }
-    Ok((levels, without))
+    Ok((levels, unavailable))
 }
 
 fn no_sandbox_error(reasons: &[String]) -> Error {
@@ -181,25 +181,25 @@ fn processor_count() -> usize {
 
 /// Runs all cases, `jobs` at a time, at one level or in containers.
 async fn run_all<'a>(
-    trials: &CaseRunner,
+    runner: &CaseRunner,
     cases: &'a [SelftestCase],
     jobs: usize,
     stop: &ShutdownSignal,
     output: &mut CliOutput<'_>,
 ) -> Result<SelftestOutcome<'a>> {
-    let tried = cases
+    let results = cases
         .iter()
-        .map(|case| async move { (case, trials.run(case, &stop.graceful).await) });
-    let mut tried = stream::iter(tried).buffer_unordered(jobs);
+        .map(|case| async move { (case, runner.run(case, &stop.graceful).await) });
+    let mut results = stream::iter(results).buffer_unordered(jobs);
     let mut verdicts: Vec<(&SelftestCase, CaseVerdict)> = Vec::new();
-    let began = Stopwatch::start();
-    while let Some((case, verdict)) = tried.next().await {
+    let stopwatch = Stopwatch::start();
+    while let Some((case, verdict)) = results.next().await {
         verdicts.push((case, verdict?));
         let (done, all) = (verdicts.len(), cases.len());
-        let left = remaining_duration(began.elapsed(), done, all);
+        let left = remaining_duration(stopwatch.elapsed(), done, all);
         let progress = format!(
             "{}: {done} of {all}, about {} left, {}",
-            trials.enclosure.label(),
+            runner.isolation.label(),
             duration_text(left),
             case.id
         );
@@ -214,7 +214,7 @@ async fn run_all<'a>(
     }
     verdicts.sort_by(|(a, _), (b, _)| (&a.class, &a.id).cmp(&(&b.class, &b.id)));
     Ok(SelftestOutcome {
-        enclosure: trials.enclosure.clone(),
+        isolation: runner.isolation.clone(),
         verdicts,
     })
 }

@@ -22,7 +22,7 @@ const CLEAN: &str = "no attack succeeded, and no ordinary work was refused";
 /// Verdicts of all cases at one level, or in containers.
 #[derive(Debug)]
 pub(super) struct SelftestOutcome<'a> {
-    pub(super) enclosure: ExecutionIsolation,
+    pub(super) isolation: ExecutionIsolation,
     pub(super) verdicts: Vec<(&'a SelftestCase, CaseVerdict)>,
 }
 
@@ -83,8 +83,8 @@ impl SelftestOutcome<'_> {
             .max()
             .unwrap_or_default();
         let width = width.max(TOTAL.len());
-        let name = self.enclosure.label();
-        let title = match self.enclosure.level() {
+        let name = self.isolation.label();
+        let title = match self.isolation.level() {
             Some(level) => format!("{name}: {}", level.description()),
             None => name,
         };
@@ -140,9 +140,9 @@ impl SelftestOutcome<'_> {
             })
         };
         let cases: Vec<Value> = self.verdicts.iter().map(case).collect();
-        let (key, by) = match self.enclosure.level() {
+        let (key, by) = match self.isolation.level() {
             Some(level) => ("level", json!(level)),
-            None => ("image", json!(self.enclosure.image())),
+            None => ("image", json!(self.isolation.image())),
         };
         json!({ key: by, "clean": self.is_clean(), "cases": cases })
     }

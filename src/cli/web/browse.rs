@@ -182,8 +182,8 @@ pub(super) async fn browse(
         let slot = slot.map_err(|_| ApiError::conflict("the server is stopping"))?;
         lookups.refresh();
         let (base, finder) = (lookups.base.clone(), Arc::clone(&lookups.finder));
-        let looking = move || Ok(look(&base, &finder, &request, slot));
-        run_blocking(looking).await?
+        let find = move || Ok(find_files(&base, &finder, &request, slot));
+        run_blocking(find).await?
     };
     tokio::select! {
         reply = reply => reply.map(JsonReply),
@@ -209,9 +209,9 @@ fn expect_inside(typed: &str) -> ApiResult<()> {
     Ok(())
 }
 
-/// Looks up what was typed. The directory that it names must also be inside with its symlinks
-/// resolved.
-fn look(
+/// Suggests files for what was typed. The directory that it names must also be inside with its
+/// symlinks resolved.
+fn find_files(
     base: &AbsPath,
     finder: &FileFinder,
     request: &BrowseRequest,

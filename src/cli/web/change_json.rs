@@ -16,7 +16,7 @@ use crate::world::exec::compare::line_diff;
 /// Length of the digest of a hunk, in bytes.
 const DIGEST_BYTES: usize = 16;
 
-/// Returns the hunks of a change; there are none if one of its sides is no text.
+/// Returns the hunks of a change; there are none if one of its sides is not text.
 pub(super) fn hunks_of(difference: &DeliveryDifference) -> Vec<DiffHunk> {
     match (side_text(&difference.before), side_text(&difference.after)) {
         (Some(old), Some(new)) => hunks(&line_diff(old, new)),
@@ -123,7 +123,7 @@ fn change_word(difference: &DeliveryDifference) -> &'static str {
     }
 }
 
-/// Returns the sizes and digests of a change of which a side is no text.
+/// Returns the sizes and digests of a change one side of which is not text.
 fn binary_json(difference: &DeliveryDifference) -> Option<Value> {
     let is_binary = |side: &DiffSide| matches!(side, DiffSide::Binary { .. });
     let (before, after) = (&difference.before, &difference.after);

@@ -52,7 +52,7 @@ pub(super) fn select(
 ) -> ApiResult<DeliverySelection> {
     let mut selection = DeliverySelection::take_none(plan);
     // Directories are created and removed together with the selected files in them.
-    for (entry, choice) in plan.entries.iter().zip(&mut selection.takes) {
+    for (entry, choice) in plan.entries.iter().zip(&mut selection.choices) {
         if entry.ours.is_absent() && !entry.is_file() {
             *choice = DeliveryChoice::Apply;
         }
@@ -66,7 +66,7 @@ pub(super) fn select(
             is_meant(entry).then_some((*index, entry))
         });
         let (Some((index, entry)), None) = (meant.next(), meant.next()) else {
-            let message = format!("`{}` is no change that can be taken", file.path);
+            let message = format!("`{}` is not a change that can be applied", file.path);
             return Err(ApiError::conflict(message).with_hint("read the changes again"));
         };
         if !chosen.insert(index) {
@@ -90,7 +90,7 @@ pub(super) fn select(
                 }
             }
         }
-        if let Some(place) = selection.takes.get_mut(index) {
+        if let Some(place) = selection.choices.get_mut(index) {
             *place = choice;
         }
     }

@@ -70,7 +70,7 @@ impl LoggedRun {
         &self.events
     }
 
-    /// Reads the limits in force, which are recorded beside the log.
+    /// Reads the limits in force, which are recorded next to the log.
     pub(super) fn limits(&self) -> Option<BudgetLimits> {
         limits::read(&self.events.parent()?)
     }

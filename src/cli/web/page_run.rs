@@ -2,15 +2,13 @@
 //! there.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::user_messages::{MessageRejection, UserMessage, UserMessageSender};
 use crate::cli::execution::RunOutcome;
-use crate::cli::json_report::event_warning;
-use crate::cli::output::CliOutput;
 use crate::cli::result_builder::RunStart;
+use crate::cli::warning_sink::ObservedRun;
 use crate::cli::web::logged_run::LoggedRun;
 use crate::cli::web::run_feed::RunFeed;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,7 +17,6 @@ use crate::orchestrator::execution::ShutdownSignal;
 use crate::orchestrator::review::UserQuestion;
 use crate::path::AbsPath;
 use crate::spending::limits::BudgetLimits;
-use crate::world::io::event_sink::EventSink;
 use crate::world::store::redact::Redactor;
 use crate::world::store::stream_redactor::AgentStreamRedactor;
 
@@ -126,10 +123,10 @@ impl PageRun {
     }
 
     /// Records the outcome of the run.
-    pub(super) fn end(&self, executed: Result<RunOutcome>) {
+    pub(super) fn end(&self, outcome: Result<RunOutcome>) {
         let mut state = self.lock();
         let has_log = state.name.is_some();
-        state.failure = executed.err();
+        state.failure = outcome.err();
         drop(state);
         if !has_log {
             self.feed.end();
@@ -158,36 +155,14 @@ impl PageRun {
         }
     }
 
-    fn on_event(&self, event: &Event) {
-        let pieces = self.lock().streams.apply(event);
-        self.feed.push_pieces(&pieces);
-    }
-
     fn lock(&self) -> MutexGuard<'_, PageRunState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Sink that feeds the page. Problems that do not end the run are also warnings on the terminal.
-#[derive(Debug)]
-pub(crate) struct PageEvents<'o, 'w> {
-    run: &'o PageRun,
-    output: &'o mut CliOutput<'w>,
-}
-
-impl<'o, 'w> PageEvents<'o, 'w> {
-    /// Creates a sink that feeds `run` and prints warnings to `output`.
-    pub(crate) fn new(run: &'o PageRun, output: &'o mut CliOutput<'w>) -> Self {
-        Self { run, output }
-    }
-}
-
-impl EventSink for PageEvents<'_, '_> {
-    fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
-        if let Some(warning) = event_warning(event) {
-            self.output.warning(&warning);
-        }
-        self.run.on_event(event);
-        Ok(())
+impl ObservedRun for PageRun {
+    fn on_event(&self, event: &Event) {
+        let pieces = self.lock().streams.apply(event);
+        self.feed.push_pieces(&pieces);
     }
 }

@@ -488,8 +488,8 @@ pub(super) fn apply_selected(
 ) -> ApiResult<Value> {
     refuse_outside(&planned.roots, &host.project, &taken_paths(request, host))?;
     let selection = select(delivery, planned, &request.files, &host.cwd)?;
-    let takes = select_hunks(delivery, planned, selection.takes, &selection.parts)?;
-    let changes = apply(delivery, planned, &takes, None)?;
+    let choices = select_hunks(delivery, planned, selection.choices, &selection.parts)?;
+    let changes = apply(delivery, planned, &choices, None)?;
     Ok(json!({"answered": true, "rows": change_rows(&changes, host)}))
 }
 
@@ -528,7 +528,7 @@ fn reapply(
         return Ok(None);
     }
     refuse_outside(&delivered.roots(), &host.project, paths)?;
-    let direction = UndoDirection::Again;
+    let direction = UndoDirection::Redo;
     let rows = delivered.move_steps(direction, paths, ChangedFilePolicy::Kept)?;
     Ok(Some(rows.iter().map(|row| undo_row(row, host)).collect()))
 }
@@ -564,7 +564,7 @@ fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Valu
     } else {
         ChangedFilePolicy::Kept
     };
-    let rows = delivered.move_steps(UndoDirection::Back, &paths, since)?;
+    let rows = delivered.move_steps(UndoDirection::Undo, &paths, since)?;
     let rows: Vec<Value> = rows.iter().map(|row| undo_row(row, host)).collect();
     // The delivery of a pipeline is offered again, and an earlier delivery of a run only by its name.
     let may_apply_again = part == *newest && !pipelines::is_name(run);

@@ -159,7 +159,7 @@ async fn live_run(server: &WebServer, id: String) -> ApiResult<Arc<PageRun>> {
     let run = find_logged(server, id).await?;
     let started = server.runs().find(run.name());
     started.filter(|run| !run.is_ended()).ok_or_else(|| {
-        let message = format!("`{}` is no active run of this page", run.name());
+        let message = format!("`{}` is not an active run of this page", run.name());
         ApiError::conflict(message)
             .with_hint("a run of another process is answered and stopped in its terminal")
     })

@@ -150,9 +150,9 @@ impl RunFeed {
         drop(read.await);
     }
 
-    /// Calls `look` with the view.
-    pub(super) fn with_view<T>(&self, look: impl FnOnce(&RunView) -> T) -> T {
-        look(&self.lock().view)
+    /// Calls `read` with the view.
+    pub(super) fn with_view<T>(&self, read: impl FnOnce(&RunView) -> T) -> T {
+        read(&self.lock().view)
     }
 
     /// Calls `change` with the questions.

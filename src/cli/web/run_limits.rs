@@ -133,7 +133,7 @@ fn read_count(
 }
 
 /// Returns a limit as it would be typed; `None` if it is not given. What is neither text nor a number
-/// becomes empty text, which is no limit.
+/// becomes empty text, which is not a limit.
 fn typed_text(requested: &Map<String, Value>, name: &str) -> Option<String> {
     match requested.get(name)? {
         Value::Null => None,

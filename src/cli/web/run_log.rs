@@ -60,7 +60,7 @@ pub(super) async fn resumption(
     let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
     let run = find_logged(&server, id).await?;
     let looking = move || {
-        // The log is looked at and not locked, which could refuse it to the process that resumes it.
+        // The log is only read: a lock could keep the process that resumes the run from opening it.
         let length = run.log_length();
         let is_resumed = length.is_some_and(|length| length != query.log_bytes);
         Ok(json!({"is_resumed": is_resumed}))

@@ -80,8 +80,8 @@ where
     let executing = execute(Arc::clone(&run));
     tokio::spawn(execute_to_end(executing, Arc::clone(&run), slot));
     let registering = tokio::spawn(register_named(server.clone(), run));
-    let broke_off = |_| Err(Error::bug("the run failed unexpectedly"));
-    let named = registering.await.unwrap_or_else(broke_off)?;
+    let failed = |_| Err(Error::bug("the run failed unexpectedly"));
+    let named = registering.await.unwrap_or_else(failed)?;
     Ok(JsonReply(named))
 }
 
@@ -223,8 +223,8 @@ async fn execute_to_end(
     slot: OwnedSemaphorePermit,
 ) {
     let executing = tokio::spawn(executing);
-    let broke_off = |_| Err(Error::bug("the run failed unexpectedly"));
-    run.end(executing.await.unwrap_or_else(broke_off));
+    let failed = |_| Err(Error::bug("the run failed unexpectedly"));
+    run.end(executing.await.unwrap_or_else(failed));
     drop(slot);
 }
 

@@ -209,7 +209,7 @@ fn print_link(server: &WebServer, start: &str, output: &mut CliOutput<'_>) -> Re
     Url::parse(&link).map_err(|error| Error::bug("the page has no address").with_source(error))
 }
 
-/// Reports every Enter in the terminal. There is none if standard input is no terminal.
+/// Reports every Enter in the terminal. There is none if standard input is not a terminal.
 fn link_requests(host: &Host) -> mpsc::Receiver<()> {
     let (sender, receiver) = mpsc::channel(1);
     if host.stdin == StreamTarget::Terminal {

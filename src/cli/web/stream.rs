@@ -66,7 +66,7 @@ struct StreamReader {
 /// How far a reader is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReaderState {
-    /// It has not looked at the run yet.
+    /// It has not read the run yet.
     Starting,
     /// It waits for changes.
     Following,

@@ -67,7 +67,7 @@ def _check(path, writes):
     if not _CHECKS:
         return
     if not isinstance(path, str) or not path or "\0" in path:
-        raise ToolError("denied: %r is no path" % (path,))
+        raise ToolError("denied: %r is not a path" % (path,))
     if not _PARENTS and ".." in path.replace("\\", "/").split("/"):
         raise ToolError("denied: %s: `..` is not allowed in a path" % path)
     whole = _posixpath.normpath(_posixpath.join(_BASE, path))

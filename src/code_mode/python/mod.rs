@@ -198,8 +198,8 @@ impl<'p> PythonLinter<'_, 'p> {
     }
 }
 
-/// Returns whether an identifier stands for a value: it is no attribute, no name of a keyword
-/// argument or method, and no part of an import.
+/// Returns whether an identifier stands for a value: it is neither an attribute nor the name of a
+/// keyword argument or method, and no part of an import.
 fn is_value(placed: NodeWithParent<'_>) -> bool {
     let Some(parent) = placed.parent else {
         return true;

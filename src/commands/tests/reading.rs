@@ -293,7 +293,7 @@ fn words_are_what_shells_make_of_them() {
 #[test]
 fn arguments_added_by_wrappers_are_known_only_at_run_time() {
     #[track_caller]
-    fn check(line: &str, given: ExtraArguments, expected: &[Option<&str>]) {
+    fn check(line: &str, extra: ExtraArguments, expected: &[Option<&str>]) {
         let commands = parse(line).commands;
         let last = commands.last().unwrap();
         let words: Vec<Option<String>> = last.words.iter().map(ShellWord::known_text).collect();
@@ -301,7 +301,7 @@ fn arguments_added_by_wrappers_are_known_only_at_run_time() {
             .iter()
             .map(|word| word.map(str::to_owned))
             .collect();
-        assert_eq!((last.extra_arguments, words), (given, expected), "{line}");
+        assert_eq!((last.extra_arguments, words), (extra, expected), "{line}");
     }
     let git = Some("git");
     check("xargs git", ExtraArguments::Unknown, &[git]);

@@ -156,9 +156,9 @@ fn a_refusal_names_the_command_the_rule_and_an_alternative() {
             rule,
             command,
             reason,
-            way_out,
+            suggestion,
         } = judge(rules, line).unwrap_err();
-        format!("{rule}: {command}: {reason}; {way_out}")
+        format!("{rule}: {command}: {reason}; {suggestion}")
     };
     assert_eq!(
         refused(&rules(CommandPolicy::Strict), "cd a && 'rm' -r \"b c\""),

@@ -9,7 +9,7 @@ use crate::config::check::orchestrator::timeouts;
 use crate::config::check::{AGENTS_MAX, ConfigChecker};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::TextList;
-use crate::config::keys::{ServedKey, agents, backend, context_paths, nearest, root};
+use crate::config::keys::{TypedKey, agents, backend, context_paths, nearest, root};
 use crate::config::permissions::PermissionsConfig;
 use crate::config::servers::ServerConfig;
 use crate::config::storage_path::StoragePath;
@@ -54,10 +54,10 @@ impl ConfigChecker<'_> {
         self.media = self.team_media(&root);
         let mut orchestrator = self.orchestrator(&root);
         self.add_memory(&root, &mut orchestrator);
-        let holders = [Some(root.clone()), root.section(&root::ORCHESTRATOR)];
-        let holders: Vec<&MappingView<'_>> = holders.iter().flatten().collect();
-        let permissions = self.permissions(&holders, &PermissionsConfig::default());
-        let hooks = self.hooks(&holders, &HookList::default());
+        let parents = [Some(root.clone()), root.section(&root::ORCHESTRATOR)];
+        let parents: Vec<&MappingView<'_>> = parents.iter().flatten().collect();
+        let permissions = self.permissions(&parents, &PermissionsConfig::default());
+        let hooks = self.hooks(&parents, &HookList::default());
         let servers = self.servers(&root);
         let shared = SharedSettings {
             permissions: &permissions,
@@ -79,7 +79,7 @@ impl ConfigChecker<'_> {
                 .collect(),
             None => Vec::new(),
         };
-        self.warn_unmatched_rules(&holders, &of_all);
+        self.warn_unmatched_rules(&parents, &of_all);
         let limits = self.limits(&root);
         let agents = agents?;
         orchestrator.preparation.paraphrases = self.paraphrases(&root, &agents);
@@ -399,7 +399,7 @@ impl ConfigChecker<'_> {
     fn tool_names(
         &mut self,
         backend: &MappingView<'_>,
-        key: &ServedKey<TextList>,
+        key: &TypedKey<TextList>,
         servers: &[Arc<ServerConfig>],
     ) -> Vec<String> {
         let texts = backend.texts(key);

@@ -11,7 +11,7 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::backend::BACKEND;
 use crate::config::keys::fallback::FALLBACK;
 use crate::config::keys::shape::Integer;
-use crate::config::keys::{ConfigKey, ServedKey, backend, nearest, rate_limits, root};
+use crate::config::keys::{ConfigKey, TypedKey, backend, nearest, rate_limits, root};
 use crate::config::rates::RateLimit;
 use crate::config::vendors::{self, ImageInput, ReasoningEcho, VENDORS, Vendor, VendorConnection};
 use crate::config::yaml::{YamlNode, YamlValue};
@@ -163,7 +163,7 @@ impl ConfigChecker<'_> {
         };
         let found = vendors::find_vendor(text.written);
         let (message, hint) = match (found, near()) {
-            (Some(vendor), _) if vendor.is_served() => return Some(vendor),
+            (Some(vendor), _) if vendor.is_supported() => return Some(vendor),
             (Some(vendor), _) => (
                 format!("backend type {name} is not supported yet"),
                 vendor.instead.unwrap_or_default().to_owned(),
@@ -173,8 +173,8 @@ impl ConfigChecker<'_> {
                 format!("did you mean `{near}`?"),
             ),
             (None, None) => {
-                let served = VENDORS.iter().filter(|vendor| vendor.is_served());
-                let names: Vec<&str> = served.map(|vendor| vendor.name).collect();
+                let supported = VENDORS.iter().filter(|vendor| vendor.is_supported());
+                let names: Vec<&str> = supported.map(|vendor| vendor.name).collect();
                 (
                     format!("unknown backend type {name}"),
                     format!("known types: {}", list_names(&names, "and")),
@@ -337,11 +337,11 @@ fn reply_timeouts(view: &MappingView<'_>, vendor: &Vendor) -> ReplyTimeouts {
             idle_seconds: GUEST_SILENCE_SECONDS_DEFAULT,
             ..ReplyTimeouts::default()
         },
-        VendorConnection::Remote(_) | VendorConnection::Scripted | VendorConnection::Unserved => {
-            ReplyTimeouts::default()
-        }
+        VendorConnection::Remote(_)
+        | VendorConnection::Scripted
+        | VendorConnection::Unsupported => ReplyTimeouts::default(),
     };
-    let seconds = |key: &ServedKey<Integer>, default| view.integer(key).unwrap_or(default);
+    let seconds = |key: &TypedKey<Integer>, default| view.integer(key).unwrap_or(default);
     ReplyTimeouts {
         first_byte_seconds: seconds(
             &backend::FIRST_BYTE_TIMEOUT_SECONDS,

@@ -18,7 +18,7 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::keys::backend::BACKEND;
 use crate::config::keys::shape::{NamesOrPairs, SeveralTexts, Text, TextList, TextOrList};
-use crate::config::keys::{ConfigKey, ServedKey, command_limits, commands, docker};
+use crate::config::keys::{ConfigKey, TypedKey, command_limits, commands, docker};
 use crate::config::vendors::VENDORS;
 use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::permissions::domains::DomainPattern;
@@ -79,7 +79,7 @@ impl ConfigChecker<'_> {
 
     /// Returns how an agent's programs are run, if it writes programs.
     pub(super) fn programs(&mut self, backend: &MappingView<'_>) -> Option<CodeModeConfig> {
-        let named = |key: &ServedKey<Text>| backend.text(key).map(|text| text.written);
+        let named = |key: &TypedKey<Text>| backend.text(key).map(|text| text.written);
         let language = named(&commands::CODE_LANGUAGE).and_then(ProgramLanguage::from_name);
         let libraries = named(&commands::CODE_LIBRARIES).and_then(PythonLibraries::from_name);
         let libraries = libraries.unwrap_or_default();
@@ -115,11 +115,11 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// Warns about each key that starts with `beginning` that it has no effect.
+    /// Warns about each key that starts with `prefix` that it has no effect.
     pub(super) fn warn_without_effect(
         &mut self,
         backend: &MappingView<'_>,
-        beginning: &str,
+        prefix: &str,
         why: &str,
         remedy: &str,
     ) {
@@ -132,7 +132,7 @@ impl ConfigChecker<'_> {
             let is_meant =
                 |row: &ConfigKey| row.is_implemented() && !is_default(value, row.default);
             let is_meant = BACKEND.find(key).is_some_and(is_meant);
-            if is_meant && key.starts_with(beginning) && value.value != YamlValue::Null {
+            if is_meant && key.starts_with(prefix) && value.value != YamlValue::Null {
                 let message = format!("`{key}` has no effect: {why}");
                 let warning = Diagnostic::warning(join_key(&backend.path, key), message);
                 self.findings
@@ -197,7 +197,7 @@ impl ConfigChecker<'_> {
     fn patterns(
         &mut self,
         backend: &MappingView<'_>,
-        key: &ServedKey<TextList>,
+        key: &TypedKey<TextList>,
     ) -> Vec<CommandRegex> {
         let texts = self.bounded_texts(backend, key).into_iter();
         texts.filter_map(|text| self.pattern(&text)).collect()
@@ -228,7 +228,7 @@ impl ConfigChecker<'_> {
     pub(super) fn network_of(
         &mut self,
         view: &MappingView<'_>,
-        key: &ServedKey<TextOrList>,
+        key: &TypedKey<TextOrList>,
     ) -> NetworkPolicy {
         match view.text(key).map(|text| text.written) {
             Some("on") => NetworkPolicy::On,
@@ -240,7 +240,7 @@ impl ConfigChecker<'_> {
     fn domains<V: SeveralTexts>(
         &mut self,
         backend: &MappingView<'_>,
-        key: &ServedKey<V>,
+        key: &TypedKey<V>,
     ) -> NetworkPolicy {
         let mut domains = Vec::new();
         for text in self.bounded_texts(backend, key) {
@@ -264,7 +264,7 @@ impl ConfigChecker<'_> {
     pub(super) fn bounded_texts<'n, V: SeveralTexts>(
         &mut self,
         backend: &MappingView<'n>,
-        key: &ServedKey<V>,
+        key: &TypedKey<V>,
     ) -> Vec<TextValue<'n>> {
         let mut texts = backend.texts(key);
         if texts.len() > ENTRIES_MAX {
@@ -282,7 +282,7 @@ impl ConfigChecker<'_> {
     pub(super) fn command_variables(
         &mut self,
         view: &MappingView<'_>,
-        key: &ServedKey<NamesOrPairs>,
+        key: &TypedKey<NamesOrPairs>,
     ) -> BTreeMap<String, EnvVariable> {
         self.warn_about_keys(view, key);
         self.variables(view, key)
@@ -292,7 +292,7 @@ impl ConfigChecker<'_> {
     pub(super) fn variables(
         &mut self,
         view: &MappingView<'_>,
-        key: &ServedKey<NamesOrPairs>,
+        key: &TypedKey<NamesOrPairs>,
     ) -> BTreeMap<String, EnvVariable> {
         let mut variables = BTreeMap::new();
         for text in self.bounded_texts(view, key) {
@@ -361,7 +361,7 @@ impl ConfigChecker<'_> {
     }
 
     /// Warns about variables that hold a vendor's key, which every command could then read.
-    fn warn_about_keys(&mut self, view: &MappingView<'_>, key: &ServedKey<NamesOrPairs>) {
+    fn warn_about_keys(&mut self, view: &MappingView<'_>, key: &TypedKey<NamesOrPairs>) {
         let pairs = view.section(key);
         let pairs = pairs.iter().flat_map(|pairs| pairs.node.entries());
         let named = pairs.map(|entry| TextValue {

@@ -6,7 +6,7 @@ use crate::config::check::{ConfigChecker, PATHS_MAX, paths};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::TextList;
 use crate::config::keys::{
-    ConfigKey, ServedKey, backend, context_paths, folder_guard, nearest, uploads,
+    ConfigKey, TypedKey, backend, context_paths, folder_guard, nearest, uploads,
 };
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::config::uploads::{UploadSource, UploadedFile};
@@ -21,9 +21,9 @@ use crate::tools::page_url::PageUrl;
 
 impl ConfigChecker<'_> {
     /// Returns the context paths of an `orchestrator` or a backend.
-    pub(super) fn context_paths(&mut self, holder: &MappingView<'_>) -> Vec<ContextPath> {
-        let items = holder.items(&context_paths::KEY);
-        self.check_count(holder, &context_paths::KEY, items.len());
+    pub(super) fn context_paths(&mut self, parent: &MappingView<'_>) -> Vec<ContextPath> {
+        let items = parent.items(&context_paths::KEY);
+        self.check_count(parent, &context_paths::KEY, items.len());
         let mut found: Vec<ContextPath> = Vec::new();
         for (path, item) in items.into_iter().take(PATHS_MAX) {
             let Some(entry) = self.context_path(path.clone(), item) else {
@@ -165,7 +165,7 @@ impl ConfigChecker<'_> {
     fn paths_inside(
         &mut self,
         entry: &MappingView<'_>,
-        key: &ServedKey<TextList>,
+        key: &TypedKey<TextList>,
         root: &AbsPath,
     ) -> Vec<RelPath> {
         let texts = entry.texts(key);
@@ -218,12 +218,12 @@ impl ConfigChecker<'_> {
         agent: &MappingView<'_>,
         backend: &MappingView<'_>,
     ) -> FolderGuard {
-        for holder in [agent, backend] {
-            let Some(entry) = holder.entry(&folder_guard::KEY) else {
+        for parent in [agent, backend] {
+            let Some(entry) = parent.entry(&folder_guard::KEY) else {
                 continue;
             };
             if entry.value.value == YamlValue::Null {
-                let path = holder.key_path(&folder_guard::KEY);
+                let path = parent.key_path(&folder_guard::KEY);
                 let error = Diagnostic::error(path, "`folder_guard` is empty");
                 let error = error.with_span(&entry.key_span);
                 self.findings.push(
@@ -232,7 +232,7 @@ impl ConfigChecker<'_> {
                     ),
                 );
             }
-            if let Some(guard) = holder.section(&folder_guard::KEY) {
+            if let Some(guard) = parent.section(&folder_guard::KEY) {
                 return self.parse_guard(&guard, backend);
             }
         }
@@ -285,7 +285,7 @@ impl ConfigChecker<'_> {
     fn guard_directories(
         &mut self,
         guard: &MappingView<'_>,
-        key: &ServedKey<TextList>,
+        key: &TypedKey<TextList>,
     ) -> Vec<AbsPath> {
         let texts = guard.texts(key);
         self.check_count(guard, key, texts.len());
@@ -310,13 +310,13 @@ impl ConfigChecker<'_> {
         }
     }
 
-    fn check_count(&mut self, holder: &MappingView<'_>, key: &ConfigKey, count: usize) {
+    fn check_count(&mut self, parent: &MappingView<'_>, key: &ConfigKey, count: usize) {
         if count > PATHS_MAX {
             let name = key.name();
             let message =
                 format!("`{name}` has {count} entries; at most {PATHS_MAX} can be opened");
-            let error = Diagnostic::error(holder.key_path(key), message);
-            let error = error.with_span(holder.key_span(key));
+            let error = Diagnostic::error(parent.key_path(key), message);
+            let error = error.with_span(parent.key_span(key));
             self.findings
                 .push(error.with_suggestion("use a parent directory instead"));
         }

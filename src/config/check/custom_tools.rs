@@ -14,7 +14,7 @@ use crate::config::custom_tools::{
 };
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::{NodeList, Text, Tree};
-use crate::config::keys::{ServedKey, commands, custom_tools};
+use crate::config::keys::{TypedKey, commands, custom_tools};
 use crate::config::servers::{
     CALL_SECONDS_DEFAULT, InstanceSharing, ServerConfig, ServerDirectory, ServerProgram,
     ServerTransport,
@@ -110,7 +110,7 @@ impl ConfigChecker<'_> {
     fn tool_entries<'n>(
         &mut self,
         backend: &MappingView<'n>,
-        key: &ServedKey<NodeList>,
+        key: &TypedKey<NodeList>,
     ) -> Vec<MappingView<'n>> {
         let items = backend.items(key);
         if items.len() > TOOLS_MAX {
@@ -126,7 +126,7 @@ impl ConfigChecker<'_> {
     /// Returns the server of a tool, without its program.
     fn tool_server(&mut self, view: &MappingView<'_>, name: &str) -> Option<ServerConfig> {
         let server = ServerName::parse(name)?;
-        let is = |key: &ServedKey<Text>, word: &str| {
+        let is = |key: &TypedKey<Text>, word: &str| {
             view.text(key).is_some_and(|text| text.written == word)
         };
         let permission = if is(&custom_tools::PERMISSION, "write") {
@@ -255,7 +255,7 @@ impl ConfigChecker<'_> {
     fn one_each(
         &mut self,
         view: &MappingView<'_>,
-        key: &ServedKey<Tree>,
+        key: &TypedKey<Tree>,
         count: usize,
     ) -> Vec<Option<String>> {
         let Some(node) = view.get(key) else {
@@ -398,7 +398,7 @@ impl ConfigChecker<'_> {
         None
     }
 
-    /// Returns the file that a path names: beside the config, or in the current directory if the
+    /// Returns the file that a path names: next to the config, or in the current directory if the
     /// config is in it too.
     fn named_file(&self, text: &TextValue<'_>) -> Option<NamedFile> {
         let from_base = resolve(text.written, self.context).ok()?;
@@ -423,7 +423,7 @@ impl ConfigChecker<'_> {
     fn refuse_long_description<V>(
         &mut self,
         view: &MappingView<'_>,
-        key: &ServedKey<V>,
+        key: &TypedKey<V>,
         chars: usize,
     ) {
         let message =
@@ -509,7 +509,7 @@ fn fields_fault(schema: &Value) -> Option<String> {
 }
 
 /// Returns the texts of a value that is one or a list of them.
-fn words<'n>(view: &MappingView<'n>, key: &ServedKey<Tree>) -> Option<Vec<TextValue<'n>>> {
+fn words<'n>(view: &MappingView<'n>, key: &TypedKey<Tree>) -> Option<Vec<TextValue<'n>>> {
     let node = view.get(key)?;
     let path = view.key_path(key);
     match &node.value {

@@ -11,7 +11,7 @@ use crate::config::docker::{
 };
 use crate::config::engine_host::{ADDRESS_HINT, SshEngineHost};
 use crate::config::keys::shape::TextList;
-use crate::config::keys::{ServedKey, docker, docker_credentials, docker_packages};
+use crate::config::keys::{TypedKey, docker, docker_credentials, docker_packages};
 use crate::config::yaml::YamlValue;
 use crate::path::AbsPath;
 
@@ -231,7 +231,7 @@ impl ConfigChecker<'_> {
         place
     }
 
-    fn variable_names(&mut self, view: &MappingView<'_>, key: &ServedKey<TextList>) -> Vec<String> {
+    fn variable_names(&mut self, view: &MappingView<'_>, key: &TypedKey<TextList>) -> Vec<String> {
         let texts = self.bounded_texts(view, key);
         let known = texts
             .into_iter()
@@ -250,7 +250,7 @@ impl ConfigChecker<'_> {
             return PackagesConfig::default();
         };
         let preinstall = view.section(&docker_packages::PREINSTALL);
-        let mut list = |key: &ServedKey<TextList>| match &preinstall {
+        let mut list = |key: &TypedKey<TextList>| match &preinstall {
             Some(preinstall) => self.package_names(preinstall, key),
             None => Vec::new(),
         };
@@ -283,7 +283,7 @@ impl ConfigChecker<'_> {
     }
 
     /// Returns the packages of a list. None can be mistaken for an option of the installer.
-    fn package_names(&mut self, view: &MappingView<'_>, key: &ServedKey<TextList>) -> Vec<String> {
+    fn package_names(&mut self, view: &MappingView<'_>, key: &TypedKey<TextList>) -> Vec<String> {
         let mut names = Vec::new();
         for text in self.bounded_texts(view, key) {
             let is_name = !text.written.is_empty()

@@ -90,9 +90,9 @@ impl ConfigChecker<'_> {
                 );
             }
         }
-        for (beginning, remedy) in OF_COMMANDS {
+        for (prefix, remedy) in OF_COMMANDS {
             let why = "it concerns massgen's commands, but the external agent runs its own";
-            self.warn_without_effect(view, beginning, why, remedy);
+            self.warn_without_effect(view, prefix, why, remedy);
         }
         let command = self.agent_command(view, kind)?;
         let own_model = backend.model != backend.vendor.name;
@@ -107,7 +107,7 @@ impl ConfigChecker<'_> {
                     .with_suggestion(hint),
             );
         }
-        let held = self.agent_sandbox(view, backend, kind);
+        let sandbox = self.agent_sandbox(view, backend, kind);
         Some(ExternalAgentConfig {
             vendor: kind.vendor,
             protocol,
@@ -117,7 +117,7 @@ impl ConfigChecker<'_> {
                 .filter(|_| view.get(&backend::COMMAND).is_none()),
             model: own_model.then(|| backend.model.clone()),
             reasoning: AgentReasoning::from_parameters(&backend.parameters),
-            sandbox: held,
+            sandbox,
         })
     }
 
@@ -186,8 +186,8 @@ impl ConfigChecker<'_> {
                 hosts => NetworkPolicy::Domains(hosts),
             }
         };
-        let mut held = external_agent_commands(view);
-        if held.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) {
+        let mut commands = external_agent_commands(view);
+        if commands.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) {
             let message = "the external agent runs without a sandbox, with your own rights";
             let key = &commands::SANDBOX;
             let warning = Diagnostic::warning(view.key_path(key), message);
@@ -195,9 +195,9 @@ impl ConfigChecker<'_> {
             self.findings
                 .push(warning.with_span(view.key_span(key)).with_suggestion(hint));
         }
-        held.env = env;
-        held.network = network;
-        held
+        commands.env = env;
+        commands.network = network;
+        commands
     }
 
     /// Returns the variable with which the program gets the user's key, or else a token of their

@@ -4,7 +4,7 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::{NodeList, Text};
-use crate::config::keys::{ServedKey, hook, hook_group, hooks};
+use crate::config::keys::{TypedKey, hook, hook_group, hooks};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::hooks::matcher::ToolMatcher;
 use crate::hooks::{HOOKS_MAX, Hook, HookEvent, HookList, TIMEOUT_SECONDS_DEFAULT};
@@ -13,11 +13,11 @@ use crate::hooks::{HOOKS_MAX, Hook, HookEvent, HookList, TIMEOUT_SECONDS_DEFAULT
 const COMMAND_BYTES_MAX: usize = 8 * 1024;
 
 impl ConfigChecker<'_> {
-    /// Returns the hooks of all `holders`, in addition to those in `shared`.
-    pub(super) fn hooks(&mut self, holders: &[&MappingView<'_>], shared: &HookList) -> HookList {
+    /// Returns the hooks of all `parents`, in addition to those in `shared`.
+    pub(super) fn hooks(&mut self, parents: &[&MappingView<'_>], shared: &HookList) -> HookList {
         let mut all = shared.clone();
-        for holder in holders {
-            let Some(section) = holder.section(&hooks::KEY) else {
+        for parent in parents {
+            let Some(section) = parent.section(&hooks::KEY) else {
                 continue;
             };
             for event in HookEvent::ALL {
@@ -108,7 +108,7 @@ impl ConfigChecker<'_> {
     fn text_in<'n>(
         &mut self,
         view: &MappingView<'n>,
-        key: &ServedKey<Text>,
+        key: &TypedKey<Text>,
     ) -> Option<TextValue<'n>> {
         let text = view.text(key);
         if let (None, Some(node)) = (&text, view.get(key)) {
@@ -136,7 +136,7 @@ impl ConfigChecker<'_> {
 }
 
 /// Returns the key of the hooks of an event.
-fn event_key(event: HookEvent) -> ServedKey<NodeList> {
+fn event_key(event: HookEvent) -> TypedKey<NodeList> {
     match event {
         HookEvent::PreToolUse => hooks::PRE_TOOL_USE,
         HookEvent::PostToolUse => hooks::POST_TOOL_USE,

@@ -147,10 +147,12 @@ impl ConfigChecker<'_> {
         }
         self.read_foreign_value(entry, key, &path);
         match key.status {
-            KeyStatus::Required | KeyStatus::Served | KeyStatus::PassedOn => {
+            KeyStatus::Required | KeyStatus::Supported | KeyStatus::PassedOn => {
                 self.walk_value(&mut entry.value, &key.shape, &path, cwd);
             }
-            KeyStatus::Unserved(ignored) => self.walk_unserved(entry, key, ignored, &path, cwd),
+            KeyStatus::Unsupported(ignored) => {
+                self.walk_unsupported(entry, key, ignored, &path, cwd);
+            }
             KeyStatus::Refused => {
                 let message = format!("`{}` cannot be used here", entry.key);
                 self.findings.push(
@@ -203,7 +205,7 @@ impl ConfigChecker<'_> {
 
     /// Reports that a key is not supported, unless it asks for the default behaviour anyway. If the
     /// user relies on a restriction by it, that is an error.
-    fn walk_unserved(
+    fn walk_unsupported(
         &mut self,
         entry: &mut YamlEntry,
         key: &'static ConfigKey,
@@ -250,7 +252,7 @@ impl ConfigChecker<'_> {
             (Some(near), _) => format!("did you mean `{near}`?"),
             (None, Some(home)) => format!("it belongs in `{home}`"),
             (None, None) => {
-                let mut names = served_names(section);
+                let mut names = supported_names(section);
                 if entry.key.starts_with(ABOUT_COMMANDS) {
                     names.retain(|name| name.starts_with(ABOUT_COMMANDS));
                 }
@@ -519,7 +521,7 @@ fn section_of_key(name: &str) -> Option<&'static str> {
         .min_by_key(|path| path.len())
 }
 
-fn served_names(section: &KeySection) -> Vec<&'static str> {
+fn supported_names(section: &KeySection) -> Vec<&'static str> {
     let keys = section.keys.iter();
     keys.filter(|key| key.is_implemented())
         .flat_map(|key| key.names.iter().copied())

@@ -5,7 +5,7 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::keys::shape::{Decimal, Text};
-use crate::config::keys::{ServedKey, limits, retention, root, ui};
+use crate::config::keys::{TypedKey, limits, retention, root, ui};
 use crate::config::retention::{DAY_SECONDS, RetentionConfig};
 use crate::spending::limits::BudgetLimits;
 use crate::spending::money::Money;
@@ -28,7 +28,7 @@ impl ConfigChecker<'_> {
     pub(super) fn dollars(
         &mut self,
         view: &MappingView<'_>,
-        key: &ServedKey<Decimal>,
+        key: &TypedKey<Decimal>,
         read: fn(&str) -> Option<Money>,
     ) -> Option<Money> {
         let written = view.decimal(key)?;
@@ -58,7 +58,7 @@ pub(super) fn dashboard_mode(root: &MappingView<'_>) -> DashboardMode {
     let Some(view) = root.section(&root::UI) else {
         return DashboardMode::default();
     };
-    let written = |key: &ServedKey<Text>| view.text(key).map(|text| text.written);
+    let written = |key: &TypedKey<Text>| view.text(key).map(|text| text.written);
     match (written(&ui::DASHBOARD), written(&ui::DISPLAY_TYPE)) {
         (Some("always"), _) => DashboardMode::Always,
         (Some("never"), _) | (None, Some("simple" | "terminal" | "silent" | "none")) => {

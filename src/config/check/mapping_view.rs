@@ -6,7 +6,7 @@ use crate::config::keys::shape::{
     ByteSize, Decimal, Flag, Integer, NamedSections, NodeList, SeveralTexts, SingleMapping,
     SingleText, Text,
 };
-use crate::config::keys::{ConfigKey, ServedKey};
+use crate::config::keys::{ConfigKey, TypedKey};
 use crate::config::size;
 use crate::config::yaml::{YamlEntry, YamlLiteral, YamlNode, YamlScalar, YamlValue};
 
@@ -66,17 +66,17 @@ impl<'a> MappingView<'a> {
     }
 
     /// Returns the text of a key.
-    pub(super) fn text<V: SingleText>(&self, key: &ServedKey<V>) -> Option<TextValue<'a>> {
+    pub(super) fn text<V: SingleText>(&self, key: &TypedKey<V>) -> Option<TextValue<'a>> {
         scalar_text(self.get(key)?, self.key_path(key))
     }
 
     /// Returns the boolean of a key.
-    pub(super) fn flag(&self, key: &ServedKey<Flag>) -> Option<bool> {
+    pub(super) fn flag(&self, key: &TypedKey<Flag>) -> Option<bool> {
         self.scalar(key)?.as_flag()
     }
 
     /// Returns the integer of a key.
-    pub(super) fn integer(&self, key: &ServedKey<Integer>) -> Option<u64> {
+    pub(super) fn integer(&self, key: &TypedKey<Integer>) -> Option<u64> {
         match self.scalar(key)?.literal {
             YamlLiteral::Integer(integer) => u64::try_from(integer).ok(),
             YamlLiteral::Flag(_) | YamlLiteral::Number(_) | YamlLiteral::Text => None,
@@ -84,7 +84,7 @@ impl<'a> MappingView<'a> {
     }
 
     /// Returns the number of a key as written; numbers have no exponent.
-    pub(super) fn decimal(&self, key: &ServedKey<Decimal>) -> Option<String> {
+    pub(super) fn decimal(&self, key: &TypedKey<Decimal>) -> Option<String> {
         match self.scalar(key)?.literal {
             YamlLiteral::Integer(integer) => Some(integer.to_string()),
             YamlLiteral::Number(number) => Some(number.to_string()),
@@ -93,27 +93,27 @@ impl<'a> MappingView<'a> {
     }
 
     /// Returns the number of a key, rounded to the nearest that a machine has.
-    pub(super) fn float(&self, key: &ServedKey<Decimal>) -> Option<f64> {
+    pub(super) fn float(&self, key: &TypedKey<Decimal>) -> Option<f64> {
         self.decimal(key)?.parse().ok()
     }
 
     /// Returns the number of bytes of a key.
-    pub(super) fn size(&self, key: &ServedKey<ByteSize>) -> Option<u64> {
+    pub(super) fn size(&self, key: &TypedKey<ByteSize>) -> Option<u64> {
         size::bytes(&self.scalar(key)?.text)
     }
 
     /// Returns the mapping of a key.
-    pub(super) fn section<V: SingleMapping>(&self, key: &ServedKey<V>) -> Option<MappingView<'a>> {
+    pub(super) fn section<V: SingleMapping>(&self, key: &TypedKey<V>) -> Option<MappingView<'a>> {
         MappingView::new(self.get(key)?, self.key_path(key))
     }
 
     /// Returns the items of a list, each with its path; empty if there is no list.
-    pub(super) fn items(&self, key: &ServedKey<NodeList>) -> Vec<(String, &'a YamlNode)> {
+    pub(super) fn items(&self, key: &TypedKey<NodeList>) -> Vec<(String, &'a YamlNode)> {
         self.list_items(key)
     }
 
     /// Returns the strings of a list.
-    pub(super) fn texts<V: SeveralTexts>(&self, key: &ServedKey<V>) -> Vec<TextValue<'a>> {
+    pub(super) fn texts<V: SeveralTexts>(&self, key: &TypedKey<V>) -> Vec<TextValue<'a>> {
         let items = self.list_items(key).into_iter();
         items
             .filter_map(|(path, item)| scalar_text(item, path))
@@ -124,8 +124,8 @@ impl<'a> MappingView<'a> {
     /// its name if it has one. In a list, `name` holds it.
     pub(super) fn named_mappings(
         &self,
-        key: &ServedKey<NamedSections>,
-        name: &ServedKey<Text>,
+        key: &TypedKey<NamedSections>,
+        name: &TypedKey<Text>,
     ) -> Vec<(Option<TextValue<'a>>, MappingView<'a>)> {
         match self.get(key).map(|node| &node.value) {
             Some(YamlValue::List(_)) => {

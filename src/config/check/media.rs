@@ -6,7 +6,7 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::{Flag, Text};
-use crate::config::keys::{ServedKey, backend, media, root};
+use crate::config::keys::{TypedKey, backend, media, root};
 use crate::config::vendors::{Vendor, find_vendor};
 use crate::text::list_names;
 
@@ -73,7 +73,7 @@ impl ConfigChecker<'_> {
     /// Returns the models of the agent's own vendor that make media. Warns about a vendor that has
     /// none.
     fn own_media(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> MediaModels {
-        let mut model = |enabled: &ServedKey<Flag>, named: &ServedKey<Text>, default: &str| {
+        let mut model = |enabled: &TypedKey<Flag>, named: &TypedKey<Text>, default: &str| {
             if view.flag(enabled) != Some(true) {
                 return None;
             }
@@ -117,11 +117,11 @@ impl ConfigChecker<'_> {
     fn media_vendor(
         &mut self,
         view: &MappingView<'_>,
-        key: &ServedKey<Text>,
+        key: &TypedKey<Text>,
     ) -> Option<&'static Vendor> {
         let name = view.text(key)?.written.trim();
         let vendor = find_vendor(name).filter(|vendor| vendor.makes_media());
-        let (why, way_out) = match vendor {
+        let (why, suggestion) = match vendor {
             None => (
                 format!("{} makes no media here", quote(name)),
                 "write `openai`".to_owned(),
@@ -145,13 +145,13 @@ impl ConfigChecker<'_> {
         let message = format!("`{}` has no effect: {why}", key.name());
         let warning = Diagnostic::warning(view.key_path(key), message);
         let warning = warning.with_span(view.key_span(key));
-        self.findings.push(warning.with_suggestion(way_out));
+        self.findings.push(warning.with_suggestion(suggestion));
         None
     }
 }
 
 /// Returns the model that a key names, or the default.
-fn named_model(view: &MappingView<'_>, key: &ServedKey<Text>, default: &str) -> String {
+fn named_model(view: &MappingView<'_>, key: &TypedKey<Text>, default: &str) -> String {
     let name = view.text(key).map(|text| text.written.trim());
     let name = name.filter(|name| !name.is_empty());
     name.unwrap_or(default).to_owned()

@@ -186,8 +186,8 @@ impl<'a> ConfigChecker<'a> {
     }
 
     /// Returns the result, if there are no errors, and all findings.
-    fn finish<T>(self, made: Option<T>) -> (Option<T>, Vec<Diagnostic>) {
+    fn finish<T>(self, config: Option<T>) -> (Option<T>, Vec<Diagnostic>) {
         let has_errors = self.findings.has_errors;
-        (made.filter(|_| !has_errors), self.findings.finish())
+        (config.filter(|_| !has_errors), self.findings.finish())
     }
 }

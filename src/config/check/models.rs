@@ -3,7 +3,7 @@
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
 use crate::config::keys::shape::Decimal;
-use crate::config::keys::{ServedKey, models};
+use crate::config::keys::{TypedKey, models};
 use crate::config::yaml::YamlNode;
 use crate::spending::models::{KnownModel, ModelRowOrigin};
 use crate::spending::money::Money;
@@ -48,7 +48,7 @@ impl ConfigChecker<'_> {
 
     fn rates(&mut self, parent: &MappingView<'_>) -> Option<TokenRates> {
         let view = parent.section(&models::USD_PER_MILLION_TOKENS)?;
-        let mut price = |key: &ServedKey<Decimal>| self.dollars(&view, key, Money::per_token);
+        let mut price = |key: &TypedKey<Decimal>| self.dollars(&view, key, Money::per_token);
         let (input, output) = (price(&models::INPUT), price(&models::OUTPUT));
         let (cached, cache_write) = (price(&models::CACHED_INPUT), price(&models::CACHE_WRITE));
         let input = input?;

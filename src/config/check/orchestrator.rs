@@ -6,7 +6,7 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::preparation::CRITERIA_MAX;
 use crate::config::keys::shape::{Flag, Integer, Text};
 use crate::config::keys::{
-    ServedKey, coordination, criteria, memory, orchestrator, root, timeout_settings,
+    TypedKey, coordination, criteria, memory, orchestrator, root, timeout_settings,
 };
 use crate::config::round_guidance::{NotesTiming, RoundGuidance};
 use crate::config::skills::SkillsConfig;
@@ -44,7 +44,7 @@ impl ConfigChecker<'_> {
         let Some(view) = root.section(&root::ORCHESTRATOR) else {
             return default;
         };
-        let degree = |key: &ServedKey<Text>| view.text(key).map(|text| text.written);
+        let degree = |key: &TypedKey<Text>| view.text(key).map(|text| text.written);
         OrchestratorConfig {
             context_paths: self.context_paths(&view),
             snapshot_storage: self.storage(
@@ -164,8 +164,8 @@ impl ConfigChecker<'_> {
                 "orchestrator.coordination.checklist_criteria_inline",
                 format!("{} criteria are too many", items.len()),
             );
-            let way_out = format!("keep at most {CRITERIA_MAX}");
-            self.findings.push(error.with_suggestion(way_out));
+            let suggestion = format!("keep at most {CRITERIA_MAX}");
+            self.findings.push(error.with_suggestion(suggestion));
         }
         let mut criteria = Vec::new();
         for (path, item) in items.into_iter().take(CRITERIA_MAX) {
@@ -191,7 +191,7 @@ impl ConfigChecker<'_> {
     fn storage(
         &mut self,
         view: &MappingView<'_>,
-        key: &ServedKey<Text>,
+        key: &TypedKey<Text>,
         default: StoragePath,
     ) -> StoragePath {
         match view.text(key) {
@@ -224,7 +224,7 @@ pub(super) fn timeouts(root: &MappingView<'_>) -> TimeoutConfig {
     let Some(view) = root.section(&root::TIMEOUT_SETTINGS) else {
         return default;
     };
-    let seconds = |key: &ServedKey<Integer>| view.integer(key);
+    let seconds = |key: &TypedKey<Integer>| view.integer(key);
     TimeoutConfig {
         orchestrator_seconds: seconds(&timeout_settings::ORCHESTRATOR_TIMEOUT_SECONDS)
             .unwrap_or(default.orchestrator_seconds),
@@ -248,7 +248,7 @@ fn answer_lead(view: &MappingView<'_>, default: Option<u32>) -> Option<u32> {
 /// Returns the maximum number of new answers of others that an agent is shown in the course of a
 /// round. Scores are part of the vote, so that the whole round is before they are submitted.
 fn new_answers_shown(view: &MappingView<'_>) -> Option<usize> {
-    let is_set = |key: &ServedKey<Flag>| view.flag(key) == Some(true);
+    let is_set = |key: &TypedKey<Flag>| view.flag(key) == Some(true);
     let sensitivity = view.text(&orchestrator::VOTING_SENSITIVITY);
     let has_scores = sensitivity.is_some_and(|text| text.written == CHECKLIST);
     let is_before_scores = has_scores && is_set(&orchestrator::UPDATES_BEFORE_SCORES);
@@ -309,7 +309,7 @@ fn rounds(view: &MappingView<'_>) -> RoundGuidance {
     let Some(view) = view.section(&orchestrator::COORDINATION) else {
         return RoundGuidance::default();
     };
-    let is_set = |key: &ServedKey<Flag>| view.flag(key) == Some(true);
+    let is_set = |key: &TypedKey<Flag>| view.flag(key) == Some(true);
     RoundGuidance {
         keeps_decisions: is_set(&coordination::ENABLE_CHANGEDOC),
         submits_early: is_set(&coordination::FAST_ITERATION_MODE),
@@ -328,7 +328,7 @@ fn rounds(view: &MappingView<'_>) -> RoundGuidance {
     }
 }
 
-fn count(view: &MappingView<'_>, key: &ServedKey<Integer>) -> Option<u32> {
+fn count(view: &MappingView<'_>, key: &TypedKey<Integer>) -> Option<u32> {
     view.integer(key)
         .and_then(|count| u32::try_from(count).ok())
 }

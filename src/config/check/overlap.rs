@@ -5,7 +5,7 @@ use crate::config::check::mapping_view::MappingView;
 use crate::config::check::{ConfigChecker, paths};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::shape::Text;
-use crate::config::keys::{ServedKey, agents, backend, orchestrator, root};
+use crate::config::keys::{TypedKey, agents, backend, orchestrator, root};
 use crate::config::storage_path::{LOGS, STATE_DIR, StoragePath};
 use crate::config::{AgentConfig, Config, OrchestratorConfig};
 use crate::path::AbsPath;
@@ -92,13 +92,13 @@ impl ConfigChecker<'_> {
     pub(super) fn overlaps(&mut self, root: &MappingView<'_>, config: &Config) {
         let workspaces = self.workspaces(root, config).into_iter();
         let storage = self.storage_directories(root, &config.orchestrator);
-        let mut sound: Vec<DirectoryClaim<'_>> = workspaces
+        let mut separate: Vec<DirectoryClaim<'_>> = workspaces
             .chain(storage)
             .filter(|territory| self.check_separate(territory, config))
             .collect();
-        sound.sort_by(|a, b| a.folded.cmp(&b.folded));
+        separate.sort_by(|a, b| a.folded.cmp(&b.folded));
         let mut outer: Option<&DirectoryClaim<'_>> = None;
-        for inner in &sound {
+        for inner in &separate {
             match outer {
                 Some(outer) if inner.folded.is_within(&outer.folded) => {
                     self.refuse_pair(outer, inner);
@@ -245,7 +245,7 @@ impl<'n> DirectoryClaim<'n> {
         place: &StoragePath,
         path: AbsPath,
         view: &MappingView<'n>,
-        key: &ServedKey<Text>,
+        key: &TypedKey<Text>,
     ) -> Self {
         Self {
             owner,

@@ -47,8 +47,8 @@ impl ConfigChecker<'_> {
                 }
                 Some(
                     KeyStatus::Required
-                    | KeyStatus::Served
-                    | KeyStatus::Unserved(_)
+                    | KeyStatus::Supported
+                    | KeyStatus::Unsupported(_)
                     | KeyStatus::Refused,
                 ) => {}
             }

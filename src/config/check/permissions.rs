@@ -6,7 +6,7 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, scalar_text};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::shape::NodeList;
-use crate::config::keys::{ServedKey, permissions};
+use crate::config::keys::{TypedKey, permissions};
 use crate::config::permissions::PermissionsConfig;
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::permissions::path_rules::RuleAction;
@@ -72,8 +72,9 @@ impl PatternEnd {
     /// Returns a rule as massgen writes it.
     fn spell(self, rule: &str) -> String {
         let rule = rule.trim();
-        let glued = |start: &&str| start.starts_with("command(") && !start.ends_with([' ', '(']);
-        match (self, rule.strip_suffix("*)").filter(glued)) {
+        let is_prefix =
+            |start: &&str| start.starts_with("command(") && !start.ends_with([' ', '(']);
+        match (self, rule.strip_suffix("*)").filter(is_prefix)) {
             (Self::Text, Some(start)) => format!("{start}* *)"),
             (Self::Text | Self::Word, _) => rule.to_owned(),
         }
@@ -81,16 +82,16 @@ impl PatternEnd {
 }
 
 impl ConfigChecker<'_> {
-    /// Returns the combined `permissions` of all `holders`. Their examples are compared with these
+    /// Returns the combined `permissions` of all `parents`. Their examples are compared with these
     /// rules and those in `shared`.
     pub(super) fn permissions(
         &mut self,
-        holders: &[&MappingView<'_>],
+        parents: &[&MappingView<'_>],
         shared: &PermissionsConfig,
     ) -> PermissionsConfig {
-        let sections = holders
+        let sections = parents
             .iter()
-            .filter_map(|holder| holder.section(&permissions::KEY));
+            .filter_map(|parent| parent.section(&permissions::KEY));
         let sections: Vec<MappingView<'_>> = sections
             .filter(|section| section.flag(&permissions::ENABLED) != Some(false))
             .collect();
@@ -140,8 +141,8 @@ impl ConfigChecker<'_> {
         CallRules::new(rules)
     }
 
-    /// Returns the rules of the lists in `holder`.
-    fn listed_rules(&mut self, holder: &MappingView<'_>, end: PatternEnd) -> Vec<CallRule> {
+    /// Returns the rules of the lists in `parent`.
+    fn listed_rules(&mut self, parent: &MappingView<'_>, end: PatternEnd) -> Vec<CallRule> {
         let lists = [
             (&permissions::DENY, RuleAction::Deny),
             (&permissions::ASK, RuleAction::Ask),
@@ -149,7 +150,7 @@ impl ConfigChecker<'_> {
         ];
         let mut rules = Vec::new();
         for (key, ruling) in lists {
-            for (path, item) in self.bounded_items(holder, key) {
+            for (path, item) in self.bounded_items(parent, key) {
                 let Some(text) = scalar_text(item, path.clone()) else {
                     let message = format!("a rule is {}", item.describe());
                     let error = Diagnostic::error(path, message).with_span(&item.span);
@@ -185,7 +186,7 @@ impl ConfigChecker<'_> {
     /// risk. They apply to a section that is written as in MassGen.
     fn risk_rules(&mut self, section: &MappingView<'_>) -> Vec<CallRule> {
         let written = section.text(&permissions::AUTOMATION_DEFAULT);
-        let asked = match written.as_ref().map(|text| text.written) {
+        let forms = match written.as_ref().map(|text| text.written) {
             None if section.get(&permissions::RULES).is_none() => &[],
             None | Some("risk-based") => DANGEROUS,
             Some("deny-all") => UNKNOWN_RISK,
@@ -197,7 +198,7 @@ impl ConfigChecker<'_> {
             self.findings
                 .push(Diagnostic::warning(text.path, message).with_span(text.span));
         }
-        let rules = asked.iter();
+        let rules = forms.iter();
         rules
             .filter_map(|form| parse_rule(RuleAction::Ask, form, self.context.home).ok())
             .collect()
@@ -216,8 +217,8 @@ impl ConfigChecker<'_> {
             let Some((call, expected, span)) = pair else {
                 let message = format!("an example is {}", item.describe());
                 let error = Diagnostic::error(path, message).with_span(&item.span);
-                let way_out = "write `- write_file(src/x.lock): deny`";
-                self.findings.push(error.with_suggestion(way_out));
+                let suggestion = "write `- write_file(src/x.lock): deny`";
+                self.findings.push(error.with_suggestion(suggestion));
                 continue;
             };
             self.example(rules, call, expected, path, span);
@@ -258,7 +259,7 @@ impl ConfigChecker<'_> {
     fn bounded_items<'n>(
         &mut self,
         section: &MappingView<'n>,
-        key: &ServedKey<NodeList>,
+        key: &TypedKey<NodeList>,
     ) -> Vec<(String, &'n YamlNode)> {
         let mut items = section.items(key);
         if items.len() > RULES_MAX {

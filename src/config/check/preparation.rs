@@ -5,7 +5,7 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::keys::shape::Integer;
-use crate::config::keys::{ServedKey, backend, orchestrator, preparation, root};
+use crate::config::keys::{TypedKey, backend, orchestrator, preparation, root};
 use crate::config::preparation::{
     GeneratedCriteriaConfig, ParaphraseConfig, ParaphraseFreedom, PersonaConfig, PersonaDiversity,
     PersonaLifetime, PreparationConfig,
@@ -98,7 +98,7 @@ impl ConfigChecker<'_> {
             return None;
         }
         let [least, most] = CRITERIA_DEFAULT;
-        let count = |key: &ServedKey<Integer>, default: usize| {
+        let count = |key: &TypedKey<Integer>, default: usize| {
             let count = view.integer(key);
             count
                 .and_then(|count| usize::try_from(count).ok())

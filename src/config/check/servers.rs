@@ -12,7 +12,7 @@ use crate::config::check::mapping_view::{MappingView, TextValue, join_key, scala
 use crate::config::custom_tools::ProgramInterface;
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::{Flag, NamesOrPairs, Text, TextList};
-use crate::config::keys::{ConfigKey, ServedKey, server_security, servers};
+use crate::config::keys::{ConfigKey, TypedKey, server_security, servers};
 use crate::config::server_package::{ServerPackage, registry_domains};
 use crate::config::servers::{
     AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, InstanceSharing,
@@ -196,7 +196,7 @@ impl ConfigChecker<'_> {
             (Some("stdio") | None, None) => self.program(entry).map(ServerTransport::Program),
             (Some(_), _) | (None, Some(_)) => self.remote(entry).map(ServerTransport::Remote),
         };
-        let texts = |key: &ServedKey<TextList>| {
+        let texts = |key: &TypedKey<TextList>| {
             let texts = entry.texts(key).into_iter();
             texts
                 .map(|text| text.written.to_owned())
@@ -204,7 +204,7 @@ impl ConfigChecker<'_> {
         };
         let ruled = self.rulings(&name, entry);
         let is =
-            |key: &ServedKey<Text>, word| entry.text(key).is_some_and(|text| text.written == word);
+            |key: &TypedKey<Text>, word| entry.text(key).is_some_and(|text| text.written == word);
         Some(ServerConfig {
             rules: ServerRules {
                 naming: ToolNaming::OfServer,
@@ -251,12 +251,13 @@ impl ConfigChecker<'_> {
         };
         for tool in view.node.entries() {
             let path = join_key(&view.path, &tool.key);
-            let said = scalar_text(&tool.value, path.clone());
+            let written = scalar_text(&tool.value, path.clone());
             let rulings = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
             let mut rulings = rulings.into_iter();
-            let said = said.and_then(|said| rulings.find(|one| one.to_string() == said.written));
+            let ruling =
+                written.and_then(|text| rulings.find(|one| one.to_string() == text.written));
             let is_name = !tool.key.is_empty() && !tool.key.contains('*');
-            match said {
+            match ruling {
                 Some(ruling) if is_name => {
                     ruled.insert(tool.key.clone(), ruling);
                 }
@@ -460,11 +461,11 @@ impl ConfigChecker<'_> {
         };
         self.limit_chars(&text, "the address", URL_CHARS_MAX);
         let security = entry.section(&servers::SECURITY);
-        let allowed =
-            |key: &ServedKey<Flag>| match security.as_ref().and_then(|view| view.flag(key)) {
-                Some(true) => AddressAllowance::Yes,
-                Some(false) | None => AddressAllowance::No,
-            };
+        let allowed = |key: &TypedKey<Flag>| match security.as_ref().and_then(|view| view.flag(key))
+        {
+            Some(true) => AddressAllowance::Yes,
+            Some(false) | None => AddressAllowance::No,
+        };
         let addresses = AddressPolicy {
             this_machine: allowed(&server_security::ALLOW_LOCALHOST),
             private: allowed(&server_security::ALLOW_PRIVATE_IPS),
@@ -549,7 +550,7 @@ impl ConfigChecker<'_> {
     }
 
     /// Refuses names and values of a mapping that are too long.
-    fn limit_pairs(&mut self, entry: &MappingView<'_>, key: &ServedKey<NamesOrPairs>) {
+    fn limit_pairs(&mut self, entry: &MappingView<'_>, key: &TypedKey<NamesOrPairs>) {
         let Some(view) = entry.section(key) else {
             return;
         };

@@ -93,8 +93,8 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Returns the name of the model at `place`, counted from 0; `None` if it is no name, or one of
-    /// `earlier` has it.
+    /// Returns the name of the model at `place`, counted from 0; `None` if it is not a name, or one
+    /// of `earlier` has it.
     fn subagent_name(
         &mut self,
         entry: &MappingView<'_>,
@@ -137,8 +137,8 @@ impl ConfigChecker<'_> {
         if names.len() > TYPES_MAX {
             let message = format!("{} types of subagents are too many", names.len());
             let error = Diagnostic::error("orchestrator.coordination.subagent_types", message);
-            let way_out = format!("keep at most {TYPES_MAX}");
-            self.findings.push(error.with_suggestion(way_out));
+            let suggestion = format!("keep at most {TYPES_MAX}");
+            self.findings.push(error.with_suggestion(suggestion));
         }
         let types = if names.is_empty() {
             SubagentTypesConfig::default()

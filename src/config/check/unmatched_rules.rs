@@ -14,16 +14,16 @@ use crate::tools::served::{CUSTOM_PREFIX, SERVED_PREFIX};
 use crate::tools::workflow::tool_tables;
 
 impl ConfigChecker<'_> {
-    /// Warns about each rule in the `permissions` of `holders` that matches no call of an agent
+    /// Warns about each rule in the `permissions` of `parents` that matches no call of an agent
     /// with these `servers`.
     pub(super) fn warn_unmatched_rules(
         &mut self,
-        holders: &[&MappingView<'_>],
+        parents: &[&MappingView<'_>],
         servers: &[Arc<ServerConfig>],
     ) {
-        let sections = holders
+        let sections = parents
             .iter()
-            .filter_map(|holder| holder.section(&permissions::KEY));
+            .filter_map(|parent| parent.section(&permissions::KEY));
         let sections =
             sections.filter(|section| section.flag(&permissions::ENABLED) != Some(false));
         for section in sections.flat_map(|section| {

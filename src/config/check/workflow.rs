@@ -8,7 +8,7 @@ use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::Text;
 use crate::config::keys::{
-    ServedKey, backend, folder_guard, nearest, roles, root, stages, workflow,
+    TypedKey, backend, folder_guard, nearest, roles, root, stages, workflow,
 };
 use crate::config::storage_path::StoragePath;
 use crate::config::workflow::{MERGE_TRIES_DEFAULT, ProjectChoice, WorkflowConfig};
@@ -163,7 +163,7 @@ impl ConfigChecker<'_> {
     fn role(&mut self, name: RoleName, entry: &MappingView<'_>) -> Option<PipelineRole> {
         let mut role = built_in(&name).unwrap_or_else(|| PipelineRole::empty(name));
         let text =
-            |key: &ServedKey<Text>| entry.text(key).map(|text| text.written.trim().to_owned());
+            |key: &TypedKey<Text>| entry.text(key).map(|text| text.written.trim().to_owned());
         if let Some(purpose) = text(&roles::PURPOSE) {
             role.purpose = purpose;
         }
@@ -313,8 +313,8 @@ impl ConfigChecker<'_> {
         for stage in &stages {
             if !seen.insert(&stage.role.name) {
                 let message = format!("role `{}` is in two stages", stage.role.name);
-                let way_out = "define a role with another name under `roles`";
-                self.refuse_key(view, &workflow::STAGES, &message, way_out);
+                let suggestion = "define a role with another name under `roles`";
+                self.refuse_key(view, &workflow::STAGES, &message, suggestion);
             }
         }
         (stages.len() == count).then_some(stages)
@@ -333,12 +333,12 @@ impl ConfigChecker<'_> {
             let message = format!("unknown role {}", quote(name.written));
             let known = roles.iter().map(|role| role.name.as_str());
             let known = known.chain(ROLES.iter().map(|row| row.name));
-            let way_out = match nearest(name.written, known) {
+            let suggestion = match nearest(name.written, known) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "define it under `roles`".to_owned(),
             };
             let error = Diagnostic::error(&name.path, message).with_span(name.span);
-            self.findings.push(error.with_suggestion(way_out));
+            self.findings.push(error.with_suggestion(suggestion));
             return None;
         };
         let mut named: Vec<TextValue<'_>> = Vec::new();
@@ -361,8 +361,8 @@ impl ConfigChecker<'_> {
                     role.name, first.id
                 );
                 let warning = Diagnostic::warning(&name.path, message).with_span(name.span);
-                let way_out = format!("name the agent: `{{role: {}, agent: …}}`", role.name);
-                self.findings.push(warning.with_suggestion(way_out));
+                let suggestion = format!("name the agent: `{{role: {}, agent: …}}`", role.name);
+                self.findings.push(warning.with_suggestion(suggestion));
             }
             ids.extend(same.or(agents.first()).map(|agent| agent.id.clone()));
         }
@@ -385,12 +385,12 @@ impl ConfigChecker<'_> {
             return Some(known.id.clone());
         }
         let message = format!("unknown agent {}", quote(text.written));
-        let way_out = match nearest(text.written, ids()) {
+        let suggestion = match nearest(text.written, ids()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("expected one of: {}", ids().collect::<Vec<_>>().join(", ")),
         };
         let error = Diagnostic::error(&text.path, message).with_span(text.span);
-        self.findings.push(error.with_suggestion(way_out));
+        self.findings.push(error.with_suggestion(suggestion));
         None
     }
 
@@ -464,8 +464,8 @@ impl ConfigChecker<'_> {
                     "role `{role}` runs commands, but its agent `{}` may not",
                     agent.id
                 );
-                let way_out = "add `enable_mcp_command_line: true` to its `backend`, or change the role's `rights`";
-                self.refuse_key(view, &workflow::STAGES, &message, way_out);
+                let suggestion = "add `enable_mcp_command_line: true` to its `backend`, or change the role's `rights`";
+                self.refuse_key(view, &workflow::STAGES, &message, suggestion);
             }
         }
     }

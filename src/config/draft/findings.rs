@@ -1,4 +1,4 @@
-//! What the check of a config says about a draft: each finding beside the answer that it concerns,
+//! What the check of a config says about a draft: each finding next to the answer that it concerns,
 //! and the keys of vendors that are not set.
 
 use url::Url;

@@ -298,7 +298,7 @@ pub fn offered_vendors() -> impl Iterator<Item = &'static Vendor> {
         VendorConnection::ExternalAgent(_) => {
             find_kind(vendor.name).is_some_and(|kind| !kind.command.is_empty())
         }
-        VendorConnection::Scripted | VendorConnection::Unserved => false,
+        VendorConnection::Scripted | VendorConnection::Unsupported => false,
     })
 }
 

@@ -3,11 +3,11 @@
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::shape::{self, Section, Text};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, backend,
-    folder_guard, hooks, limits, permissions,
+    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, backend, folder_guard,
+    hooks, limits, permissions,
 };
 
-pub(crate) const ID: ServedKey<Text> = ServedKey::required(
+pub(crate) const ID: TypedKey<Text> = TypedKey::required(
     &["id"],
     shape::text(),
     "Its name in logs and directories: letters, digits, `_`, `-` and `.`. Other agents \
@@ -15,21 +15,21 @@ pub(crate) const ID: ServedKey<Text> = ServedKey::required(
     Harmless,
 );
 
-pub(crate) const BACKEND: ServedKey<Section> = ServedKey::required(
+pub(crate) const BACKEND: TypedKey<Section> = TypedKey::required(
     &["backend"],
     shape::section(&backend::BACKEND),
     "Its model.",
     Harmless,
 );
 
-pub(crate) const SYSTEM_MESSAGE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const SYSTEM_MESSAGE: TypedKey<Text> = TypedKey::optional(
     &["system_message"],
     shape::text(),
     "Additional instructions for this agent.",
     Harmless,
 );
 
-pub(crate) const APPEND_SYSTEM_PROMPT: ServedKey<Text> = ServedKey::optional(
+pub(crate) const APPEND_SYSTEM_PROMPT: TypedKey<Text> = TypedKey::optional(
     &["append_system_prompt"],
     shape::text(),
     "More instructions, which follow those of `system_message`.",
@@ -52,31 +52,31 @@ pub static AGENT: KeySection = KeySection {
         limits::KEY
             .with_doc("How much money, how many tokens and how many tool calls this agent may use.")
             .row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["memory"],
             ValueShape::Any,
             "agents remember the conversation of the run and nothing else",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["nlip", "nlip_config", "enable_nlip"],
             ValueShape::Any,
             "messages are sent to the vendor directly",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["subtask", "subagent_agents", "main_agent"],
             ValueShape::Any,
             "every agent works on the whole task",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["max_new_answers_per_agent"],
             ValueShape::Any,
             "write `max_new_answers_per_agent` in `orchestrator`, for all agents",
             IgnoredEffect::Restricts,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &[
                 "voting_sensitivity",
                 "voting_threshold",

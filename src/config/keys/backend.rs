@@ -8,7 +8,7 @@ use crate::config::keys::shape::{
     self, Decimal, Flag, Integer, NodeList, Section, Text, TextList, TextOrList, Tree,
 };
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, agents, commands,
+    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, agents, commands,
     context_paths, custom_tools, docker, extra_body, fallback, folder_guard, hooks, media,
     permissions, servers, uploads, value_rules,
 };
@@ -16,35 +16,35 @@ use crate::config::keys::{
 /// The maximum number of tokens that a request can ask for; no model produces more.
 const TOKENS_MAX: i64 = 10_000_000;
 
-pub(crate) const BASE_URL: ServedKey<Text> = ServedKey::optional(
+pub(crate) const BASE_URL: TypedKey<Text> = TypedKey::optional(
     &["base_url"],
     shape::text(),
     "The API endpoint. Default: the vendor's.",
     ByValue(value_rules::endpoint),
 );
 
-pub(crate) const REPLIES: ServedKey<Tree> = ServedKey::optional(
+pub(crate) const REPLIES: TypedKey<Tree> = TypedKey::optional(
     &["replies"],
     shape::verbatim_tree(),
     "The replies of a `scripted` backend.",
     Harmless,
 );
 
-pub(crate) const SCRIPT: ServedKey<Text> = ServedKey::optional(
+pub(crate) const SCRIPT: TypedKey<Text> = TypedKey::optional(
     &["script"],
     shape::text(),
     "A YAML file with the replies of a `scripted` backend, relative to the config.",
     Inside(PathPurpose::ReadByMassgen),
 );
 
-pub(crate) const EXTRA_BODY: ServedKey<Section> = ServedKey::optional(
+pub(crate) const EXTRA_BODY: TypedKey<Section> = TypedKey::optional(
     &["extra_body"],
     shape::section(&extra_body::EXTRA_BODY),
     "Additional keys for the model's API.",
     Named("sends keys to the model's API that massgen does not know"),
 );
 
-pub(crate) const IMAGE_INPUT: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const IMAGE_INPUT: TypedKey<Flag> = TypedKey::optional(
     &["image_input"],
     shape::flag(),
     "Whether the model receives images: those of the task, of files and of MCP tools. Default: \
@@ -53,7 +53,7 @@ pub(crate) const IMAGE_INPUT: ServedKey<Flag> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const REASONING_ECHO: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const REASONING_ECHO: TypedKey<Flag> = TypedKey::optional(
     &["reasoning_echo"],
     shape::flag(),
     "Whether a Chat Completions model gets the reasoning before its tool calls back in later \
@@ -62,21 +62,21 @@ pub(crate) const REASONING_ECHO: ServedKey<Flag> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const TYPE: ServedKey<Text> = ServedKey::required(
+pub(crate) const TYPE: TypedKey<Text> = TypedKey::required(
     &["type"],
     shape::text(),
     "The vendor: one of the backend types.",
     ByValue(value_rules::vendor),
 );
 
-pub(crate) const MODEL: ServedKey<Text> = ServedKey::optional(
+pub(crate) const MODEL: TypedKey<Text> = TypedKey::optional(
     &["model"],
     shape::text(),
     "The vendor's name of the model. Required unless the type has a default.",
     Harmless,
 );
 
-pub(crate) const API_KEY: ServedKey<Text> = ServedKey::optional(
+pub(crate) const API_KEY: TypedKey<Text> = TypedKey::optional(
     &["api_key"],
     shape::text(),
     "The API key. Preferably omitted: then the vendor's variable is read from the \
@@ -84,7 +84,7 @@ pub(crate) const API_KEY: ServedKey<Text> = ServedKey::optional(
     ByValue(value_rules::api_key),
 );
 
-pub(crate) const CWD: ServedKey<Text> = ServedKey::optional(
+pub(crate) const CWD: TypedKey<Text> = TypedKey::optional(
     &["cwd"],
     shape::text(),
     "The agent's workspace; without one it has no file tools. An external agent without `cwd` \
@@ -94,7 +94,7 @@ pub(crate) const CWD: ServedKey<Text> = ServedKey::optional(
     ByValue(value_rules::workspace),
 );
 
-pub(crate) const ALLOWED_TOOLS: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const ALLOWED_TOOLS: TypedKey<TextList> = TypedKey::optional(
     &["allowed_tools"],
     shape::texts(&ValueShape::Text),
     "The only tools offered to the agent, by the names of massgen, of its servers, or, for an \
@@ -102,7 +102,7 @@ pub(crate) const ALLOWED_TOOLS: ServedKey<TextList> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const EXCLUDE_TOOLS: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const EXCLUDE_TOOLS: TypedKey<TextList> = TypedKey::optional(
     &["exclude_tools", "disallowed_tools"],
     shape::texts(&ValueShape::Text),
     "Tools not offered to the agent.",
@@ -110,7 +110,7 @@ pub(crate) const EXCLUDE_TOOLS: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const FETCH_URL: ServedKey<TextOrList> = ServedKey::optional(
+pub(crate) const FETCH_URL: TypedKey<TextOrList> = TypedKey::optional(
     &["fetch_url"],
     shape::one_of_or_list(&["off", "on"]),
     "The hosts whose pages the agent may read with the tool `fetch_url`: none, all public ones, or \
@@ -126,7 +126,7 @@ pub(crate) const IMAGE_MODEL_DEFAULT: &str = "gpt-image-1";
 /// The model that speaks unless the config names another.
 pub(crate) const AUDIO_MODEL_DEFAULT: &str = "gpt-4o-mini-tts";
 
-pub(crate) const ENABLE_IMAGE_GENERATION: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ENABLE_IMAGE_GENERATION: TypedKey<Flag> = TypedKey::optional(
     &["enable_image_generation"],
     shape::flag(),
     "Whether the agent may have images made with the tool `generate_media`, by a model of its \
@@ -135,7 +135,7 @@ pub(crate) const ENABLE_IMAGE_GENERATION: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const IMAGE_GENERATION_MODEL: ServedKey<Text> = ServedKey::optional(
+pub(crate) const IMAGE_GENERATION_MODEL: TypedKey<Text> = TypedKey::optional(
     &["image_generation_model"],
     shape::text(),
     "The model that makes images.",
@@ -143,7 +143,7 @@ pub(crate) const IMAGE_GENERATION_MODEL: ServedKey<Text> = ServedKey::optional(
 )
 .with_default(IMAGE_MODEL_DEFAULT);
 
-pub(crate) const ENABLE_AUDIO_GENERATION: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ENABLE_AUDIO_GENERATION: TypedKey<Flag> = TypedKey::optional(
     &["enable_audio_generation"],
     shape::flag(),
     "Whether the agent may generate speech with the tool `generate_media`, by a model of its \
@@ -152,7 +152,7 @@ pub(crate) const ENABLE_AUDIO_GENERATION: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const AUDIO_GENERATION_MODEL: ServedKey<Text> = ServedKey::optional(
+pub(crate) const AUDIO_GENERATION_MODEL: TypedKey<Text> = TypedKey::optional(
     &["audio_generation_model"],
     shape::text(),
     "The model that speaks.",
@@ -160,7 +160,7 @@ pub(crate) const AUDIO_GENERATION_MODEL: ServedKey<Text> = ServedKey::optional(
 )
 .with_default(AUDIO_MODEL_DEFAULT);
 
-pub(crate) const DEBUG_DELAY_SECONDS: ServedKey<Decimal> = ServedKey::optional(
+pub(crate) const DEBUG_DELAY_SECONDS: TypedKey<Decimal> = TypedKey::optional(
     &["debug_delay_seconds"],
     shape::decimal(0.0, 3600.0),
     "For tests: how long the agent pauses, once in a conversation.",
@@ -168,7 +168,7 @@ pub(crate) const DEBUG_DELAY_SECONDS: ServedKey<Decimal> = ServedKey::optional(
 )
 .with_default("0");
 
-pub(crate) const DEBUG_DELAY_AFTER_N_TOOLS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const DEBUG_DELAY_AFTER_N_TOOLS: TypedKey<Integer> = TypedKey::optional(
     &["debug_delay_after_n_tools"],
     shape::integer(1, 1_000),
     "For tests: the number of calls after which it pauses.",
@@ -176,7 +176,7 @@ pub(crate) const DEBUG_DELAY_AFTER_N_TOOLS: ServedKey<Integer> = ServedKey::opti
 )
 .with_default("3");
 
-pub(crate) const ENABLE_FILE_GENERATION: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ENABLE_FILE_GENERATION: TypedKey<Flag> = TypedKey::optional(
     &["enable_file_generation"],
     shape::flag(),
     "Whether the agent, if it is the final one, is asked to make one file of the best parts of those \
@@ -185,7 +185,7 @@ pub(crate) const ENABLE_FILE_GENERATION: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const ENFORCE_READ_BEFORE_DELETE: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ENFORCE_READ_BEFORE_DELETE: TypedKey<Flag> = TypedKey::optional(
     &["enforce_read_before_delete"],
     shape::flag(),
     "Whether the agent must have read a file before it deletes or overwrites it.",
@@ -193,7 +193,7 @@ pub(crate) const ENFORCE_READ_BEFORE_DELETE: ServedKey<Flag> = ServedKey::option
 )
 .with_default("true");
 
-pub(crate) const EXCLUDE_FILE_OPERATION_MCPS: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const EXCLUDE_FILE_OPERATION_MCPS: TypedKey<Flag> = TypedKey::optional(
     &["exclude_file_operation_mcps"],
     shape::flag(),
     "Whether the agent works on files by its commands alone: it is offered no file tools. \
@@ -203,7 +203,7 @@ pub(crate) const EXCLUDE_FILE_OPERATION_MCPS: ServedKey<Flag> = ServedKey::optio
 )
 .with_default("false");
 
-pub(crate) const COMMAND: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const COMMAND: TypedKey<TextList> = TypedKey::optional(
     &["command"],
     shape::texts(&ValueShape::Text),
     "The program of an external agent and its arguments: required for `acp`; for other \
@@ -211,7 +211,7 @@ pub(crate) const COMMAND: ServedKey<TextList> = ServedKey::optional(
     Named("starts a program"),
 );
 
-pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
+pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
     &["network"],
     shape::one_of_or_list(&["off", "on"]),
     "Network access of the external agent: none, full, or the hosts of these domains, as \
@@ -219,7 +219,7 @@ pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
     ByValue(value_rules::network),
 );
 
-pub(crate) const RECORD: ServedKey<Text> = ServedKey::optional(
+pub(crate) const RECORD: TypedKey<Text> = TypedKey::optional(
     &["record"],
     shape::text(),
     "A file, relative to the config, to which the replies of the model are written at the \
@@ -227,7 +227,7 @@ pub(crate) const RECORD: ServedKey<Text> = ServedKey::optional(
     Inside(PathPurpose::WrittenByMassgen),
 );
 
-pub(crate) const FALLBACK: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const FALLBACK: TypedKey<NodeList> = TypedKey::optional(
     &["fallback"],
     shape::nodes(const { &ValueShape::TextOr(&fallback::FALLBACK) }),
     "Models to switch to when this one fails, in order. A string is another model of the \
@@ -236,7 +236,7 @@ pub(crate) const FALLBACK: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const FIRST_BYTE_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const FIRST_BYTE_TIMEOUT_SECONDS: TypedKey<Integer> = TypedKey::optional(
     &["first_byte_timeout_seconds"],
     shape::integer(1, SECONDS_MAX),
     "Timeout until the first byte of a reply; the request is then retried.",
@@ -244,7 +244,7 @@ pub(crate) const FIRST_BYTE_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::opt
 )
 .with_default("300");
 
-pub(crate) const IDLE_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const IDLE_TIMEOUT_SECONDS: TypedKey<Integer> = TypedKey::optional(
     &["idle_timeout_seconds"],
     shape::integer(1, SECONDS_MAX),
     "Timeout between two pieces of a reply; the request is then retried.",
@@ -252,7 +252,7 @@ pub(crate) const IDLE_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("300");
 
-pub(crate) const REQUEST_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const REQUEST_TIMEOUT_SECONDS: TypedKey<Integer> = TypedKey::optional(
     &["request_timeout_seconds"],
     shape::integer(1, SECONDS_MAX),
     "Timeout of a whole reply; the request is then retried.",
@@ -313,69 +313,69 @@ pub static BACKEND: KeySection = KeySection {
         IDLE_TIMEOUT_SECONDS.row(),
         REQUEST_TIMEOUT_SECONDS.row(),
         EXTRA_BODY.row(),
-        ConfigKey::passed(
+        ConfigKey::passed_on(
             &["temperature"],
             ValueShape::Number(0.0, 2.0),
             "Sampling temperature.",
             Harmless,
         ),
-        ConfigKey::passed(
+        ConfigKey::passed_on(
             &["top_p", "min_p", "top_a"],
             ValueShape::Number(0.0, 1.0),
             "Sampling cut-offs.",
             Harmless,
         ),
-        ConfigKey::passed(
+        ConfigKey::passed_on(
             &["max_tokens", "max_completion_tokens"],
             ValueShape::Integer(1, TOKENS_MAX),
             "Maximum length of a reply.",
             Harmless,
         ),
-        ConfigKey::passed(
+        ConfigKey::passed_on(
             &["presence_penalty", "frequency_penalty"],
             ValueShape::Number(-2.0, 2.0),
             "Penalties for repetition.",
             Harmless,
         ),
-        ConfigKey::passed(
+        ConfigKey::passed_on(
             &["reasoning_effort", "verbosity", "service_tier"],
             ValueShape::Text,
             "Amount of reasoning, length of replies, and priority of requests.",
             Harmless,
         ),
-        ConfigKey::passed(
+        ConfigKey::passed_on(
             &["api_version"],
             ValueShape::Text,
             "The version of the API, for `azure_openai`.",
             Harmless,
         ),
-        ConfigKey::passed(
+        ConfigKey::passed_on(
             &["prompt_caching"],
             ValueShape::Flag,
             "Whether `claude` caches prompts.",
             Harmless,
         )
         .with_default("true"),
-        ConfigKey::passed(
+        ConfigKey::passed_on(
             &["cache_ttl"],
             ValueShape::OneOf(&["5m", "1h"]),
             "Lifetime of the prompt cache of `claude`; an hour costs more.",
             Harmless,
         )
         .with_default("5m"),
-        ConfigKey::passed(
+        ConfigKey::passed_on(
             &["speed"],
             ValueShape::Text,
             "Speed of the replies of `claude`, which needs an entry in `betas`.",
             Harmless,
         ),
-        ConfigKey::passed(
+        ConfigKey::passed_on(
             &["betas", "anthropic_beta"],
             ValueShape::Any,
             "Beta features of the API of `claude`, by name.",
             Named("switches on functions of the vendor that massgen does not know"),
         ),
-        ConfigKey::passed(
+        ConfigKey::passed_on(
             &[
                 "reasoning",
                 "thinking",
@@ -407,13 +407,13 @@ pub static BACKEND: KeySection = KeySection {
             "Other parameters of vendors, passed unchanged.",
             Harmless,
         ),
-        ConfigKey::passed(
+        ConfigKey::passed_on(
             &["plugins"],
             ValueShape::Any,
             "Plugins of `openrouter`, such as its web search.",
             Named("lets models use the network or run programs at their vendor"),
         ),
-        ConfigKey::passed(
+        ConfigKey::passed_on(
             &[
                 "enable_web_search",
                 "enable_code_execution",
@@ -426,7 +426,7 @@ pub static BACKEND: KeySection = KeySection {
             Named("lets models use the network or run programs at their vendor"),
         )
         .with_default("false"),
-        ConfigKey::passed(
+        ConfigKey::passed_on(
             &["enable_strict_tool_use"],
             ValueShape::Flag,
             "Whether the arguments of calls of servers' and custom tools conform to the tools' schemas, \
@@ -434,14 +434,14 @@ pub static BACKEND: KeySection = KeySection {
             Harmless,
         )
         .with_default("false"),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["enable_x_search"],
             ValueShape::Flag,
             "the agent has massgen's own tools and none of the vendor's",
             IgnoredEffect::Cosmetic,
         )
         .with_default("false"),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["enable_video_generation"],
             ValueShape::Flag,
             "MassGen does nothing with it either: its videos are made by custom tools",
@@ -480,13 +480,13 @@ pub static BACKEND: KeySection = KeySection {
         custom_tools::TOOLS.row(),
         custom_tools::AUTO_DISCOVER.row(),
         custom_tools::EXCLUDE.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["shared_tools_directory"],
             ValueShape::Any,
             "massgen writes the tools of programs into directories of its own",
             IgnoredEffect::Nothing,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &[
                 "custom_tools_path",
                 "multimodal_config",
@@ -496,7 +496,7 @@ pub static BACKEND: KeySection = KeySection {
             "the agent has massgen's own tools",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &[
                 "enable_tool_search",
                 "tool_search_variant",
@@ -507,7 +507,7 @@ pub static BACKEND: KeySection = KeySection {
             IgnoredEffect::Cosmetic,
         )
         .with_default("false"),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &[
                 "use_mcpwrapped_for_tool_filtering",
                 "use_no_roots_wrapper",
@@ -519,14 +519,14 @@ pub static BACKEND: KeySection = KeySection {
             "it concerns how MassGen works inside",
             IgnoredEffect::Nothing,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["vote_only"],
             ValueShape::Flag,
             "every agent may answer; leave out the agent",
             IgnoredEffect::Restricts,
         )
         .with_default("false"),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["max_thinking_tokens"],
             ValueShape::Any,
             "limit the agent with `limits`, or the model with `max_tokens` or `thinking`",
@@ -535,21 +535,21 @@ pub static BACKEND: KeySection = KeySection {
         uploads::KEY.row(),
         hooks::KEY.row(),
         permissions::KEY.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["permission_mode"],
             ValueShape::OneOf(&["default", "acceptEdits", "bypassPermissions", "plan"]),
             "what the agent may touch follows from `cwd`, `context_paths` and `folder_guard`; for `plan`, \
              write `role: read-only` in `permissions`",
             IgnoredEffect::RestrictsAs(&["plan"]),
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["enable_rate_limit"],
             ValueShape::Flag,
             "massgen waits when a vendor asks it to",
             IgnoredEffect::Cosmetic,
         )
         .with_default("false"),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &[
                 "agent_temporary_workspace",
                 "voting_sensitivity",
@@ -560,7 +560,7 @@ pub static BACKEND: KeySection = KeySection {
             "only the key in `orchestrator` counts",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &[
                 "agent_config",
                 "session_id",

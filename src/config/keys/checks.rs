@@ -2,9 +2,9 @@
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::shape::{self, Flag, Integer, Text};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys};
 
-pub(crate) const COMMAND: ServedKey<Text> = ServedKey::required(
+pub(crate) const COMMAND: TypedKey<Text> = TypedKey::required(
     &["command"],
     shape::text(),
     "The shell command. `${NAME}` is expanded from your environment when the config is \
@@ -12,14 +12,14 @@ pub(crate) const COMMAND: ServedKey<Text> = ServedKey::required(
     Harmless,
 );
 
-pub(crate) const NAME: ServedKey<Text> = ServedKey::optional(
+pub(crate) const NAME: TypedKey<Text> = TypedKey::optional(
     &["name"],
     shape::text(),
     "Its name for voters and in reports. Default: the command.",
     Harmless,
 );
 
-pub(crate) const REQUIRED: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const REQUIRED: TypedKey<Flag> = TypedKey::optional(
     &["required"],
     shape::flag(),
     "Whether an answer must pass it. With `false`, voters see the result and decide.",
@@ -27,7 +27,7 @@ pub(crate) const REQUIRED: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("true");
 
-pub(crate) const TIMEOUT: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const TIMEOUT: TypedKey<Integer> = TypedKey::optional(
     &["timeout"],
     shape::integer(1, 24 * 60 * 60),
     "Timeout in seconds.",

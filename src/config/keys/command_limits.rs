@@ -3,7 +3,7 @@
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::shape::{self, ByteSize, Integer};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys};
 
 /// The lowest and highest memory limit of a command, in bytes.
 const MEMORY_BYTES: (u64, u64) = (16 << 20, 16 << 40);
@@ -20,14 +20,14 @@ const FILE_BYTES: (u64, u64) = (1 << 10, 16 << 40);
 /// The lowest and highest size of output that is kept, in bytes.
 const OUTPUT_BYTES: (u64, u64) = (1 << 10, 64 << 20);
 
-pub(crate) const MEMORY: ServedKey<ByteSize> = ServedKey::optional(
+pub(crate) const MEMORY: TypedKey<ByteSize> = TypedKey::optional(
     &["memory"],
     shape::size(MEMORY_BYTES.0, MEMORY_BYTES.1),
     "Memory of all its processes, if the machine supports such a limit.",
     Harmless,
 );
 
-pub(crate) const PROCESSES: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const PROCESSES: TypedKey<Integer> = TypedKey::optional(
     &["processes"],
     shape::integer(1, PROCESSES_MAX),
     "Concurrent processes and threads, if the machine supports such a limit.",
@@ -35,7 +35,7 @@ pub(crate) const PROCESSES: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("1024");
 
-pub(crate) const OPEN_FILES: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const OPEN_FILES: TypedKey<Integer> = TypedKey::optional(
     &["open_files"],
     shape::integer(OPEN_FILES_BOUNDS.0, OPEN_FILES_BOUNDS.1),
     "File descriptors that each of its processes may have open. With more than about 700, a \
@@ -44,7 +44,7 @@ pub(crate) const OPEN_FILES: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("512");
 
-pub(crate) const FILE_SIZE: ServedKey<ByteSize> = ServedKey::optional(
+pub(crate) const FILE_SIZE: TypedKey<ByteSize> = TypedKey::optional(
     &["file_size"],
     shape::size(FILE_BYTES.0, FILE_BYTES.1),
     "Maximum size of a file that it writes.",
@@ -52,14 +52,14 @@ pub(crate) const FILE_SIZE: ServedKey<ByteSize> = ServedKey::optional(
 )
 .with_default("4g");
 
-pub(crate) const CPU_SECONDS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const CPU_SECONDS: TypedKey<Integer> = TypedKey::optional(
     &["cpu_seconds"],
     shape::integer(1, SECONDS_MAX),
     "CPU time per process; one that exceeds it is killed by `SIGXCPU`.",
     Harmless,
 );
 
-pub(crate) const TIMEOUT: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const TIMEOUT: TypedKey<Integer> = TypedKey::optional(
     &["timeout"],
     shape::integer(1, SECONDS_MAX),
     "Timeout in seconds, unless the call sets one: at most 3600, or this value if it is larger.",
@@ -67,7 +67,7 @@ pub(crate) const TIMEOUT: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("60");
 
-pub(crate) const OUTPUT: ServedKey<ByteSize> = ServedKey::optional(
+pub(crate) const OUTPUT: TypedKey<ByteSize> = TypedKey::optional(
     &["output"],
     shape::size(OUTPUT_BYTES.0, OUTPUT_BYTES.1),
     "Maximum size of each output; the middle of a longer one is omitted.",

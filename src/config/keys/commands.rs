@@ -6,7 +6,7 @@ use crate::config::execution_mode::ExecutionMode;
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
 use crate::config::keys::shape::{self, Flag, NamesOrPairs, Section, Text, TextList, TextOrList};
 use crate::config::keys::{
-    ConfigKey, FormerValue, IgnoredEffect, ServedKey, ValueShape, command_limits, value_rules,
+    ConfigKey, FormerValue, IgnoredEffect, TypedKey, ValueShape, command_limits, value_rules,
 };
 use crate::sandbox_policy::sandbox_level::CHOICES;
 
@@ -21,7 +21,7 @@ pub(crate) const SRT_PREFIX: &str = "command_line_srt_";
 const READING: &str = "commands read what is granted and what toolchains need of the system, and \
                        nothing else; open more in `context_paths`";
 
-pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ENABLED: TypedKey<Flag> = TypedKey::optional(
     &["enable_mcp_command_line"],
     shape::flag(),
     "Whether the agent may run commands, with the same access as its file tools. Requires `cwd`.",
@@ -29,7 +29,7 @@ pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const CODE: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const CODE: TypedKey<Flag> = TypedKey::optional(
     &["enable_code_based_tools"],
     shape::flag(),
     "Whether the agent writes programs that call its tools instead of single calls: `execute_code` \
@@ -39,7 +39,7 @@ pub(crate) const CODE: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const CODE_LANGUAGE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const CODE_LANGUAGE: TypedKey<Text> = TypedKey::optional(
     &["code_language"],
     shape::one_of(ProgramLanguage::NAMES),
     "The language of the programs. `python` needs `python3`, `go` needs the Go toolchain.",
@@ -47,7 +47,7 @@ pub(crate) const CODE_LANGUAGE: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("python");
 
-pub(crate) const CODE_LIBRARIES: ServedKey<Text> = ServedKey::optional(
+pub(crate) const CODE_LIBRARIES: TypedKey<Text> = TypedKey::optional(
     &["code_libraries"],
     shape::one_of(PythonLibraries::NAMES),
     "Libraries besides the standard library that Python programs may import: none, `numpy`, or \
@@ -56,7 +56,7 @@ pub(crate) const CODE_LIBRARIES: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("standard");
 
-pub(crate) const MODE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const MODE: TypedKey<Text> = TypedKey::optional(
     &["command_line_execution_mode"],
     shape::one_of(ExecutionMode::NAMES),
     "Where commands run: on this machine in massgen's sandbox, or in a container. `srt` is treated \
@@ -65,7 +65,7 @@ pub(crate) const MODE: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("local");
 
-pub(crate) const ALLOWED: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const ALLOWED: TypedKey<TextList> = TypedKey::optional(
     &["command_line_allowed_commands"],
     shape::texts(&ValueShape::Text),
     "Regular expressions. Every simple command of a line must match one from its start: `pytest.*` \
@@ -73,7 +73,7 @@ pub(crate) const ALLOWED: ServedKey<TextList> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const BLOCKED: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const BLOCKED: TypedKey<TextList> = TypedKey::optional(
     &["command_line_blocked_commands"],
     shape::texts(&ValueShape::Text),
     "Regular expressions. No simple command of a line may match one from its start.",
@@ -81,7 +81,7 @@ pub(crate) const BLOCKED: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const POLICY: ServedKey<Text> = ServedKey::optional(
+pub(crate) const POLICY: TypedKey<Text> = TypedKey::optional(
     &["command_policy"],
     shape::one_of(&["standard", "strict"]),
     "Which commands are refused before they run. `standard`: becoming root, writing to raw \
@@ -91,7 +91,7 @@ pub(crate) const POLICY: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("standard");
 
-pub(crate) const SANDBOX: ServedKey<Text> = ServedKey::optional(
+pub(crate) const SANDBOX: TypedKey<Text> = TypedKey::optional(
     &["command_line_sandbox"],
     shape::one_of(CHOICES),
     "The sandbox level that enforces the grants of local commands: the strongest one that the machine \
@@ -117,7 +117,7 @@ const FORMER_LEVELS: &[FormerValue] = &[
     },
 ];
 
-pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
+pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
     &["command_line_network"],
     shape::one_of_or_list(&["off", "on"]),
     "Network access of local commands: none, full, or the hosts of these domains. `example.org` is \
@@ -127,14 +127,14 @@ pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
 )
 .with_default("off");
 
-pub(crate) const LIMITS: ServedKey<Section> = ServedKey::optional(
+pub(crate) const LIMITS: TypedKey<Section> = TypedKey::optional(
     &["command_line_limits"],
     shape::section(&command_limits::COMMAND_LIMITS),
     "Resource limits of one command.",
     Harmless,
 );
 
-pub(crate) const ENV: ServedKey<NamesOrPairs> = ServedKey::optional(
+pub(crate) const ENV: TypedKey<NamesOrPairs> = TypedKey::optional(
     &["env"],
     shape::names_or_pairs(),
     "Additional environment variables of commands: names of yours, or names with values. Every \
@@ -143,7 +143,7 @@ pub(crate) const ENV: ServedKey<NamesOrPairs> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const SRT_DOMAINS: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const SRT_DOMAINS: TypedKey<TextList> = TypedKey::optional(
     &["command_line_srt_network_allowed_domains"],
     shape::texts(&ValueShape::Text),
     "Same as a list in `command_line_network`, which takes precedence.",
@@ -152,7 +152,7 @@ pub(crate) const SRT_DOMAINS: ServedKey<TextList> = ServedKey::optional(
 .with_default("[]");
 
 /// The read mode of another sandbox.
-pub(super) const SRT_READ_MODE: ConfigKey = ConfigKey::unserved(
+pub(super) const SRT_READ_MODE: ConfigKey = ConfigKey::unsupported(
     &["command_line_srt_read_mode"],
     ValueShape::OneOf(&["confined", "strict", "open"]),
     READING,
@@ -161,7 +161,7 @@ pub(super) const SRT_READ_MODE: ConfigKey = ConfigKey::unserved(
 .with_default("confined");
 
 /// Additional readable paths of another sandbox.
-pub(super) const SRT_ALLOW_READ: ConfigKey = ConfigKey::unserved(
+pub(super) const SRT_ALLOW_READ: ConfigKey = ConfigKey::unsupported(
     &["command_line_srt_allow_read"],
     ValueShape::Any,
     READING,
@@ -169,7 +169,7 @@ pub(super) const SRT_ALLOW_READ: ConfigKey = ConfigKey::unserved(
 );
 
 /// Hidden paths of another sandbox.
-pub(super) const SRT_DENY_READ: ConfigKey = ConfigKey::unserved(
+pub(super) const SRT_DENY_READ: ConfigKey = ConfigKey::unsupported(
     &["command_line_srt_deny_read"],
     ValueShape::Any,
     "use `hidden_paths` of a context path; what is not granted is closed anyway",
@@ -177,7 +177,7 @@ pub(super) const SRT_DENY_READ: ConfigKey = ConfigKey::unserved(
 );
 
 /// The sockets of another sandbox.
-pub(super) const SRT_SOCKETS: ConfigKey = ConfigKey::unserved(
+pub(super) const SRT_SOCKETS: ConfigKey = ConfigKey::unsupported(
     &["command_line_srt_allow_unix_sockets"],
     ValueShape::Any,
     "commands cannot connect to sockets of the machine",
@@ -185,7 +185,7 @@ pub(super) const SRT_SOCKETS: ConfigKey = ConfigKey::unserved(
 );
 
 /// The prefix that MassGen puts before commands.
-pub(super) const PREFIX: ConfigKey = ConfigKey::unserved(
+pub(super) const PREFIX: ConfigKey = ConfigKey::unsupported(
     &["command_execution_prefix"],
     ValueShape::Any,
     "massgen's sandbox starts commands without a prefix",
@@ -193,7 +193,7 @@ pub(super) const PREFIX: ConfigKey = ConfigKey::unserved(
 );
 
 /// The Python environment in which MassGen runs commands.
-pub(super) const VENV: ConfigKey = ConfigKey::unserved(
+pub(super) const VENV: ConfigKey = ConfigKey::unsupported(
     &["command_execution_venv_path"],
     ValueShape::Any,
     "commands use the `.venv` of their working directory when there is one",

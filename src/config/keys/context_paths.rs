@@ -3,9 +3,9 @@
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Inside};
 use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::shape::{self, Flag, NodeList, Text, TextList};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape, value_rules};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape, value_rules};
 
-pub(crate) const KEY: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const KEY: TypedKey<NodeList> = TypedKey::optional(
     &["context_paths"],
     shape::nodes(const { &ValueShape::TextOr(&CONTEXT_PATH) }),
     "Context paths for this agent only, in addition to those of `orchestrator`.",
@@ -13,7 +13,7 @@ pub(crate) const KEY: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const PATH: ServedKey<Text> = ServedKey::required(
+pub(crate) const PATH: TypedKey<Text> = TypedKey::required(
     &["path"],
     shape::text(),
     "The path: absolute, below `~`, or relative to the directory in which massgen is \
@@ -21,7 +21,7 @@ pub(crate) const PATH: ServedKey<Text> = ServedKey::required(
     Inside(PathPurpose::Opened),
 );
 
-pub(crate) const PERMISSION: ServedKey<Text> = ServedKey::optional(
+pub(crate) const PERMISSION: TypedKey<Text> = TypedKey::optional(
     &["permission"],
     shape::one_of(&["read", "write"]),
     "The access of the winner.",
@@ -29,7 +29,7 @@ pub(crate) const PERMISSION: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("read");
 
-pub(crate) const PROTECTED_PATHS: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const PROTECTED_PATHS: TypedKey<TextList> = TypedKey::optional(
     &["protected_paths"],
     shape::texts(&ValueShape::Text),
     "Paths inside that are read-only.",
@@ -37,7 +37,7 @@ pub(crate) const PROTECTED_PATHS: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const HIDDEN_PATHS: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const HIDDEN_PATHS: TypedKey<TextList> = TypedKey::optional(
     &["hidden_paths"],
     shape::texts(&ValueShape::Text),
     "Paths inside that are hidden.",
@@ -45,7 +45,7 @@ pub(crate) const HIDDEN_PATHS: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const UNPROTECTED: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const UNPROTECTED: TypedKey<TextList> = TypedKey::optional(
     &["unprotected"],
     shape::texts(&ValueShape::Text),
     "Names that are protected by default, such as `.vscode`, but writable here.",
@@ -53,7 +53,7 @@ pub(crate) const UNPROTECTED: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const ALLOW_BROAD: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ALLOW_BROAD: TypedKey<Flag> = TypedKey::optional(
     &["allow_broad"],
     shape::flag(),
     "Whether the path may be your home directory, a system directory, or a parent of the \

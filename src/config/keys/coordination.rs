@@ -4,8 +4,8 @@ use crate::config::keys::found_config::FoundConfigUse::{Harmless, Inside, Named}
 use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::shape::{self, Decimal, Flag, Integer, NodeList, Text, TextList};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, criteria,
-    preparation, subagent_model,
+    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, criteria, preparation,
+    subagent_model,
 };
 
 /// The highest limit of steps in a plan, which is also that of the tool.
@@ -14,7 +14,7 @@ const TASKS_PER_PLAN_MAX: i64 = 100;
 /// The highest limit of restarts.
 const RESTARTS_MAX: i64 = 100;
 
-pub(crate) const ENABLE_PLANNING_MODE: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ENABLE_PLANNING_MODE: TypedKey<Flag> = TypedKey::optional(
     &["enable_planning_mode"],
     shape::flag(),
     "Whether agents only plan during coordination, and the winner does the work.",
@@ -22,14 +22,14 @@ pub(crate) const ENABLE_PLANNING_MODE: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const PLANNING_MODE_INSTRUCTION: ServedKey<Text> = ServedKey::optional(
+pub(crate) const PLANNING_MODE_INSTRUCTION: TypedKey<Text> = TypedKey::optional(
     &["planning_mode_instruction"],
     shape::text(),
     "Instructions for planning mode, instead of massgen's.",
     Harmless,
 );
 
-pub(crate) const COMPRESSION_TARGET_RATIO: ServedKey<Decimal> = ServedKey::optional(
+pub(crate) const COMPRESSION_TARGET_RATIO: TypedKey<Decimal> = TypedKey::optional(
     &["compression_target_ratio"],
     shape::decimal(0.0, 1.0),
     "When a conversation is too long for its model: the share of its steps, the newest, that stay as \
@@ -37,7 +37,7 @@ pub(crate) const COMPRESSION_TARGET_RATIO: ServedKey<Decimal> = ServedKey::optio
     Harmless,
 );
 
-pub(crate) const MAX_ORCHESTRATION_RESTARTS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const MAX_ORCHESTRATION_RESTARTS: TypedKey<Integer> = TypedKey::optional(
     &["max_orchestration_restarts"],
     shape::integer(0, RESTARTS_MAX),
     "How often coordination may restart after the winner has evaluated the final answer.",
@@ -45,7 +45,7 @@ pub(crate) const MAX_ORCHESTRATION_RESTARTS: ServedKey<Integer> = ServedKey::opt
 )
 .with_default("0");
 
-pub(crate) const CHECKLIST_CRITERIA: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const CHECKLIST_CRITERIA: TypedKey<NodeList> = TypedKey::optional(
     &["checklist_criteria_inline"],
     shape::nodes(const { &ValueShape::TextOr(&criteria::CRITERION) }),
     "The criteria of `voting_sensitivity: checklist_gated`, at most 16. A string is the text alone. \
@@ -53,7 +53,7 @@ pub(crate) const CHECKLIST_CRITERIA: ServedKey<NodeList> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const USE_SKILLS: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const USE_SKILLS: TypedKey<Flag> = TypedKey::optional(
     &["use_skills"],
     shape::flag(),
     "Whether agents are offered skills: directories with a file `SKILL.md` in `skills_directory`, \
@@ -62,7 +62,7 @@ pub(crate) const USE_SKILLS: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const SKILLS_DIRECTORY: ServedKey<Text> = ServedKey::optional(
+pub(crate) const SKILLS_DIRECTORY: TypedKey<Text> = TypedKey::optional(
     &["skills_directory"],
     shape::text(),
     "A further directory of skills, which precedes the others unless the project contains it. Relative \
@@ -70,7 +70,7 @@ pub(crate) const SKILLS_DIRECTORY: ServedKey<Text> = ServedKey::optional(
     Inside(PathPurpose::OpenedForReading),
 );
 
-pub(crate) const LOAD_PREVIOUS_SESSION_SKILLS: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const LOAD_PREVIOUS_SESSION_SKILLS: TypedKey<Flag> = TypedKey::optional(
     &["load_previous_session_skills"],
     shape::flag(),
     "With `use_skills`, whether agents are asked to leave a skill in `tasks/evolving_skill` of their \
@@ -79,7 +79,7 @@ pub(crate) const LOAD_PREVIOUS_SESSION_SKILLS: ServedKey<Flag> = ServedKey::opti
 )
 .with_default("false");
 
-pub(crate) const ENABLE_MEMORY_FILESYSTEM_MODE: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ENABLE_MEMORY_FILESYSTEM_MODE: TypedKey<Flag> = TypedKey::optional(
     &["enable_memory_filesystem_mode"],
     shape::flag(),
     "Whether agents are given the notes of earlier sessions, and the winner's notes are kept in \
@@ -88,7 +88,7 @@ pub(crate) const ENABLE_MEMORY_FILESYSTEM_MODE: ServedKey<Flag> = ServedKey::opt
 )
 .with_default("false");
 
-pub(crate) const ENABLE_AGENT_TASK_PLANNING: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ENABLE_AGENT_TASK_PLANNING: TypedKey<Flag> = TypedKey::optional(
     &["enable_agent_task_planning"],
     shape::flag(),
     "Whether agents keep a plan with the tool `update_plan`. It is shown in every view and recorded \
@@ -97,7 +97,7 @@ pub(crate) const ENABLE_AGENT_TASK_PLANNING: ServedKey<Flag> = ServedKey::option
 )
 .with_default("false");
 
-pub(crate) const MAX_TASKS_PER_PLAN: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const MAX_TASKS_PER_PLAN: TypedKey<Integer> = TypedKey::optional(
     &["max_tasks_per_plan"],
     shape::integer(1, TASKS_PER_PLAN_MAX),
     "The maximum number of steps in an agent's plan.",
@@ -105,7 +105,7 @@ pub(crate) const MAX_TASKS_PER_PLAN: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("30");
 
-pub(crate) const TASK_PLANNING_FILES: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const TASK_PLANNING_FILES: TypedKey<Flag> = TypedKey::optional(
     &["task_planning_filesystem_mode"],
     shape::flag(),
     "Whether a plan is written to `tasks/plan.json` in the agent's workspace at each update.",
@@ -118,7 +118,7 @@ const SUBAGENT_SECONDS_MAX: i64 = 86_400;
 /// The most subagents of one call that work at the same time.
 const SUBAGENTS_AT_ONCE_MAX: i64 = 8;
 
-pub(crate) const ENABLE_SUBAGENTS: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ENABLE_SUBAGENTS: TypedKey<Flag> = TypedKey::optional(
     &["enable_subagents"],
     shape::flag(),
     "Whether agents may give parts of their work to subagents.",
@@ -126,7 +126,7 @@ pub(crate) const ENABLE_SUBAGENTS: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const SUBAGENT_DEFAULT_TIMEOUT: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const SUBAGENT_DEFAULT_TIMEOUT: TypedKey<Integer> = TypedKey::optional(
     &["subagent_default_timeout"],
     shape::integer(1, SUBAGENT_SECONDS_MAX),
     "How long one subagent may work, in seconds.",
@@ -134,7 +134,7 @@ pub(crate) const SUBAGENT_DEFAULT_TIMEOUT: ServedKey<Integer> = ServedKey::optio
 )
 .with_default("300");
 
-pub(crate) const SUBAGENT_MAX_CONCURRENT: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const SUBAGENT_MAX_CONCURRENT: TypedKey<Integer> = TypedKey::optional(
     &["subagent_max_concurrent"],
     shape::integer(1, SUBAGENTS_AT_ONCE_MAX),
     "How many subagents of one agent work at the same time.",
@@ -142,7 +142,7 @@ pub(crate) const SUBAGENT_MAX_CONCURRENT: ServedKey<Integer> = ServedKey::option
 )
 .with_default("3");
 
-pub(crate) const SUBAGENT_TYPES: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const SUBAGENT_TYPES: TypedKey<TextList> = TypedKey::optional(
     &["subagent_types"],
     shape::texts(&ValueShape::Text),
     "Types of subagents that agents may start, at most 16: built-in types, or directories that contain \
@@ -155,7 +155,7 @@ pub(crate) const SUBAGENT_TYPES: ServedKey<TextList> = ServedKey::optional(
 /// The highest limit of checks and repairs in a round.
 const LOOPS_PER_ROUND_MAX: i64 = 100;
 
-pub(crate) const ENABLE_CHANGEDOC: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ENABLE_CHANGEDOC: TypedKey<Flag> = TypedKey::optional(
     &["enable_changedoc"],
     shape::flag(),
     "Whether agents are asked to write down their decisions and the reasons in `tasks/changedoc.md` of \
@@ -164,7 +164,7 @@ pub(crate) const ENABLE_CHANGEDOC: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const FAST_ITERATION_MODE: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const FAST_ITERATION_MODE: TypedKey<Flag> = TypedKey::optional(
     &["fast_iteration_mode"],
     shape::flag(),
     "Whether agents are asked to submit as soon as their work holds together, and to leave what could \
@@ -173,7 +173,7 @@ pub(crate) const FAST_ITERATION_MODE: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const MAX_VERIFICATIONS_PER_ROUND: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const MAX_VERIFICATIONS_PER_ROUND: TypedKey<Integer> = TypedKey::optional(
     &["max_verifications_per_round"],
     shape::integer(0, LOOPS_PER_ROUND_MAX),
     "How often agents are asked to check their work at most in a round.",
@@ -181,7 +181,7 @@ pub(crate) const MAX_VERIFICATIONS_PER_ROUND: ServedKey<Integer> = ServedKey::op
 )
 .with_default("null");
 
-pub(crate) const MAX_INTERNAL_FIX_LOOPS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const MAX_INTERNAL_FIX_LOOPS: TypedKey<Integer> = TypedKey::optional(
     &["max_internal_fix_loops"],
     shape::integer(0, LOOPS_PER_ROUND_MAX),
     "How often agents are asked to repair and check again at most in a round.",
@@ -189,7 +189,7 @@ pub(crate) const MAX_INTERNAL_FIX_LOOPS: ServedKey<Integer> = ServedKey::optiona
 )
 .with_default("null");
 
-pub(crate) const SKIP_REDUNDANT_SCAFFOLDING: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const SKIP_REDUNDANT_SCAFFOLDING: TypedKey<Flag> = TypedKey::optional(
     &["skip_redundant_scaffolding"],
     shape::flag(),
     "Whether agents are asked to continue the plans and documents that are in their workspace instead \
@@ -198,7 +198,7 @@ pub(crate) const SKIP_REDUNDANT_SCAFFOLDING: ServedKey<Flag> = ServedKey::option
 )
 .with_default("false");
 
-pub(crate) const LEARNING_CAPTURE_MODE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const LEARNING_CAPTURE_MODE: TypedKey<Text> = TypedKey::optional(
     &["learning_capture_mode"],
     shape::one_of(&["round", "verification_and_final_only", "final_only"]),
     "When agents are asked for notes for later sessions, with `enable_memory_filesystem_mode`: in every \
@@ -239,7 +239,7 @@ pub static COORDINATION: KeySection = KeySection {
         LEARNING_CAPTURE_MODE.row(),
         preparation::PERSONAS.row(),
         preparation::CRITERIA.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &[
                 "subagent_min_timeout",
                 "subagent_max_timeout",
@@ -253,7 +253,7 @@ pub static COORDINATION: KeySection = KeySection {
              `subagent_default_timeout` limits its time",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &[
                 "background_subagents",
                 "use_two_tier_workspace",
@@ -275,7 +275,7 @@ pub static COORDINATION: KeySection = KeySection {
             IgnoredEffect::Cosmetic,
         )
         .with_default("false"),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &[
                 "plan_depth",
                 "plan_target_steps",
@@ -309,26 +309,26 @@ pub static COORDINATION: KeySection = KeySection {
             "agents answer, see each other's answers and vote",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["massgen_skills"],
             ValueShape::Any,
             "massgen has no skills of its own: `use_skills` offers those in your directories",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["web_review"],
             ValueShape::Flag,
             "write `delivery: review` at the top of the file",
             IgnoredEffect::Restricts,
         )
         .with_default("false"),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["checkpoint_gated_patterns"],
             ValueShape::Any,
             "write them as `ask` or `deny` in `permissions`",
             IgnoredEffect::Restricts,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["write_mode", "drift_conflict_policy"],
             ValueShape::Any,
             "the winner writes to the context paths, but never overwrites a file that you changed \

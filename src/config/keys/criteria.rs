@@ -3,10 +3,10 @@
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::shape::{self, Text};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape,
+    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape,
 };
 
-pub(crate) const TEXT: ServedKey<Text> = ServedKey::required(
+pub(crate) const TEXT: TypedKey<Text> = TypedKey::required(
     &["text"],
     shape::text(),
     "What an answer has to be like, as the agents read it.",
@@ -20,7 +20,7 @@ pub static CRITERION: KeySection = KeySection {
     others: UnknownKeys::Refused,
     keys: &[
         TEXT.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["category", "verify_by", "anti_patterns", "score_anchors"],
             ValueShape::Any,
             "all criteria count alike, and agents read their texts",

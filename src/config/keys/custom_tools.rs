@@ -6,13 +6,13 @@ use crate::config::keys::shape::{
     self, Flag, Integer, NamesOrPairs, NodeList, Text, TextList, TextOrList, Tree,
 };
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape,
+    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape,
 };
 
 /// What a found config with such a tool would do.
 const RUNS: &str = "runs its own program as a tool";
 
-pub(crate) const CUSTOM_TOOLS: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const CUSTOM_TOOLS: TypedKey<NodeList> = TypedKey::optional(
     &["custom_tools"],
     shape::nodes(const { &ValueShape::Mapping(&CUSTOM_TOOL) }),
     "Functions of Python files as tools of this agent, called `custom_tool__NAME`.",
@@ -20,7 +20,7 @@ pub(crate) const CUSTOM_TOOLS: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const TOOLS: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const TOOLS: TypedKey<NodeList> = TypedKey::optional(
     &["tools"],
     shape::nodes(const { &ValueShape::Mapping(&PROGRAM_TOOL) }),
     "Programs as tools of this agent, called `custom_tool__NAME`. They need no Python.",
@@ -28,7 +28,7 @@ pub(crate) const TOOLS: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const AUTO_DISCOVER: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const AUTO_DISCOVER: TypedKey<Flag> = TypedKey::optional(
     &["auto_discover_custom_tools"],
     shape::flag(),
     "With `enable_code_based_tools`: whether programs may also call the tools that the Python \
@@ -37,7 +37,7 @@ pub(crate) const AUTO_DISCOVER: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const EXCLUDE: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const EXCLUDE: TypedKey<TextList> = TypedKey::optional(
     &["exclude_custom_tools"],
     shape::texts(&ValueShape::Text),
     "Directories of that package whose tools are left out, such as `_computer_use`.",
@@ -45,21 +45,21 @@ pub(crate) const EXCLUDE: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const FUNCTION: ServedKey<Tree> = ServedKey::optional(
+pub(crate) const FUNCTION: TypedKey<Tree> = TypedKey::optional(
     &["function", "func"],
     shape::tree(),
     "The name of the function, or a list of names; an entry needs it.",
     Harmless,
 );
 
-pub(crate) const NAME: ServedKey<Tree> = ServedKey::optional(
+pub(crate) const NAME: TypedKey<Tree> = TypedKey::optional(
     &["name"],
     shape::tree(),
     "The name of the tool, or a list with one for each function. Default: the function's.",
     Harmless,
 );
 
-pub(crate) const PATH: ServedKey<Text> = ServedKey::optional(
+pub(crate) const PATH: TypedKey<Text> = TypedKey::optional(
     &["path"],
     shape::text(),
     "The file, relative to the directory of the config or, if it is not there, to the current \
@@ -68,7 +68,7 @@ pub(crate) const PATH: ServedKey<Text> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const DESCRIPTION: ServedKey<Tree> = ServedKey::optional(
+pub(crate) const DESCRIPTION: TypedKey<Tree> = TypedKey::optional(
     &["description"],
     shape::tree(),
     "What models read about the tool, or a list with one text for each function. Default: the \
@@ -76,7 +76,7 @@ pub(crate) const DESCRIPTION: ServedKey<Tree> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const PRESET_ARGS: ServedKey<Tree> = ServedKey::optional(
+pub(crate) const PRESET_ARGS: TypedKey<Tree> = TypedKey::optional(
     &["preset_args"],
     shape::verbatim_tree(),
     "Arguments that models neither see nor set, as a mapping, or a list with one for each function. \
@@ -84,14 +84,14 @@ pub(crate) const PRESET_ARGS: ServedKey<Tree> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const TOOL_NAME: ServedKey<Text> = ServedKey::required(
+pub(crate) const TOOL_NAME: TypedKey<Text> = TypedKey::required(
     &["name"],
     shape::text(),
     "The name of the tool: letters, digits, `_` and `-`.",
     Harmless,
 );
 
-pub(crate) const COMMAND: ServedKey<Tree> = ServedKey::required(
+pub(crate) const COMMAND: TypedKey<Tree> = TypedKey::required(
     &["command"],
     shape::tree(),
     "The program and its arguments, as a list or as words separated by spaces; no shell reads \
@@ -100,14 +100,14 @@ pub(crate) const COMMAND: ServedKey<Tree> = ServedKey::required(
     Harmless,
 );
 
-pub(crate) const TOOL_DESCRIPTION: ServedKey<Text> = ServedKey::required(
+pub(crate) const TOOL_DESCRIPTION: TypedKey<Text> = TypedKey::required(
     &["description"],
     shape::text(),
     "What models read about the tool.",
     Harmless,
 );
 
-pub(crate) const SCHEMA: ServedKey<Tree> = ServedKey::optional(
+pub(crate) const SCHEMA: TypedKey<Tree> = TypedKey::optional(
     &["schema"],
     shape::verbatim_tree(),
     "The JSON schema of the arguments: `type: object` with `properties`. Without it, the tool \
@@ -115,7 +115,7 @@ pub(crate) const SCHEMA: ServedKey<Tree> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const PERMISSION: ServedKey<Text> = ServedKey::optional(
+pub(crate) const PERMISSION: TypedKey<Text> = TypedKey::optional(
     &["permission"],
     shape::one_of(&["read", "write"]),
     "Access of the tool to paths in its arguments. With `read`, it cannot write to the agent's \
@@ -124,7 +124,7 @@ pub(crate) const PERMISSION: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("read");
 
-pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
+pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
     &["network"],
     shape::one_of_or_list(&["off", "on"]),
     "Network access of the tool: none, full, or the hosts of these domains, as in \
@@ -133,7 +133,7 @@ pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
 )
 .with_default("off");
 
-pub(crate) const ENV: ServedKey<NamesOrPairs> = ServedKey::optional(
+pub(crate) const ENV: TypedKey<NamesOrPairs> = TypedKey::optional(
     &["env"],
     shape::names_or_pairs(),
     "Environment variables that the tool is given in addition to those of commands: names of \
@@ -142,7 +142,7 @@ pub(crate) const ENV: ServedKey<NamesOrPairs> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const TIMEOUT_SECONDS: TypedKey<Integer> = TypedKey::optional(
     &["timeout_seconds", "timeout"],
     shape::integer(1, SECONDS_MAX),
     "Timeout of a call, in seconds.",
@@ -150,7 +150,7 @@ pub(crate) const TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("120");
 
-pub(crate) const SIDE_EFFECTS: ServedKey<Text> = ServedKey::optional(
+pub(crate) const SIDE_EFFECTS: TypedKey<Text> = TypedKey::optional(
     &["side_effects"],
     shape::one_of(&["some", "none"]),
     "Whether the tool changes anything outside the agent's directories. In planning mode, calls of \
@@ -159,7 +159,7 @@ pub(crate) const SIDE_EFFECTS: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("some");
 
-pub(crate) const CONTENT_ARGUMENTS: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const CONTENT_ARGUMENTS: TypedKey<TextList> = TypedKey::optional(
     &["content_arguments"],
     shape::texts(&ValueShape::Text),
     "Arguments that are content and never treated as paths.",
@@ -185,19 +185,19 @@ pub static CUSTOM_TOOL: KeySection = KeySection {
         TIMEOUT_SECONDS.row(),
         SIDE_EFFECTS.row(),
         CONTENT_ARGUMENTS.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["category"],
             ValueShape::Any,
             "tools of all categories are offered, as in MassGen",
             IgnoredEffect::Nothing,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["default_params"],
             ValueShape::Any,
             "MassGen does nothing with it either; `preset_args` sets arguments",
             IgnoredEffect::Nothing,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["defer_loading", "allowed_callers"],
             ValueShape::Any,
             "the model is offered all its tools from the start, and calls them one by one",

@@ -2,7 +2,7 @@
 
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
 use crate::config::keys::shape::{self, ByteSize, Decimal, Flag, Section, Text};
-use crate::config::keys::{ServedKey, docker_credentials, docker_packages, value_rules};
+use crate::config::keys::{TypedKey, docker_credentials, docker_packages, value_rules};
 
 /// The prefix of the keys about the container.
 pub(crate) const PREFIX: &str = "command_line_docker_";
@@ -16,7 +16,7 @@ const CPUS_MIN: f64 = 0.01;
 /// The maximum number of CPUs.
 const CPUS_MAX: f64 = 1024.0;
 
-pub(crate) const IMAGE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const IMAGE: TypedKey<Text> = TypedKey::optional(
     &["command_line_docker_image"],
     shape::text(),
     "The image of the agent's container. It must exist locally: nothing is pulled. With `sudo` the \
@@ -26,7 +26,7 @@ pub(crate) const IMAGE: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("massgen/mcp-runtime:latest");
 
-pub(crate) const HOST: ServedKey<Text> = ServedKey::optional(
+pub(crate) const HOST: TypedKey<Text> = TypedKey::optional(
     &["command_line_docker_host"],
     shape::text(),
     "A machine with Docker or Podman on which the container runs, reached with your own `ssh`: \
@@ -36,21 +36,21 @@ pub(crate) const HOST: ServedKey<Text> = ServedKey::optional(
     Named("sends files to another machine"),
 );
 
-pub(crate) const MEMORY: ServedKey<ByteSize> = ServedKey::optional(
+pub(crate) const MEMORY: TypedKey<ByteSize> = TypedKey::optional(
     &["command_line_docker_memory_limit"],
     shape::size(MEMORY_BYTES.0, MEMORY_BYTES.1),
     "Memory of all processes of the container. Default: `memory` of `command_line_limits`.",
     Harmless,
 );
 
-pub(crate) const CPUS: ServedKey<Decimal> = ServedKey::optional(
+pub(crate) const CPUS: TypedKey<Decimal> = TypedKey::optional(
     &["command_line_docker_cpu_limit"],
     shape::decimal(CPUS_MIN, CPUS_MAX),
     "Number of CPUs for the container.",
     Harmless,
 );
 
-pub(crate) const NETWORK: ServedKey<Text> = ServedKey::optional(
+pub(crate) const NETWORK: TypedKey<Text> = TypedKey::optional(
     &["command_line_docker_network_mode"],
     shape::one_of(&["none", "bridge", "host"]),
     "Network access of the container: none, the engine's network, or that of this machine, \
@@ -59,7 +59,7 @@ pub(crate) const NETWORK: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("none");
 
-pub(crate) const SUDO: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const SUDO: TypedKey<Flag> = TypedKey::optional(
     &["command_line_docker_enable_sudo"],
     shape::flag(),
     "Whether the agent may become root in its container. Root inside is root in the mounted \
@@ -68,14 +68,14 @@ pub(crate) const SUDO: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const CREDENTIALS: ServedKey<Section> = ServedKey::optional(
+pub(crate) const CREDENTIALS: TypedKey<Section> = TypedKey::optional(
     &["command_line_docker_credentials"],
     shape::section(&docker_credentials::DOCKER_CREDENTIALS),
     "Credentials of yours that every command of the agent can read. Default: none.",
     ByValue(value_rules::credentials),
 );
 
-pub(crate) const PACKAGES: ServedKey<Section> = ServedKey::optional(
+pub(crate) const PACKAGES: TypedKey<Section> = TypedKey::optional(
     &["command_line_docker_packages"],
     shape::section(&docker_packages::DOCKER_PACKAGES),
     "Packages to install in the container. Requires a network.",

@@ -2,9 +2,9 @@
 
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
 use crate::config::keys::shape::{self, Flag, Text, TextList, Tree};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape};
 
-pub(crate) const MOUNT: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const MOUNT: TypedKey<TextList> = TypedKey::optional(
     &["mount"],
     shape::texts(&ValueShape::OneOf(&[
         "ssh_keys",
@@ -22,7 +22,7 @@ pub(crate) const MOUNT: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const ADDITIONAL_MOUNTS: ServedKey<Tree> = ServedKey::optional(
+pub(crate) const ADDITIONAL_MOUNTS: TypedKey<Tree> = TypedKey::optional(
     &["additional_mounts"],
     shape::tree(),
     "A mapping of other files or directories of yours to `{bind: PATH, mode: ro}`; PATH is \
@@ -31,7 +31,7 @@ pub(crate) const ADDITIONAL_MOUNTS: ServedKey<Tree> = ServedKey::optional(
 )
 .with_default("{}");
 
-pub(crate) const ENV_FILE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const ENV_FILE: TypedKey<Text> = TypedKey::optional(
     &["env_file"],
     shape::text(),
     "A file with a line `NAME=value` per variable, relative to the config. Quotes around a \
@@ -39,7 +39,7 @@ pub(crate) const ENV_FILE: ServedKey<Text> = ServedKey::optional(
     Named("gives commands variables from one of your files"),
 );
 
-pub(crate) const ENV_VARS_FROM_FILE: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const ENV_VARS_FROM_FILE: TypedKey<TextList> = TypedKey::optional(
     &["env_vars_from_file"],
     shape::texts(&ValueShape::Text),
     "The only variables to use from `env_file`; all if the list is empty.",
@@ -47,7 +47,7 @@ pub(crate) const ENV_VARS_FROM_FILE: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const ENV_VARS: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const ENV_VARS: TypedKey<TextList> = TypedKey::optional(
     &["env_vars"],
     shape::texts(&ValueShape::Text),
     "Variables of your environment to pass on.",
@@ -55,7 +55,7 @@ pub(crate) const ENV_VARS: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const PASS_ALL_ENV: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const PASS_ALL_ENV: TypedKey<Flag> = TypedKey::optional(
     &["pass_all_env"],
     shape::flag(),
     "Whether your whole environment is passed on, including all keys.",
@@ -65,7 +65,7 @@ pub(crate) const PASS_ALL_ENV: ServedKey<Flag> = ServedKey::optional(
 
 /// The path of a mount in the container. The names of the mapping around it are the user's, so that
 /// no section lists it.
-pub(crate) const BIND: ServedKey<Text> = ServedKey::required(
+pub(crate) const BIND: TypedKey<Text> = TypedKey::required(
     &["bind"],
     shape::text(),
     "Where it is in the container.",
@@ -73,7 +73,7 @@ pub(crate) const BIND: ServedKey<Text> = ServedKey::required(
 );
 
 /// The mode of a mount.
-pub(crate) const MODE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const MODE: TypedKey<Text> = TypedKey::optional(
     &["mode"],
     shape::one_of(&["ro"]),
     "How it is mounted.",

@@ -2,16 +2,16 @@
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::shape::{self, Flag, Section, TextList};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape};
 
-pub(crate) const PREINSTALL: ServedKey<Section> = ServedKey::optional(
+pub(crate) const PREINSTALL: TypedKey<Section> = TypedKey::optional(
     &["preinstall"],
     shape::section(&DOCKER_PREINSTALL),
     "Packages to install when the container is created.",
     Harmless,
 );
 
-pub(crate) const AUTO_INSTALL_DEPS: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const AUTO_INSTALL_DEPS: TypedKey<Flag> = TypedKey::optional(
     &["auto_install_deps"],
     shape::flag(),
     "Whether massgen installs the packages of `requirements.txt`, `pyproject.toml` and \
@@ -21,7 +21,7 @@ pub(crate) const AUTO_INSTALL_DEPS: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const SYSTEM: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const SYSTEM: TypedKey<TextList> = TypedKey::optional(
     &["system"],
     shape::texts(&ValueShape::Text),
     "Debian packages; requires `command_line_docker_enable_sudo`.",
@@ -29,7 +29,7 @@ pub(crate) const SYSTEM: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const PYTHON: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const PYTHON: TypedKey<TextList> = TypedKey::optional(
     &["python"],
     shape::texts(&ValueShape::Text),
     "Python packages, as arguments of `pip`.",
@@ -37,7 +37,7 @@ pub(crate) const PYTHON: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const NPM: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const NPM: TypedKey<TextList> = TypedKey::optional(
     &["npm"],
     shape::texts(&ValueShape::Text),
     "npm packages; their programs are in `PATH`.",

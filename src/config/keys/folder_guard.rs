@@ -3,10 +3,10 @@
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Inside};
 use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::shape::{self, Flag, Section, Text, TextList};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape};
 use crate::permissions::guard::GuardPreset;
 
-pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
+pub(crate) const KEY: TypedKey<Section> = TypedKey::optional(
     &["folder_guard"],
     shape::section(&FOLDER_GUARD),
     "Restricts this agent to these directories. The context paths are then not \
@@ -14,7 +14,7 @@ pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const PRESET: ServedKey<Text> = ServedKey::optional(
+pub(crate) const PRESET: TypedKey<Text> = TypedKey::optional(
     &["preset"],
     shape::one_of(GuardPreset::NAMES),
     "Directories for a part in a workflow, in addition to the lists. `execution` reads \
@@ -24,7 +24,7 @@ pub(crate) const PRESET: ServedKey<Text> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const ROOT: ServedKey<Text> = ServedKey::optional(
+pub(crate) const ROOT: TypedKey<Text> = TypedKey::optional(
     &["root"],
     shape::text(),
     "The parent of the directories of `preset` and of `Downloads/`, and the base of \
@@ -33,7 +33,7 @@ pub(crate) const ROOT: ServedKey<Text> = ServedKey::optional(
     Inside(PathPurpose::OpenedForWriting),
 );
 
-pub(crate) const READ: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const READ: TypedKey<TextList> = TypedKey::optional(
     &["read"],
     shape::texts(&ValueShape::Text),
     "Directories that may be read.",
@@ -41,7 +41,7 @@ pub(crate) const READ: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const WRITE: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const WRITE: TypedKey<TextList> = TypedKey::optional(
     &["write"],
     shape::texts(&ValueShape::Text),
     "Directories that may be read, and written by the winner.",
@@ -49,7 +49,7 @@ pub(crate) const WRITE: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const DOWNLOADS: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const DOWNLOADS: TypedKey<Flag> = TypedKey::optional(
     &["downloads"],
     shape::flag(),
     "Whether `Downloads/` is also open: to read, and to write if any directory is \

@@ -2,7 +2,7 @@
 //! project and that the user did not name with `--config`. It may be someone else's.
 
 use crate::config::keys::shape::Text;
-use crate::config::keys::{ConfigKey, ServedKey};
+use crate::config::keys::{ConfigKey, TypedKey};
 use crate::config::yaml::{YamlNode, YamlValue};
 
 /// The uses of a key that are allowed in a found config. Every row of the table has one.
@@ -59,12 +59,12 @@ pub struct KeySetting<'a> {
 
 impl<'a> KeySetting<'a> {
     /// Returns the text of a key in the same mapping.
-    pub fn text_in_mapping(&self, key: &ServedKey<Text>) -> Option<&'a str> {
+    pub fn text_in_mapping(&self, key: &TypedKey<Text>) -> Option<&'a str> {
         text_of_key(self.mapping, key)
     }
 
     /// Returns the text of a key in the enclosing mapping.
-    pub fn text_in_enclosing(&self, key: &ServedKey<Text>) -> Option<&'a str> {
+    pub fn text_in_enclosing(&self, key: &TypedKey<Text>) -> Option<&'a str> {
         text_of_key(self.enclosing?, key)
     }
 }
@@ -96,7 +96,7 @@ pub fn is_empty(node: &YamlNode) -> bool {
 }
 
 /// Returns the text of a key in a mapping.
-pub fn text_of_key<'a>(mapping: &'a YamlNode, key: &ServedKey<Text>) -> Option<&'a str> {
+pub fn text_of_key<'a>(mapping: &'a YamlNode, key: &TypedKey<Text>) -> Option<&'a str> {
     text(value_of_key(mapping, key)?)
 }
 

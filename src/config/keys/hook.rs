@@ -2,7 +2,7 @@
 
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
 use crate::config::keys::shape::{self, Integer, Text, TextOrList};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys};
 use crate::hooks::TIMEOUT_SECONDS_MAX;
 
 /// The longest timeout of a hook, in seconds.
@@ -11,7 +11,7 @@ const SECONDS_MAX: i64 = {
     600
 };
 
-pub(crate) const TYPE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const TYPE: TypedKey<Text> = TypedKey::optional(
     &["type"],
     shape::one_of(&["command"]),
     "The kind of hook; only commands exist.",
@@ -19,14 +19,14 @@ pub(crate) const TYPE: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("command");
 
-pub(crate) const COMMAND: ServedKey<Text> = ServedKey::required(
+pub(crate) const COMMAND: TypedKey<Text> = TypedKey::required(
     &["command"],
     shape::verbatim_text(),
     "The shell command, run in the directory in which massgen is started.",
     Named("runs its own command"),
 );
 
-pub(crate) const TIMEOUT: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const TIMEOUT: TypedKey<Integer> = TypedKey::optional(
     &["timeout"],
     shape::integer(1, SECONDS_MAX),
     "Timeout in seconds.",
@@ -34,7 +34,7 @@ pub(crate) const TIMEOUT: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("60");
 
-pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
+pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
     &["network"],
     shape::one_of_or_list(&["off", "on"]),
     "Its network access: none, full, or the hosts of these domains, as in \

@@ -2,9 +2,9 @@
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::shape::{self, NodeList, Text};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape, hook};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape, hook};
 
-pub(crate) const MATCHER: ServedKey<Text> = ServedKey::optional(
+pub(crate) const MATCHER: TypedKey<Text> = TypedKey::optional(
     &["matcher"],
     shape::verbatim_text(),
     "A regular expression for the whole name of a tool, such as `mcp__git__.*`. `Bash`, \
@@ -14,7 +14,7 @@ pub(crate) const MATCHER: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("'*'");
 
-pub(crate) const HOOKS: ServedKey<NodeList> = ServedKey::required(
+pub(crate) const HOOKS: TypedKey<NodeList> = TypedKey::required(
     &["hooks"],
     shape::nodes(const { &ValueShape::TextOr(&hook::HOOK) }),
     "The hooks. A string is the command alone.",

@@ -2,15 +2,13 @@
 
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless};
 use crate::config::keys::shape::{self, NodeList, Section, TypedShape};
-use crate::config::keys::{
-    KeySection, ServedKey, UnknownKeys, ValueShape, hook_group, value_rules,
-};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape, hook_group, value_rules};
 
 /// The shape of all lists of hooks.
 const GROUPS: TypedShape<NodeList> =
     shape::nodes(const { &ValueShape::TextOr(&hook_group::HOOK_GROUP) });
 
-pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
+pub(crate) const KEY: TypedKey<Section> = TypedKey::optional(
     &["hooks"],
     shape::section(&HOOKS),
     "Commands of yours that decide about actions of agents or are \
@@ -19,7 +17,7 @@ pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const PRE_TOOL_USE: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const PRE_TOOL_USE: TypedKey<NodeList> = TypedKey::optional(
     &["PreToolUse"],
     GROUPS,
     "Before a tool call that grants and rules allow. A hook that denies or fails blocks \
@@ -28,7 +26,7 @@ pub(crate) const PRE_TOOL_USE: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const POST_TOOL_USE: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const POST_TOOL_USE: TypedKey<NodeList> = TypedKey::optional(
     &["PostToolUse"],
     GROUPS,
     "After a tool call.",
@@ -36,7 +34,7 @@ pub(crate) const POST_TOOL_USE: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const ANSWER_SUBMITTED: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const ANSWER_SUBMITTED: TypedKey<NodeList> = TypedKey::optional(
     &["AnswerSubmitted"],
     GROUPS,
     "Before an answer is accepted. A hook that denies or fails rejects it.",
@@ -44,7 +42,7 @@ pub(crate) const ANSWER_SUBMITTED: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const VOTE_CAST: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const VOTE_CAST: TypedKey<NodeList> = TypedKey::optional(
     &["VoteCast"],
     GROUPS,
     "Before a vote is accepted. A hook that denies or fails rejects it.",
@@ -52,7 +50,7 @@ pub(crate) const VOTE_CAST: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const BEFORE_DELIVERY: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const BEFORE_DELIVERY: TypedKey<NodeList> = TypedKey::optional(
     &["BeforeDelivery"],
     GROUPS,
     "Before files are delivered. If a hook denies or fails, all of them are left for \
@@ -61,7 +59,7 @@ pub(crate) const BEFORE_DELIVERY: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const AFTER_DELIVERY: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const AFTER_DELIVERY: TypedKey<NodeList> = TypedKey::optional(
     &["AfterDelivery"],
     GROUPS,
     "After the delivery.",

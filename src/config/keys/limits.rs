@@ -2,7 +2,7 @@
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::shape::{self, Decimal, Integer, Section};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys};
 
 /// The highest money limit, in US dollars.
 pub(crate) const DOLLARS_MAX: f64 = 1_000_000.0;
@@ -16,14 +16,14 @@ pub(crate) const CALLS_MAX: i64 = 1_000_000;
 /// The highest limit of requests in one round.
 const STEPS_MAX: i64 = 10_000;
 
-pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
+pub(crate) const KEY: TypedKey<Section> = TypedKey::optional(
     &["limits"],
     shape::section(&LIMITS),
     "Limits on cost, tokens and tool calls of the run.",
     Harmless,
 );
 
-pub(crate) const MAX_COST_USD: ServedKey<Decimal> = ServedKey::optional(
+pub(crate) const MAX_COST_USD: TypedKey<Decimal> = TypedKey::optional(
     &["max_cost_usd"],
     shape::decimal(0.0, DOLLARS_MAX),
     "US dollars. Use `0` for free models. Models with an unknown price cannot be used with \
@@ -31,21 +31,21 @@ pub(crate) const MAX_COST_USD: ServedKey<Decimal> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const MAX_TOKENS_TOTAL: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const MAX_TOKENS_TOTAL: TypedKey<Integer> = TypedKey::optional(
     &["max_tokens_total"],
     shape::integer(1, TOKENS_MAX),
     "Tokens of requests and replies together.",
     Harmless,
 );
 
-pub(crate) const MAX_TOOL_CALLS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const MAX_TOOL_CALLS: TypedKey<Integer> = TypedKey::optional(
     &["max_tool_calls"],
     shape::integer(0, CALLS_MAX),
     "Tool calls; answers and votes do not count.",
     Harmless,
 );
 
-pub(crate) const MAX_STEPS_PER_ROUND: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const MAX_STEPS_PER_ROUND: TypedKey<Integer> = TypedKey::optional(
     &["max_steps_per_round"],
     shape::integer(1, STEPS_MAX),
     "Requests of an agent until it answers or votes, and of the winner in the final phase. \

@@ -2,12 +2,12 @@
 
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
 use crate::config::keys::shape::{self, Flag, Text};
-use crate::config::keys::{ConfigKey, IgnoredEffect, ServedKey, ValueShape};
+use crate::config::keys::{ConfigKey, IgnoredEffect, TypedKey, ValueShape};
 
 /// What a found config must not do.
 pub(super) const MAKES_MEDIA: &str = "has files made by its vendor, which costs money";
 
-pub(crate) const MULTIMODAL: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const MULTIMODAL: TypedKey<Flag> = TypedKey::optional(
     &["enable_multimodal_tools"],
     shape::flag(),
     "Whether agents may generate images and speech with the tool `generate_media`, by the \
@@ -18,7 +18,7 @@ pub(crate) const MULTIMODAL: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const IMAGE_VENDOR: ServedKey<Text> = ServedKey::optional(
+pub(crate) const IMAGE_VENDOR: TypedKey<Text> = TypedKey::optional(
     &["image_generation_backend"],
     shape::text(),
     "With `enable_multimodal_tools`, the vendor that makes images: `openai`, with the key in its \
@@ -26,7 +26,7 @@ pub(crate) const IMAGE_VENDOR: ServedKey<Text> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const AUDIO_VENDOR: ServedKey<Text> = ServedKey::optional(
+pub(crate) const AUDIO_VENDOR: TypedKey<Text> = TypedKey::optional(
     &["audio_generation_backend"],
     shape::text(),
     "With `enable_multimodal_tools`, the vendor that speaks: `openai`, with the key in its variable.",
@@ -35,7 +35,7 @@ pub(crate) const AUDIO_VENDOR: ServedKey<Text> = ServedKey::optional(
 
 /// The vendor of videos. OpenAI's API for them ended on 24 September 2026:
 /// <https://developers.openai.com/api/docs/models/sora-2>.
-pub(super) const VIDEO_VENDOR: ConfigKey = ConfigKey::unserved(
+pub(super) const VIDEO_VENDOR: ConfigKey = ConfigKey::unsupported(
     &["video_generation_backend"],
     ValueShape::Any,
     "nothing makes videos (OpenAI has ended its API for them); use a custom tool",

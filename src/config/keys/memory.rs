@@ -3,17 +3,17 @@
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
 use crate::config::keys::shape::{self, Decimal, Flag, Section};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape,
+    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape,
 };
 
-pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
+pub(crate) const KEY: TypedKey<Section> = TypedKey::optional(
     &["memory"],
     shape::section(&MEMORY),
     "When conversations are compacted, and whether notes outlive the session.",
     Harmless,
 );
 
-pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ENABLED: TypedKey<Flag> = TypedKey::optional(
     &["enabled"],
     shape::flag(),
     "Whether the section has an effect.",
@@ -21,14 +21,14 @@ pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const PERSISTENT: ServedKey<Section> = ServedKey::optional(
+pub(crate) const PERSISTENT: TypedKey<Section> = TypedKey::optional(
     &["persistent_memory"],
     shape::section(&PERSISTENT_MEMORY),
     "What outlives the session.",
     Harmless,
 );
 
-pub(crate) const PERSISTENT_ENABLED: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const PERSISTENT_ENABLED: TypedKey<Flag> = TypedKey::optional(
     &["enabled"],
     shape::flag(),
     "The same as `enable_memory_filesystem_mode` in `coordination`: notes in files. massgen uses no \
@@ -37,14 +37,14 @@ pub(crate) const PERSISTENT_ENABLED: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const COMPRESSION: ServedKey<Section> = ServedKey::optional(
+pub(crate) const COMPRESSION: TypedKey<Section> = TypedKey::optional(
     &["compression"],
     shape::section(&MEMORY_COMPRESSION),
     "When and how far conversations are compacted.",
     Harmless,
 );
 
-pub(crate) const TRIGGER_THRESHOLD: ServedKey<Decimal> = ServedKey::optional(
+pub(crate) const TRIGGER_THRESHOLD: TypedKey<Decimal> = TypedKey::optional(
     &["trigger_threshold"],
     shape::decimal(0.0, 1.0),
     "The share of the model's context from which a conversation is compacted; for models whose \
@@ -52,7 +52,7 @@ pub(crate) const TRIGGER_THRESHOLD: ServedKey<Decimal> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const TARGET_RATIO: ServedKey<Decimal> = ServedKey::optional(
+pub(crate) const TARGET_RATIO: TypedKey<Decimal> = TypedKey::optional(
     &["target_ratio"],
     shape::decimal(0.0, 1.0),
     "The same as `compression_target_ratio` in `coordination`, which takes precedence.",
@@ -68,7 +68,7 @@ pub static MEMORY: KeySection = KeySection {
         ENABLED.row(),
         PERSISTENT.row(),
         COMPRESSION.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["conversation_memory", "recording", "retrieval"],
             ValueShape::Any,
             "an agent has its whole conversation, and reads notes when it needs them",
@@ -84,7 +84,7 @@ pub static PERSISTENT_MEMORY: KeySection = KeySection {
     others: UnknownKeys::Refused,
     keys: &[
         PERSISTENT_ENABLED.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &[
                 "agent_name",
                 "embedding",

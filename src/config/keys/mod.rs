@@ -37,7 +37,7 @@ pub mod rate_limits;
 pub mod retention;
 pub mod roles;
 pub mod root;
-mod served_key;
+mod typed_key;
 pub mod server_security;
 pub mod servers;
 pub mod shape;
@@ -49,7 +49,7 @@ pub mod uploads;
 mod value_rules;
 pub mod workflow;
 
-pub use served_key::ServedKey;
+pub use typed_key::TypedKey;
 
 /// The prefix of keys about commands.
 pub const ABOUT_COMMANDS: &str = "command_line_";
@@ -130,11 +130,11 @@ pub enum KeyStatus {
     /// It has the documented effect, and a mapping without it is an error.
     Required,
     /// It has the documented effect.
-    Served,
+    Supported,
     /// It is sent to the model's API in every request, unchanged.
     PassedOn,
     /// A key of MassGen that this version does not act on; `doc` describes what happens instead.
-    Unserved(IgnoredEffect),
+    Unsupported(IgnoredEffect),
     /// A key that is an error; `doc` describes what to write instead.
     Refused,
 }
@@ -218,7 +218,7 @@ impl ValueShape {
 
 impl ConfigKey {
     /// Creates keys that are sent to the model's API.
-    const fn passed(
+    const fn passed_on(
         names: &'static [&'static str],
         shape: ValueShape,
         doc: &'static str,
@@ -229,13 +229,13 @@ impl ConfigKey {
 
     /// Creates keys that massgen does not act on; `instead` describes what happens, or what to
     /// write where the key is an error.
-    const fn unserved(
+    const fn unsupported(
         names: &'static [&'static str],
         shape: ValueShape,
         instead: &'static str,
         ignored: IgnoredEffect,
     ) -> Self {
-        let status = KeyStatus::Unserved(ignored);
+        let status = KeyStatus::Unsupported(ignored);
         Self::row(names, shape, instead, status, FoundConfigUse::Harmless)
     }
 
@@ -280,7 +280,7 @@ impl ConfigKey {
 
     /// Returns whether massgen acts on it.
     pub fn is_implemented(&self) -> bool {
-        matches!(self.status, KeyStatus::Required | KeyStatus::Served)
+        matches!(self.status, KeyStatus::Required | KeyStatus::Supported)
     }
 
     /// Returns the current name of the key if `name` is its former one.

@@ -2,7 +2,7 @@
 
 use crate::config::keys::found_config::FoundConfigUse::Named;
 use crate::config::keys::shape::{self, Text, TextList};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape};
 
 /// The grant types of the protocol that massgen knows.
 pub(crate) const AUTHORIZATION_CODE: &str = "authorization_code";
@@ -11,7 +11,7 @@ pub(crate) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer
 /// The first line of a private key (PKCS#8 in PEM).
 pub(crate) const PRIVATE_KEY_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 
-pub(crate) const GRANT_TYPE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const GRANT_TYPE: TypedKey<Text> = TypedKey::optional(
     &["grant_type"],
     shape::one_of(&[AUTHORIZATION_CODE, CLIENT_CREDENTIALS, JWT_BEARER]),
     "How massgen gets a token: you sign in with `massgen mcp login` (`authorization_code`), or it \
@@ -21,21 +21,21 @@ pub(crate) const GRANT_TYPE: ServedKey<Text> = ServedKey::optional(
 )
 .with_default(AUTHORIZATION_CODE);
 
-pub(crate) const CLIENT_ID: ServedKey<Text> = ServedKey::optional(
+pub(crate) const CLIENT_ID: TypedKey<Text> = TypedKey::optional(
     &["client_id"],
     shape::text(),
     "The client id, if massgen was registered manually.",
     Named("sends the agents' work to a server"),
 );
 
-pub(crate) const CLIENT_SECRET: ServedKey<Text> = ServedKey::optional(
+pub(crate) const CLIENT_SECRET: TypedKey<Text> = TypedKey::optional(
     &["client_secret"],
     shape::text(),
     "The client secret, if there is one; preferably `${VARIABLE}`.",
     Named("sends the agents' work to a server"),
 );
 
-pub(crate) const PRIVATE_KEY: ServedKey<Text> = ServedKey::optional(
+pub(crate) const PRIVATE_KEY: TypedKey<Text> = TypedKey::optional(
     &["private_key"],
     shape::text(),
     "With `client_credentials`, instead of `client_secret`: the key that signs massgen's \
@@ -44,7 +44,7 @@ pub(crate) const PRIVATE_KEY: ServedKey<Text> = ServedKey::optional(
     Named("sends the agents' work to a server"),
 );
 
-pub(crate) const ASSERTION: ServedKey<Text> = ServedKey::optional(
+pub(crate) const ASSERTION: TypedKey<Text> = TypedKey::optional(
     &["assertion"],
     shape::text(),
     "With `…:jwt-bearer`: the JSON Web Token that identifies this workload; preferably \
@@ -52,14 +52,14 @@ pub(crate) const ASSERTION: ServedKey<Text> = ServedKey::optional(
     Named("sends the agents' work to a server"),
 );
 
-pub(crate) const ASSERTION_FILE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const ASSERTION_FILE: TypedKey<Text> = TypedKey::optional(
     &["assertion_file"],
     shape::text(),
     "With `…:jwt-bearer`, instead of `assertion`: a file with it, which is read for each token.",
     Named("sends the agents' work to a server"),
 );
 
-pub(crate) const ISSUER: ServedKey<Text> = ServedKey::optional(
+pub(crate) const ISSUER: TypedKey<Text> = TypedKey::optional(
     &["issuer"],
     shape::text(),
     "The issuer URL of the authorization server that knows massgen, the only one that is used. \
@@ -68,7 +68,7 @@ pub(crate) const ISSUER: ServedKey<Text> = ServedKey::optional(
     Named("sends the agents' work to a server"),
 );
 
-pub(crate) const SCOPES: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const SCOPES: TypedKey<TextList> = TypedKey::optional(
     &["scopes"],
     shape::texts(&ValueShape::Text),
     "The scopes to request. Default: those that the server announces.",

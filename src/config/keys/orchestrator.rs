@@ -5,7 +5,7 @@ use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::shape::{self, Flag, Integer, Section, Text};
 use crate::config::keys::{
-    ConfigKey, ForeignValue, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape,
+    ConfigKey, ForeignValue, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape,
     context_paths, coordination, hooks, media, permissions, preparation,
 };
 
@@ -18,7 +18,7 @@ const SENSITIVITIES: &[&str] = &["lenient", "balanced", "strict", "checklist_gat
 /// The highest limit of answers per agent.
 const ANSWERS_MAX: i64 = 1_000;
 
-pub(crate) const SNAPSHOT_STORAGE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const SNAPSHOT_STORAGE: TypedKey<Text> = TypedKey::optional(
     &["snapshot_storage"],
     shape::text(),
     "Directory of the latest snapshot of each agent. A relative one that contains workspaces or \
@@ -27,7 +27,7 @@ pub(crate) const SNAPSHOT_STORAGE: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("snapshots");
 
-pub(crate) const AGENT_TEMPORARY_WORKSPACE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const AGENT_TEMPORARY_WORKSPACE: TypedKey<Text> = TypedKey::optional(
     &["agent_temporary_workspace"],
     shape::text(),
     "Directory in which agents see each other's snapshots; the same applies to it.",
@@ -35,7 +35,7 @@ pub(crate) const AGENT_TEMPORARY_WORKSPACE: ServedKey<Text> = ServedKey::optiona
 )
 .with_default("temp_workspaces");
 
-pub(crate) const SESSION_STORAGE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const SESSION_STORAGE: TypedKey<Text> = TypedKey::optional(
     &["session_storage"],
     shape::text(),
     "Directory of sessions.",
@@ -43,7 +43,7 @@ pub(crate) const SESSION_STORAGE: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("sessions");
 
-pub(crate) const VOTING_SENSITIVITY: ServedKey<Text> = ServedKey::optional(
+pub(crate) const VOTING_SENSITIVITY: TypedKey<Text> = TypedKey::optional(
     &["voting_sensitivity"],
     shape::one_of(SENSITIVITIES),
     "How critical agents should be when they vote. With `checklist_gated` they score the answer that \
@@ -57,7 +57,7 @@ pub(crate) const VOTING_SENSITIVITY: ServedKey<Text> = ServedKey::optional(
 
 /// What massgen does instead of showing agents the scores that they need.
 const HIDDEN_BAR: &str = "agents score the criteria and are not shown which scores suffice";
-pub(crate) const VOTING_THRESHOLD: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const VOTING_THRESHOLD: TypedKey<Integer> = TypedKey::optional(
     &["voting_threshold"],
     shape::integer(0, 10),
     "With `voting_sensitivity: checklist_gated`, how low scores may be: from 0, where every criterion \
@@ -93,7 +93,7 @@ const fn foreign(written: &'static str, read_as: &'static str, doc: &'static str
     }
 }
 
-pub(crate) const MAX_NEW_ANSWERS_PER_AGENT: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const MAX_NEW_ANSWERS_PER_AGENT: TypedKey<Integer> = TypedKey::optional(
     &["max_new_answers_per_agent"],
     shape::integer(1, ANSWERS_MAX),
     "Maximum number of answers per agent; `null` sets no limit.",
@@ -101,7 +101,7 @@ pub(crate) const MAX_NEW_ANSWERS_PER_AGENT: ServedKey<Integer> = ServedKey::opti
 )
 .with_default("null");
 
-pub(crate) const DEBUG_FINAL_ANSWER: ServedKey<Text> = ServedKey::optional(
+pub(crate) const DEBUG_FINAL_ANSWER: TypedKey<Text> = TypedKey::optional(
     &["debug_final_answer"],
     shape::text(),
     "For tests of `max_orchestration_restarts`: the final agent evaluates this text after the first \
@@ -109,7 +109,7 @@ pub(crate) const DEBUG_FINAL_ANSWER: ServedKey<Text> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const MAX_NEW_ANSWERS_GLOBAL: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const MAX_NEW_ANSWERS_GLOBAL: TypedKey<Integer> = TypedKey::optional(
     &["max_new_answers_global"],
     shape::integer(1, ANSWERS_MAX),
     "Maximum number of answers of all agents together; `null` sets no limit.",
@@ -117,7 +117,7 @@ pub(crate) const MAX_NEW_ANSWERS_GLOBAL: ServedKey<Integer> = ServedKey::optiona
 )
 .with_default("null");
 
-pub(crate) const FAIRNESS_ENABLED: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const FAIRNESS_ENABLED: TypedKey<Flag> = TypedKey::optional(
     &["fairness_enabled"],
     shape::flag(),
     "Whether `fairness_lead_cap_answers` and `max_midstream_injections_per_round` apply.",
@@ -125,7 +125,7 @@ pub(crate) const FAIRNESS_ENABLED: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("true");
 
-pub(crate) const FAIRNESS_LEAD_CAP_ANSWERS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const FAIRNESS_LEAD_CAP_ANSWERS: TypedKey<Integer> = TypedKey::optional(
     &["fairness_lead_cap_answers"],
     shape::integer(0, ANSWERS_MAX),
     "How many answers an agent may be ahead of those that have not voted: an agent whose next \
@@ -135,7 +135,7 @@ pub(crate) const FAIRNESS_LEAD_CAP_ANSWERS: ServedKey<Integer> = ServedKey::opti
 )
 .with_default("2");
 
-pub(crate) const MAX_MIDSTREAM_INJECTIONS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const MAX_MIDSTREAM_INJECTIONS: TypedKey<Integer> = TypedKey::optional(
     &["max_midstream_injections_per_round"],
     shape::integer(1, ANSWERS_MAX),
     "Maximum number of new answers of others that an agent is shown in the course of a round; it \
@@ -144,7 +144,7 @@ pub(crate) const MAX_MIDSTREAM_INJECTIONS: ServedKey<Integer> = ServedKey::optio
 )
 .with_default("null");
 
-pub(crate) const DEFER_PEER_UPDATES: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const DEFER_PEER_UPDATES: TypedKey<Flag> = TypedKey::optional(
     &["defer_peer_updates_until_restart"],
     shape::flag(),
     "Whether agents see new answers of others only when a round ends, instead of at their next \
@@ -154,7 +154,7 @@ pub(crate) const DEFER_PEER_UPDATES: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const UPDATES_BEFORE_SCORES: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const UPDATES_BEFORE_SCORES: TypedKey<Flag> = TypedKey::optional(
     &["allow_midstream_peer_updates_before_checklist_submit"],
     shape::flag(),
     "With `voting_sensitivity: checklist_gated`, whether `defer_peer_updates_until_restart` applies \
@@ -164,7 +164,7 @@ pub(crate) const UPDATES_BEFORE_SCORES: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const DISABLE_INJECTION: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const DISABLE_INJECTION: TypedKey<Flag> = TypedKey::optional(
     &["disable_injection"],
     shape::flag(),
     "The same as `defer_peer_updates_until_restart`, also with scores.",
@@ -172,7 +172,7 @@ pub(crate) const DISABLE_INJECTION: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const ANSWER_NOVELTY_REQUIREMENT: ServedKey<Text> = ServedKey::optional(
+pub(crate) const ANSWER_NOVELTY_REQUIREMENT: TypedKey<Text> = TypedKey::optional(
     &["answer_novelty_requirement"],
     shape::one_of(DEGREES),
     "How different a new answer must be from every other. The share of common words may be \
@@ -181,7 +181,7 @@ pub(crate) const ANSWER_NOVELTY_REQUIREMENT: ServedKey<Text> = ServedKey::option
 )
 .with_default("lenient");
 
-pub(crate) const SKIP_COORDINATION_ROUNDS: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const SKIP_COORDINATION_ROUNDS: TypedKey<Flag> = TypedKey::optional(
     &["skip_coordination_rounds"],
     shape::flag(),
     "Whether the first agent delivers immediately, without answers and votes.",
@@ -189,7 +189,7 @@ pub(crate) const SKIP_COORDINATION_ROUNDS: ServedKey<Flag> = ServedKey::optional
 )
 .with_default("false");
 
-pub(crate) const SKIP_FINAL_PRESENTATION: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const SKIP_FINAL_PRESENTATION: TypedKey<Flag> = TypedKey::optional(
     &["skip_final_presentation"],
     shape::flag(),
     "Whether the winner's answer is the result as it is, without another request. A winner that may \
@@ -199,7 +199,7 @@ pub(crate) const SKIP_FINAL_PRESENTATION: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const FINAL_ANSWER_STRATEGY: ServedKey<Text> = ServedKey::optional(
+pub(crate) const FINAL_ANSWER_STRATEGY: TypedKey<Text> = TypedKey::optional(
     &["final_answer_strategy"],
     shape::one_of(&["winner_reuse", "winner_present"]),
     "With `winner_present`, the winner presents the final answer, whatever `skip_final_presentation` \
@@ -215,7 +215,7 @@ const FOREIGN_STRATEGIES: &[ForeignValue] = &[foreign(
     "the winner presents its own answer, knowing all others",
 )];
 
-pub(crate) const PROJECT_INSTRUCTIONS: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const PROJECT_INSTRUCTIONS: TypedKey<Flag> = TypedKey::optional(
     &["project_instructions"],
     shape::flag(),
     "Whether agents are given the `AGENTS.md` of directories that are open to them (where there \
@@ -224,7 +224,7 @@ pub(crate) const PROJECT_INSTRUCTIONS: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("true");
 
-pub(crate) const COORDINATION: ServedKey<Section> = ServedKey::optional(
+pub(crate) const COORDINATION: TypedKey<Section> = TypedKey::optional(
     &["coordination"],
     shape::section(&coordination::COORDINATION),
     "How agents coordinate.",
@@ -260,13 +260,13 @@ pub static ORCHESTRATOR: KeySection = KeySection {
         SKIP_COORDINATION_ROUNDS.row(),
         PROJECT_INSTRUCTIONS.row(),
         COORDINATION.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["timeout"],
             ValueShape::Mapping(&TIMEOUT),
             "only the `timeout_settings` at the top of the file count",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["max_orchestration_restarts"],
             ValueShape::Any,
             "only the key in `coordination` counts",
@@ -274,20 +274,20 @@ pub static ORCHESTRATOR: KeySection = KeySection {
         ),
         DEBUG_FINAL_ANSWER.row(),
         preparation::PARAPHRASES.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["docker"],
             ValueShape::Any,
             "write `command_line_execution_mode: docker` in each `backend`",
             IgnoredEffect::Restricts,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["defer_voting_until_all_answered"],
             ValueShape::Flag,
             "agents vote when all have answered, voted or dropped out",
             IgnoredEffect::Cosmetic,
         )
         .with_default("true"),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["skip_voting"],
             ValueShape::Flag,
             "several agents always vote",
@@ -296,20 +296,20 @@ pub static ORCHESTRATOR: KeySection = KeySection {
         .with_default("false"),
         SKIP_FINAL_PRESENTATION.row(),
         FINAL_ANSWER_STRATEGY.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["coordination_mode"],
             ValueShape::Text,
             "agents work on the same task and vote",
             IgnoredEffect::Cosmetic,
         )
         .with_default("voting"),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["presenter_agent"],
             ValueShape::Any,
             "the winner of the vote delivers",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &[
                 "gap_report_mode",
                 "max_checklist_calls_per_round",
@@ -323,7 +323,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
         coordination::SKILLS_DIRECTORY
             .with_doc("Same as in `coordination`, which takes precedence.")
             .row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &[
                 "interactive_mode",
                 "multimodal_config",
@@ -339,7 +339,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
         media::IMAGE_VENDOR.row(),
         media::AUDIO_VENDOR.row(),
         media::VIDEO_VENDOR,
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["type", "max_turns"],
             ValueShape::Any,
             "MassGen does nothing with it either",
@@ -354,7 +354,7 @@ pub static TIMEOUT: KeySection = KeySection {
     doc: "MassGen reads this section and does not act on it, and neither does massgen: use \
           `timeout_settings`.",
     others: UnknownKeys::Refused,
-    keys: &[ConfigKey::unserved(
+    keys: &[ConfigKey::unsupported(
         &[
             "orchestrator_timeout_seconds",
             "initial_round_timeout_seconds",

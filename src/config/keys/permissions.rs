@@ -5,10 +5,10 @@ use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::shape::{self, Flag, Integer, NodeList, Section, Text};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, permission_rules,
+    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, permission_rules,
 };
 
-pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
+pub(crate) const KEY: TypedKey<Section> = TypedKey::optional(
     &["permissions"],
     shape::section(&PERMISSIONS),
     "Calls that are denied or need approval, within the grants. Rules of \
@@ -17,7 +17,7 @@ pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const DENY: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const DENY: TypedKey<NodeList> = TypedKey::optional(
     &["deny"],
     shape::nodes(&ValueShape::Verbatim),
     "Denied calls: `command(git push *)`, `read_file(GLOB)`, `write_file(GLOB)`, \
@@ -26,7 +26,7 @@ pub(crate) const DENY: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const ASK: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const ASK: TypedKey<NodeList> = TypedKey::optional(
     &["ask"],
     shape::nodes(&ValueShape::Verbatim),
     "Calls that need approval. Without an answer they are denied.",
@@ -34,7 +34,7 @@ pub(crate) const ASK: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const ALLOW: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const ALLOW: TypedKey<NodeList> = TypedKey::optional(
     &["allow"],
     shape::nodes(&ValueShape::Verbatim),
     "Calls that need no approval, for readers and for `massgen explain`. It grants nothing \
@@ -44,7 +44,7 @@ pub(crate) const ALLOW: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const EXAMPLES: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const EXAMPLES: TypedKey<NodeList> = TypedKey::optional(
     &["examples"],
     shape::nodes(&ValueShape::Verbatim),
     "Calls and their expected decision, such as `- write_file(src/x.lock): deny`. A \
@@ -53,7 +53,7 @@ pub(crate) const EXAMPLES: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const ASK_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const ASK_TIMEOUT_SECONDS: TypedKey<Integer> = TypedKey::optional(
     &["ask_timeout_seconds"],
     shape::integer(1, SECONDS_MAX),
     "Timeout of an approval request in seconds, 300 by default; the call is then denied. \
@@ -61,7 +61,7 @@ pub(crate) const ASK_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ENABLED: TypedKey<Flag> = TypedKey::optional(
     &["enabled"],
     shape::flag(),
     "`false` disables the rules next to it.",
@@ -69,7 +69,7 @@ pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("true");
 
-pub(crate) const RULES: ServedKey<Section> = ServedKey::optional(
+pub(crate) const RULES: TypedKey<Section> = TypedKey::optional(
     &["rules"],
     shape::section(&permission_rules::PERMISSION_RULES),
     "The same lists as MassGen writes them: `*` at the end of a pattern of commands also matches \
@@ -77,7 +77,7 @@ pub(crate) const RULES: ServedKey<Section> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const AUTOMATION_DEFAULT: ServedKey<Text> = ServedKey::optional(
+pub(crate) const AUTOMATION_DEFAULT: TypedKey<Text> = TypedKey::optional(
     &["automation_default"],
     shape::one_of(&["risk-based", "deny-all", "allow-all"]),
     "Which calls need approval in addition to the rules: with `risk-based`, commands that MassGen \
@@ -87,7 +87,7 @@ pub(crate) const AUTOMATION_DEFAULT: ServedKey<Text> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const ROLE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const ROLE: TypedKey<Text> = TypedKey::optional(
     &["role"],
     shape::one_of(&["read-only", "researcher", "read-write", "implementer"]),
     "What is denied in addition to the rules: `read-only` and `researcher` deny writing \
@@ -111,19 +111,19 @@ pub static PERMISSIONS: KeySection = KeySection {
         ROLE.row(),
         RULES.row(),
         AUTOMATION_DEFAULT.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["roles", "mode", "risk", "risk_tiers"],
             ValueShape::Any,
             "write the rules as `deny` and `ask`",
             IgnoredEffect::Restricts,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["approval", "approvals", "provider", "max_consecutive_auto"],
             ValueShape::Any,
             "write `ask`; approval requests go to the terminal or to `--approval-socket`",
             IgnoredEffect::Restricts,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["audit", "audit_log", "ledger"],
             ValueShape::Any,
             "every call and every answer is in `events.jsonl` of the run",

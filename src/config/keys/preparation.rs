@@ -3,7 +3,7 @@
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::shape::{self, Flag, Integer, Section, Text};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, backend,
+    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, backend,
 };
 
 /// The maximum number of criteria; every vote has a score for each.
@@ -13,21 +13,21 @@ const CRITERIA_KEY_MAX: i64 = 16;
 /// The maximum number of paraphrases.
 const PARAPHRASES_MAX: i64 = 32;
 
-pub(crate) const PERSONAS: ServedKey<Section> = ServedKey::optional(
+pub(crate) const PERSONAS: TypedKey<Section> = TypedKey::optional(
     &["persona_generator"],
     shape::section(&PERSONA_GENERATOR),
     "Personas that a model writes for the agents before the first round.",
     Harmless,
 );
 
-pub(crate) const CRITERIA: ServedKey<Section> = ServedKey::optional(
+pub(crate) const CRITERIA: TypedKey<Section> = TypedKey::optional(
     &["evaluation_criteria_generator"],
     shape::section(&CRITERIA_GENERATOR),
     "Criteria for the votes of `checklist_gated` that a model writes before the first round.",
     Harmless,
 );
 
-pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ENABLED: TypedKey<Flag> = TypedKey::optional(
     &["enabled"],
     shape::flag(),
     "Whether they are written.",
@@ -35,7 +35,7 @@ pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const DIVERSITY_MODE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const DIVERSITY_MODE: TypedKey<Text> = TypedKey::optional(
     &["diversity_mode"],
     shape::one_of(&["perspective", "implementation", "methodology"]),
     "In what the personas differ: in what matters most to them, in the kind of solution, or in the way \
@@ -44,14 +44,14 @@ pub(crate) const DIVERSITY_MODE: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("perspective");
 
-pub(crate) const GUIDELINES: ServedKey<Text> = ServedKey::optional(
+pub(crate) const GUIDELINES: TypedKey<Text> = TypedKey::optional(
     &["persona_guidelines"],
     shape::text(),
     "What else the personas are to be like.",
     Harmless,
 );
 
-pub(crate) const AFTER_FIRST_ANSWER: ServedKey<Text> = ServedKey::optional(
+pub(crate) const AFTER_FIRST_ANSWER: TypedKey<Text> = TypedKey::optional(
     &["after_first_answer"],
     shape::one_of(&["drop", "soften", "keep"]),
     "What becomes of an agent's persona when the agent has seen other answers: it ends, it is only a \
@@ -60,7 +60,7 @@ pub(crate) const AFTER_FIRST_ANSWER: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("drop");
 
-pub(crate) const MIN_CRITERIA: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const MIN_CRITERIA: TypedKey<Integer> = TypedKey::optional(
     &["min_criteria"],
     shape::integer(1, CRITERIA_KEY_MAX),
     "The minimum number of criteria.",
@@ -68,7 +68,7 @@ pub(crate) const MIN_CRITERIA: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("4");
 
-pub(crate) const MAX_CRITERIA: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const MAX_CRITERIA: TypedKey<Integer> = TypedKey::optional(
     &["max_criteria"],
     shape::integer(1, CRITERIA_KEY_MAX),
     "The maximum number of criteria.",
@@ -76,21 +76,21 @@ pub(crate) const MAX_CRITERIA: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("7");
 
-pub(crate) const PARAPHRASES: ServedKey<Section> = ServedKey::optional(
+pub(crate) const PARAPHRASES: TypedKey<Section> = TypedKey::optional(
     &["dspy"],
     shape::section(&DSPY),
     "The task in other words, which a model writes for the agents before the first round.",
     Harmless,
 );
 
-pub(crate) const AUTHOR: ServedKey<Section> = ServedKey::optional(
+pub(crate) const AUTHOR: TypedKey<Section> = TypedKey::optional(
     &["backend"],
     shape::section(&backend::BACKEND),
     "The model that writes them: one that an agent has.",
     Harmless,
 );
 
-pub(crate) const NUM_VARIANTS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const NUM_VARIANTS: TypedKey<Integer> = TypedKey::optional(
     &["num_variants"],
     shape::integer(1, PARAPHRASES_MAX),
     "The number of paraphrases. If there are more agents, several have the same.",
@@ -98,7 +98,7 @@ pub(crate) const NUM_VARIANTS: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("3");
 
-pub(crate) const STRATEGY: ServedKey<Text> = ServedKey::optional(
+pub(crate) const STRATEGY: TypedKey<Text> = TypedKey::optional(
     &["strategy"],
     shape::one_of(&["conservative", "balanced", "diverse", "adaptive"]),
     "How far they may differ from the task. `adaptive` is treated as `balanced`.",
@@ -107,7 +107,7 @@ pub(crate) const STRATEGY: ServedKey<Text> = ServedKey::optional(
 .with_default("balanced");
 
 /// Reusing what was written in the turn before.
-const PERSIST: ConfigKey = ConfigKey::unserved(
+const PERSIST: ConfigKey = ConfigKey::unsupported(
     &["persist_across_turns"],
     ValueShape::Flag,
     "they are written for each turn",
@@ -127,7 +127,7 @@ pub static DSPY: KeySection = KeySection {
         AUTHOR.row(),
         NUM_VARIANTS.row(),
         STRATEGY.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &[
                 "use_chain_of_thought",
                 "cache_enabled",
@@ -156,7 +156,7 @@ pub static PERSONA_GENERATOR: KeySection = KeySection {
         GUIDELINES.row(),
         AFTER_FIRST_ANSWER.row(),
         PERSIST,
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["backend", "strategy"],
             ValueShape::Any,
             "the model of an agent writes them",

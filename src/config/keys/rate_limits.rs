@@ -2,33 +2,33 @@
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::shape::{self, Integer, Text};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys};
 
 /// The highest rate limit of requests or tokens per minute.
 const RATE_MAX: i64 = 1_000_000_000_000;
 
-pub(crate) const TYPE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const TYPE: TypedKey<Text> = TypedKey::optional(
     &["type"],
     shape::text(),
     "The backend type that it applies to. Default: all.",
     Harmless,
 );
 
-pub(crate) const MODEL: ServedKey<Text> = ServedKey::optional(
+pub(crate) const MODEL: TypedKey<Text> = TypedKey::optional(
     &["model"],
     shape::text(),
     "The model that it applies to. Default: all.",
     Harmless,
 );
 
-pub(crate) const REQUESTS_PER_MINUTE: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const REQUESTS_PER_MINUTE: TypedKey<Integer> = TypedKey::optional(
     &["requests_per_minute", "rpm"],
     shape::integer(1, RATE_MAX),
     "Requests per minute.",
     Harmless,
 );
 
-pub(crate) const TOKENS_PER_MINUTE: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const TOKENS_PER_MINUTE: TypedKey<Integer> = TypedKey::optional(
     &["tokens_per_minute", "tpm"],
     shape::integer(1, RATE_MAX),
     "Tokens of requests and replies per minute.",

@@ -2,7 +2,7 @@
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::shape::{self, ByteSize, Integer};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys};
 
 /// The longest time that something unused can be kept, in days.
 const DAYS_MAX: i64 = 36_500;
@@ -12,14 +12,14 @@ const BYTES_KEPT_MIN: u64 = 1 << 20;
 
 const BYTES_KEPT_MAX: u64 = 1 << 50;
 
-pub(crate) const DAYS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const DAYS: TypedKey<Integer> = TypedKey::optional(
     &["days"],
     shape::integer(1, DAYS_MAX),
     "Days after which something unused is removed.",
     Harmless,
 );
 
-pub(crate) const SIZE: ServedKey<ByteSize> = ServedKey::optional(
+pub(crate) const SIZE: TypedKey<ByteSize> = TypedKey::optional(
     &["size"],
     shape::size(BYTES_KEPT_MIN, BYTES_KEPT_MAX),
     "Maximum total size.",

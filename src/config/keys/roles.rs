@@ -2,30 +2,30 @@
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::shape::{self, Text, TextList, TextOrList};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape};
 
-pub(crate) const NAME: ServedKey<Text> = ServedKey::optional(
+pub(crate) const NAME: TypedKey<Text> = TypedKey::optional(
     &["name"],
     shape::text(),
     "Its name, if roles are a list: letters, digits and `-`.",
     Harmless,
 );
 
-pub(crate) const PURPOSE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const PURPOSE: TypedKey<Text> = TypedKey::optional(
     &["purpose"],
     shape::text(),
     "Its purpose, for tables.",
     Harmless,
 );
 
-pub(crate) const PROMPT: ServedKey<Text> = ServedKey::optional(
+pub(crate) const PROMPT: TypedKey<Text> = TypedKey::optional(
     &["prompt"],
     shape::text(),
     "The prompt for its agents. Default: `purpose`, or the prompt of the built-in role.",
     Harmless,
 );
 
-pub(crate) const RIGHTS: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const RIGHTS: TypedKey<TextList> = TypedKey::optional(
     &["rights"],
     shape::texts(&ValueShape::OneOf(&["read", "write", "edit", "bash"])),
     "Its rights in addition to reading; without `bash` it is offered no commands or \
@@ -33,7 +33,7 @@ pub(crate) const RIGHTS: ServedKey<TextList> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const WRITES: ServedKey<TextOrList> = ServedKey::optional(
+pub(crate) const WRITES: TypedKey<TextOrList> = TypedKey::optional(
     &["writes"],
     shape::one_of_or_list(&["own", "project"]),
     "Where it may write: in its own directory (`own`), everywhere in a project except the \
@@ -41,14 +41,14 @@ pub(crate) const WRITES: ServedKey<TextOrList> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const READS: ServedKey<TextOrList> = ServedKey::optional(
+pub(crate) const READS: TypedKey<TextOrList> = TypedKey::optional(
     &["reads"],
     shape::one_of_or_list(&["all"]),
     "Roles whose outputs it reads: those of all earlier stages (`all`), or these.",
     Harmless,
 );
 
-pub(crate) const OUTPUT: ServedKey<Text> = ServedKey::optional(
+pub(crate) const OUTPUT: TypedKey<Text> = TypedKey::optional(
     &["output"],
     shape::text(),
     "The file in its directory for later roles. A custom role without one passes on its \

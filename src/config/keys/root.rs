@@ -3,43 +3,43 @@
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
 use crate::config::keys::shape::{self, NamedSections, NodeList, Section, Text};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, agents, checks,
-    hooks, limits, memory, orchestrator, permissions, rate_limits, retention, roles, servers,
+    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, agents, checks, hooks,
+    limits, memory, orchestrator, permissions, rate_limits, retention, roles, servers,
     timeout_settings, ui, workflow,
 };
 
 /// The longest timeout that can be set, in seconds: one week.
 pub const SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
 
-pub(crate) const AGENTS: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const AGENTS: TypedKey<NodeList> = TypedKey::optional(
     &["agents"],
     shape::nodes(const { &ValueShape::Mapping(&agents::AGENT) }),
     "The team. A tie in the vote is broken by this order.",
     Harmless,
 );
 
-pub(crate) const AGENT: ServedKey<Section> = ServedKey::optional(
+pub(crate) const AGENT: TypedKey<Section> = TypedKey::optional(
     &["agent"],
     shape::section(&agents::AGENT),
     "A single agent, instead of `agents`.",
     Harmless,
 );
 
-pub(crate) const ORCHESTRATOR: ServedKey<Section> = ServedKey::optional(
+pub(crate) const ORCHESTRATOR: TypedKey<Section> = TypedKey::optional(
     &["orchestrator"],
     shape::section(&orchestrator::ORCHESTRATOR),
     "How the agents work together, and on which paths.",
     Harmless,
 );
 
-pub(crate) const TIMEOUT_SETTINGS: ServedKey<Section> = ServedKey::optional(
+pub(crate) const TIMEOUT_SETTINGS: TypedKey<Section> = TypedKey::optional(
     &["timeout_settings"],
     shape::section(&timeout_settings::TIMEOUT_SETTINGS),
     "Timeouts.",
     Harmless,
 );
 
-pub(crate) const DELIVERY: ServedKey<Text> = ServedKey::optional(
+pub(crate) const DELIVERY: TypedKey<Text> = TypedKey::optional(
     &["delivery"],
     shape::one_of(&["auto", "review"]),
     "Whether you review the delivery before it is applied. `review` shows the changes and \
@@ -48,14 +48,14 @@ pub(crate) const DELIVERY: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("auto");
 
-pub(crate) const UI: ServedKey<Section> = ServedKey::optional(
+pub(crate) const UI: TypedKey<Section> = TypedKey::optional(
     &["ui"],
     shape::section(&ui::UI),
     "Display settings.",
     Harmless,
 );
 
-pub(crate) const CHECKS: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const CHECKS: TypedKey<NodeList> = TypedKey::optional(
     &["checks"],
     shape::nodes(const { &ValueShape::TextOr(&checks::CHECK) }),
     "Commands that are run on every answer, on your files with its changes, and again \
@@ -64,7 +64,7 @@ pub(crate) const CHECKS: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const ON_CHECK_FAILURE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const ON_CHECK_FAILURE: TypedKey<Text> = TypedKey::optional(
     &["on_check_failure"],
     shape::one_of(&["undo", "keep", "ask"]),
     "What to do with a delivery when a required check fails afterwards. `ask` prompts, or \
@@ -74,7 +74,7 @@ pub(crate) const ON_CHECK_FAILURE: ServedKey<Text> = ServedKey::optional(
 .with_default("undo")
 .with_former_name("on_red");
 
-pub(crate) const SESSION_ID: ServedKey<Text> = ServedKey::optional(
+pub(crate) const SESSION_ID: TypedKey<Text> = TypedKey::optional(
     &["session_id"],
     shape::text(),
     "The session to continue: its id, a prefix of it, or `last`. `--continue` and \
@@ -82,28 +82,28 @@ pub(crate) const SESSION_ID: ServedKey<Text> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const RETENTION: ServedKey<Section> = ServedKey::optional(
+pub(crate) const RETENTION: TypedKey<Section> = TypedKey::optional(
     &["retention"],
     shape::section(&retention::RETENTION),
     "Which earlier runs and sessions of the project are removed at the end of a run.",
     Named("removes earlier runs and sessions of yours"),
 );
 
-pub(crate) const WORKFLOW: ServedKey<Section> = ServedKey::optional(
+pub(crate) const WORKFLOW: TypedKey<Section> = TypedKey::optional(
     &["workflow"],
     shape::section(&workflow::WORKFLOW),
     "A pipeline of roles; without it, all agents work at the same time and vote.",
     Harmless,
 );
 
-pub(crate) const ROLES: ServedKey<NamedSections> = ServedKey::optional(
+pub(crate) const ROLES: TypedKey<NamedSections> = TypedKey::optional(
     &["roles"],
     shape::named_sections(&roles::ROLE),
     "Additional roles of the pipeline, or changes to built-in ones.",
     Harmless,
 );
 
-pub(crate) const RATE_LIMITS: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const RATE_LIMITS: TypedKey<NodeList> = TypedKey::optional(
     &["rate_limits"],
     shape::nodes(const { &ValueShape::Mapping(&rate_limits::RATE_LIMIT) }),
     "Rate limits of all agents together. Every matching limit applies.",
@@ -141,31 +141,31 @@ pub static ROOT: KeySection = KeySection {
         WORKFLOW.row(),
         ROLES.row(),
         RATE_LIMITS.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["rate_limiting"],
             ValueShape::Any,
             "write `rate_limits`",
             IgnoredEffect::Restricts,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["display"],
             ValueShape::Any,
             "`dashboard` in `ui` selects how a run is shown",
             IgnoredEffect::Nothing,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["task"],
             ValueShape::Any,
             "the task is given on the command line",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["timeout"],
             ValueShape::Any,
             "only `timeout_settings` sets timeouts",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["nlip", "nlip_config", "enable_nlip"],
             ValueShape::Any,
             "messages are sent to the vendors directly",

@@ -2,9 +2,9 @@
 
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
 use crate::config::keys::shape::{self, Flag, Text};
-use crate::config::keys::{ForeignValue, KeySection, ServedKey, UnknownKeys};
+use crate::config::keys::{ForeignValue, KeySection, TypedKey, UnknownKeys};
 
-pub(crate) const LEVEL: ServedKey<Text> = ServedKey::optional(
+pub(crate) const LEVEL: TypedKey<Text> = TypedKey::optional(
     &["level"],
     shape::one_of(&["strict", "moderate", "permissive"]),
     "Allowed programs: interpreters and package runners; `moderate` adds `git` and \
@@ -33,7 +33,7 @@ const FOREIGN_LEVELS: &[ForeignValue] = &[
     },
 ];
 
-pub(crate) const ALLOW_LOCALHOST: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ALLOW_LOCALHOST: TypedKey<Flag> = TypedKey::optional(
     &["allow_localhost"],
     shape::flag(),
     "Whether `url` may point to this machine.",
@@ -41,7 +41,7 @@ pub(crate) const ALLOW_LOCALHOST: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const ALLOW_PRIVATE_IPS: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ALLOW_PRIVATE_IPS: TypedKey<Flag> = TypedKey::optional(
     &["allow_private_ips"],
     shape::flag(),
     "Whether `url` may point to a private network.",

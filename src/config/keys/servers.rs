@@ -6,19 +6,19 @@ use crate::config::keys::shape::{
     self, Flag, Integer, NamedSections, NamesOrPairs, Section, Text, TextList, TextOrList,
 };
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, oauth,
+    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, oauth,
     server_security, value_rules,
 };
 
 /// The servers of an agent or of all agents.
-pub(crate) const KEY: ServedKey<NamedSections> = ServedKey::optional(
+pub(crate) const KEY: TypedKey<NamedSections> = TypedKey::optional(
     &["mcp_servers"],
     shape::named_sections(&MCP_SERVER),
     "MCP servers of this agent: a list of mappings with `name`, or a mapping of names. An entry here replaces one of the same name at the top of the file.",
     ByValue(value_rules::servers),
 );
 
-pub(crate) const DIRECT: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const DIRECT: TypedKey<TextList> = TypedKey::optional(
     &["direct_mcp_servers"],
     shape::texts(&ValueShape::Text),
     "With `enable_code_based_tools`: the servers whose tools the model calls one by one, and not by \
@@ -27,14 +27,14 @@ pub(crate) const DIRECT: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const NAME: ServedKey<Text> = ServedKey::optional(
+pub(crate) const NAME: TypedKey<Text> = TypedKey::optional(
     &["name"],
     shape::text(),
     "Letters, digits, `_` and `-`. Its tools are called `mcp__NAME__TOOL`.",
     Harmless,
 );
 
-pub(crate) const TYPE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const TYPE: TypedKey<Text> = TypedKey::optional(
     &["type"],
     shape::one_of(&["stdio", "streamable-http", "http", "sse"]),
     "The transport: a program that massgen starts, or a remote server (`http` is \
@@ -43,14 +43,14 @@ pub(crate) const TYPE: ServedKey<Text> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const COMMAND: ServedKey<Text> = ServedKey::optional(
+pub(crate) const COMMAND: TypedKey<Text> = TypedKey::optional(
     &["command"],
     shape::text(),
     "The program of a `stdio` server, or several words with its first arguments.",
     Named("starts a program"),
 );
 
-pub(crate) const ARGS: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const ARGS: TypedKey<TextList> = TypedKey::optional(
     &["args"],
     shape::texts(&ValueShape::Text),
     "Its arguments.",
@@ -58,7 +58,7 @@ pub(crate) const ARGS: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const ENV: ServedKey<NamesOrPairs> = ServedKey::optional(
+pub(crate) const ENV: TypedKey<NamesOrPairs> = TypedKey::optional(
     &["env"],
     shape::names_or_pairs(),
     "Additional environment variables of the program: names of yours, or names with \
@@ -67,7 +67,7 @@ pub(crate) const ENV: ServedKey<NamesOrPairs> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const CWD: ServedKey<Text> = ServedKey::optional(
+pub(crate) const CWD: TypedKey<Text> = TypedKey::optional(
     &["cwd"],
     shape::text(),
     "The working directory of the program, which must be open to the agent. Default: the \
@@ -76,7 +76,7 @@ pub(crate) const CWD: ServedKey<Text> = ServedKey::optional(
     Named("starts a program"),
 );
 
-pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
+pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
     &["network"],
     shape::one_of_or_list(&["off", "on"]),
     "Network access of the program: none, full, or the hosts of these domains, as in \
@@ -85,7 +85,7 @@ pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
 )
 .with_default("off");
 
-pub(crate) const SHARED: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const SHARED: TypedKey<Flag> = TypedKey::optional(
     &["shared"],
     shape::flag(),
     "Whether all agents with this server share one instance of the program. It can read \
@@ -94,35 +94,35 @@ pub(crate) const SHARED: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const URL: ServedKey<Text> = ServedKey::optional(
+pub(crate) const URL: TypedKey<Text> = TypedKey::optional(
     &["url"],
     shape::text(),
     "The URL of a remote server.",
     Named("sends the agents' work to a server"),
 );
 
-pub(crate) const HEADERS: ServedKey<NamesOrPairs> = ServedKey::optional(
+pub(crate) const HEADERS: TypedKey<NamesOrPairs> = TypedKey::optional(
     &["headers"],
     shape::names_or_pairs(),
     "HTTP headers of every request, as a mapping.",
     Named("sends the agents' work to a server"),
 );
 
-pub(crate) const OAUTH: ServedKey<Section> = ServedKey::optional(
+pub(crate) const OAUTH: TypedKey<Section> = TypedKey::optional(
     &["oauth"],
     shape::section(&oauth::OAUTH),
     "How massgen gets a token, if the server requires one.",
     Named("sends the agents' work to a server"),
 );
 
-pub(crate) const ALLOWED_TOOLS: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const ALLOWED_TOOLS: TypedKey<TextList> = TypedKey::optional(
     &["allowed_tools"],
     shape::texts(&ValueShape::Text),
     "The only tools to use, by the server's names.",
     Harmless,
 );
 
-pub(crate) const EXCLUDE_TOOLS: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const EXCLUDE_TOOLS: TypedKey<TextList> = TypedKey::optional(
     &["exclude_tools"],
     shape::texts(&ValueShape::Text),
     "Tools not to use.",
@@ -130,7 +130,7 @@ pub(crate) const EXCLUDE_TOOLS: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const TOOLS: ServedKey<NamesOrPairs> = ServedKey::optional(
+pub(crate) const TOOLS: TypedKey<NamesOrPairs> = TypedKey::optional(
     &["tools"],
     shape::names_or_pairs(),
     "A mapping of tools, by the server's names, to `allow`, `ask` or `deny`: the same as \
@@ -138,7 +138,7 @@ pub(crate) const TOOLS: ServedKey<NamesOrPairs> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const PERMISSION: ServedKey<Text> = ServedKey::optional(
+pub(crate) const PERMISSION: TypedKey<Text> = TypedKey::optional(
     &["permission"],
     shape::one_of(&["read", "write"]),
     "Access of its tools to paths in their arguments. The program of a server with `read` \
@@ -147,7 +147,7 @@ pub(crate) const PERMISSION: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("read");
 
-pub(crate) const CONTENT_ARGUMENTS: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const CONTENT_ARGUMENTS: TypedKey<TextList> = TypedKey::optional(
     &["content_arguments"],
     shape::texts(&ValueShape::Text),
     "Arguments that are content and never treated as paths: `argument`, or \
@@ -156,7 +156,7 @@ pub(crate) const CONTENT_ARGUMENTS: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const SIDE_EFFECTS: ServedKey<Text> = ServedKey::optional(
+pub(crate) const SIDE_EFFECTS: TypedKey<Text> = TypedKey::optional(
     &["side_effects"],
     shape::one_of(&["some", "none"]),
     "Whether its tools change anything outside the agent's directories. In planning mode, \
@@ -166,7 +166,7 @@ pub(crate) const SIDE_EFFECTS: ServedKey<Text> = ServedKey::optional(
 .with_default("some")
 .with_former_name("outside_effects");
 
-pub(crate) const TOOLS_WITHOUT_SIDE_EFFECTS: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const TOOLS_WITHOUT_SIDE_EFFECTS: TypedKey<TextList> = TypedKey::optional(
     &["tools_without_side_effects"],
     shape::texts(&ValueShape::Text),
     "Tools that change nothing outside, whatever `side_effects` says.",
@@ -175,7 +175,7 @@ pub(crate) const TOOLS_WITHOUT_SIDE_EFFECTS: ServedKey<TextList> = ServedKey::op
 .with_default("[]")
 .with_former_name("tools_without_outside_effects");
 
-pub(crate) const TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const TIMEOUT_SECONDS: TypedKey<Integer> = TypedKey::optional(
     &["timeout_seconds"],
     shape::integer(1, SECONDS_MAX),
     "Timeout of a call, in seconds.",
@@ -183,7 +183,7 @@ pub(crate) const TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("120");
 
-pub(crate) const SECURITY: ServedKey<Section> = ServedKey::optional(
+pub(crate) const SECURITY: TypedKey<Section> = TypedKey::optional(
     &["security"],
     shape::section(&server_security::SECURITY),
     "Allowed programs and addresses.",
@@ -217,14 +217,14 @@ pub static MCP_SERVER: KeySection = KeySection {
         TOOLS_WITHOUT_SIDE_EFFECTS.row(),
         TIMEOUT_SECONDS.row(),
         SECURITY.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["defer_loading", "allowed_callers"],
             ValueShape::Any,
             "the model is offered all its tools from the start, and calls them one by one",
             IgnoredEffect::Cosmetic,
         )
         .with_default("false"),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["description"],
             ValueShape::Text,
             "models read the server's own descriptions of its tools",

@@ -2,12 +2,12 @@
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::shape::{self, Integer, Text, TextList};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape};
 
 /// The maximum number of copies of a role that work at the same time.
 const COPIES_MAX: i64 = 16;
 
-pub(crate) const ROLE: ServedKey<Text> = ServedKey::required(
+pub(crate) const ROLE: TypedKey<Text> = TypedKey::required(
     &["role"],
     shape::text(),
     "The role: `understand`, `planner`, `implementer`, `reviewer`, `tester`, `user`, or one of \
@@ -15,21 +15,21 @@ pub(crate) const ROLE: ServedKey<Text> = ServedKey::required(
     Harmless,
 );
 
-pub(crate) const AGENT: ServedKey<Text> = ServedKey::optional(
+pub(crate) const AGENT: TypedKey<Text> = TypedKey::optional(
     &["agent"],
     shape::text(),
     "The agent. Default: the one with the name of the role, or the first.",
     Harmless,
 );
 
-pub(crate) const AGENTS: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const AGENTS: TypedKey<TextList> = TypedKey::optional(
     &["agents"],
     shape::texts(&ValueShape::Text),
     "Several agents that answer and vote; the files of the winner count.",
     Harmless,
 );
 
-pub(crate) const COPIES: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const COPIES: TypedKey<Integer> = TypedKey::optional(
     &["copies"],
     shape::integer(1, COPIES_MAX),
     "Number of copies of the role that work in parallel, each on a part of the plan.",

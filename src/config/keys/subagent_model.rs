@@ -3,17 +3,17 @@
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
 use crate::config::keys::shape::{self, Flag, NodeList, Section, Text, TextList};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, agents,
+    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, agents,
 };
 
-pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
+pub(crate) const KEY: TypedKey<Section> = TypedKey::optional(
     &["subagent_orchestrator"],
     shape::section(&SUBAGENT_ORCHESTRATOR),
     "The models of subagents, if they do not have that of their agent.",
     Harmless,
 );
 
-pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const ENABLED: TypedKey<Flag> = TypedKey::optional(
     &["enabled"],
     shape::flag(),
     "Whether subagents have these models.",
@@ -21,7 +21,7 @@ pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const AGENTS: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const AGENTS: TypedKey<NodeList> = TypedKey::optional(
     &["agents"],
     shape::nodes(const { &ValueShape::Mapping(&SUBAGENT) }),
     "The models, or external agents. Subagents take them in turn, unless their agent chooses one.",
@@ -29,7 +29,7 @@ pub(crate) const AGENTS: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const WEB_SEARCH: ServedKey<Flag> = ServedKey::optional(
+pub(crate) const WEB_SEARCH: TypedKey<Flag> = TypedKey::optional(
     &["enable_web_search"],
     shape::flag(),
     "Whether subagents search the Web by the tool of their model's vendor, where it can be combined with \
@@ -38,7 +38,7 @@ pub(crate) const WEB_SEARCH: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("false");
 
-pub(crate) const SHARED_TYPES: ServedKey<TextList> = ServedKey::optional(
+pub(crate) const SHARED_TYPES: TypedKey<TextList> = TypedKey::optional(
     &["shared_child_team_types"],
     shape::texts(&ValueShape::Text),
     "The types whose subagents have these models; all others have the model of their agent, unless that \
@@ -46,7 +46,7 @@ pub(crate) const SHARED_TYPES: ServedKey<TextList> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const ID: ServedKey<Text> = ServedKey::optional(
+pub(crate) const ID: TypedKey<Text> = TypedKey::optional(
     &["id"],
     shape::text(),
     "The name by which agents choose this model: at most 64 letters, digits, `_`, `-` and `.`. Default: \
@@ -65,7 +65,7 @@ pub static SUBAGENT_ORCHESTRATOR: KeySection = KeySection {
         AGENTS.row(),
         WEB_SEARCH.row(),
         SHARED_TYPES.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &[
                 "inherit_spawning_agent_backend",
                 "coordination",
@@ -93,7 +93,7 @@ pub static SUBAGENT: KeySection = KeySection {
     keys: &[
         ID.row(),
         agents::BACKEND.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["system_message"],
             ValueShape::Any,
             "subagents are instructed by their agents",

@@ -3,10 +3,10 @@
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::shape::{self, Text};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape,
+    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape,
 };
 
-pub(crate) const DASHBOARD: ServedKey<Text> = ServedKey::optional(
+pub(crate) const DASHBOARD: TypedKey<Text> = TypedKey::optional(
     &["dashboard"],
     shape::one_of(&["auto", "always", "never"]),
     "Whether a run is shown on the whole terminal. `auto` does so on a terminal with two or more \
@@ -16,7 +16,7 @@ pub(crate) const DASHBOARD: ServedKey<Text> = ServedKey::optional(
 )
 .with_default("auto");
 
-pub(crate) const DISPLAY_TYPE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const DISPLAY_TYPE: TypedKey<Text> = TypedKey::optional(
     &["display_type"],
     shape::one_of(&[
         "textual_terminal",
@@ -41,26 +41,26 @@ pub static UI: KeySection = KeySection {
     keys: &[
         DASHBOARD.row(),
         DISPLAY_TYPE.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["logging_enabled"],
             ValueShape::Flag,
             "a log is always kept",
             IgnoredEffect::Cosmetic,
         )
         .with_default("true"),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["type"],
             ValueShape::Any,
             "MassGen does nothing with it either",
             IgnoredEffect::Nothing,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["theme", "automation_mode", "web_host", "web_port"],
             ValueShape::Any,
             "flags select how a run is shown",
             IgnoredEffect::Nothing,
         ),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["use_orchestrator_for_single_agent"],
             ValueShape::Any,
             "a single agent answers once and does not vote",

@@ -4,10 +4,10 @@ use crate::config::keys::found_config::FoundConfigUse::Inside;
 use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::shape::{self, NodeList, Text};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape,
+    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape,
 };
 
-pub(crate) const KEY: ServedKey<NodeList> = ServedKey::optional(
+pub(crate) const KEY: TypedKey<NodeList> = TypedKey::optional(
     &["upload_files"],
     shape::nodes(const { &ValueShape::Mapping(&UPLOAD) }),
     "Images, documents, recordings and videos that are part of the agent's first message.",
@@ -15,7 +15,7 @@ pub(crate) const KEY: ServedKey<NodeList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const IMAGE_PATH: ServedKey<Text> = ServedKey::optional(
+pub(crate) const IMAGE_PATH: TypedKey<Text> = TypedKey::optional(
     &["image_path"],
     shape::text(),
     "A PNG, JPEG, GIF or WebP file: absolute, below `~`, or relative to the directory in which \
@@ -23,14 +23,14 @@ pub(crate) const IMAGE_PATH: ServedKey<Text> = ServedKey::optional(
     Inside(PathPurpose::Opened),
 );
 
-pub(crate) const FILE_PATH: ServedKey<Text> = ServedKey::optional(
+pub(crate) const FILE_PATH: TypedKey<Text> = TypedKey::optional(
     &["file_path"],
     shape::text(),
     "A PDF document: a path as in `image_path`, which the agent may read, or an `https` URL.",
     Inside(PathPurpose::Uploaded),
 );
 
-pub(crate) const AUDIO_PATH: ServedKey<Text> = ServedKey::optional(
+pub(crate) const AUDIO_PATH: TypedKey<Text> = TypedKey::optional(
     &["audio_path"],
     shape::text(),
     "A WAV or MP3 recording: a path as in `image_path`, which the agent may read, or an `https` \
@@ -38,7 +38,7 @@ pub(crate) const AUDIO_PATH: ServedKey<Text> = ServedKey::optional(
     Inside(PathPurpose::Uploaded),
 );
 
-pub(crate) const VIDEO_PATH: ServedKey<Text> = ServedKey::optional(
+pub(crate) const VIDEO_PATH: TypedKey<Text> = TypedKey::optional(
     &["video_path"],
     shape::text(),
     "An MP4, WebM or QuickTime video: a path as in `image_path`, which the agent may read, or an \
@@ -59,7 +59,7 @@ pub static UPLOAD: KeySection = KeySection {
         FILE_PATH.row(),
         AUDIO_PATH.row(),
         VIDEO_PATH.row(),
-        ConfigKey::unserved(
+        ConfigKey::unsupported(
             &["image_url"],
             ValueShape::Text,
             NO_IMAGE_URL,

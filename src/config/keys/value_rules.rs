@@ -83,7 +83,7 @@ fn vendor_endpoint(setting: &KeySetting<'_>) -> Option<(&'static Vendor, Url)> {
         VendorConnection::Remote(_) => Some((vendor, Url::parse(url.or(vendor.base_url)?).ok()?)),
         VendorConnection::Scripted
         | VendorConnection::ExternalAgent(_)
-        | VendorConnection::Unserved => None,
+        | VendorConnection::Unsupported => None,
     }
 }
 
@@ -195,14 +195,14 @@ pub(super) fn image(setting: &KeySetting<'_>) -> Option<String> {
 /// Checks `command_line_docker_credentials`: none are allowed.
 pub(super) fn credentials(setting: &KeySetting<'_>) -> Option<String> {
     let entries = setting.value.entries().iter();
-    let mut given = entries.filter(|entry| !is_empty(&entry.value) && !is_off(&entry.value));
-    let given = given.next()?;
-    let names = items(&given.value).iter().filter_map(text);
-    let keys = given.value.entries().iter().map(|entry| entry.key.as_str());
-    let all: Vec<&str> = names.chain(keys).chain(text(&given.value)).collect();
+    let mut set_entries = entries.filter(|entry| !is_empty(&entry.value) && !is_off(&entry.value));
+    let entry = set_entries.next()?;
+    let names = items(&entry.value).iter().filter_map(text);
+    let keys = entry.value.entries().iter().map(|entry| entry.key.as_str());
+    let all: Vec<&str> = names.chain(keys).chain(text(&entry.value)).collect();
     Some(format!(
         "gives commands your credentials: `{}: {}`",
-        given.key,
+        entry.key,
         single_line(&all.join(", "), SHOWN_CHARS_MAX)
     ))
 }

@@ -3,7 +3,7 @@
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Inside};
 use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::shape::{self, Integer, NodeList, Text};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape, stages};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape, stages};
 
 /// The highest limit of iterations.
 pub(crate) const ITERATIONS_MAX: i64 = 1_000;
@@ -14,21 +14,21 @@ const CONTEXT_TOKENS_MAX: i64 = 10_000_000;
 /// The highest limit of attempts to fix work that does not merge.
 const MERGE_TRIES_MAX: i64 = 100;
 
-pub(crate) const TYPE: ServedKey<Text> = ServedKey::required(
+pub(crate) const TYPE: TypedKey<Text> = TypedKey::required(
     &["type"],
     shape::one_of(&["pipeline"]),
     "The kind of workflow.",
     Harmless,
 );
 
-pub(crate) const STAGES: ServedKey<NodeList> = ServedKey::required(
+pub(crate) const STAGES: TypedKey<NodeList> = TypedKey::required(
     &["stages"],
     shape::nodes(const { &ValueShape::TextOr(&stages::STAGE) }),
     "The roles in order. A string is the name of the role.",
     Harmless,
 );
 
-pub(crate) const MAX_ITERATIONS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const MAX_ITERATIONS: TypedKey<Integer> = TypedKey::optional(
     &["max_iterations"],
     shape::integer(1, ITERATIONS_MAX),
     "Maximum number of iterations.",
@@ -36,7 +36,7 @@ pub(crate) const MAX_ITERATIONS: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("3");
 
-pub(crate) const UNTIL: ServedKey<Text> = ServedKey::optional(
+pub(crate) const UNTIL: TypedKey<Text> = TypedKey::optional(
     &["until"],
     shape::text(),
     "The role whose answer ends the pipeline if it begins with `SATISFIED`. Default: \
@@ -44,7 +44,7 @@ pub(crate) const UNTIL: ServedKey<Text> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const CONTEXT_TOKENS: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const CONTEXT_TOKENS: TypedKey<Integer> = TypedKey::optional(
     &["context_tokens"],
     shape::integer(0, CONTEXT_TOKENS_MAX),
     "Maximum size of the results of earlier roles in a role's prompt, in tokens. What does \
@@ -53,7 +53,7 @@ pub(crate) const CONTEXT_TOKENS: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("20000");
 
-pub(crate) const MERGE_TRIES: ServedKey<Integer> = ServedKey::optional(
+pub(crate) const MERGE_TRIES: TypedKey<Integer> = TypedKey::optional(
     &["merge_tries"],
     shape::integer(0, MERGE_TRIES_MAX),
     "How often a role may fix a failed merge before the user is asked.",
@@ -61,7 +61,7 @@ pub(crate) const MERGE_TRIES: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("3");
 
-pub(crate) const WORKSPACE: ServedKey<Text> = ServedKey::optional(
+pub(crate) const WORKSPACE: TypedKey<Text> = TypedKey::optional(
     &["workspace"],
     shape::text(),
     "Directory of the roles' checkouts; relative paths are below `.massgen`. Default: the \
@@ -69,7 +69,7 @@ pub(crate) const WORKSPACE: ServedKey<Text> = ServedKey::optional(
     Inside(PathPurpose::State),
 );
 
-pub(crate) const DIRECTORY: ServedKey<Text> = ServedKey::optional(
+pub(crate) const DIRECTORY: TypedKey<Text> = TypedKey::optional(
     &["directory"],
     shape::text(),
     "Directory in the tree for the directories of the roles. Default: the root of a tree \
@@ -77,7 +77,7 @@ pub(crate) const DIRECTORY: ServedKey<Text> = ServedKey::optional(
     Harmless,
 );
 
-pub(crate) const PROJECT: ServedKey<Text> = ServedKey::optional(
+pub(crate) const PROJECT: TypedKey<Text> = TypedKey::optional(
     &["project"],
     shape::text(),
     "The project: `auto` for the repository that contains the current directory, if any, \

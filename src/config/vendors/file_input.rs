@@ -106,7 +106,7 @@ impl ModelFileInput {
                 (_, _) => Self::NONE,
             },
             VendorConnection::Scripted => Self::ALL,
-            VendorConnection::ExternalAgent(_) | VendorConnection::Unserved => Self::NONE,
+            VendorConnection::ExternalAgent(_) | VendorConnection::Unsupported => Self::NONE,
         }
     }
 

@@ -28,7 +28,7 @@ pub enum VendorConnection {
     /// Through a program of the vendor that massgen starts, and that has its own tools.
     ExternalAgent(AgentProtocolKind),
     /// Known, but not supported by this version.
-    Unserved,
+    Unsupported,
 }
 
 /// The protocol of an external agent.
@@ -148,8 +148,8 @@ const LOCAL: Vendor = Vendor {
 };
 
 /// A type that this version does not support.
-const UNSERVED: Vendor = Vendor {
-    connection: VendorConnection::Unserved,
+const UNSUPPORTED: Vendor = Vendor {
+    connection: VendorConnection::Unsupported,
     ..CHAT
 };
 
@@ -364,14 +364,14 @@ pub static VENDORS: &[Vendor] = &[
     Vendor {
         name: "antigravity_cli",
         instead: Some("use `type: gemini_cli`, or `gemini` for the model alone"),
-        ..UNSERVED
+        ..UNSUPPORTED
     },
     Vendor {
         name: "copilot",
         instead: Some(
             "use `type: acp` with `command: [copilot, --acp]`, if the program is installed",
         ),
-        ..UNSERVED
+        ..UNSUPPORTED
     },
     Vendor {
         name: "ag2",
@@ -379,12 +379,12 @@ pub static VENDORS: &[Vendor] = &[
             "describe the model in `agent_config` as an agent of its own: massgen runs no AG2 \
              agents",
         ),
-        ..UNSERVED
+        ..UNSUPPORTED
     },
     Vendor {
         name: "uitars",
         instead: Some("use a model with tools: massgen does not operate screens"),
-        ..UNSERVED
+        ..UNSUPPORTED
     },
 ];
 
@@ -534,12 +534,12 @@ impl Vendor {
     }
 
     /// Returns whether this version supports it.
-    pub fn is_served(&self) -> bool {
+    pub fn is_supported(&self) -> bool {
         match self.connection {
             VendorConnection::Remote(_)
             | VendorConnection::Scripted
             | VendorConnection::ExternalAgent(_) => true,
-            VendorConnection::Unserved => false,
+            VendorConnection::Unsupported => false,
         }
     }
 

@@ -280,7 +280,7 @@ fn the_table_is_consistent() {
         assert_eq!(first, Some(row), "{} is there twice", vendor.name);
         assert_eq!(
             vendor.instead.is_none(),
-            vendor.is_served(),
+            vendor.is_supported(),
             "{}",
             vendor.name
         );

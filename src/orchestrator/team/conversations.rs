@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::Sender;
 
 use crate::agent::budget::AgentBudget;
-use crate::agent::crowding::ContextCrowding;
+use crate::agent::compaction_trigger::CompactionTrigger;
 use crate::agent::debug_pause::DebugPause;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
@@ -120,7 +120,7 @@ impl AgentTeam {
             messages: connection.messages,
             events: connection.events,
             subagents,
-            crowding: ContextCrowding::new(&self.config.orchestrator),
+            compaction_trigger: CompactionTrigger::new(&self.config.orchestrator),
             debug_pause: member.config.debug_delay.map(DebugPause::new),
             vendor_requests: VendorRequestCount::default(),
             paid_media: self.paid_media(member, phase),

@@ -194,8 +194,8 @@ pub(super) fn unmatched_rule_warnings(
         let server = server.config.name().as_str();
         let rules = rules.unmatched_at_server(server, &names);
         let rules = rules.filter(|rule| closed.iter().all(|closed| closed != *rule));
-        let says = |rule: &CallRule| format!("`{rule}` matches no tool of `{server}`");
-        rules.map(says).collect::<Vec<_>>()
+        let warning = |rule: &CallRule| format!("`{rule}` matches no tool of `{server}`");
+        rules.map(warning).collect::<Vec<_>>()
     };
     servers.iter().flat_map(of_server).collect()
 }

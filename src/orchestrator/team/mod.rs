@@ -330,7 +330,7 @@ impl AgentTeam {
         !self.config.checks.list.is_empty() && self.delivery_access == DeliveryAccess::ReadWrite
     }
 
-    /// Returns the names of the directories of workspaces that are no part of an answer: that of
+    /// Returns the names of the directories of workspaces that are not part of an answer: that of
     /// subagents, and that of notes for later agents, which are kept elsewhere.
     pub(in crate::orchestrator) fn left_out_of_answers(&self) -> Vec<&'static str> {
         let mut members = self.members.iter();
@@ -367,8 +367,8 @@ impl AgentTeam {
         match broker.socket() {
             // A socket cannot be granted itself; its directory can.
             Some(socket) => {
-                let holder = socket.parent().unwrap_or_else(AbsPath::top);
-                self.protect_directory(&holder, "the approval socket")
+                let directory = socket.parent().unwrap_or_else(AbsPath::top);
+                self.protect_directory(&directory, "the approval socket")
             }
             None => Ok(()),
         }

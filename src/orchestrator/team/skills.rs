@@ -103,12 +103,12 @@ impl SkillLocations {
 
     /// Adds the first of `skills` with each name.
     fn add_session_skills(&mut self, skills: impl Iterator<Item = RealPath>, base: &RealPath) {
-        let room = SKILLS_MAX.saturating_sub(self.roots.len());
-        let room = room.min(SESSION_SKILLS_MAX);
+        let skills_left = SKILLS_MAX.saturating_sub(self.roots.len());
+        let skills_left = skills_left.min(SESSION_SKILLS_MAX);
         let mut names: BTreeSet<String> = BTreeSet::new();
         let mut refusals: Vec<String> = Vec::new();
         for root in skills.take(SESSION_VERSIONS_MAX) {
-            if names.len() >= room {
+            if names.len() >= skills_left {
                 break;
             }
             let grant = Grant::tree(root.clone(), GrantKind::Skill, Permission::Read);

@@ -128,12 +128,12 @@ impl AgentTeam {
             let models = &member.config.backend.subagent_models;
             let models: Vec<String> = models.iter().map(name_and_model).collect();
             let types = self.types_with_models(member);
-            let says_nothing = match models.as_slice() {
+            let has_no_choice = match models.as_slice() {
                 [] => true,
                 [_] => types.is_none(),
                 [..] => false,
             };
-            if says_nothing || self.subagent_limits(member).is_none() {
+            if has_no_choice || self.subagent_limits(member).is_none() {
                 continue;
             }
             let models = join_with_commas(&models);

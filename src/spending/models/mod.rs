@@ -88,36 +88,36 @@ impl ModelList {
     }
 
     /// Returns the row for a model.
-    pub fn find(&self, asked: &ModelQuery<'_>) -> Option<&KnownModel> {
-        self.best_match(ModelRowOrigin::User, asked)
-            .or_else(|| self.best_match(ModelRowOrigin::Table, asked))
+    pub fn find(&self, query: &ModelQuery<'_>) -> Option<&KnownModel> {
+        self.best_match(ModelRowOrigin::User, query)
+            .or_else(|| self.best_match(ModelRowOrigin::Table, query))
     }
 
     /// Returns the price of a model; `None` if it is unknown.
-    pub fn price(&self, asked: &ModelQuery<'_>) -> Option<ModelPrice> {
-        match (self.find(asked), asked.seller) {
+    pub fn price(&self, query: &ModelQuery<'_>) -> Option<ModelPrice> {
+        match (self.find(query), query.seller) {
             (Some(row), _) => Some(row.price.clone()),
             (None, PricingVendor::Free) => Some(ModelPrice::default()),
             (None, PricingVendor::Vendor(_) | PricingVendor::Other) => None,
         }
     }
 
-    fn best_match(&self, origin: ModelRowOrigin, asked: &ModelQuery<'_>) -> Option<&KnownModel> {
+    fn best_match(&self, origin: ModelRowOrigin, query: &ModelQuery<'_>) -> Option<&KnownModel> {
         let rows = self.rows.iter().filter(|row| row.origin == origin);
         let fitting =
-            rows.filter(|row| row.is_sold_to(asked) && matches_name(&row.name, asked.model));
+            rows.filter(|row| row.is_sold_to(query) && matches_name(&row.name, query.model));
         fitting.max_by_key(|row| (row.name.len(), row.vendor.is_some()))
     }
 }
 
 impl KnownModel {
-    fn is_sold_to(&self, asked: &ModelQuery<'_>) -> bool {
+    fn is_sold_to(&self, query: &ModelQuery<'_>) -> bool {
         let Some(vendor) = self.vendor.as_deref() else {
             return true;
         };
-        match (self.origin, asked.seller) {
+        match (self.origin, query.seller) {
             (_, PricingVendor::Vendor(seller)) if seller == vendor => true,
-            (ModelRowOrigin::User, _) => vendor == asked.backend,
+            (ModelRowOrigin::User, _) => vendor == query.backend,
             (ModelRowOrigin::Table, PricingVendor::Free | PricingVendor::Vendor(_)) => false,
             (ModelRowOrigin::Table, PricingVendor::Other) => !RESELLERS.contains(&vendor),
         }

@@ -28,12 +28,12 @@ fn own(vendor: Option<&str>, name: &str, dollars: &str) -> KnownModel {
 #[track_caller]
 fn check(seller: PricingVendor, model: &str, expected: Option<&str>) {
     let list = ModelList::with_user_rows(Vec::new());
-    let asked = ModelQuery {
+    let query = ModelQuery {
         backend: "chatcompletion",
         seller,
         model,
     };
-    let found = list.find(&asked);
+    let found = list.find(&query);
     let found = found.map(|row| format!("{} {}", row.vendor.as_deref().unwrap(), row.name));
     assert_eq!(found.as_deref(), expected, "{seller:?} {model}");
 }
@@ -136,10 +136,10 @@ fn only_rows_of_the_billing_vendor_apply() {
 
 /// `expected` is the price of a million input tokens.
 #[track_caller]
-fn check_price(rows: &[KnownModel], asked: ModelQuery<'_>, expected: Option<&str>) {
-    let price = ModelList::with_user_rows(rows.to_vec()).price(&asked);
+fn check_price(rows: &[KnownModel], query: ModelQuery<'_>, expected: Option<&str>) {
+    let price = ModelList::with_user_rows(rows.to_vec()).price(&query);
     let input = price.map(|price| price.rates.input.saturating_mul(1_000_000).to_string());
-    assert_eq!(input.as_deref(), expected, "{asked:?}");
+    assert_eq!(input.as_deref(), expected, "{query:?}");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn the_users_rows_come_first_and_what_runs_here_is_free() {
         own(Some("vllm"), "house-model", "2"),
         own(None, "scripted", "3"),
     ];
-    let asked = |backend, seller, model| ModelQuery {
+    let query = |backend, seller, model| ModelQuery {
         backend,
         seller,
         model,
@@ -158,43 +158,43 @@ fn the_users_rows_come_first_and_what_runs_here_is_free() {
     let openai = PricingVendor::Vendor("openai");
     check_price(
         &rows,
-        asked("openai", openai, "gpt-5-2025-08-07"),
+        query("openai", openai, "gpt-5-2025-08-07"),
         Some("99"),
     );
     check_price(
         &[],
-        asked("openai", openai, "gpt-5-2025-08-07"),
+        query("openai", openai, "gpt-5-2025-08-07"),
         Some("1.25"),
     );
-    check_price(&rows, asked("openai", openai, "gpt-5-mini"), Some("0.25"));
+    check_price(&rows, query("openai", openai, "gpt-5-mini"), Some("0.25"));
     check_price(
         &rows,
-        asked("vllm", PricingVendor::Other, "house-model"),
+        query("vllm", PricingVendor::Other, "house-model"),
         Some("2"),
     );
     check_price(
         &rows,
-        asked("sglang", PricingVendor::Other, "house-model"),
+        query("sglang", PricingVendor::Other, "house-model"),
         Some("1"),
     );
     check_price(
         &[],
-        asked("sglang", PricingVendor::Other, "house-model"),
+        query("sglang", PricingVendor::Other, "house-model"),
         None,
     );
     check_price(
         &[],
-        asked("ollama", PricingVendor::Free, "house-model"),
+        query("ollama", PricingVendor::Free, "house-model"),
         Some("0"),
     );
     check_price(
         &rows,
-        asked("scripted", PricingVendor::Free, "scripted"),
+        query("scripted", PricingVendor::Free, "scripted"),
         Some("3"),
     );
     check_price(
         &[],
-        asked("scripted", PricingVendor::Free, "scripted"),
+        query("scripted", PricingVendor::Free, "scripted"),
         Some("0"),
     );
 }

@@ -240,14 +240,19 @@ impl<'a> PathSearch<'a> {
         if format.is_some_and(|format| FORMATS_OF_NO_PATH.contains(&format)) {
             return true;
         }
-        let ways = ["anyOf", "oneOf"].iter().filter_map(|key| schema.get(*key));
-        let mut ways = ways.filter_map(Value::as_array);
-        let takes_text = |way: &&&Value| way.get("type").is_none_or(|kind| kind == "string");
-        ways.any(|ways| {
-            let ways: Vec<&Value> = ways.iter().map(|way| self.resolve_reference(way)).collect();
-            let mut texts = ways.iter().filter(takes_text).peekable();
+        let alternatives = ["anyOf", "oneOf"].iter().filter_map(|key| schema.get(*key));
+        let mut alternatives = alternatives.filter_map(Value::as_array);
+        let takes_text =
+            |alternative: &&&Value| alternative.get("type").is_none_or(|kind| kind == "string");
+        alternatives.any(|alternatives| {
+            let alternatives: Vec<&Value> = alternatives
+                .iter()
+                .map(|alternative| self.resolve_reference(alternative))
+                .collect();
+            let mut texts = alternatives.iter().filter(takes_text).peekable();
             texts.peek().is_some()
-                && texts.all(|way| self.schema_excludes_path(way, value, schemas_left))
+                && texts
+                    .all(|alternative| self.schema_excludes_path(alternative, value, schemas_left))
         })
     }
 }

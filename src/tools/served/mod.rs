@@ -182,11 +182,11 @@ impl ServerCall {
     /// Drops relative paths that do not contain `..`, for an agent without directories: there is
     /// nothing that they could be relative to.
     pub fn drop_relative_paths(&mut self) {
-        let leads_somewhere = |path: &UserPath| {
+        let leaves_base = |path: &UserPath| {
             let path = path.as_str();
             path.starts_with('/') || path.split('/').any(|name| name == "..")
         };
-        self.paths.retain(|touched| leads_somewhere(&touched.path));
+        self.paths.retain(|touched| leaves_base(&touched.path));
     }
 
     /// Returns every path that the call names, with the access that the server may have there.

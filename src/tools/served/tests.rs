@@ -442,8 +442,8 @@ fn effects_outside_are_what_the_config_says() {
 
 #[test]
 fn resources_and_prompts_are_two_tools_each() {
-    let shelves = [ServerFeature::Resources, ServerFeature::Prompts];
-    let described: Vec<ServerToolDescription> = shelves
+    let features = [ServerFeature::Resources, ServerFeature::Prompts];
+    let described: Vec<ServerToolDescription> = features
         .into_iter()
         .flat_map(ServerFeature::tool_descriptions)
         .collect();

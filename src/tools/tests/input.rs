@@ -98,8 +98,8 @@ fn what_is_written_again_is_the_same_call() {
         let input = call.input();
         let again = parse(call.name(), &input.to_string(), &ToolCatalogue::default()).unwrap();
         assert_eq!(again, call, "{name} {arguments}: {input}");
-        let given: Value = serde_json::from_str(arguments).unwrap();
-        for (parameter, value) in given.as_object().unwrap() {
+        let arguments_json: Value = serde_json::from_str(arguments).unwrap();
+        for (parameter, value) in arguments_json.as_object().unwrap() {
             assert_eq!(&input[parameter], value, "{name} {parameter}");
         }
     }

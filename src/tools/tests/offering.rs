@@ -182,7 +182,7 @@ fn writing_tools_are_offered_where_something_is_writable() {
     ];
     for (grants, phase, expected) in rows {
         let permissions = PathPermissionManager::new(grants, phase);
-        let menu = ToolSelection {
+        let selection = ToolSelection {
             allowed: None,
             excluded: &[],
             permissions: &permissions,
@@ -190,7 +190,7 @@ fn writing_tools_are_offered_where_something_is_writable() {
             commands: CommandOffering::NotOffered,
             images: ImageOffering::Offered,
         };
-        let offers = menu.offers();
+        let offers = selection.offers();
         assert_eq!(offers.len(), expected, "{permissions:?}");
         let writes = offers.iter().any(|offer| offer.name == "write_file");
         assert_eq!(writes, expected == TOOLS.len());
@@ -202,7 +202,7 @@ fn tools_for_commands_are_offered_to_those_who_may_run_them() {
     let permissions = PathPermissionManager::new(vec![workspace()], Phase::Coordination);
     let offered = |commands: CommandOffering, excluded: &[&str]| {
         let excluded: Vec<String> = excluded.iter().map(|name| (*name).to_owned()).collect();
-        let menu = ToolSelection {
+        let selection = ToolSelection {
             allowed: None,
             excluded: &excluded,
             permissions: &permissions,
@@ -210,7 +210,7 @@ fn tools_for_commands_are_offered_to_those_who_may_run_them() {
             commands,
             images: ImageOffering::Offered,
         };
-        let mut offers = menu.offers();
+        let mut offers = selection.offers();
         offers.retain(|offer| COMMANDS.iter().any(|tool| tool.name == offer.name));
         offers.len()
     };
@@ -228,7 +228,7 @@ fn filters_take_tools_out_by_any_of_their_names() {
     let permissions = PathPermissionManager::new(vec![workspace()], Phase::Final);
     let list =
         |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
-    let menu = |allowed: Option<&[String]>, excluded: &[String]| -> Vec<String> {
+    let selected_names = |allowed: Option<&[String]>, excluded: &[String]| -> Vec<String> {
         ToolSelection {
             allowed,
             excluded,
@@ -243,13 +243,16 @@ fn filters_take_tools_out_by_any_of_their_names() {
         .collect()
     };
     let some = list(&["read_file", "mcp__filesystem__write_file", "WebSearch"]);
-    assert_eq!(menu(Some(&some), &[]), ["read_text_file", "write_file"]);
     assert_eq!(
-        menu(Some(&some), &list(&["write_file"])),
+        selected_names(Some(&some), &[]),
+        ["read_text_file", "write_file"]
+    );
+    assert_eq!(
+        selected_names(Some(&some), &list(&["write_file"])),
         ["read_text_file"]
     );
-    assert!(menu(Some(&[]), &[]).is_empty());
-    let rest = menu(None, &list(&["mcp__workspace_tools__delete_file"]));
+    assert!(selected_names(Some(&[]), &[]).is_empty());
+    let rest = selected_names(None, &list(&["mcp__workspace_tools__delete_file"]));
     assert_eq!(rest.len(), TOOLS.len() - 1);
     assert!(rest.iter().all(|name| name != "delete_file"));
 }

@@ -373,11 +373,11 @@ fn parameters_are_refused_by_name() {
         ),
         (
             r#"{"path":""}"#,
-            "`path` of `read_text_file` is no path: the path is empty".to_owned(),
+            "`path` of `read_text_file` is not a path: the path is empty".to_owned(),
         ),
         (
             r#"{"path":"a\u0000b"}"#,
-            "`path` of `read_text_file` is no path: the path holds a NUL byte".to_owned(),
+            "`path` of `read_text_file` is not a path: the path holds a NUL byte".to_owned(),
         ),
         (
             r#"{"path":"a","head":"many"}"#,
@@ -442,7 +442,7 @@ fn lists_and_patterns_are_refused_by_name() {
         (
             "search_files",
             r#"{"pattern":"a[b"}"#,
-            "`pattern` of `search_files` is no glob: error parsing glob 'a[b': unclosed character \
+            "`pattern` of `search_files` is not a glob: error parsing glob 'a[b': unclosed character \
              class; missing ']'",
         ),
         (

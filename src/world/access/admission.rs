@@ -39,7 +39,7 @@ fn admit_command(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
         return Err(Denial {
             refused: DeniedSubject::Command {
                 command: call.command().unwrap_or(call.name()).to_owned(),
-                way_out: "work with the file tools".to_owned(),
+                suggestion: "work with the file tools".to_owned(),
             },
             rule: "no-commands",
             reason: "you may not run commands".to_owned(),
@@ -51,7 +51,7 @@ fn admit_command(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     judge(commands.rules(), line).map_err(|refused| Denial {
         refused: DeniedSubject::Command {
             command: refused.command,
-            way_out: refused.way_out,
+            suggestion: refused.suggestion,
         },
         rule: refused.rule,
         reason: refused.reason,
@@ -86,10 +86,10 @@ fn admit_plan(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     let ToolCall::UpdatePlan { plan } = call else {
         return Ok(());
     };
-    let denied = |rule, reason, way_out: &str| Denial {
+    let denied = |rule, reason, suggestion: &str| Denial {
         refused: DeniedSubject::Call {
             subject: call.name().to_owned(),
-            way_out: way_out.to_owned(),
+            suggestion: suggestion.to_owned(),
         },
         rule,
         reason,
@@ -111,10 +111,10 @@ fn admit_page(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     let Some(url) = call.page() else {
         return Ok(());
     };
-    let denied = |rule, reason, way_out: &str| Denial {
+    let denied = |rule, reason, suggestion: &str| Denial {
         refused: DeniedSubject::Call {
             subject: single_line(url.as_str(), URL_CHARS_MAX),
-            way_out: way_out.to_owned(),
+            suggestion: suggestion.to_owned(),
         },
         rule,
         reason,
@@ -144,7 +144,7 @@ fn admit_vendor_tool(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial>
     Err(Denial {
         refused: DeniedSubject::Call {
             subject: call.name().to_owned(),
-            way_out: "work with your other tools".to_owned(),
+            suggestion: "work with your other tools".to_owned(),
         },
         rule: "no-vendor-tool",
         reason: format!("the config does not enable it (`{}`)", tool.key()),
@@ -162,7 +162,7 @@ fn admit_media(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     Err(Denial {
         refused: DeniedSubject::Call {
             subject: call.name().to_owned(),
-            way_out: "work with your other tools".to_owned(),
+            suggestion: "work with your other tools".to_owned(),
         },
         rule: "no-media",
         reason: format!("the config does not enable it (`{}`)", order.kind.key()),
@@ -177,7 +177,7 @@ fn admit_subagents(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     Err(Denial {
         refused: DeniedSubject::Call {
             subject: call.name().to_owned(),
-            way_out: "do the work yourself".to_owned(),
+            suggestion: "do the work yourself".to_owned(),
         },
         rule: "no-subagents",
         reason: "you may not start subagents".to_owned(),
@@ -189,10 +189,10 @@ fn admit_server(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     let ToolCall::CallServer(call) = call else {
         return Ok(());
     };
-    let denied = |rule, reason: &str, way_out: &str| Denial {
+    let denied = |rule, reason: &str, suggestion: &str| Denial {
         refused: DeniedSubject::Call {
             subject: call.full_name.clone(),
-            way_out: way_out.to_owned(),
+            suggestion: suggestion.to_owned(),
         },
         rule,
         reason: reason.to_owned(),
@@ -201,9 +201,9 @@ fn admit_server(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
         let reason = "you may not use servers";
         return Err(denied("no-servers", reason, "work with your other tools"));
     };
-    let waits = servers.side_effect_policy() == SideEffectPolicy::Deferred
+    let is_deferred = servers.side_effect_policy() == SideEffectPolicy::Deferred
         && call.outside == OutsideEffects::Some;
-    if waits {
+    if is_deferred {
         return Err(denied(
             "planning",
             "it may change something outside your directories, and agents only plan now",

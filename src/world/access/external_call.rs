@@ -70,7 +70,10 @@ impl ExternalCaller {
                 };
                 judge(texts, &line).map_err(|refused| {
                     let (command, reason) = (refused.command, refused.reason);
-                    format!("denied: command `{command}`: {reason}\n{}", refused.way_out)
+                    format!(
+                        "denied: command `{command}`: {reason}\n{}",
+                        refused.suggestion
+                    )
                 })?;
                 check_rules(gate, tool, Some(&line))?;
                 self.check_directory(dir)
@@ -81,8 +84,8 @@ impl ExternalCaller {
     /// Decides whether the program may list a directory that one of its calls names in addition to
     /// what the call is about.
     pub fn check_directory(&self, dir: UserPath) -> Result<(), String> {
-        let look = ToolCall::ListDirectory { path: dir };
-        discard_permit(self.gate.without_hooks().check(look))
+        let listing = ToolCall::ListDirectory { path: dir };
+        discard_permit(self.gate.without_hooks().check(listing))
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::hooks::answer::{HookFailure, parse_answer};
-use crate::hooks::request::{HookContext, HookSubject, request};
+use crate::hooks::request::{HookContext, HookSubject, build_request};
 use crate::hooks::verdict::{HookReply, HookVerdict};
 use crate::hooks::{Hook, HookList};
 use crate::permissions::PathPermissionManager;
@@ -137,8 +137,8 @@ impl HookRunner {
             Phase::Coordination => Some(self.0.round.load(Ordering::Relaxed)),
             Phase::Final => None,
         };
-        let request = request(&self.0.context, invocation.phase, round, subject).to_string();
-        let asked = match CommandInterrupt::new() {
+        let request = build_request(&self.0.context, invocation.phase, round, subject).to_string();
+        let replies = match CommandInterrupt::new() {
             Ok(interrupt) => {
                 let _watch = CancellationWatcher::spawn(invocation.ended, &interrupt);
                 let question = HookQuery {
@@ -155,7 +155,7 @@ impl HookRunner {
             let failure = HookFailure::new("it could not be run", &error.to_string());
             vec![Err(failure)]
         };
-        HookVerdict::from_outcomes(event, asked.unwrap_or_else(failed))
+        HookVerdict::from_outcomes(event, replies.unwrap_or_else(failed))
     }
 
     /// Runs all of these hooks at the same time.
@@ -166,17 +166,17 @@ impl HookRunner {
     ) -> io::Result<Vec<HookReply>> {
         thread::scope(|scope| {
             let ask = |hook: &'h Hook| {
-                let asking = move || self.ask_one(hook, question);
+                let ask_hook = move || self.ask_one(hook, question);
                 thread::Builder::new()
                     .name("hook".to_owned())
-                    .spawn_scoped(scope, asking)
+                    .spawn_scoped(scope, ask_hook)
             };
-            let asked: Vec<_> = hooks.iter().copied().map(ask).collect::<io::Result<_>>()?;
-            let join = |asked: thread::ScopedJoinHandle<'_, HookReply>| match asked.join() {
+            let threads: Vec<_> = hooks.iter().copied().map(ask).collect::<io::Result<_>>()?;
+            let join = |thread: thread::ScopedJoinHandle<'_, HookReply>| match thread.join() {
                 Ok(outcome) => outcome,
                 Err(panic) => resume_unwind(panic),
             };
-            Ok(asked.into_iter().map(join).collect())
+            Ok(threads.into_iter().map(join).collect())
         })
     }
 

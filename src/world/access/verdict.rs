@@ -35,14 +35,14 @@ pub enum DeniedSubject {
         /// The tool, or the command, shortened.
         subject: String,
         /// What to do instead, as a sentence of its own.
-        way_out: String,
+        suggestion: String,
     },
     /// A command.
     Command {
         /// The part of it that was refused, shortened.
         command: String,
         /// What to do instead, as a sentence of its own.
-        way_out: String,
+        suggestion: String,
     },
     /// A program.
     Program,
@@ -69,11 +69,17 @@ impl fmt::Display for Denial {
                     write!(f, "you may {wanted} under: {}", roots.join(", "))
                 }
             }
-            DeniedSubject::Call { subject, way_out } => {
-                write!(f, "denied: `{subject}`: {reason}\n{way_out}")
+            DeniedSubject::Call {
+                subject,
+                suggestion,
+            } => {
+                write!(f, "denied: `{subject}`: {reason}\n{suggestion}")
             }
-            DeniedSubject::Command { command, way_out } => {
-                write!(f, "denied: command `{command}`: {reason}\n{way_out}")
+            DeniedSubject::Command {
+                command,
+                suggestion,
+            } => {
+                write!(f, "denied: command `{command}`: {reason}\n{suggestion}")
             }
             DeniedSubject::Program => write!(f, "denied: the program was not run:\n{reason}"),
         }
@@ -140,7 +146,7 @@ pub(in crate::world) fn by_rule(rule: &'static str, subject: String, reason: Str
     Denial {
         refused: DeniedSubject::Call {
             subject,
-            way_out: "do without it, or say in the answer why it is needed".to_owned(),
+            suggestion: "do without it, or say in the answer why it is needed".to_owned(),
         },
         rule,
         reason,

@@ -26,7 +26,7 @@ const NODE: &str = "\"$(uname -n)\"";
 const SCRIPT_SUFFIX: &str = ".sh";
 /// The suffix of the files with the ids of jobs.
 const ID_SUFFIX: &str = ".id";
-/// How long a job is missing from the output of `look` before it counts as lost: a queue that is
+/// How long a job is missing from the output of `list` before it counts as lost: a queue that is
 /// restarted may list no jobs for a moment.
 const LOSS_DELAY: Duration = Duration::from_secs(30);
 /// The most characters of unexpected output that are shown.
@@ -144,7 +144,7 @@ impl JobQueue for CommandQueue {
     }
 
     async fn preflight(&mut self) -> Result<()> {
-        let line = self.commands.look_line(&self.script.batch);
+        let line = self.commands.list_line(&self.script.batch);
         self.shell(&line).await.map(drop)
     }
 
@@ -153,10 +153,10 @@ impl JobQueue for CommandQueue {
             let created = self.create_script()?;
             let path = created.path.to_string();
             let line = self.commands.submit_line(&path, &self.script.batch);
-            let said = self.shell(&line).await?;
-            let id = parse_submitted_id(&said).map_err(|why| {
-                let said = single_line(&said, SHOWN_CHARS_MAX);
-                let message = format!("`submit` printed `{said}`: {why}");
+            let output = self.shell(&line).await?;
+            let id = parse_submitted_id(&output).map_err(|why| {
+                let output = single_line(&output, SHOWN_CHARS_MAX);
+                let message = format!("`submit` printed `{output}`: {why}");
                 Error::new(ErrorKind::Usage, message)
                     .with_hint("cut the id out of what it prints, for example with `sed`")
             })?;
@@ -167,7 +167,7 @@ impl JobQueue for CommandQueue {
     }
 
     async fn list(&mut self) -> Result<JobListing> {
-        let line = self.commands.look_line(&self.script.batch);
+        let line = self.commands.list_line(&self.script.batch);
         let listed = parse_job_list(&self.shell(&line).await?);
         let names = self.names()?;
         let jobs = listed.into_iter().filter_map(|job| {
@@ -180,7 +180,7 @@ impl JobQueue for CommandQueue {
     }
 
     async fn cancel_waiting(&mut self) -> Result<()> {
-        let line = self.commands.look_line(&self.script.batch);
+        let line = self.commands.list_line(&self.script.batch);
         let listed = parse_job_list(&self.shell(&line).await?);
         let names = self.names()?;
         // A queue that was restarted may have given the id of a job that has begun to another one.

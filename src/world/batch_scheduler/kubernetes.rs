@@ -138,18 +138,18 @@ impl KubernetesQueue {
         jobs
     }
 
-    /// Asks why Kubernetes creates no pods for a Job, if it has had the time to create them.
-    async fn look_for_creation_fault(&mut self, unfilled: &BTreeSet<String>) {
+    /// Asks Kubernetes why it creates no pods for a Job, if it has had the time to create them.
+    async fn ask_for_creation_fault(&mut self, unfilled: &BTreeSet<String>) {
         self.unfilled.retain(|name, _| unfilled.contains(name));
-        let mut asked = None;
+        let mut overdue = None;
         for name in unfilled {
             let count = self.unfilled.entry(name.clone()).or_default();
             if count.checked_rem(EVENTS_EVERY) == Some(1) {
-                asked = Some(name);
+                overdue = Some(name);
             }
             *count = count.saturating_add(1);
         }
-        let Some(name) = asked else {
+        let Some(name) = overdue else {
             if unfilled.is_empty() {
                 self.creation_fault = None;
             }
@@ -202,7 +202,7 @@ impl JobQueue for KubernetesQueue {
 
     async fn list(&mut self) -> Result<JobListing> {
         let state = self.state().await?;
-        self.look_for_creation_fault(&state.unfilled_jobs).await;
+        self.ask_for_creation_fault(&state.unfilled_jobs).await;
         self.has_run |= state.workers.iter().any(|worker| !worker.is_waiting);
         let fault = state.fault.filter(|_| !self.has_run).map(|why| {
             Error::new(ErrorKind::Environment, format!("no pod can work: {why}"))

@@ -152,8 +152,8 @@ type PlanningResult = std::result::Result<(), EntryRejection>;
 
 impl LayerPlanner<'_> {
     fn read(mut self) -> Result<()> {
-        let survey = self.survey();
-        if let Some(cut) = survey.cut {
+        let listing = self.list_layer();
+        if let Some(cut) = listing.cut {
             let path = self.real.to_abs();
             return Err(delivery_error(
                 "plan the delivery to",
@@ -161,14 +161,14 @@ impl LayerPlanner<'_> {
                 FileSystemError::Limit(cut),
             ));
         }
-        for (rel, fault) in &survey.unreadable {
+        for (rel, fault) in &listing.unreadable {
             self.record_refusal(
                 rel,
                 RefusalSource::Disk,
                 format!("its layer cannot be read: {fault}"),
             );
         }
-        for found in &survey.found {
+        for found in &listing.found {
             let parent = found.rel.parent().unwrap_or_default();
             if self.closed.contains(&parent) {
                 self.closed.insert(found.rel.clone());
@@ -184,7 +184,7 @@ impl LayerPlanner<'_> {
 
     /// Lists all names of the layer that may be changed, parents first. The others are recorded,
     /// once.
-    fn survey(&mut self) -> TreeListing {
+    fn list_layer(&mut self) -> TreeListing {
         let Ok(upper) = self.upper.try_clone() else {
             return TreeListing::default();
         };
@@ -198,7 +198,7 @@ impl LayerPlanner<'_> {
                 return EntrySelection::Not;
             }
             if found.kind == FileKind::Directory {
-                // If this fails, the survey reports the directory as unreadable.
+                // If this fails, the listing reports the directory as unreadable.
                 let _opened = make_readable(&upper, &found.rel);
             }
             EntrySelection::Deep
@@ -359,8 +359,8 @@ impl LayerPlanner<'_> {
                 self.remove_hidden(rel)?;
             }
             PathState::File(_) | PathState::Link { .. } => {
-                let clash = self.conflict(rel, found.as_ref());
-                self.add(rel, theirs, ours, clash);
+                let conflict = self.conflict(rel, found.as_ref());
+                self.add(rel, theirs, ours, conflict);
             }
         }
         Ok(())
@@ -410,7 +410,7 @@ impl LayerPlanner<'_> {
             if kept_mode == Some(old.mode) && self.is_same(rel, old_meta)? {
                 return Ok(());
             }
-            if old_meta.names > 1 {
+            if old_meta.link_count > 1 {
                 let why = "it is one of several names (hard links) of the same file";
                 return Err(EntryRejection::Refused(why.to_owned()));
             }
@@ -461,11 +461,11 @@ impl LayerPlanner<'_> {
             }
             self.remove_below(rel)?;
         }
-        let clash = match found {
+        let conflict = match found {
             Some(_) => self.conflict(rel, found),
             None => self.removed_by_user(rel),
         };
-        self.add(rel, theirs, ours, clash);
+        self.add(rel, theirs, ours, conflict);
         Ok(())
     }
 
@@ -488,8 +488,8 @@ impl LayerPlanner<'_> {
             let why = "its permission bits say that it is read-only";
             return Err(EntryRejection::Refused(why.to_owned()));
         }
-        let clash = self.conflict(rel, found.as_ref());
-        self.add(rel, theirs, PathState::Nothing, clash);
+        let conflict = self.conflict(rel, found.as_ref());
+        self.add(rel, theirs, PathState::Nothing, conflict);
         Ok(())
     }
 
@@ -501,14 +501,14 @@ impl LayerPlanner<'_> {
             return Err(EntryRejection::Refused(why.to_owned()));
         }
         let start = self.tree.dir(rel)?;
-        let survey = TreeListing::list(&start, &mut |_: &ListedEntry| EntrySelection::Deep);
-        if let Some(cut) = survey.cut {
+        let listing = TreeListing::list(&start, &mut |_: &ListedEntry| EntrySelection::Deep);
+        if let Some(cut) = listing.cut {
             return Err(EntryRejection::Fault(FileSystemError::Limit(cut)));
         }
-        if let Some((_, fault)) = survey.unreadable.first() {
+        if let Some((_, fault)) = listing.unreadable.first() {
             return Err(EntryRejection::Fault(*fault));
         }
-        let below: Vec<RelPath> = survey
+        let below: Vec<RelPath> = listing
             .found
             .iter()
             .map(|found| rel.join(&found.rel))
@@ -532,11 +532,11 @@ impl LayerPlanner<'_> {
         }
         for rel in below {
             let (theirs, found) = self.user_state(&rel)?;
-            let clash = match theirs {
+            let conflict = match theirs {
                 PathState::Directory { .. } | PathState::Nothing => None,
                 PathState::File(_) | PathState::Link { .. } => self.conflict(&rel, found.as_ref()),
             };
-            self.add(&rel, theirs, PathState::Nothing, clash);
+            self.add(&rel, theirs, PathState::Nothing, conflict);
         }
         Ok(())
     }
@@ -546,7 +546,7 @@ impl LayerPlanner<'_> {
         rel: &RelPath,
         theirs: PathState,
         ours: PathState,
-        clash: Option<DeliveryConflict>,
+        conflict: Option<DeliveryConflict>,
     ) {
         self.plan.entries.push(DeliveryEntry {
             root: self.number,
@@ -554,7 +554,7 @@ impl LayerPlanner<'_> {
             theirs,
             ours,
             source: ContentSource::Layer,
-            conflict: clash,
+            conflict,
         });
     }
 

@@ -55,8 +55,8 @@ fn is_closed(path: &AbsPath) -> bool {
 fn size(path: &AbsPath) -> Result<u64> {
     let dir =
         DirectoryHandle::open_own(path).map_err(|fault| delivery_error("open", path, fault))?;
-    let survey = TreeListing::list(&dir, &mut |_: &ListedEntry| EntrySelection::Deep);
-    let sizes = survey
+    let listing = TreeListing::list(&dir, &mut |_: &ListedEntry| EntrySelection::Deep);
+    let sizes = listing
         .found
         .iter()
         .filter_map(|found| dir.meta(&found.rel).ok());

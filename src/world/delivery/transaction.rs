@@ -46,19 +46,19 @@ const NOT_TAKEN: &str = "you did not take it";
 pub fn apply(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
-    takes: &[DeliveryChoice],
+    choices: &[DeliveryChoice],
     kept_in: Option<&RealPath>,
 ) -> Result<Vec<FileChange>> {
-    let takes = resolve_choices(plan, takes);
+    let choices = resolve_choices(plan, choices);
     let mut outcomes: Vec<Option<SwapOutcome>> = vec![None; plan.entries.len()];
-    if takes.contains(&DeliveryChoice::Apply) {
+    if choices.contains(&DeliveryChoice::Apply) {
         let mut applying = ApplyTransaction {
             delivery,
             plan,
             session: open_session(delivery, plan)?,
         };
         let first = applying.session.steps.len();
-        let prepared = applying.prepare(&takes);
+        let prepared = applying.prepare(&choices);
         let indices = match prepared {
             Ok(indices) => indices,
             Err(error) => {
@@ -106,7 +106,7 @@ struct ApplyTransaction<'a> {
 
 impl ApplyTransaction<'_> {
     /// Fills the slots of the accepted changes. Returns the index of the entry for each step.
-    fn prepare(&mut self, takes: &[DeliveryChoice]) -> Result<Vec<usize>> {
+    fn prepare(&mut self, choices: &[DeliveryChoice]) -> Result<Vec<usize>> {
         let mut uppers: Vec<Option<DirectoryHandle>> = Vec::new();
         for number in 0..self.plan.roots.len() {
             let origin = self.plan.origins.get(number).cloned().flatten();
@@ -118,7 +118,7 @@ impl ApplyTransaction<'_> {
             let Some(entry) = self.plan.entries.get(index) else {
                 continue;
             };
-            if takes.get(index) != Some(&DeliveryChoice::Apply) {
+            if choices.get(index) != Some(&DeliveryChoice::Apply) {
                 continue;
             }
             let upper = uppers.get(entry.root).and_then(Option::as_ref);
@@ -203,9 +203,9 @@ impl ApplyTransaction<'_> {
         match entry.source {
             ContentSource::Layer => upper.ok_or(FileSystemError::Missing)?.open_file(&entry.rel),
             ContentSource::Made { number, .. } => {
-                let made = DirectoryHandle::open_own(&self.delivery.place.made_contents())?;
+                let contents = DirectoryHandle::open_own(&self.delivery.place.made_contents())?;
                 let name = OsString::from(number.to_string());
-                made.open_file(
+                contents.open_file(
                     &RelPath::default()
                         .child(&name)
                         .ok_or(FileSystemError::Missing)?,
@@ -272,7 +272,7 @@ fn report_changes(
             (Some(SwapOutcome::NotEmpty), _) => {
                 Some("it holds files that you made since the run began")
             }
-            (None, Some(clash)) => Some(clash.reason()),
+            (None, Some(conflict)) => Some(conflict.reason()),
             (None, None) => Some(NOT_TAKEN),
         };
         let mode = mode_change(entry);
@@ -340,7 +340,7 @@ fn keep_ours(
         return Ok(None);
     };
     let below = RelPath::new(path.as_path().strip_prefix("/").unwrap_or(path.as_path()));
-    let below = below.ok_or_else(|| Error::bug(format!("`{path}` is no path")))?;
+    let below = below.ok_or_else(|| Error::bug(format!("`{path}` is not a path")))?;
     let kept_file = kept_in.join(&below);
     let copied = || {
         let (content, meta) = DirectoryHandle::open_own(&upper)?.open_file(&entry.rel)?;
@@ -370,32 +370,32 @@ fn keep_ours(
 pub fn select_hunks(
     delivery: &OpenDelivery,
     plan: &mut DeliveryPlan,
-    mut takes: Vec<DeliveryChoice>,
+    mut choices: Vec<DeliveryChoice>,
     parts: &BTreeMap<usize, Vec<HunkChoice>>,
 ) -> Result<Vec<DeliveryChoice>> {
-    for (index, choices) in parts {
+    for (index, hunk_choices) in parts {
         let Some(entry) = plan.entries.get(*index) else {
             continue;
         };
-        let decisions: Vec<bool> = choices.iter().map(|hunk| hunk.is_taken).collect();
+        let decisions: Vec<bool> = hunk_choices.iter().map(|hunk| hunk.is_taken).collect();
         let Some(hunks) = HunkCount::of(&decisions) else {
-            if let Some(take) = takes.get_mut(*index) {
-                *take = DeliveryChoice::Apply;
+            if let Some(choice) = choices.get_mut(*index) {
+                *choice = DeliveryChoice::Apply;
             }
             continue;
         };
-        let made = match difference(delivery, plan, entry)? {
+        let text = match difference(delivery, plan, entry)? {
             DeliveryDifference {
                 before: DiffSide::Text(old),
                 after: DiffSide::Text(new),
                 ..
             } if decisions.contains(&true) => {
                 // A file that the user has changed since stays: applying it finds that out.
-                Some(apply_hunks(&old, &new, choices).unwrap_or(old))
+                Some(apply_hunks(&old, &new, hunk_choices).unwrap_or(old))
             }
             _ => None,
         };
-        if let Some(text) = &made {
+        if let Some(text) = &text {
             let number = u32::try_from(*index).unwrap_or(u32::MAX);
             write_made(delivery, number, text.as_bytes())?;
             if let Some(entry) = plan.entries.get_mut(*index) {
@@ -406,30 +406,35 @@ pub fn select_hunks(
                 entry.source = ContentSource::Made { number, how };
             }
         }
-        if let Some(take) = takes.get_mut(*index) {
-            *take = if made.is_some() {
+        if let Some(choice) = choices.get_mut(*index) {
+            *choice = if text.is_some() {
                 DeliveryChoice::Apply
             } else {
                 DeliveryChoice::Leave
             };
         }
     }
-    Ok(takes)
+    Ok(choices)
 }
 
 /// Writes content that was made from the user's and the agent's versions, for an entry of a plan.
 pub(super) fn write_made(delivery: &OpenDelivery, number: u32, bytes: &[u8]) -> Result<()> {
-    let made = delivery.place.made_contents();
-    own_dir::create_all(&made, own_dir::DirectoryAudience::User)?;
+    let contents = delivery.place.made_contents();
+    own_dir::create_all(&contents, own_dir::DirectoryAudience::User)?;
     let name = number.to_string();
-    clear::remove(&made.join(&name))?;
+    clear::remove(&contents.join(&name))?;
     let attributes = FileAttributes {
         mode: Mode::RUSR | Mode::WUSR,
         modified_ns: None,
         owner: None,
     };
-    let filled = slot::create_from_bytes(&open_root(&made)?, OsStr::new(&name), bytes, &attributes);
+    let filled = slot::create_from_bytes(
+        &open_root(&contents)?,
+        OsStr::new(&name),
+        bytes,
+        &attributes,
+    );
     filled
         .map(drop)
-        .map_err(|fault| delivery_error("write", &made.join(&name), fault))
+        .map_err(|fault| delivery_error("write", &contents.join(&name), fault))
 }

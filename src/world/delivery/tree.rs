@@ -13,9 +13,9 @@ use crate::world::sys::upper_layer::{create_whiteout, mark_opaque};
 /// Returns when the layer `upper` was created, by the clock of file timestamps, in nanoseconds
 /// since 1970.
 pub fn made_ns(upper: &AbsPath) -> Result<i64> {
-    let made = DirectoryHandle::open_own(upper).and_then(FileMetadata::from_handle);
-    let made = made.map_err(|fault| delivery_error("open", upper, fault))?;
-    Ok(i64::try_from(made.version.changed_ns).unwrap_or_default())
+    let metadata = DirectoryHandle::open_own(upper).and_then(FileMetadata::from_handle);
+    let metadata = metadata.map_err(|fault| delivery_error("open", upper, fault))?;
+    Ok(i64::try_from(metadata.version.changed_ns).unwrap_or_default())
 }
 
 /// Marks these files as deleted in the layer `upper`.

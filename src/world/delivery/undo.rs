@@ -49,13 +49,13 @@ pub enum ChangedFilePolicy {
     Replaced,
 }
 
-/// The direction of an undo.
+/// The direction in which the steps of a delivery are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UndoDirection {
     /// Back to the state before the delivery.
-    Back,
+    Undo,
     /// To the delivered state again.
-    Again,
+    Redo,
 }
 
 /// The result for one path.
@@ -273,8 +273,8 @@ impl AppliedDelivery {
             };
             whole.contains(path) || parts.contains_key(path) || (is_removal && holds_one())
         };
-        let order = self.movable_steps(UndoDirection::Again);
-        self.move_wanted(UndoDirection::Again, &order, &is_wanted, parts)
+        let order = self.movable_steps(UndoDirection::Redo);
+        self.move_wanted(UndoDirection::Redo, &order, &is_wanted, parts)
     }
 
     /// Returns the indices of the steps that can be taken in this direction, sorted by path.
@@ -286,7 +286,7 @@ impl AppliedDelivery {
                 .get(*index)
                 .map(|s| (s.root, s.rel.clone()))
         });
-        let is_back = direction == UndoDirection::Back;
+        let is_back = direction == UndoDirection::Undo;
         order.retain(|index| self.applied.get(*index) == Some(&is_back));
         order
     }
@@ -316,22 +316,22 @@ impl AppliedDelivery {
             wanted.push(is_wanted(&self.session.path(step), &entry));
             plan.entries.push(entry);
         }
-        let takes: Vec<DeliveryChoice> = wanted.iter().copied().map(choice).collect();
-        let takes = resolve_choices(&plan, &takes);
+        let choices: Vec<DeliveryChoice> = wanted.iter().copied().map(choice).collect();
+        let choices = resolve_choices(&plan, &choices);
         let numbers: Vec<u32> = order
             .iter()
-            .zip(&takes)
-            .filter(|(_, take)| **take == DeliveryChoice::Apply)
+            .zip(&choices)
+            .filter(|(_, choice)| **choice == DeliveryChoice::Apply)
             .filter_map(|(index, _)| self.session.steps.get(*index).map(|step| step.number))
             .collect();
         let (skipped, hunk_steps) = self.run_moves(direction, numbers, parts)?;
         let mut rows = Vec::new();
-        for (((index, entry), take), wanted) in
-            order.iter().zip(&plan.entries).zip(&takes).zip(&wanted)
+        for (((index, entry), choice), wanted) in
+            order.iter().zip(&plan.entries).zip(&choices).zip(&wanted)
         {
             let number = self.session.steps.get(*index).map(|step| step.number);
-            let swapped = number.and_then(|number| skipped.get(&number).copied());
-            let Some(outcome) = move_outcome(entry, *take, swapped, *wanted) else {
+            let skipped_as = number.and_then(|number| skipped.get(&number).copied());
+            let Some(outcome) = move_outcome(entry, *choice, skipped_as, *wanted) else {
                 continue;
             };
             if entry.is_listed() || matches!(outcome, UndoOutcome::Left(_)) {
@@ -560,10 +560,10 @@ impl AppliedDelivery {
         for (step, is_applied) in steps.iter().zip(&applied) {
             let current = self.current_state(step)?;
             let location = (step.root, step.rel.clone());
-            let agrees = expected
+            let is_unchanged = expected
                 .get(&location)
                 .is_some_and(|state| state.is_unchanged(&current));
-            now.push(match (agrees, is_applied) {
+            now.push(match (is_unchanged, is_applied) {
                 (true, true) => DeliveredState::Applied,
                 (true, false) => DeliveredState::Reverted,
                 (false, _) => DeliveredState::Changed,
@@ -629,8 +629,8 @@ impl UndoDirection {
     /// Returns the direction of the steps.
     fn of_steps(self) -> StepDirection {
         match self {
-            UndoDirection::Back => StepDirection::Back,
-            UndoDirection::Again => StepDirection::Forward,
+            UndoDirection::Undo => StepDirection::Back,
+            UndoDirection::Redo => StepDirection::Forward,
         }
     }
 }
@@ -675,7 +675,7 @@ fn add_row(rows: &mut Vec<UndoRow>, row: UndoRow, direction: UndoDirection) {
         None => rows.push(row),
         Some(known) if is_left(known) => {}
         Some(known) => {
-            if is_left(&row) || direction == UndoDirection::Again {
+            if is_left(&row) || direction == UndoDirection::Redo {
                 *known = row;
             }
         }

@@ -24,7 +24,7 @@ use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// Path of the running massgen executable, as the kernel exposes it.
-const OURS: &str = "/proc/self/exe";
+const OWN_EXECUTABLE: &str = "/proc/self/exe";
 /// The directory of npm packages, in which packages resolve each other.
 const PACKAGES: &str = "node_modules";
 /// Directories with programs that every sandbox exposes.
@@ -110,8 +110,8 @@ impl AgentLauncher {
 
     /// Returns the path of massgen's executable as the external agent sees it.
     pub fn own_executable() -> Result<AbsPath> {
-        let ours =
-            AbsPath::new(OURS).ok_or_else(|| Error::bug("cannot name the program's executable"))?;
+        let ours = AbsPath::new(OWN_EXECUTABLE)
+            .ok_or_else(|| Error::bug("cannot name the program's executable"))?;
         dir::resolve(&ours).map(|real| real.to_abs())
     }
 

@@ -85,7 +85,7 @@ impl AgentSocket {
 /// Asks the run whether a call may be made and returns its answer. The error says why there is
 /// none.
 pub fn query(socket: &AbsPath, question: &str) -> std::result::Result<String, String> {
-    let asked = || -> io::Result<String> {
+    let exchange = || -> io::Result<String> {
         let mut stream = socket::connect(socket)?;
         stream.set_read_timeout(Some(ANSWER_TIME_MAX))?;
         stream.write_all(&[QUESTION])?;
@@ -95,7 +95,8 @@ pub fn query(socket: &AbsPath, question: &str) -> std::result::Result<String, St
         stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
         Ok(answer)
     };
-    let answer = asked().map_err(|error| format!("cannot send a request to the run: {error}"))?;
+    let answer =
+        exchange().map_err(|error| format!("cannot send a request to the run: {error}"))?;
     if answer.is_empty() {
         return Err("the run gave no answer".to_owned());
     }
@@ -111,9 +112,9 @@ pub fn forward_stdio(socket: &AbsPath) -> Result<()> {
     let mut stream = socket::connect(socket).map_err(failed)?;
     stream.write_all(&[PROTOCOL]).map_err(failed)?;
     let to_run = stream.try_clone().map_err(failed)?;
-    let inward = thread::Builder::new().name("agent_socket".to_owned());
+    let builder = thread::Builder::new().name("agent_socket".to_owned());
     // The thread ends with the process, since a blocking read of a line cannot be woken.
-    let _inward = inward.spawn(move || forward_until_eof(to_run));
+    let _forwarder = builder.spawn(move || forward_until_eof(to_run));
     copy(&mut stream, &mut io::stdout().lock()).map_err(failed)
 }
 

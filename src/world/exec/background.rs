@@ -13,7 +13,7 @@ use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
 use crate::world::exec::Observation;
 use crate::world::exec::command::{
-    LEFT_OUT_TOLD_MAX, ShellInvocation, command_context, commands, compile_policy,
+    LEFT_OUT_SHOWN_MAX, ShellInvocation, command_context, commands, compile_policy,
 };
 use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
 use crate::world::exec::tool_result::{ToolError, ToolResult, cannot_run};
@@ -73,9 +73,9 @@ fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionH
     let settle = move || {
         let settled = sync.finish(&own, &mut trees.lock());
         let (changes, notes) = match settled {
-            Ok(aftermath) => {
-                let notes = aftermath.notes(&own, LEFT_OUT_TOLD_MAX);
-                (aftermath.changes, notes)
+            Ok(command_changes) => {
+                let notes = command_changes.notes(&own, LEFT_OUT_SHOWN_MAX);
+                (command_changes.changes, notes)
             }
             Err(stop) => (stop.changes, vec![stop.message]),
         };

@@ -35,7 +35,7 @@ pub fn run_check(
         dir,
     } = action
     else {
-        return Err("it is no command".to_owned());
+        return Err("it is not a command".to_owned());
     };
     let invocation = ShellInvocation::new(&command, &dir);
     let ended = run_to_completion(&gate, invocation, timeout_seconds, Some(interrupt));

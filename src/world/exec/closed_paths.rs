@@ -40,25 +40,26 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
     for root in gate.trees() {
         for rel in &root.grant().hidden {
             let spellings = spellings(&root, rel)?;
-            let shut = spellings.into_iter().map(|rel| root.join(&rel));
-            let shut = shut.filter(|place| !gate.allows(place.real(), Permission::Read));
+            let closed_places = spellings.into_iter().map(|rel| root.join(&rel));
+            let closed_places =
+                closed_places.filter(|place| !gate.allows(place.real(), Permission::Read));
             closed
                 .hidden
-                .extend(shut.map(|place| place.real().to_abs()));
+                .extend(closed_places.map(|place| place.real().to_abs()));
         }
         let is_own = root.grant().kind == GrantKind::Workspace;
-        let is_looked_through = hides || (masks && is_own);
-        if !is_looked_through {
+        let is_searched = hides || (masks && is_own);
+        if !is_searched {
             continue;
         }
-        let mut look = ClosedPathVisitor {
+        let mut visitor = ClosedPathVisitor {
             gate,
             root: &root,
             masks: masks && is_own,
             names: &mut names,
             closed: &mut closed,
         };
-        walk_untrusted(root.dir(), &mut look).map_err(|fault| cannot_run(&fault))?;
+        walk_untrusted(root.dir(), &mut visitor).map_err(|fault| cannot_run(&fault))?;
     }
     if names > NAMES_MAX {
         let why = format!("`permissions` has globs, and there are more than {NAMES_MAX} names");

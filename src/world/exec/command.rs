@@ -33,7 +33,7 @@ const SHELL: [&str; 2] = ["bash", "-c"];
 const VENV: &str = ".venv";
 
 /// The most names of omitted changes that are reported.
-pub(super) const LEFT_OUT_TOLD_MAX: usize = 20;
+pub(super) const LEFT_OUT_SHOWN_MAX: usize = 20;
 
 /// A command line for the shell, and its working directory.
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +56,9 @@ pub(super) fn execute_command(
     timeout_seconds: Option<u64>,
     interrupt: Option<&CommandInterrupt>,
 ) -> ToolResult {
-    let (finished, aftermath) = run_to_completion(gate, invocation, timeout_seconds, interrupt)?;
-    let mut observation = observation(gate, invocation, &finished, aftermath);
+    let (finished, command_changes) =
+        run_to_completion(gate, invocation, timeout_seconds, interrupt)?;
+    let mut observation = observation(gate, invocation, &finished, command_changes);
     // Changes of background commands that ended meanwhile were applied before this command's.
     let late = commands(gate)?.late_changes().take();
     observation.changes.splice(0..0, late);
@@ -80,7 +81,7 @@ pub(super) fn run_to_completion(
         interrupt: interrupt.unwrap_or(&no_interrupt),
         network: network.as_deref(),
     };
-    let (finished, mut aftermath) = run_and_sync(gate, commands, facts, |gate, policy| {
+    let (finished, mut command_changes) = run_and_sync(gate, commands, facts, |gate, policy| {
         let command = ExecCommand {
             line: invocation.line,
             policy,
@@ -90,9 +91,9 @@ pub(super) fn run_to_completion(
         finished.map_err(|error| cannot_complete(&error))
     })?;
     if let Some(proxy) = &network {
-        aftermath.note_refused_hosts(&proxy.visits());
+        command_changes.note_refused_hosts(&proxy.visits());
     }
-    Ok((finished, aftermath))
+    Ok((finished, command_changes))
 }
 
 /// Runs a command with `run` and applies what it changed in the user's trees.
@@ -113,10 +114,10 @@ pub(super) fn run_and_sync<T>(
     let policy = compile_policy(sync.gate(), commands, facts)?;
     match run(sync.gate(), &policy) {
         Ok(finished) => Ok((finished, sync.finish(gate, &mut trees)?)),
-        // It may have run all the same, for example if the container engine died.
+        // It may have run nevertheless, for example if the container engine died.
         Err(stop) => {
-            let aftermath = sync.finish(gate, &mut trees)?;
-            Err(stop.with_changes(aftermath.changes))
+            let command_changes = sync.finish(gate, &mut trees)?;
+            Err(stop.with_changes(command_changes.changes))
         }
     }
 }
@@ -203,15 +204,15 @@ fn observation(
     gate: &Gate,
     invocation: ShellInvocation<'_>,
     finished: &CommandOutput,
-    aftermath: CommandChanges,
+    command_changes: CommandChanges,
 ) -> Observation {
     let more = [
         ("command", invocation.line.into()),
         ("work_dir", display_path(gate, invocation.dir.real()).into()),
     ];
-    let notes = aftermath.notes(gate, LEFT_OUT_TOLD_MAX);
+    let notes = command_changes.notes(gate, LEFT_OUT_SHOWN_MAX);
     Observation {
-        changes: aftermath.changes,
+        changes: command_changes.changes,
         ..process_observation(finished, more, notes)
     }
 }

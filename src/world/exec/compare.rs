@@ -148,12 +148,12 @@ pub(super) fn compare_directories(
 
 /// Returns what is below `place`, by name.
 fn list_tree(gate: &Gate, place: &ResolvedPath) -> Result<BTreeMap<RelPath, FileKind>, ToolError> {
-    let survey = list_readable(gate, place, &mut |_| EntrySelection::Deep)
+    let listing = list_readable(gate, place, &mut |_| EntrySelection::Deep)
         .map_err(|fault| ToolError::failed_at(gate, "list", place, fault))?;
-    if let Some(cut) = survey.cut {
+    if let Some(cut) = listing.cut {
         return Err(ToolError::failed_at(gate, "compare", place, cut));
     }
-    let found = survey.found.into_iter();
+    let found = listing.found.into_iter();
     Ok(found.map(|found| (found.rel, found.kind)).collect())
 }
 
@@ -210,18 +210,18 @@ fn content_diffs(
     different: &[&RelPath],
 ) -> Map<String, Value> {
     let mut diffs = Map::new();
-    let mut room = LISTING_BYTES_MAX;
+    let mut bytes_left = LISTING_BYTES_MAX;
     for rel in different {
         let text = match (
             read_side(gate, &first.join(rel)),
             read_side(gate, &second.join(rel)),
         ) {
-            (Ok(one), Ok(other)) => diff(&one, &other, 1, room.min(FILE_DIFF_BYTES_MAX)),
+            (Ok(one), Ok(other)) => diff(&one, &other, 1, bytes_left.min(FILE_DIFF_BYTES_MAX)),
             (Err(stop), _) | (_, Err(stop)) => stop.message,
         };
-        room = room.saturating_sub(text.len());
+        bytes_left = bytes_left.saturating_sub(text.len());
         diffs.insert(display_name(rel.as_path().as_os_str(), "."), text.into());
-        if room == 0 {
+        if bytes_left == 0 {
             diffs.insert(note("cut"), "compare_files shows the others".into());
             break;
         }

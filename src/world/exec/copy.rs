@@ -134,7 +134,7 @@ pub(super) fn copy_tree(
         ));
     }
     let mut transfer = TreeCopyReport::default();
-    let survey = list_readable(gate, source, &mut |found| {
+    let listing = list_readable(gate, source, &mut |found| {
         let meant = |chosen: &CompiledSelection| {
             found.kind == FileKind::Directory || chosen.matches(&found.rel)
         };
@@ -149,18 +149,18 @@ pub(super) fn copy_tree(
             }
         }
     });
-    let survey = survey.map_err(|fault| ToolError::failed_at(gate, "copy", source, fault))?;
-    if let Some(cut) = survey.cut {
+    let listing = listing.map_err(|fault| ToolError::failed_at(gate, "copy", source, fault))?;
+    if let Some(cut) = listing.cut {
         return Err(ToolError::failed_at(gate, "copy", source, cut));
     }
-    for (rel, fault) in survey.unreadable {
+    for (rel, fault) in listing.unreadable {
         transfer.errors.push((rel, fault.to_string()));
     }
     if chosen.is_none() {
         make_dir(gate, destination)?;
     }
     let mut bytes_left = COPY_BYTES_MAX;
-    for found in survey.found {
+    for found in listing.found {
         if found.kind != FileKind::Directory || chosen.is_none() {
             transfer.copy_name(route, found, &mut bytes_left);
         }
@@ -318,7 +318,7 @@ pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
     let target = source.dir().link_target(&source.below()).map_err(stop)?;
     let below = destination.below();
     let (dir, name) = destination.dir().make_parent_of(&below).map_err(stop)?;
-    let (made, kind) = match (destination.dir().meta(&below), existing) {
+    let (result, kind) = match (destination.dir().meta(&below), existing) {
         (Err(FileSystemError::Missing), _) => (dir.symlink(name, &target), ChangeKind::Created),
         (Ok(old), ExistingTarget::Overwrite) if old.kind == FileKind::Link => {
             let replaced = replace_link(&dir, name, &target, &old.version);
@@ -327,7 +327,7 @@ pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
         (Ok(_), _) => return Err(stop(FileSystemError::Exists)),
         (Err(fault), _) => return Err(stop(fault)),
     };
-    made.map_err(stop)?;
+    result.map_err(stop)?;
     Ok(FileChange {
         path: destination.real().clone(),
         kind,

@@ -62,7 +62,7 @@ pub(super) fn delete_files_batch(
 ) -> ToolResult {
     let chosen = CompiledSelection::new(selection)?;
     let mut skipped = Vec::new();
-    let survey = survey(gate, place, &mut |found| {
+    let listing = list_entries(gate, place, &mut |found| {
         let is_meant = found.kind == FileKind::Directory || chosen.matches(&found.rel);
         if !is_meant {
             EntrySelection::Not
@@ -73,14 +73,14 @@ pub(super) fn delete_files_batch(
             EntrySelection::Not
         }
     })?;
-    let mut pending = pending_deletes(place, survey.found);
+    let mut pending = pending_deletes(place, listing.found);
     let mut unread = Vec::new();
     pending.retain(|name| {
-        let hindrance = name.write_block(gate, place, WriteIntent::Delete);
-        match hindrance {
+        let block = name.write_block(gate, place, WriteIntent::Delete);
+        match block {
             None => return name.meta.kind != FileKind::Directory,
             Some(WriteBlock::Unread) => unread.push(name.rel.clone()),
-            Some(WriteBlock::Conflict | WriteBlock::ManyNames | WriteBlock::MarkedReadOnly) => {
+            Some(WriteBlock::Conflict | WriteBlock::HardLinked | WriteBlock::MarkedReadOnly) => {
                 skipped.push(name.rel.clone());
             }
         }
@@ -135,12 +135,12 @@ impl PendingDelete {
 
 /// Returns the current metadata of the listed names; those that have vanished are skipped.
 fn pending_deletes(place: &ResolvedPath, found: Vec<ListedEntry>) -> Vec<PendingDelete> {
-    let look = |found: ListedEntry| {
+    let pending_delete = |found: ListedEntry| {
         let meta = place.dir().meta(&place.join(&found.rel).below()).ok()?;
         let rel = found.rel;
         Some(PendingDelete { rel, meta })
     };
-    found.into_iter().filter_map(look).collect()
+    found.into_iter().filter_map(pending_delete).collect()
 }
 
 /// Returns everything below `place`, if all of it may be removed or moved away.
@@ -150,13 +150,13 @@ pub(super) fn removable(
     intent: WriteIntent,
 ) -> Result<Vec<PendingDelete>, ToolError> {
     let mut closed = Vec::new();
-    let survey = survey(gate, place, &mut |found| {
+    let listing = list_entries(gate, place, &mut |found| {
         if !gate.allows(place.join(&found.rel).real(), Permission::Write) {
             closed.push(found.rel.clone());
         }
         EntrySelection::Deep
     })?;
-    if let Some((rel, fault)) = survey.unreadable.first() {
+    if let Some((rel, fault)) = listing.unreadable.first() {
         return Err(ToolError::failed_at(gate, "read", &place.join(rel), *fault));
     }
     if !closed.is_empty() {
@@ -165,19 +165,18 @@ pub(super) fn removable(
         let why = "it holds names that you may not change";
         return Err(denied_error(gate, place.real(), why, &closed));
     }
-    let pending = pending_deletes(place, survey.found);
+    let pending = pending_deletes(place, listing.found);
     // If a file has several hard links, only one of them is removed, so that does not block.
     for why in [
         WriteBlock::Conflict,
         WriteBlock::Unread,
         WriteBlock::MarkedReadOnly,
     ] {
-        let is_hindered =
-            |name: &&PendingDelete| name.write_block(gate, place, intent) == Some(why);
-        let hindered = pending.iter().filter(is_hindered);
-        let hindered: Vec<RelPath> = hindered.map(|name| name.rel.clone()).collect();
-        if !hindered.is_empty() {
-            return Err(denied_error(gate, place.real(), why, &hindered));
+        let is_blocked = |name: &&PendingDelete| name.write_block(gate, place, intent) == Some(why);
+        let blocked = pending.iter().filter(is_blocked);
+        let blocked: Vec<RelPath> = blocked.map(|name| name.rel.clone()).collect();
+        if !blocked.is_empty() {
+            return Err(denied_error(gate, place.real(), why, &blocked));
         }
     }
     Ok(pending)
@@ -219,8 +218,8 @@ pub(super) fn remove_name(
 ) -> Result<FileChange, ToolError> {
     let below = place.below();
     let removed = place.dir().parent_of(&below).and_then(|(parent, name)| {
-        let aside = gate.staging_dir().unwrap_or(&parent);
-        remove_if_unchanged(&parent, aside, name, seen)
+        let staging_dir = gate.staging_dir().unwrap_or(&parent);
+        remove_if_unchanged(&parent, staging_dir, name, seen)
     });
     removed.map_err(|fault| ToolError::failed_at(gate, "delete", place, fault))?;
     gate.history().record_removal(place.real());
@@ -239,17 +238,17 @@ fn remove_dir(gate: &Gate, place: &ResolvedPath) -> Result<(), ToolError> {
     removed.map_err(|fault| ToolError::failed_at(gate, "delete", place, fault))
 }
 
-fn survey(
+fn list_entries(
     gate: &Gate,
     place: &ResolvedPath,
     keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
 ) -> Result<TreeListing, ToolError> {
     let start = place.dir().dir(&place.below());
     let start = start.map_err(|fault| ToolError::failed_at(gate, "list", place, fault))?;
-    let survey = TreeListing::list(&start, keep);
-    match survey.cut {
+    let listing = TreeListing::list(&start, keep);
+    match listing.cut {
         Some(cut) => Err(ToolError::failed_at(gate, "delete", place, cut)),
-        None => Ok(survey),
+        None => Ok(listing),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Carries out `fetch_url`: reads the page, and gives the model its text as a stranger's words.
+//! Carries out `fetch_url`: reads the page, and gives the model its text marked as untrusted.
 
 use tokio::runtime::Handle;
 
@@ -25,10 +25,11 @@ pub(super) fn fetch_url(
     let pages = gate.policy().pages.clone();
     let pages = pages.ok_or_else(|| ToolError::failed("no pages are read here"))?;
     let runtime = Handle::try_current().map_err(|_| ToolError::failed("no pages are read here"))?;
-    // A page that rules deny or ask about has to be asked for by itself.
+    // A redirect to a page that rules deny or ask about is not followed: it needs a call of its
+    // own.
     let is_allowed = |next: &PageUrl| {
-        let judged = gate.policy().rules.judge_page(next);
-        let is_free = matches!(judged, CallJudgement::Silent | CallJudgement::Allowed);
+        let judgement = gate.policy().rules.judge_page(next);
+        let is_free = matches!(judgement, CallJudgement::Silent | CallJudgement::Allowed);
         is_free && pages.allows(next)
     };
     let fetched = runtime.block_on(async {
@@ -96,7 +97,9 @@ fn decode(page: &FetchedPage) -> Result<String, ToolError> {
         return Err(ToolError::failed(message));
     }
     if page.body.contains(&0) {
-        return Err(ToolError::failed("the page holds bytes that are no text"));
+        return Err(ToolError::failed(
+            "the page contains bytes that are not text",
+        ));
     }
     let charset = page.charset.as_deref().unwrap_or("utf-8");
     let encoding = encoding_rs::Encoding::for_label(charset.as_bytes());

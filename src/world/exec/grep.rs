@@ -27,7 +27,7 @@ const SCAN_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// The most of one line that is shown, in characters.
 const LINE_CHARS_MAX: usize = 500;
 
-/// The most memory for one line of a file before the file is given up, in bytes.
+/// The most memory for one line of a file, in bytes; a file with a longer line is skipped.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The most memory for a compiled expression, in bytes.
@@ -44,15 +44,19 @@ struct GrepSearch {
 /// Implements `grep_files`.
 pub(super) fn grep_files(gate: &Gate, place: &ResolvedPath, grep: &GrepQuery) -> ToolResult {
     let matcher = matcher(grep)?;
-    let chosen = CompiledSelection::new(&grep.selection)?;
+    let selection = CompiledSelection::new(&grep.selection)?;
     let stop = |fault: FileSystemError| ToolError::failed_at(gate, "search", place, fault);
-    let (files, survey) = match place.dir().meta(&place.below()).map_err(stop)?.kind {
+    let (files, listing) = match place.dir().meta(&place.below()).map_err(stop)?.kind {
         FileKind::Directory => {
-            let survey = list_readable(gate, place, &mut |_| EntrySelection::Deep).map_err(stop)?;
-            let found = survey.found.iter();
-            let meant =
-                found.filter(|found| found.kind == FileKind::File && chosen.matches(&found.rel));
-            (meant.map(|found| place.join(&found.rel)).collect(), survey)
+            let listing =
+                list_readable(gate, place, &mut |_| EntrySelection::Deep).map_err(stop)?;
+            let found = listing.found.iter();
+            let selected =
+                found.filter(|found| found.kind == FileKind::File && selection.matches(&found.rel));
+            (
+                selected.map(|found| place.join(&found.rel)).collect(),
+                listing,
+            )
         }
         FileKind::File | FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device => {
             (vec![place.clone()], TreeListing::default())
@@ -71,7 +75,7 @@ pub(super) fn grep_files(gate: &Gate, place: &ResolvedPath, grep: &GrepQuery) ->
         // A file that vanished or cannot be read has no matches.
         let _skipped = search.file(gate, file, &matcher, &mut searcher);
     }
-    Ok(Observation::done(search.finish() + &limit_notes(&survey)))
+    Ok(Observation::done(search.finish() + &limit_notes(&listing)))
 }
 
 impl GrepSearch {
@@ -95,7 +99,7 @@ impl GrepSearch {
             path: display_path(gate, place.real()),
             lines: Vec::new(),
             matches_left: self.matches_left,
-            room: LISTING_BYTES_MAX,
+            bytes_left: LISTING_BYTES_MAX,
         };
         searcher.search_reader(matcher, file, &mut hits)?;
         self.matches_left = hits.matches_left;
@@ -106,17 +110,17 @@ impl GrepSearch {
     }
 
     fn finish(self) -> String {
-        let over = if self.matches_left == 0 {
+        let limit = if self.matches_left == 0 {
             Some("cut: there may be more matches; narrow the pattern or raise max_results")
         } else if self.bytes_left == 0 {
             Some("cut: more than 2 GiB to read; narrow the path")
         } else {
             None
         };
-        let over = over.map_or_else(String::new, |over| format!("{}\n", note(over)));
+        let limit_note = limit.map_or_else(String::new, |limit| format!("{}\n", note(limit)));
         self.lines
             .finish("nothing matches\n", "narrow the pattern or the path")
-            + &over
+            + &limit_note
     }
 }
 
@@ -126,7 +130,7 @@ fn matcher(grep: &GrepQuery) -> Result<RegexMatcher, ToolError> {
         .size_limit(REGEX_BYTES_MAX)
         .line_terminator(Some(b'\n'))
         .build(&grep.pattern)
-        .map_err(|error| ToolError::failed(format!("`{}` is no pattern: {error}", grep.pattern)))
+        .map_err(|error| ToolError::failed(format!("`{}` is not a pattern: {error}", grep.pattern)))
 }
 
 fn searcher(grep: &GrepQuery) -> Searcher {
@@ -148,7 +152,7 @@ struct FileMatches {
     /// The remaining number of matches.
     matches_left: u32,
     /// The remaining number of bytes in the answer.
-    room: usize,
+    bytes_left: usize,
 }
 
 impl FileMatches {
@@ -157,12 +161,12 @@ impl FileMatches {
         let text: String = text.trim_end().chars().take(LINE_CHARS_MAX).collect();
         let number = number.unwrap_or_default();
         let line = format!("{}{mark}{number}{mark}{text}", self.path);
-        self.room = self.room.saturating_sub(line.len());
+        self.bytes_left = self.bytes_left.saturating_sub(line.len());
         self.lines.push(line);
     }
 
     fn wants_more(&self) -> bool {
-        self.matches_left > 0 && self.room > 0
+        self.matches_left > 0 && self.bytes_left > 0
     }
 }
 

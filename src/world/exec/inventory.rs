@@ -40,13 +40,13 @@ impl TreeInventory {
     pub(super) fn scan(gate: &Gate, names_max: usize) -> Self {
         let mut inventory = Self::default();
         for root in &user_trees(gate) {
-            let mut look = InventoryVisitor {
+            let mut visitor = InventoryVisitor {
                 gate,
                 root,
                 names_left: names_max,
                 inventory: &mut inventory,
             };
-            if walk_untrusted(root.dir(), &mut look).is_err() {
+            if walk_untrusted(root.dir(), &mut visitor).is_err() {
                 inventory.add_partial(root.real());
             }
         }
@@ -83,14 +83,14 @@ impl TreeInventory {
         };
         for (path, version) in &now.files {
             let old = self.files.get(path);
-            if old == Some(version) || history.made_version(path) == Some(*version) {
+            if old == Some(version) || history.own_version(path) == Some(*version) {
                 continue;
             }
             match old {
                 // The user may have changed it meanwhile. Only a file that was the agent's own
                 // before stays so and may be overwritten again without a conflict.
                 Some(old) => {
-                    if history.made_version(path) == Some(*old) {
+                    if history.own_version(path) == Some(*old) {
                         history.record_write(path.clone(), *version);
                     }
                     tell(path, ChangeKind::Changed);

@@ -21,9 +21,9 @@ use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 /// Implements `list_directory`.
 pub(super) fn list_directory(gate: &Gate, place: &ResolvedPath) -> ToolResult {
     let stop = |fault: FileSystemError| ToolError::failed_at(gate, "list", place, fault);
-    let survey = list_readable(gate, place, &mut |_| EntrySelection::Shallow).map_err(stop)?;
+    let listing = list_readable(gate, place, &mut |_| EntrySelection::Shallow).map_err(stop)?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
-    for found in &survey.found {
+    for found in &listing.found {
         let name = display_name(found.rel.as_path().as_os_str(), ".");
         lines.push(&format!("[{}] {name}", found.kind.label().to_uppercase()));
     }
@@ -45,10 +45,10 @@ pub(super) fn search_files(
         pattern.to_owned()
     };
     let (wanted, excluded) = (CompiledGlobs::new(&[wanted])?, CompiledGlobs::new(exclude)?);
-    let survey = list_readable(gate, place, &mut |found| keep_unless(&excluded, found))
+    let listing = list_readable(gate, place, &mut |found| keep_unless(&excluded, found))
         .map_err(|fault| ToolError::failed_at(gate, "search", place, fault))?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
-    for found in survey
+    for found in listing
         .found
         .iter()
         .filter(|found| wanted.match_name(&found.rel))
@@ -56,27 +56,27 @@ pub(super) fn search_files(
         lines.push(&display_path(gate, place.join(&found.rel).real()));
     }
     let text = lines.finish("nothing matches\n", "narrow the pattern or the path");
-    Ok(Observation::done(text + &limit_notes(&survey)))
+    Ok(Observation::done(text + &limit_notes(&listing)))
 }
 
 /// Implements `directory_tree`: JSON as `{name, type, children}`.
 pub(super) fn directory_tree(gate: &Gate, place: &ResolvedPath, exclude: &[String]) -> ToolResult {
     let excluded = CompiledGlobs::new(exclude)?;
-    let survey = list_readable(gate, place, &mut |found| keep_unless(&excluded, found))
+    let listing = list_readable(gate, place, &mut |found| keep_unless(&excluded, found))
         .map_err(|fault| ToolError::failed_at(gate, "list", place, fault))?;
-    let mut room = LISTING_BYTES_MAX;
-    let mut found = survey.found.iter().peekable();
+    let mut bytes_left = LISTING_BYTES_MAX;
+    let mut found = listing.found.iter().peekable();
     let mut shown_entries = 0;
-    let tree = Value::Array(children(&mut found, 1, &mut room, &mut shown_entries));
+    let tree = Value::Array(children(&mut found, 1, &mut bytes_left, &mut shown_entries));
     let mut text = format!("{tree}\n");
-    let left_out = survey.found.len() - shown_entries;
+    let left_out = listing.found.len() - shown_entries;
     if left_out > 0 {
         let cut = note(format_args!(
             "cut: {left_out} more; ask for a directory below, or use excludePatterns"
         ));
         let _written = writeln!(text, "{cut}");
     }
-    Ok(Observation::done(text + &limit_notes(&survey)))
+    Ok(Observation::done(text + &limit_notes(&listing)))
 }
 
 /// Lists everything readable below `place`. Fails if `place` is not a directory.
@@ -86,28 +86,28 @@ pub(super) fn list_readable(
     keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
 ) -> Result<TreeListing, FileSystemError> {
     let start = place.dir().dir(&place.below())?;
-    let mut survey = TreeListing::list(&start, &mut |found| {
+    let mut listing = TreeListing::list(&start, &mut |found| {
         if gate.allows(&place.real().join(&found.rel), Permission::Read) {
             keep(found)
         } else {
             EntrySelection::Not
         }
     });
-    match survey.unreadable.iter().position(|(rel, _)| rel.is_root()) {
-        Some(at) => Err(survey.unreadable.swap_remove(at).1),
-        None => Ok(survey),
+    match listing.unreadable.iter().position(|(rel, _)| rel.is_root()) {
+        Some(at) => Err(listing.unreadable.swap_remove(at).1),
+        None => Ok(listing),
     }
 }
 
 /// Returns one line for each thing that the walk could not see.
-pub(super) fn limit_notes(survey: &TreeListing) -> String {
+pub(super) fn limit_notes(listing: &TreeListing) -> String {
     let mut text = String::new();
-    if let Some(cut) = survey.cut {
+    if let Some(cut) = listing.cut {
         let cut = note(format_args!("cut: {cut}; ask for a directory below"));
         let _written = writeln!(text, "{cut}");
     }
-    if let Some((first, fault)) = survey.unreadable.first() {
-        let number = survey.unreadable.len();
+    if let Some((first, fault)) = listing.unreadable.first() {
+        let number = listing.unreadable.len();
         let first = display_name(first.as_path().as_os_str(), ".");
         let unread = note(format_args!(
             "{number} directories could not be read; {first}: {fault}"
@@ -128,28 +128,28 @@ fn keep_unless(excluded: &CompiledGlobs, found: &ListedEntry) -> EntrySelection 
 /// JSON overhead of one name: `{"name":"","type":"directory","children":[]},`.
 const NODE_BYTES: usize = 48;
 
-/// Returns the entries at `depth`, each with its children, while `room` lasts.
+/// Returns the entries at `depth`, each with its children, until `bytes_left` is used up.
 fn children<'f>(
     found: &mut Peekable<impl Iterator<Item = &'f ListedEntry>>,
     depth: usize,
-    room: &mut usize,
+    bytes_left: &mut usize,
     taken: &mut usize,
 ) -> Vec<Value> {
     let mut nodes = Vec::new();
     while let Some(next) = found.next_if(|next| next.rel.names().count() == depth) {
         let name = display_name(next.rel.name().unwrap_or_default(), ".");
-        let Some(room_left) = room.checked_sub(name.len() + NODE_BYTES) else {
-            *room = 0;
-            let _rest = found.by_ref().count();
+        let Some(rest) = bytes_left.checked_sub(name.len() + NODE_BYTES) else {
+            *bytes_left = 0;
+            let _skipped = found.by_ref().count();
             break;
         };
-        *room = room_left;
+        *bytes_left = rest;
         *taken += 1;
         let mut node = Map::new();
         node.insert("name".to_owned(), name.into());
         node.insert("type".to_owned(), next.kind.label().into());
         if next.kind == FileKind::Directory {
-            let below = children(found, depth + 1, room, taken);
+            let below = children(found, depth + 1, bytes_left, taken);
             node.insert("children".to_owned(), below.into());
         }
         nodes.push(Value::Object(node));

@@ -66,9 +66,9 @@ pub(super) fn generate_media(
     let bytes = if let Some(paid) = paid {
         paid
     } else {
-        let made =
+        let outcome =
             call.block_on(|runner, call_id, cancelled| runner.generate(call_id, order, cancelled));
-        made.map_err(ToolError::failed)?
+        outcome.map_err(ToolError::failed)?
     };
     let manner = WriteOptions {
         intent: WriteIntent::Overwrite,

@@ -130,9 +130,9 @@ pub fn run_with_runners(
     runners: CallRunners<'_>,
 ) -> Observation {
     let (action, gate) = permitted.into_action();
-    let shape = AnswerFormat::from_action(&action);
-    let done = carry_out(&gate, action, interrupt, runners);
-    let observation = done.unwrap_or_else(|stop| shape.observation(stop));
+    let format = AnswerFormat::from_action(&action);
+    let result = carry_out(&gate, action, interrupt, runners);
+    let observation = result.unwrap_or_else(|error| format.observation(error));
     after_hooks::run_after_hooks(&gate, observation)
 }
 
@@ -140,7 +140,7 @@ pub fn run_with_runners(
 /// out earlier.
 pub fn refresh_versions(permitted: Permitted<Action>) {
     let (action, gate) = permitted.into_action();
-    let note = |place: ResolvedPath| -> Result<(), Infallible> {
+    let record = |place: ResolvedPath| -> Result<(), Infallible> {
         if let Ok(meta) = place.dir().meta(&place.below())
             && meta.kind == FileKind::File
         {
@@ -149,7 +149,7 @@ pub fn refresh_versions(permitted: Permitted<Action>) {
         }
         Ok(())
     };
-    let _noted = action.try_map(note);
+    let _recorded = action.try_map(record);
 }
 
 /// Reads the media file that an action may read as a document, recording or video, as `class` says,
@@ -180,14 +180,14 @@ pub fn run_on_streams(
     interrupt: &CommandInterrupt,
 ) -> Result<PassthroughResult, String> {
     let (action, gate) = permitted.into_action();
-    let shape = AnswerFormat::from_action(&action);
-    let passed = if let Action::ExecuteCommand { command, dir, .. } = action {
+    let format = AnswerFormat::from_action(&action);
+    let result = if let Action::ExecuteCommand { command, dir, .. } = action {
         let invocation = ShellInvocation::new(&command, &dir);
         pass_through::pass_through(&gate, invocation, streams, interrupt)
     } else {
         Err(ToolError::failed("only a command has streams"))
     };
-    passed.map_err(|stop| shape.observation(stop).content)
+    result.map_err(|error| format.observation(error).content)
 }
 
 fn carry_out(
@@ -294,12 +294,12 @@ impl AnswerFormat {
             .map_or(AnswerFormat::Text, AnswerFormat::Json)
     }
 
-    fn observation(self, stop: ToolError) -> Observation {
+    fn observation(self, error: ToolError) -> Observation {
         let ToolError {
             outcome,
             message,
             changes,
-        } = stop;
+        } = error;
         let content = match (self, outcome) {
             (AnswerFormat::Text, ActionOutcome::Denied) => message,
             (AnswerFormat::Text, ActionOutcome::Done | ActionOutcome::Failed) => {

@@ -2,7 +2,7 @@
 
 use crate::world::access::gate::Gate;
 use crate::world::exec::command::{
-    LEFT_OUT_TOLD_MAX, ShellInvocation, command_context, commands, run_and_sync,
+    LEFT_OUT_SHOWN_MAX, ShellInvocation, command_context, commands, run_and_sync,
 };
 use crate::world::exec::tool_result::{ToolError, cannot_complete, cannot_run};
 use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
@@ -32,7 +32,7 @@ pub(super) fn pass_through(
     let sandbox = sandbox
         .map_err(|why| cannot_run(&format_args!("commands on the streams of others {why}")))?;
     let (facts, network) = command_context(gate, commands, invocation)?;
-    let ((ended, mut notes), mut aftermath) =
+    let ((ended, mut notes), mut command_changes) =
         run_and_sync(gate, commands, facts, |gate, policy| {
             let ended = sandbox_on_overlay(sandbox, gate.overlay()).run_on_streams(
                 policy,
@@ -43,12 +43,12 @@ pub(super) fn pass_through(
             ended.map_err(|error| cannot_complete(&error))
         })?;
     if let Some(proxy) = &network {
-        aftermath.note_refused_hosts(&proxy.visits());
+        command_changes.note_refused_hosts(&proxy.visits());
     }
-    notes.extend(aftermath.warnings(gate, LEFT_OUT_TOLD_MAX));
+    notes.extend(command_changes.warnings(gate, LEFT_OUT_SHOWN_MAX));
     Ok(PassthroughResult {
         ended,
-        delivered: aftermath.delivery_summary(),
+        delivered: command_changes.delivery_summary(),
         notes,
     })
 }

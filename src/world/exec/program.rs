@@ -261,13 +261,13 @@ fn run_error(why: &dyn std::fmt::Display) -> ToolError {
     ToolError::failed(format!("the program was not run: {why}"))
 }
 
-fn observation(finished: &CommandOutput, made: CallSummary) -> Observation {
-    let calls = ("calls", made.call_lines().into());
-    let summary = format!("{}; {}", made.summary(), summary(finished));
+fn observation(finished: &CommandOutput, calls_made: CallSummary) -> Observation {
+    let calls = ("calls", calls_made.call_lines().into());
+    let summary = format!("{}; {}", calls_made.summary(), summary(finished));
     Observation {
-        changes: made.changes,
-        denied: made.denied,
+        changes: calls_made.changes,
+        denied: calls_made.denied,
         summary: Some(summary),
-        ..process_observation(finished, [calls], made.notes)
+        ..process_observation(finished, [calls], calls_made.notes)
     }
 }

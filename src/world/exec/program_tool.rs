@@ -35,7 +35,7 @@ pub(super) fn run(
     interrupt: Option<&CommandInterrupt>,
 ) -> ToolResult {
     let ServerTransport::Program(program) = &config.link else {
-        return Err(ToolError::failed("it is no program"));
+        return Err(ToolError::failed("it is not a program"));
     };
     if let ProgramInterface::SingleTool(tool) = &program.interface
         && let Some(fault) = argument_fault(&tool.schema, &call.arguments)

@@ -78,8 +78,8 @@ pub(super) fn put(
     }
     let (dir, name) = place.dir().make_parent_of(&below).map_err(stop)?;
     let mut staged = stage_file(&dir, source, old.as_ref()).map_err(stop)?;
-    if let Some(aside) = gate.staging_dir() {
-        staged = staged.with_waiting_directory(aside);
+    if let Some(staging_dir) = gate.staging_dir() {
+        staged = staged.with_staging_dir(staging_dir);
     }
     let (over, kind) = match &seen {
         Some(version) => (ReplacePolicy::Only(version), ChangeKind::Changed),

@@ -20,7 +20,7 @@ use crate::world::sys::file_system_error::FileSystemError;
 pub(super) fn read_text_file(gate: &Gate, place: &ResolvedPath, lines: LineRange) -> ToolResult {
     match text_of(gate, place, lines, OUTPUT_BYTES_MAX) {
         Ok(text) => Ok(Observation::done(text)),
-        Err(no_text) => Err(ToolError::failed_at(gate, "read", place, no_text)),
+        Err(error) => Err(ToolError::failed_at(gate, "read", place, error)),
     }
 }
 
@@ -34,7 +34,7 @@ pub(super) fn read_multiple_files(gate: &Gate, places: &[ResolvedPath]) -> Obser
             note("cut: the answer is full; ask for this file alone")
         } else {
             text_of(gate, place, LineRange::All, bytes_left)
-                .unwrap_or_else(|no_text| format!("error: {no_text}\n"))
+                .unwrap_or_else(|error| format!("error: {error}\n"))
         };
         let end = if text.ends_with('\n') { "" } else { "\n" };
         let heading = note(format_args!("file {path}"));
@@ -60,8 +60,8 @@ fn text_of(
 
 /// Implements `get_file_info`.
 pub(super) fn get_file_info(gate: &Gate, place: &ResolvedPath) -> ToolResult {
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "look at", place, fault);
-    let meta = place.dir().meta(&place.below()).map_err(stop)?;
+    let error = |fault: FileSystemError| ToolError::failed_at(gate, "look at", place, fault);
+    let meta = place.dir().meta(&place.below()).map_err(error)?;
     let kind = meta.kind.label();
     Ok(Observation::done(format!(
         "path: {}\ntype: {kind}\nsize: {}\nmodified: {}\npermissions: {:03o}\nnames: {}\n",
@@ -69,7 +69,7 @@ pub(super) fn get_file_info(gate: &Gate, place: &ResolvedPath) -> ToolResult {
         meta.version.size_bytes,
         Timestamp::from_nanosecond(meta.version.modified_ns).unwrap_or_default(),
         meta.mode.as_raw_mode() & 0o7777,
-        meta.names,
+        meta.link_count,
     )))
 }
 

@@ -104,7 +104,7 @@ fn copy_and_remove(
     match meta.kind {
         FileKind::File => {
             let mut bytes_left = u64::MAX;
-            let is_unread = !gate.history().may_destroy(source.real());
+            let is_unread = !gate.history().knows_content(source.real());
             let change = copy_content(route, &mut bytes_left)?;
             if is_unread {
                 gate.history().moved_unread(destination.real().clone());
@@ -179,6 +179,6 @@ fn unread(gate: &Gate, source: &ResolvedPath, pending: &[PendingDelete]) -> Vec<
     let files = pending
         .iter()
         .filter(|name| name.meta.kind == FileKind::File);
-    let unread = files.filter(|name| !history.may_destroy(source.join(&name.rel).real()));
+    let unread = files.filter(|name| !history.knows_content(source.join(&name.rel).real()));
     unread.map(|name| name.rel.clone()).collect()
 }

@@ -29,10 +29,10 @@ pub async fn connect(gate: &Gate) -> Result<Vec<String>> {
         return Ok(Vec::new());
     };
     let gate = gate.clone();
-    let given_up = CancellationToken::new();
-    let _guard = given_up.clone().drop_guard();
-    let met = spawn_blocking(move || connect_blocking(&servers, &gate, &given_up)).await;
-    met.map_err(|_| Error::bug("cannot connect to the servers"))?
+    let cancelled = CancellationToken::new();
+    let _guard = cancelled.clone().drop_guard();
+    let connected = spawn_blocking(move || connect_blocking(&servers, &gate, &cancelled)).await;
+    connected.map_err(|_| Error::bug("cannot connect to the servers"))?
 }
 
 /// Blocks, because starting servers is the work of threads.

@@ -149,8 +149,8 @@ pub(super) fn working_directory(
     Ok(match (&program.directory, program.instances) {
         (ServerDirectory::Named(dir), _) => dir.clone(),
         (ServerDirectory::Private, InstanceSharing::PerAgent) => {
-            let made = commands.directories().make_working_directory();
-            made.map_err(|error| error.to_string())?
+            let working_dir = commands.directories().make_working_directory();
+            working_dir.map_err(|error| error.to_string())?
         }
         (ServerDirectory::Workspace, InstanceSharing::PerAgent) => open_directory(gate)?,
         (ServerDirectory::Workspace | ServerDirectory::Private, InstanceSharing::One) => {

@@ -35,7 +35,8 @@ pub trait SubagentRunner: Debug + Send + Sync {
     /// Counts the subagents for `tasks` as the agent's.
     ///
     /// # Errors
-    /// The agent may not have so many, or one has the name of an earlier one; the string says why.
+    /// The agent may not have that many, or one has the name of an earlier one; the string says
+    /// why.
     fn reserve(&self, tasks: &[SubagentTask]) -> Result<(), String>;
 
     /// Returns whether subagents may have been at work when the run was interrupted, so that their
@@ -182,8 +183,8 @@ fn check_directory(
 /// Creates the directory of a subagent, and opens its gate.
 fn open_gate(gate: &Gate, dir: &ResolvedPath) -> Result<Gate, ToolError> {
     let what = "start a subagent in";
-    let made = dir.dir().make_dirs(&dir.below());
-    let _made = made.map_err(|fault| ToolError::failed_at(gate, what, dir, fault))?;
+    let created = dir.dir().make_dirs(&dir.below());
+    let _created = created.map_err(|fault| ToolError::failed_at(gate, what, dir, fault))?;
     let manager = gate.manager().for_subagent(dir.real()).ok_or_else(|| {
         let why = "subagents work only in your workspace";
         ToolError::denied(gate, dir.real(), why)

@@ -183,7 +183,9 @@ impl ToolCallServer {
                 return;
             }
             let Ok(call) = serde_json::from_slice::<CallFrame>(&frame) else {
-                self.stop_because("the program sent what is no call, and was answered no more");
+                self.stop_because(
+                    "the program sent something that is not a call, and got no further answers",
+                );
                 return;
             };
             if self.count_and_check(frame.len()) {

@@ -181,11 +181,11 @@ pub(super) fn json_done(operation: &str, details: &Value) -> String {
 
 /// Returns names below a place; if some were cut, a last entry says how many.
 pub(super) fn json_names<'r>(rels: impl IntoIterator<Item = &'r RelPath>) -> Value {
-    let (mut names, mut cut, mut room) = (Vec::new(), 0_usize, NAMES_BYTES_MAX);
+    let (mut names, mut cut, mut bytes_left) = (Vec::new(), 0_usize, NAMES_BYTES_MAX);
     for rel in rels {
         let name = display_name(rel.as_path().as_os_str(), ".");
-        room = room.saturating_sub(name.len());
-        if room > 0 {
+        bytes_left = bytes_left.saturating_sub(name.len());
+        if bytes_left > 0 {
             names.push(name);
         } else {
             cut += 1;

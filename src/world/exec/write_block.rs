@@ -37,7 +37,7 @@ pub(super) enum WriteBlock {
     /// The user changed it since the run began.
     Conflict,
     /// It has several hard links.
-    ManyNames,
+    HardLinked,
     /// Its owner may not write to it. A rename would ignore that, but the user marked it so.
     MarkedReadOnly,
 }
@@ -50,7 +50,7 @@ impl fmt::Display for WriteBlock {
                 "the user changed it since the run began; read it and change it with edit_file"
             }
             WriteBlock::MarkedReadOnly => "its permission bits say that it is read-only",
-            WriteBlock::ManyNames => {
+            WriteBlock::HardLinked => {
                 "it is one of several names (hard links) of the same file; write to a new name"
             }
         })
@@ -67,19 +67,19 @@ pub(super) fn write_block(
     if meta.kind != FileKind::File {
         // Links, pipes and sockets have no content that an agent must have read. But the user may
         // have created one while the command ran.
-        let may_clash =
+        let may_conflict =
             matches!(intent, WriteIntent::Commit { .. }) && meta.kind != FileKind::Directory;
-        let clashes = may_clash && is_conflict(gate, path, meta, intent);
-        return clashes.then_some(WriteBlock::Conflict);
+        let conflicts = may_conflict && is_conflict(gate, path, meta, intent);
+        return conflicts.then_some(WriteBlock::Conflict);
     }
     let replaces = matches!(
         intent,
         WriteIntent::Overwrite | WriteIntent::Edit(_) | WriteIntent::Commit { .. }
     );
-    if replaces && meta.names > 1 {
-        return Some(WriteBlock::ManyNames);
+    if replaces && meta.link_count > 1 {
+        return Some(WriteBlock::HardLinked);
     }
-    if !meta.is_writable_for_owner() && is_users(gate, path) {
+    if !meta.is_writable_for_owner() && is_users_file(gate, path) {
         return Some(WriteBlock::MarkedReadOnly);
     }
     if is_conflict(gate, path, meta, intent) {
@@ -90,7 +90,7 @@ pub(super) fn write_block(
 }
 
 /// Returns whether the grant that applies to `path` is a context path.
-fn is_users(gate: &Gate, path: &RealPath) -> bool {
+fn is_users_file(gate: &Gate, path: &RealPath) -> bool {
     let grant = gate.most_specific_grant(path);
     grant.is_some_and(|grant| grant.kind == GrantKind::Context)
 }
@@ -102,7 +102,7 @@ fn is_conflict(gate: &Gate, path: &RealPath, meta: &FileMetadata, intent: WriteI
         (None, WriteIntent::Commit { began_ns }) => began_ns,
         (None, _) => return false,
     };
-    if !is_users(gate, path) {
+    if !is_users_file(gate, path) {
         return false;
     }
     let Some(users) = users_version(gate, path, meta) else {
@@ -110,14 +110,14 @@ fn is_conflict(gate: &Gate, path: &RealPath, meta: &FileMetadata, intent: WriteI
     };
     let history = gate.history();
     let now = Some(meta.version);
-    let made = history.made_version(path);
-    let is_ours = made == now || made == Some(users);
+    let own_version = history.own_version(path);
+    let is_own = own_version == now || own_version == Some(users);
     let is_known = match intent {
         WriteIntent::Edit(_) => history.known_version(path) == now,
         WriteIntent::Commit { .. } => history.base_version(path) == Some(users),
         WriteIntent::Overwrite | WriteIntent::Delete | WriteIntent::Move => false,
     };
-    users.changed_ns >= since_ns && !is_ours && !is_known
+    users.changed_ns >= since_ns && !is_own && !is_known
 }
 
 /// Returns the user's version of `path`: with an overlay, that of the underlying tree.
@@ -136,5 +136,5 @@ fn is_unread(gate: &Gate, path: &RealPath, meta: &FileMetadata) -> bool {
     gate.policy().read_before_delete == ReadBeforeDelete::Enforced
         && meta.version.size_bytes > 0
         && !generated
-        && !gate.history().may_destroy(path)
+        && !gate.history().knows_content(path)
 }

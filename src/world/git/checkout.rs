@@ -151,12 +151,12 @@ impl Checkout {
             let unreachable = self.open_up_nested().await?;
             let added = self.try_ask(&add).await?;
             let gitlinks = self.gitlinks().await?;
-            let made: Vec<_> = gitlinks.difference(submodules).cloned().collect();
+            let created: Vec<_> = gitlinks.difference(submodules).cloned().collect();
             let faults = add_errors(&added);
-            if !made.is_empty() {
+            if !created.is_empty() {
                 // A file became a directory with a repository in it: `nested` does not return
                 // those.
-                self.open_up(&made).await?;
+                self.open_up(&created).await?;
             } else if !faults.is_empty() && !is_opened {
                 self.open_all()?;
                 is_opened = true;

@@ -426,10 +426,10 @@ impl Hub {
             ("GIT_ALTERNATE_OBJECT_DIRECTORIES", "objects"),
         ];
         let known = project.head.iter().map(|head| format!("^{head}\n"));
-        let asked: String = std::iter::once(format!("{commit}\n"))
+        let input: String = std::iter::once(format!("{commit}\n"))
             .chain(known)
             .collect();
-        self.ask(&words, &env, asked.as_bytes()).await.map(drop)
+        self.ask(&words, &env, input.as_bytes()).await.map(drop)
     }
 
     /// Runs git on the repository and returns the beginning of its output.

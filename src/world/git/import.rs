@@ -199,14 +199,14 @@ impl Hub {
         root: &AbsPath,
         changes: &ImportChanges,
     ) -> BTreeMap<RelPath, &'static str> {
-        let mut looked_at = BTreeSet::new();
+        let mut visited = BTreeSet::new();
         let mut found = BTreeMap::new();
-        let made = changes.iter().filter(|(_, change)| change.after.is_some());
-        for (path, _) in made {
+        let present = changes.iter().filter(|(_, change)| change.after.is_some());
+        for (path, _) in present {
             let mut above = path.parent();
             while let Some(dir) = above.filter(|dir| !dir.is_root()) {
                 above = dir.parent();
-                if !looked_at.insert(dir.clone()) {
+                if !visited.insert(dir.clone()) {
                     break;
                 }
                 let makes_way = changes.get(&dir).is_some_and(|own| own.after.is_none());

@@ -28,7 +28,7 @@ impl NextIndex {
         project: &ProjectRepository,
         commit: &ObjectId,
     ) -> Result<Self> {
-        let held = lock_index(project)?;
+        let guard = lock_index(project)?;
         let before = version_of(&project.index);
         let stage = StagingDirectory::new(hub.dir())?;
         let next = stage.path().join("index");
@@ -47,7 +47,7 @@ impl NextIndex {
         if version_of(&project.index) != before {
             return Err(moved_error());
         }
-        Ok(Self { lock, _held: held })
+        Ok(Self { lock, _held: guard })
     }
 
     /// Replaces the user's index with it.

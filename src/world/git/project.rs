@@ -48,7 +48,7 @@ impl ProjectRepository {
         if dir.as_path().as_os_str().as_bytes().contains(&b'\n') {
             return Err(unusable_repository(dir, "its path contains a line break"));
         }
-        let asked = [
+        let arguments = [
             "rev-parse",
             "--path-format=absolute",
             "--show-toplevel",
@@ -62,11 +62,15 @@ impl ProjectRepository {
             "shallow",
             "--show-object-format",
         ];
-        let look = RepositoryProbe { git, dir };
-        look.expect_trusted().await?;
-        let answer = look.run(&asked).await?;
+        let probe = RepositoryProbe { git, dir };
+        probe.expect_trusted().await?;
+        let answer = probe.run(&arguments).await?;
         if answer.code != 0 {
-            return match look.run(&["rev-parse", "--is-bare-repository"]).await?.code {
+            return match probe
+                .run(&["rev-parse", "--is-bare-repository"])
+                .await?
+                .code
+            {
                 0 => Err(unusable_repository(dir, "it is a bare repository")
                     .with_hint("start in a clone with a work tree")),
                 _ => Ok(None),
@@ -86,16 +90,16 @@ impl ProjectRepository {
                 "git does not print the paths of the repository",
             ));
         };
-        look.expect_own(&root, &git_dir, &common, &objects).await?;
+        probe.expect_own(&root, &git_dir, &common, &objects).await?;
         let format = lines.next().unwrap_or("sha1").to_owned();
-        if let Some(remote) = look.setting("extensions.partialClone").await? {
+        if let Some(remote) = probe.setting("extensions.partialClone").await? {
             let why = format!("some of its objects are only at `{remote}`");
             return Err(unusable_repository(&root, &why)
                 .with_hint("fetch them: git fetch --refetch --no-filter"));
         }
-        let head = look.line(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]);
+        let head = probe.line(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]);
         let head = head.await?.as_deref().and_then(ObjectId::parse);
-        let branch = look.line(&["symbolic-ref", "--quiet", "HEAD"]).await?;
+        let branch = probe.line(&["symbolic-ref", "--quiet", "HEAD"]).await?;
         let branch = branch.as_deref().and_then(|at| at.strip_prefix(BRANCHES));
         Ok(Some(Self {
             head,
@@ -153,8 +157,8 @@ impl RepositoryProbe<'_> {
         common: &AbsPath,
         objects: &AbsPath,
     ) -> Result<()> {
-        let stood_in = dir::resolve(self.dir)?;
-        if !stood_in.as_path().starts_with(root.as_path()) {
+        let cwd = dir::resolve(self.dir)?;
+        if !cwd.as_path().starts_with(root.as_path()) {
             let why = format!("its work tree is `{root}`, which does not contain this directory");
             return Err(
                 unusable_repository(self.dir, &why).with_hint("see `git config core.worktree`")

@@ -25,8 +25,8 @@ impl ProjectRepository {
         }
         // Inspecting a submodule would run programs that its settings name.
         let submodules = "--ignore-submodules=dirty";
-        let asked = ["diff-index", "--name-only", "-z", submodules, head.as_str()];
-        let listing = hub.query_worktree(&self.root, &index, &asked).await?;
+        let arguments = ["diff-index", "--name-only", "-z", submodules, head.as_str()];
+        let listing = hub.query_worktree(&self.root, &index, &arguments).await?;
         Ok(nul_separated(&listing).map(lossy).collect())
     }
 

@@ -75,8 +75,8 @@ pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
     let base = base.map_err(|fault| open_error(path, fault))?;
     let place = match follow_path(&base, path.as_path(), FinalLink::Followed) {
         Ok(FollowedPath::Place(place)) => place,
-        Ok(FollowedPath::Stuck(_, obstacle)) => return Err(cannot_open_error(path, obstacle)),
-        Ok(FollowedPath::Nowhere) => {
+        Ok(FollowedPath::Blocked(_, obstacle)) => return Err(cannot_open_error(path, obstacle)),
+        Ok(FollowedPath::Broken) => {
             return Err(cannot_open_error(
                 path,
                 "its symlinks form a loop or are broken",

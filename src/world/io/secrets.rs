@@ -40,11 +40,11 @@ fn secrets_below(root: &RealPath) -> Vec<RealPath> {
         return Vec::new();
     };
     let mut names = 0_usize;
-    let survey = TreeListing::list(&start, &mut |found| {
+    let listing = TreeListing::list(&start, &mut |found| {
         names = names.saturating_add(1);
         select_entry(found, names)
     });
-    survey
+    listing
         .found
         .iter()
         .map(|found| root.join(&found.rel))

@@ -148,6 +148,6 @@ pub fn has_input(time_max: Duration) -> bool {
 
 /// Stops this process and its group, as Ctrl-Z does, until the shell continues them.
 pub fn suspend() {
-    // A process group without a shell is not stopped, which is no error.
+    // A process group without a shell is not stopped, which is not an error.
     kill_current_process_group(Signal::TSTP).unwrap_or_default();
 }

@@ -144,8 +144,8 @@ impl McpClient {
         let changes = Arc::default();
         let handler = McpClientHandler::new(&launch.roots, listener);
         let first_input = launch.first_input.as_deref().unwrap_or_default();
-        let greeted = begin_with_program(pipes, first_input, handler, &changes, choice);
-        let opened = timeout(time_max, greeted).await;
+        let connection = begin_with_program(pipes, first_input, handler, &changes, choice);
+        let opened = timeout(time_max, connection).await;
         let mut fault = match opened {
             Ok(Ok(service)) => {
                 return Ok(Self::new(service, changes).with_program(program));
@@ -321,11 +321,11 @@ impl McpClient {
         let has_resources = capabilities.is_some_and(|can| can.resources.is_some());
         let has_prompts = capabilities.is_some_and(|can| can.prompts.is_some());
         let mut described = list_tools(peer).await?;
-        let shelves = [
+        let features = [
             has_resources.then_some(ServerFeature::Resources),
             has_prompts.then_some(ServerFeature::Prompts),
         ];
-        for tool in shelves
+        for tool in features
             .into_iter()
             .flatten()
             .flat_map(ServerFeature::tool_descriptions)
@@ -367,8 +367,8 @@ impl McpClient {
             }
             ServerOperation::GetPrompt => {
                 let mut wanted = GetPromptRequestParams::new(text(&arguments, "name"));
-                if let Some(Value::Object(given)) = arguments.get("arguments") {
-                    wanted = wanted.with_arguments(given.clone());
+                if let Some(Value::Object(prompt_arguments)) = arguments.get("arguments") {
+                    wanted = wanted.with_arguments(prompt_arguments.clone());
                 }
                 let result = service.get_prompt(wanted).await?;
                 Ok(server_reply::prompt_reply(&result))
@@ -468,11 +468,11 @@ fn as_described(tool: Tool) -> ServerToolDescription {
 
 /// Reads a tool that does not conform to the protocol; `None` if it has no name.
 fn invalid_tool(tool: &Value) -> Option<ServerToolDescription> {
-    let said = |key: &str| tool.get(key).and_then(Value::as_str);
+    let text = |key: &str| tool.get(key).and_then(Value::as_str);
     Some(ServerToolDescription {
-        name: said("name")?.to_owned(),
-        description: said("description")
-            .or(said("title"))
+        name: text("name")?.to_owned(),
+        description: text("description")
+            .or(text("title"))
             .unwrap_or_default()
             .to_owned(),
         schema: tool.get("inputSchema").cloned().unwrap_or_default(),

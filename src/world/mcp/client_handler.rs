@@ -136,8 +136,8 @@ impl McpClientHandler {
             loop {
                 let question = field.question();
                 let question = format!("the server `{server}` asks: {message} {question}{wanted}");
-                let said = person.elicit(question, field.describe_default()).await;
-                match field.fill(said.as_deref(), &mut answers) {
+                let reply = person.elicit(question, field.describe_default()).await;
+                match field.fill(reply.as_deref(), &mut answers) {
                     Ok(()) => break,
                     Err(Some(what)) if tries < TRIES_MAX => wanted = format!("; write {what}"),
                     Err(_) => return None,

@@ -104,8 +104,8 @@ mod tests {
             },
         };
         let credentials = Credentials::of(&server, None);
-        let told = credentials.hide(&format!("invalid_client: known, {secret}"));
-        assert!(told.starts_with("invalid_client: known, "), "{told}");
-        assert!(!told.contains(secret), "{told}");
+        let shown = credentials.hide(&format!("invalid_client: known, {secret}"));
+        assert!(shown.starts_with("invalid_client: known, "), "{shown}");
+        assert!(!shown.contains(secret), "{shown}");
     }
 }

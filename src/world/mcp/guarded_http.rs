@@ -31,8 +31,8 @@ pub(super) struct GuardedHttpClient {
 }
 
 impl OAuthHttpClient for GuardedHttpClient {
-    fn execute(&self, asked: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
-        Box::pin(async move { self.send(Request::try_from(asked.request)?).await })
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        Box::pin(async move { self.send(Request::try_from(request.request)?).await })
     }
 }
 
@@ -56,9 +56,9 @@ impl GuardedHttpClient {
         let place = display_url(request.url());
         let failed = |error: reqwest::Error| format!("`{place}`: {}", root_cause(&error));
         let mut answer = self.client.execute(request).await.map_err(failed)?;
-        let mut told = Response::builder().status(answer.status());
+        let mut response = Response::builder().status(answer.status());
         for (name, value) in answer.headers() {
-            told = told.header(name, value);
+            response = response.header(name, value);
         }
         let mut body = Vec::new();
         while let Some(bytes) = answer.chunk().await.map_err(failed)? {
@@ -67,7 +67,7 @@ impl GuardedHttpClient {
             }
             body.extend_from_slice(&bytes);
         }
-        Ok(told.body(body)?)
+        Ok(response.body(body)?)
     }
 }
 

@@ -69,7 +69,7 @@ const START_TIME_MAX: Duration = Duration::from_mins(1);
 /// that exceeds it is not asked again.
 const LIST_TIME_MAX: Duration = Duration::from_secs(5);
 /// Delay after which the user is informed that a server is being started.
-const START_TOLD_AFTER: Duration = Duration::from_secs(1);
+const START_NOTICE_DELAY: Duration = Duration::from_secs(1);
 /// Replaces the count of changes of a server that is not asked about them any more.
 const UNHEARD: usize = usize::MAX;
 /// Number of times that an agent's instance of a server is started in one phase; one that ends more
@@ -139,13 +139,13 @@ impl ToolListCache {
         let known = self.lock();
         let mut same = known
             .iter()
-            .filter(|heard| Arc::ptr_eq(&heard.config, config));
-        same.next().map(|heard| Arc::clone(&heard.tools))
+            .filter(|cached| Arc::ptr_eq(&cached.config, config));
+        same.next().map(|cached| Arc::clone(&cached.tools))
     }
 
     fn insert(&self, config: &Arc<ServerConfig>, tools: &Arc<[ServerToolDescription]>) {
         let mut known = self.lock();
-        known.retain(|heard| !Arc::ptr_eq(&heard.config, config));
+        known.retain(|cached| !Arc::ptr_eq(&cached.config, config));
         known.push(CachedToolList {
             config: Arc::clone(config),
             tools: Arc::clone(tools),
@@ -366,9 +366,9 @@ impl McpServers {
         let config = &slot.setup.config;
         let link = slot.connection(launcher).await?;
         let _in_progress = link.register_call(progress);
-        let asked = link.ask(call.operation, &call.tool, call.arguments.clone());
+        let request = link.ask(call.operation, &call.tool, call.arguments.clone());
         let time_max = Duration::from_secs(config.call_seconds);
-        let fault = match link.with_timeout(time_max, asked).await {
+        let fault = match link.with_timeout(time_max, request).await {
             Some(Ok(answered)) => return Ok(answered),
             Some(Err(fault)) => fault,
             None => McpClientError::Failed(format!("no answer within {} s", config.call_seconds)),
@@ -407,9 +407,9 @@ impl McpServers {
         for handle in &self.0.handles {
             let config = &handle.slot.setup.config;
             let described = self.0.known.get(config).unwrap_or_default();
-            let (mut tools, said) = offer_tools(&config.rules, &described);
+            let (mut tools, tool_notes) = offer_tools(&config.rules, &described);
             tools.retain(|tool| self.is_selected(tool));
-            notes.extend(said);
+            notes.extend(tool_notes);
             notes.extend(catalogue.add(tools));
         }
         *self.lock_catalogue() = Arc::new(catalogue);
@@ -456,7 +456,7 @@ impl ConnectionSlot {
         drop(before);
         state.starts = state.starts.saturating_add(1);
         let mut opening = pin!(self.open(launcher));
-        let opened = if let Ok(opened) = timeout(START_TOLD_AFTER, &mut opening).await {
+        let opened = if let Ok(opened) = timeout(START_NOTICE_DELAY, &mut opening).await {
             opened
         } else {
             let listener = self.setup.listener.as_ref();

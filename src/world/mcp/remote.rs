@@ -116,11 +116,11 @@ fn unsupported_status(error: &ClientInitializeError) -> Option<String> {
     let error = transport_error(error)?;
     // The status occurs only in this error message.
     let error: &StreamableHttpError<reqwest::Error> = error.error.downcast_ref()?;
-    let StreamableHttpError::UnexpectedServerResponse(said) = error else {
+    let StreamableHttpError::UnexpectedServerResponse(message) = error else {
         return None;
     };
-    let is_unknown = UNKNOWN_THERE.iter().any(|known| said.starts_with(known));
-    let status = said.split(':').next().filter(|_| is_unknown);
+    let is_unknown = UNKNOWN_THERE.iter().any(|known| message.starts_with(known));
+    let status = message.split(':').next().filter(|_| is_unknown);
     status.map(str::to_owned)
 }
 
@@ -137,7 +137,9 @@ fn streamable<C: StreamableHttpClient>(
 
 /// Converts the error of a failed initialization.
 fn connect_error(error: &ClientInitializeError) -> RemoteConnectError {
-    let challenge = error.auth_challenge().filter(|said| !said.is_empty());
+    let challenge = error
+        .auth_challenge()
+        .filter(|challenge| !challenge.is_empty());
     let sign_in = |missing| RemoteConnectError::SignIn {
         missing,
         challenge: challenge.map(str::to_owned),

@@ -41,9 +41,9 @@ pub(in crate::world) enum ReplyStatus {
 
 /// Converts a tool result.
 pub(super) fn tool_reply(result: &CallToolResult) -> ServerReply {
-    let mut album = ImageCollector::default();
+    let mut images = ImageCollector::default();
     let parts = result.content.iter();
-    let mut parts: Vec<String> = parts.map(|one| part(one, &mut album)).collect();
+    let mut parts: Vec<String> = parts.map(|one| part(one, &mut images)).collect();
     let has_text = result
         .content
         .iter()
@@ -56,7 +56,7 @@ pub(super) fn tool_reply(result: &CallToolResult) -> ServerReply {
         Some(true) => ReplyStatus::Failed,
         Some(false) | None => ReplyStatus::Done,
     };
-    build_reply(success, &parts, album)
+    build_reply(success, &parts, images)
 }
 
 /// Converts a list of resources.
@@ -70,10 +70,10 @@ pub(super) fn resources_reply(resources: &[Resource]) -> ServerReply {
 
 /// Converts the contents of a resource.
 pub(super) fn contents_reply(result: &ReadResourceResult) -> ServerReply {
-    let mut album = ImageCollector::default();
+    let mut images = ImageCollector::default();
     let parts = result.contents.iter();
-    let parts: Vec<String> = parts.map(|one| contents(one, &mut album)).collect();
-    build_reply(ReplyStatus::Done, &parts, album)
+    let parts: Vec<String> = parts.map(|one| contents(one, &mut images)).collect();
+    build_reply(ReplyStatus::Done, &parts, images)
 }
 
 /// Converts a list of prompts.
@@ -93,17 +93,17 @@ pub(super) fn prompts_reply(prompts: &[Prompt]) -> ServerReply {
 
 /// Converts a prompt.
 pub(super) fn prompt_reply(result: &GetPromptResult) -> ServerReply {
-    let mut album = ImageCollector::default();
+    let mut images = ImageCollector::default();
     let messages = result.messages.iter();
-    let parts = messages.map(|message| part(&message.content, &mut album));
+    let parts = messages.map(|message| part(&message.content, &mut images));
     let parts: Vec<String> = parts.collect();
-    build_reply(ReplyStatus::Done, &parts, album)
+    build_reply(ReplyStatus::Done, &parts, images)
 }
 
-fn part(part: &ContentBlock, album: &mut ImageCollector) -> String {
+fn part(part: &ContentBlock, images: &mut ImageCollector) -> String {
     match part {
         ContentBlock::Text(text) => sanitize(&text.text),
-        ContentBlock::Image(image) => image_note(&image.data, album)
+        ContentBlock::Image(image) => image_note(&image.data, images)
             .unwrap_or_else(|why| unsupported_note("image", &image.mime_type, &image.data, &why)),
         ContentBlock::Audio(audio) => unsupported_note(
             "audio",
@@ -111,20 +111,20 @@ fn part(part: &ContentBlock, album: &mut ImageCollector) -> String {
             &audio.data,
             &"models are given none",
         ),
-        ContentBlock::Resource(resource) => contents(&resource.resource, album),
+        ContentBlock::Resource(resource) => contents(&resource.resource, images),
         ContentBlock::ResourceLink(link) => note(format_args!("link to {}", row(&link.uri))),
         _ => note("a part of a kind that is not known"),
     }
 }
 
-fn contents(contents: &ResourceContents, album: &mut ImageCollector) -> String {
+fn contents(contents: &ResourceContents, images: &mut ImageCollector) -> String {
     match contents {
         ResourceContents::TextResourceContents { text, .. } => sanitize(text),
         ResourceContents::BlobResourceContents {
             blob, mime_type, ..
         } => {
             let mime_type = mime_type.as_deref().unwrap_or("unknown");
-            image_note(blob, album)
+            image_note(blob, images)
                 .unwrap_or_else(|why| unsupported_note("data", mime_type, blob, &why))
         }
         _ => note("a part of a kind that is not known"),
@@ -132,8 +132,8 @@ fn contents(contents: &ResourceContents, album: &mut ImageCollector) -> String {
 }
 
 /// Adds an image and returns the note that replaces it in the text.
-fn image_note(base64: &str, album: &mut ImageCollector) -> Result<String, ImageRejection> {
-    let (number, image) = album.add(base64)?;
+fn image_note(base64: &str, images: &mut ImageCollector) -> Result<String, ImageRejection> {
+    let (number, image) = images.add(base64)?;
     Ok(note(format_args!("image {number}: {image}")))
 }
 
@@ -167,7 +167,7 @@ fn list_reply(rows: &[String]) -> ServerReply {
     build_reply(ReplyStatus::Done, rows, ImageCollector::default())
 }
 
-fn build_reply(success: ReplyStatus, parts: &[String], album: ImageCollector) -> ServerReply {
+fn build_reply(success: ReplyStatus, parts: &[String], images: ImageCollector) -> ServerReply {
     let more = parts.len().saturating_sub(PARTS_MAX);
     let mut text = String::new();
     let mut is_cut = false;
@@ -197,6 +197,6 @@ fn build_reply(success: ReplyStatus, parts: &[String], album: ImageCollector) ->
     ServerReply {
         success,
         text,
-        images: album.into_images(),
+        images: images.into_images(),
     }
 }

@@ -79,7 +79,7 @@ impl PendingSignIn {
         let scopes = match (scopes, server.oauth.scopes.as_slice()) {
             ([], []) => manager.select_initial_scopes(&[]).await,
             ([], written) => written.to_vec(),
-            (asked, _) => asked.to_vec(),
+            (requested, _) => requested.to_vec(),
         };
         // A new token replaces the old one, so it must cover what was granted before.
         let granted = file
@@ -145,10 +145,13 @@ impl PendingSignIn {
             issuer,
             ..
         } = answer;
-        let given =
+        let exchange =
             self.manager
                 .exchange_code_for_token_with_issuer(&code, &csrf_token, issuer.as_deref());
-        given.await.map(drop).map_err(|error| sign_in_error(&error))
+        exchange
+            .await
+            .map(drop)
+            .map_err(|error| sign_in_error(&error))
     }
 }
 
@@ -210,8 +213,8 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
             Err(RemoteConnectError::Failed(why)) => Err(refusal(&why)),
         }
     };
-    let asked = timeout(GREETING_TIME_MAX, Box::pin(asking)).await;
-    asked.unwrap_or_else(|_| Err(refusal("the server does not answer")))
+    let outcome = timeout(GREETING_TIME_MAX, Box::pin(asking)).await;
+    outcome.unwrap_or_else(|_| Err(refusal("the server does not answer")))
 }
 
 /// Returns an OAuth manager for `server`, which sends its requests through `http`.

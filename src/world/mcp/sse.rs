@@ -24,14 +24,14 @@ use crate::world::io::http::root_cause;
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::request_headers::headers;
 
-/// Timeout for the server to name its endpoint.
-const PLACE_TIME_MAX: Duration = Duration::from_secs(10);
+/// Timeout for the `endpoint` event.
+const ENDPOINT_TIME_MAX: Duration = Duration::from_secs(10);
 /// Longest URL of the endpoint, in bytes.
-const PLACE_BYTES_MAX: usize = 8 * 1024;
+const ENDPOINT_BYTES_MAX: usize = 8 * 1024;
 /// Largest number of messages that are posted at the same time; others wait for their turn.
 const POSTS_MAX: usize = 32;
 /// Error message of the client for a body that is not a message, despite a successful status.
-const NO_MESSAGE: &str = "could not parse JSON response";
+const NOT_A_MESSAGE: &str = "could not parse JSON response";
 
 /// HTTP client for the requests; it adds the user's token if they have signed in.
 pub(super) trait SseHttpClient: StreamableHttpClient<Error = reqwest::Error> + Sync {}
@@ -41,10 +41,10 @@ impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> SseHttpClient for C
 /// An open event stream, with the endpoint for messages.
 pub(super) struct SseTransport<C> {
     client: C,
-    place: Arc<str>,
+    endpoint: Arc<str>,
     headers: Vec<(HeaderName, HeaderValue)>,
     stream: SseEventStream,
-    turns: Arc<Semaphore>,
+    post_slots: Arc<Semaphore>,
 }
 
 /// The events of a stream that have data.
@@ -70,9 +70,9 @@ pub(super) enum SseTransportError {
 impl<C: SseHttpClient> SseTransport<C> {
     /// Opens the event stream of a server, and waits until it names its endpoint.
     pub(super) async fn open(remote: &RemoteServer, client: C) -> Result<Self, SseTransportError> {
-        let opened = timeout(PLACE_TIME_MAX, Self::begin(remote, client)).await;
+        let opened = timeout(ENDPOINT_TIME_MAX, Self::begin(remote, client)).await;
         opened.unwrap_or_else(|_| {
-            let seconds = PLACE_TIME_MAX.as_secs();
+            let seconds = ENDPOINT_TIME_MAX.as_secs();
             let why = format!("no `endpoint` event within {seconds} s");
             Err(SseTransportError::Message(why))
         })
@@ -95,14 +95,14 @@ impl<C: SseHttpClient> SseTransport<C> {
         });
         let mut stream: SseEventStream = events.boxed();
         let first = stream.next().await.transpose()?;
-        let place =
+        let endpoint =
             endpoint_url(&remote.url, first.as_ref()).map_err(SseTransportError::Message)?;
         Ok(Self {
             client,
-            place: place.as_str().into(),
+            endpoint: endpoint.as_str().into(),
             headers: headers(remote),
             stream,
-            turns: Arc::new(Semaphore::new(POSTS_MAX)),
+            post_slots: Arc::new(Semaphore::new(POSTS_MAX)),
         })
     }
 }
@@ -115,10 +115,10 @@ impl<C: SseHttpClient> Transport<RoleClient> for SseTransport<C> {
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), SseTransportError>> + Send + 'static {
         let (client, headers) = (self.client.clone(), self.headers.iter().cloned().collect());
-        let (place, turns) = (Arc::clone(&self.place), Arc::clone(&self.turns));
+        let (endpoint, post_slots) = (Arc::clone(&self.endpoint), Arc::clone(&self.post_slots));
         async move {
-            let _turn = turns.acquire().await;
-            let posted = client.post_message(place, message, None, None, headers);
+            let _slot = post_slots.acquire().await;
+            let posted = client.post_message(endpoint, message, None, None, headers);
             check_posted(posted.await)
         }
     }
@@ -173,8 +173,8 @@ fn check_posted(
             Err(SseTransportError::Message(error.error.message.into_owned()))
         }
         Ok(_) | Err(StreamableHttpError::UnexpectedContentType(_)) => Ok(()),
-        Err(StreamableHttpError::UnexpectedServerResponse(said))
-            if said.starts_with(NO_MESSAGE) =>
+        Err(StreamableHttpError::UnexpectedServerResponse(message))
+            if message.starts_with(NOT_A_MESSAGE) =>
         {
             Ok(())
         }
@@ -191,16 +191,19 @@ fn endpoint_url(url: &Url, first: Option<&McpSseEvent>) -> Result<Url, String> {
     if name != "endpoint" {
         return Err(format!("its first event is `{name}`, not `endpoint`"));
     }
-    let named = Some(data.trim()).filter(|named| named.len() <= PLACE_BYTES_MAX);
+    let named = Some(data.trim()).filter(|named| named.len() <= ENDPOINT_BYTES_MAX);
     let named = named.and_then(|named| url.join(named).ok());
-    let place = named.ok_or("its `endpoint` event contains no URL")?;
-    let (origin, own) = (&place[..Position::BeforePath], &url[..Position::BeforePath]);
+    let endpoint = named.ok_or("its `endpoint` event contains no URL")?;
+    let (origin, own) = (
+        &endpoint[..Position::BeforePath],
+        &url[..Position::BeforePath],
+    );
     if origin != own {
         return Err(format!(
             "its endpoint is at `{origin}`, but the server is at `{own}`"
         ));
     }
-    Ok(place)
+    Ok(endpoint)
 }
 
 #[cfg(test)]
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_go_to_the_server_itself_and_nowhere_else() {
+    fn messages_are_sent_only_to_the_origin_of_the_server() {
         check("/message?id=1", Ok("https://e.org/message?id=1"));
         check("message?id=1", Ok("https://e.org/mcp/message?id=1"));
         check(" ?id=1\n", Ok("https://e.org/mcp/sse?id=1"));
@@ -247,13 +250,13 @@ mod tests {
             Err("endpoint is at `https://other.org`, but the server is at `https://e.org`"),
         );
         check("https://[/", Err("contains no URL"));
-        let long = "a".repeat(PLACE_BYTES_MAX);
+        let long = "a".repeat(ENDPOINT_BYTES_MAX);
         check(&long, Ok(&format!("https://e.org/mcp/{long}")));
         check(&format!("{long}a"), Err("contains no URL"));
     }
 
     #[test]
-    fn the_first_event_names_the_place() {
+    fn the_first_event_names_the_endpoint() {
         let url = Url::parse("https://e.org/sse").unwrap();
         for (first, expected) in [
             (None, "its stream ended"),

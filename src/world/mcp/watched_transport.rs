@@ -112,7 +112,7 @@ impl<T> WatchedTransport<T> {
 
     fn inspect(&self, message: &RxJsonRpcMessage<RoleClient>) {
         match message {
-            JsonRpcMessage::Request(asked) => self.pending.record_request(asked.id.clone()),
+            JsonRpcMessage::Request(request) => self.pending.record_request(request.id.clone()),
             JsonRpcMessage::Notification(message) => {
                 let notification = &message.notification;
                 if let ServerNotification::ToolListChangedNotification(_) = notification {

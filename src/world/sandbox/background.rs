@@ -122,8 +122,8 @@ impl BackgroundCommands {
         afterwards: CompletionHook,
     ) -> Result<BackgroundCommandId, BackgroundStartError> {
         let mut commands = self.commands();
-        let going = commands.values().filter(|entry| !entry.has_ended()).count();
-        if going >= AT_ONCE_MAX {
+        let running = commands.values().filter(|entry| !entry.has_ended()).count();
+        if running >= AT_ONCE_MAX {
             return Err(BackgroundStartError::TooMany);
         }
         let started = Instant::now();

@@ -59,14 +59,14 @@ pub(in crate::world) struct CommandRun<P: ExecProcess> {
     process: P,
     stage: RunStage,
     /// Time of the next disk check.
-    next_look: Instant,
+    next_disk_check: Instant,
 }
 
-/// Stage in the life of a command.
+/// Stage of the run of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum RunStage {
     /// It is starting or running.
-    Going,
+    Active,
     /// It has ended or was terminated; after this time it is killed.
     Ending(ExitReason, Instant),
     /// It was killed; after this time massgen stops waiting for it.
@@ -159,8 +159,8 @@ impl<P: ExecProcess> CommandRun<P> {
     pub(in crate::world) fn new(process: P) -> Self {
         Self {
             process,
-            stage: RunStage::Going,
-            next_look: Instant::now(),
+            stage: RunStage::Active,
+            next_disk_check: Instant::now(),
         }
     }
 
@@ -184,7 +184,7 @@ impl<P: ExecProcess> CommandRun<P> {
             network,
             ..ProcessBounds::default()
         };
-        while self.stage == RunStage::Going && !self.process.has_started() {
+        while self.stage == RunStage::Active && !self.process.has_started() {
             self.poll_once(&mut [], &bounds)?;
         }
         match &self.stage {
@@ -192,7 +192,7 @@ impl<P: ExecProcess> CommandRun<P> {
                 self.run_to_end(&mut [], &bounds).map(Some)
             }
             // A short command may have ended already.
-            RunStage::Going | RunStage::Ending(..) | RunStage::Killed(..) | RunStage::Ended(_) => {
+            RunStage::Active | RunStage::Ending(..) | RunStage::Killed(..) | RunStage::Ended(_) => {
                 Ok(None)
             }
         }
@@ -253,7 +253,7 @@ impl<P: ExecProcess> CommandRun<P> {
         let processes = of_process.len();
         let interrupt = bounds
             .interrupt
-            .filter(|_| self.stage == RunStage::Going)
+            .filter(|_| self.stage == RunStage::Active)
             .map(CommandInterrupt::as_fd);
         let pipes = streams.iter();
         let pipes = pipes.map(|stream| stream.pipe.as_ref().map(PipeReader::as_fd));
@@ -287,7 +287,7 @@ impl<P: ExecProcess> CommandRun<P> {
     /// Updates the state of the process, if it may have changed.
     fn handle_news(&mut self, network: Option<&NetworkProxy>) -> io::Result<()> {
         self.process.poll(network)?;
-        if let (RunStage::Going, Some(ended)) = (&self.stage, self.process.exit_reason()) {
+        if let (RunStage::Active, Some(ended)) = (&self.stage, self.process.exit_reason()) {
             self.stage = RunStage::Ending(ended.clone(), Instant::now() + P::END_TIME_MAX);
         }
         Ok(())
@@ -304,7 +304,7 @@ impl<P: ExecProcess> CommandRun<P> {
         let is_silent = streams.iter().all(|stream| stream.pipe.is_none());
         let is_gone = self.process.is_gone() && is_silent;
         match &self.stage {
-            RunStage::Going => return self.enforce_bounds(bounds, now),
+            RunStage::Active => return self.enforce_bounds(bounds, now),
             RunStage::Ended(_) => {}
             RunStage::Ending(exit_reason, _) | RunStage::Killed(exit_reason, _) if is_gone => {
                 self.stage = RunStage::Ended(exit_reason.clone());
@@ -348,24 +348,24 @@ impl<P: ExecProcess> CommandRun<P> {
         let Some(disk) = bounds.disk else {
             return Ok(NextAction::Wait(bounds.until));
         };
-        if self.next_look <= now {
+        if self.next_disk_check <= now {
             match disk.check() {
                 DiskStatus::Full(shortage) => {
                     self.terminate(ExitReason::DiskFull(shortage));
                     return Ok(NextAction::Poll);
                 }
-                DiskStatus::Free(pause) => self.next_look = now + pause,
+                DiskStatus::Free(pause) => self.next_disk_check = now + pause,
             }
         }
-        let until = bounds
-            .until
-            .map_or(self.next_look, |until| until.min(self.next_look));
+        let until = bounds.until.map_or(self.next_disk_check, |until| {
+            until.min(self.next_disk_check)
+        });
         Ok(NextAction::Wait(Some(until)))
     }
 
     /// Begins to end the command with the reason `exit_reason`, unless it is ending already.
     fn terminate(&mut self, exit_reason: ExitReason) {
-        if self.stage == RunStage::Going {
+        if self.stage == RunStage::Active {
             self.process.terminate();
             self.stage = RunStage::Ending(exit_reason, Instant::now() + P::END_TIME_MAX);
         }

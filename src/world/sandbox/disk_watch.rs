@@ -16,11 +16,11 @@ const FILLED_BYTES_PER_SECOND: u64 = 4 * 1024 * 1024 * 1024;
 const FILES_PER_SECOND: u64 = 500_000;
 /// Denominator of the largest share of a file system's inodes that is reserved, so that a small
 /// file system needs fewer free ones than [`ResourceLimits::disk_free_files`].
-const RESERVED_PART: u64 = 4;
+const RESERVED_INODES_DENOMINATOR: u64 = 4;
 /// Shortest interval between two checks.
-const LOOK_MIN: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(20);
 /// Longest interval between two checks.
-const LOOK_MAX: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 /// Checks the free space where a command writes.
 #[derive(Clone, Debug)]
@@ -28,8 +28,9 @@ pub(in crate::world) struct DiskWatch {
     places: Vec<AbsPath>,
     free_bytes_min: u64,
     free_files_min: u64,
-    /// What is about to be written: it counts as there already.
+    /// The bytes that are about to be written; they count as already written.
     planned_bytes: u64,
+    /// The number of files that are about to be created; they count as already created.
     planned_files: u64,
 }
 
@@ -88,7 +89,7 @@ impl DiskWatch {
         }
     }
 
-    /// Counts this much content and this many files in each place as there already.
+    /// Counts this many bytes and files in each place as already written.
     pub(super) fn with_planned(self, bytes: u64, files: u64) -> Self {
         Self {
             planned_bytes: bytes,
@@ -99,37 +100,39 @@ impl DiskWatch {
 
     /// Checks all places. A place that cannot be checked counts as free.
     pub(in crate::world) fn check(&self) -> DiskStatus {
-        let rooms = self.places.iter();
-        let rooms = rooms.filter_map(|place| file_system_features::file_system_space(place).ok());
-        let mut pause = LOOK_MAX;
-        for room in rooms {
-            match self.time_to_fill(room) {
+        let spaces = self.places.iter();
+        let spaces = spaces.filter_map(|place| file_system_features::file_system_space(place).ok());
+        let mut pause = CHECK_INTERVAL_MAX;
+        for space in spaces {
+            match self.time_to_fill(space) {
                 Ok(time) => pause = pause.min(time),
                 Err(shortage) => return DiskStatus::Full(shortage),
             }
         }
-        DiskStatus::Free(pause.max(LOOK_MIN))
+        DiskStatus::Free(pause.max(CHECK_INTERVAL_MIN))
     }
 
     /// Returns how soon a file system with this free space may be full.
-    fn time_to_fill(&self, room: FileSystemSpace) -> Result<Duration, DiskShortage> {
-        let bytes = room.free_bytes.checked_sub(self.planned_bytes);
+    fn time_to_fill(&self, space: FileSystemSpace) -> Result<Duration, DiskShortage> {
+        let bytes = space.free_bytes.checked_sub(self.planned_bytes);
         let bytes = bytes.and_then(|bytes| bytes.checked_sub(self.free_bytes_min));
         let bytes = time_until_used(bytes.ok_or(DiskShortage::Bytes)?, FILLED_BYTES_PER_SECOND);
-        let Some(files) = room.files else {
+        let Some(files) = space.files else {
             return Ok(bytes);
         };
-        let reserve = self.free_files_min.min(files.all / RESERVED_PART);
+        let reserve = self
+            .free_files_min
+            .min(files.all / RESERVED_INODES_DENOMINATOR);
         let free = files.free.checked_sub(self.planned_files);
-        let above = free.and_then(|free| free.checked_sub(reserve));
-        let above = above.ok_or(DiskShortage::Files)?;
-        Ok(bytes.min(time_until_used(above, FILES_PER_SECOND)))
+        let usable = free.and_then(|free| free.checked_sub(reserve));
+        let usable = usable.ok_or(DiskShortage::Files)?;
+        Ok(bytes.min(time_until_used(usable, FILES_PER_SECOND)))
     }
 }
 
-/// Returns how long it takes to use up `room` at the rate `per_second`.
-fn time_until_used(room: u64, per_second: u64) -> Duration {
-    Duration::from_millis(room / (per_second / 1000))
+/// Returns how long it takes to use up `amount` at the rate `per_second`.
+fn time_until_used(amount: u64, per_second: u64) -> Duration {
+    Duration::from_millis(amount / (per_second / 1000))
 }
 
 #[cfg(test)]
@@ -149,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_about_to_be_written_counts_as_there() {
-        let room = FileSystemSpace {
+    fn planned_writes_count_as_already_written() {
+        let space = FileSystemSpace {
             free_bytes: 1000,
             files: Some(InodeSpace {
                 free: 500,
@@ -165,12 +168,12 @@ mod tests {
             (u64::MAX, u64::MAX, Err(DiskShortage::Bytes)),
         ] {
             let watch = watch(100, 100).with_planned(bytes, files);
-            assert_eq!(watch.time_to_fill(room), expected, "{bytes} {files}");
+            assert_eq!(watch.time_to_fill(space), expected, "{bytes} {files}");
         }
     }
 
     #[test]
-    fn a_disk_is_looked_at_more_often_when_it_gets_full() {
+    fn a_disk_is_checked_more_often_as_it_fills() {
         assert_eq!(
             watch(u64::MAX, 0).check(),
             DiskStatus::Full(DiskShortage::Bytes)
@@ -188,12 +191,12 @@ mod tests {
     fn files_are_counted_as_well_as_bytes() {
         #[track_caller]
         fn check(files: Option<(u64, u64)>, expected: Result<Duration, DiskShortage>) {
-            let room = FileSystemSpace {
+            let space = FileSystemSpace {
                 free_bytes: u64::MAX,
                 files: files.map(|(free, all)| InodeSpace { free, all }),
                 magic: 0,
             };
-            assert_eq!(watch(0, 1000).time_to_fill(room), expected, "{files:?}");
+            assert_eq!(watch(0, 1000).time_to_fill(space), expected, "{files:?}");
         }
         let long = time_until_used(u64::MAX, FILLED_BYTES_PER_SECOND);
         check(None, Ok(long));

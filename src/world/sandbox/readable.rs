@@ -20,8 +20,8 @@ pub(super) fn to_readable_text(bytes: &[u8]) -> String {
 
 /// Returns the length of `bytes` without an incomplete character at the end.
 pub(super) fn complete_characters_len(bytes: &[u8]) -> usize {
-    let looked_at = bytes.len().min(CHARACTER_BYTES_MAX.saturating_sub(1));
-    for back in 1..=looked_at {
+    let examined = bytes.len().min(CHARACTER_BYTES_MAX.saturating_sub(1));
+    for back in 1..=examined {
         let at = bytes.len().saturating_sub(back);
         let Some(byte) = bytes.get(at) else { break };
         if !is_continuation(*byte) {

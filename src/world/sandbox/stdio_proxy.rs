@@ -32,13 +32,14 @@ pub struct StdioProxy {
 
 /// State that the copying threads share.
 struct StdioCopier {
-    going: Sender<Infallible>,
+    /// Each thread that copies output holds a clone.
+    copy_guard: Sender<Infallible>,
     interrupt: CommandInterrupt,
 }
 
 /// Error for a user's stream that is a directory, which a command cannot have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a directory is no stream")]
+#[error("a directory is not a stream")]
 pub struct DirectoryStreamError;
 
 impl StdioProxy {
@@ -56,9 +57,9 @@ impl StdioProxy {
             stream.map_or(Ok(()), reject_directory)?;
         }
         let interrupt = CommandInterrupt::new()?;
-        let (going, copies) = channel(1);
+        let (copy_guard, copies) = channel(1);
         let copying = StdioCopier {
-            going,
+            copy_guard,
             interrupt: interrupt.clone(),
         };
         // A user who types into a pipeline needs the mode of their own terminal unchanged.
@@ -150,9 +151,9 @@ impl StdioCopier {
 
     /// Copies the command's output until its end, or until the reader is gone.
     fn copy_output(&self, from: OwnedFd, to: OwnedFd) -> io::Result<()> {
-        let going = self.going.clone();
+        let guard = self.copy_guard.clone();
         in_thread(move || {
-            let _going = going;
+            let _guard = guard;
             copy(&from, &to, None)
         })
     }

@@ -35,7 +35,7 @@ pub const NOTE_BYTES_MAX: u64 = 16 * 1024;
 pub const MEMORY_BYTES_MAX: usize = 256 * 1024;
 /// Maximum length of the name of a note's file, in bytes.
 const NAME_BYTES_MAX: usize = 64;
-/// Maximum number of entries of a directory that are looked at.
+/// Maximum number of entries of a directory that are read.
 const ENTRIES_MAX: usize = 512;
 
 /// A note.
@@ -251,7 +251,7 @@ pub fn read_notes(dir: &AbsPath) -> Result<MemoryContent> {
     let mut bytes_left = MEMORY_BYTES_MAX;
     if !file::is_directory(dir) {
         if file::exists(dir) {
-            content.refusals.push(refusal(dir, "it is no directory"));
+            content.refusals.push(refusal(dir, "it is not a directory"));
         }
         return Ok(content);
     }
@@ -291,7 +291,7 @@ pub fn read_notes(dir: &AbsPath) -> Result<MemoryContent> {
     Ok(content)
 }
 
-/// Returns whether `name`, in the subdirectory `tier` of notes, is an entry that is no note and
+/// Returns whether `name`, in the subdirectory `tier` of notes, is an entry that is not a note and
 /// needs no message.
 fn is_known_entry(tier: &str, name: &str) -> bool {
     tier.is_empty() && (name == SEAL || TIERS.contains(&name))
@@ -320,5 +320,5 @@ fn read_note(path: &AbsPath, name: &str, bytes_left: usize) -> std::result::Resu
 
 fn refusal(path: &AbsPath, reason: &str) -> String {
     let path = escape_name(&path.to_string());
-    format!("`{path}` is no note: {reason}")
+    format!("`{path}` is not a note: {reason}")
 }

@@ -1,4 +1,4 @@
-//! Media that a run has paid for, beside its records: a call whose file is gone when the run is
+//! Media that a run has paid for, next to its records: a call whose file is gone when the run is
 //! resumed takes the content from here, so that no vendor is paid twice. A record does not hold it.
 
 use sha2::{Digest, Sha256};
@@ -59,7 +59,7 @@ impl PaidMedia {
         file::replace(&file, content, FileDurability::Process)
     }
 
-    /// Returns the file of a call. Ids of calls are a model's words, so they are no names of files.
+    /// Returns the file of a call. Ids of calls are a model's words, so they are not file names.
     fn file(&self, call_id: &str, order: &MediaOrder) -> AbsPath {
         let MediaOrder {
             kind,

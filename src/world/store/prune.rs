@@ -204,12 +204,13 @@ fn own_directories(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
         state.join(TEMP_WORKSPACES).join(name),
         state.join(DELIVERIES).join(run.name()),
     ];
-    let bears = |path: &AbsPath| {
+    let is_named_after_run = |path: &AbsPath| {
         let last = path.as_path().file_name().and_then(|last| last.to_str());
         last.is_some_and(|last| last.ends_with(&format!("_{name}")))
     };
     let workspaces = state.join(WORKSPACES);
-    let own_workspaces = named.filter(|path| bears(path) && path.is_within(&workspaces));
+    let own_workspaces =
+        named.filter(|path| is_named_after_run(path) && path.is_within(&workspaces));
     let all = own_workspaces.chain(own);
     all.filter(|path| !is_beyond_link(path, state)).collect()
 }

@@ -49,8 +49,8 @@ impl AgentStreamRedactor {
 
     /// Ends all streams and returns what was held back.
     pub(crate) fn end_all(&mut self) -> Vec<Event> {
-        let speakers: Vec<AgentId> = self.by_agent.keys().cloned().collect();
-        let ends = speakers.iter().filter_map(|agent| self.end(agent));
+        let agents: Vec<AgentId> = self.by_agent.keys().cloned().collect();
+        let ends = agents.iter().filter_map(|agent| self.end(agent));
         ends.collect()
     }
 

@@ -18,32 +18,32 @@ pub(crate) fn temporary_name() -> OsString {
     OsString::from(format!(".massgen-{}.tmp", Uuid::new_v4().simple()))
 }
 
-/// Moves `temporary` in the directory `aside` to `name` if `expected` is there, and removes
+/// Moves `temporary` in the directory `staging_dir` to `name` if `expected` is there, and removes
 /// `expected`. If anything else is at `name`, both names stay as they are. On a file system that
 /// cannot exchange names, there is a short window between the check and the rename.
 pub(crate) fn replace_if_unchanged(
-    aside: &DirectoryHandle,
+    staging_dir: &DirectoryHandle,
     temporary: &OsStr,
     dir: &DirectoryHandle,
     name: &OsStr,
     expected: &FileFingerprint,
 ) -> Result<(), FileSystemError> {
-    match aside.exchange_names(temporary, dir, name) {
+    match staging_dir.exchange_names(temporary, dir, name) {
         Ok(()) => {}
         Err(FileSystemError::Missing) => return Err(FileSystemError::Changed),
         Err(FileSystemError::System(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)) => {
             return if is_unchanged(dir, name, expected)? {
-                aside.rename_over(temporary, dir, name)
+                staging_dir.rename_over(temporary, dir, name)
             } else {
                 Err(FileSystemError::Changed)
             };
         }
         Err(fault) => return Err(fault),
     }
-    if is_unchanged(aside, temporary, expected)? {
-        return aside.unlink(temporary);
+    if is_unchanged(staging_dir, temporary, expected)? {
+        return staging_dir.unlink(temporary);
     }
-    aside.exchange_names(temporary, dir, name)?;
+    staging_dir.exchange_names(temporary, dir, name)?;
     Err(FileSystemError::Changed)
 }
 
@@ -65,27 +65,27 @@ pub(crate) fn replace_link(
 }
 
 /// Removes `name`, which is not a directory, if it still is `expected`. Meanwhile the file is in
-/// `aside`, where a killed process leaves it, or in `dir` itself if `aside` is on another file
-/// system.
+/// `staging_dir`, where a killed process leaves it, or in `dir` itself if `staging_dir` is on
+/// another file system.
 pub(crate) fn remove_if_unchanged(
     dir: &DirectoryHandle,
-    aside: &DirectoryHandle,
+    staging_dir: &DirectoryHandle,
     name: &OsStr,
     expected: &FileFingerprint,
 ) -> Result<(), FileSystemError> {
     let temporary = temporary_name();
-    let aside = match dir.rename_new(name, aside, &temporary) {
+    let staging_dir = match dir.rename_new(name, staging_dir, &temporary) {
         Err(FileSystemError::Replaced) => {
             dir.rename_new(name, dir, &temporary)?;
             dir
         }
-        moved => moved.map(|()| aside)?,
+        moved => moved.map(|()| staging_dir)?,
     };
-    if is_unchanged(aside, &temporary, expected)? {
-        return aside.unlink(&temporary);
+    if is_unchanged(staging_dir, &temporary, expected)? {
+        return staging_dir.unlink(&temporary);
     }
     // If another process has created the name again meanwhile, both files stay.
-    let _put_back = aside.rename_new(&temporary, dir, name);
+    let _put_back = staging_dir.rename_new(&temporary, dir, name);
     Err(FileSystemError::Changed)
 }
 

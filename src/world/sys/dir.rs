@@ -239,9 +239,9 @@ impl DirectoryHandle {
         let rel = RelPath::default()
             .child(name)
             .ok_or(FileSystemError::Missing)?;
-        let made = self.dir(&rel)?;
+        let created = self.dir(&rel)?;
         Ok(chmod(
-            proc_path(&made),
+            proc_path(&created),
             like.permission_bits() | Mode::RWXU,
         )?)
     }

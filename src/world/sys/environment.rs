@@ -98,7 +98,7 @@ impl ProcessEnvironment {
 
 fn matches(listed: &str, name: &str) -> bool {
     match listed.strip_suffix('*') {
-        Some(beginning) => name.starts_with(beginning),
+        Some(prefix) => name.starts_with(prefix),
         None => listed == name,
     }
 }

@@ -75,8 +75,8 @@ pub(crate) fn foreign_writable(tree: &AbsPath) -> io::Result<Option<AbsPath>> {
 /// Like [`foreign_writable`], but ignores modes, for a process whose capability
 /// (`CAP_DAC_OVERRIDE`) lets it write to everything; `None` if it has no such capability.
 pub(crate) fn foreign_reachable_by_root(tree: &AbsPath) -> io::Result<Option<AbsPath>> {
-    let held = capabilities(None)?.effective;
-    if held.contains(CapabilitySet::DAC_OVERRIDE) {
+    let effective = capabilities(None)?.effective;
+    if effective.contains(CapabilitySet::DAC_OVERRIDE) {
         first_foreign(tree, &|_| true)
     } else {
         Ok(None)

@@ -30,9 +30,9 @@ pub(crate) enum FollowedPath {
     /// To a place that exists, or could be created below an existing directory.
     Place(RealPath),
     /// Up to a place, but no further.
-    Stuck(RealPath, FollowObstacle),
+    Blocked(RealPath, FollowObstacle),
     /// In a loop, or through one of the magic links by which `/proc` leads anywhere.
-    Nowhere,
+    Broken,
 }
 
 /// Why a path cannot be followed to its end.
@@ -124,7 +124,7 @@ pub(crate) fn follow_path(
     if link == FinalLink::Itself
         && let Some(place) = link_with_trailing_slash(base, &path)?
     {
-        return Ok(FollowedPath::Stuck(place, FollowObstacle::SlashAfterLink));
+        return Ok(FollowedPath::Blocked(place, FollowObstacle::SlashAfterLink));
     }
     let mut path = path.into_owned();
     for _ in 0..LINKS_MAX {
@@ -133,7 +133,7 @@ pub(crate) fn follow_path(
             FollowStep::Continue(next) => path = next,
         }
     }
-    Ok(FollowedPath::Nowhere)
+    Ok(FollowedPath::Broken)
 }
 
 fn follow_once(
@@ -145,7 +145,7 @@ fn follow_once(
         Ok(handle) => Ok(FollowStep::Arrived(FollowedPath::Place(real_path(
             &handle,
         )?))),
-        Err(Errno::LOOP) => Ok(FollowStep::Arrived(FollowedPath::Nowhere)),
+        Err(Errno::LOOP) => Ok(FollowStep::Arrived(FollowedPath::Broken)),
         Err(errno) if is_path_error(errno) => resolve_missing_suffix(base, path, link, errno),
         Err(errno) => Err(errno.into()),
     }
@@ -169,7 +169,7 @@ fn resolve_missing_suffix(
                 let place = real_path(&handle)?;
                 break (handle, place);
             }
-            Err(Errno::LOOP) => return Ok(FollowStep::Arrived(FollowedPath::Nowhere)),
+            Err(Errno::LOOP) => return Ok(FollowStep::Arrived(FollowedPath::Broken)),
             Err(_) if split > 0 => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -187,8 +187,8 @@ fn resolve_missing_suffix(
         .map_or(place.clone(), |names| place.join(names));
     Ok(FollowStep::Arrived(match (errno, names) {
         (Errno::NOENT, Some(_)) => FollowedPath::Place(reached),
-        (Errno::NOENT, None) => FollowedPath::Stuck(reached, FollowObstacle::ParentOfMissing),
-        (errno, _) => FollowedPath::Stuck(reached, FollowObstacle::Kernel(errno.into())),
+        (Errno::NOENT, None) => FollowedPath::Blocked(reached, FollowObstacle::ParentOfMissing),
+        (errno, _) => FollowedPath::Blocked(reached, FollowObstacle::Kernel(errno.into())),
     }))
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct FileMetadata {
     /// Its group.
     pub(crate) group: Gid,
     /// Its number of hard links.
-    pub(crate) names: u32,
+    pub(crate) link_count: u32,
     /// How much disk space it uses; holes use none.
     pub(crate) allocated_bytes: u64,
 }
@@ -88,7 +88,7 @@ impl FileMetadata {
             mode: Mode::from_raw_mode(mode),
             owner: Uid::from_raw(stat.stx_uid),
             group: Gid::from_raw(stat.stx_gid),
-            names: stat.stx_nlink,
+            link_count: stat.stx_nlink,
             allocated_bytes: stat.stx_blocks.saturating_mul(BLOCK_BYTES),
         }
     }

@@ -57,8 +57,8 @@ impl TreeReplica {
         copy(&tree, at, CopyMethod::Writable, LIMITS, &left_out)?;
         let dir = DirectoryHandle::open_own(at).map_err(|fault| replica_error(at, fault))?;
         for place in except.iter().filter_map(|path| path.below(&tree)) {
-            let made = dir.make_dirs(&place);
-            drop(made.map_err(|fault| replica_error(at, fault))?);
+            let created = dir.make_dirs(&place);
+            drop(created.map_err(|fault| replica_error(at, fault))?);
         }
         take_over_modes(&tree, &dir).map_err(|fault| replica_error(at, fault))?;
         Self::with_baseline(dir).map_err(|fault| replica_error(at, fault))
@@ -156,7 +156,7 @@ impl TreeReplica {
             ReplicaEntry::Directory(_) => {
                 match dir.make_dir(name, &self.dir.meta(rel)?) {
                     Err(FileSystemError::Exists) => {}
-                    made => made?,
+                    result => result?,
                 }
                 match before {
                     // It is the user's directory with other permission bits.
@@ -184,21 +184,21 @@ impl TreeReplica {
 fn read_entries(
     dir: &DirectoryHandle,
 ) -> std::result::Result<BTreeMap<RelPath, ReplicaEntry>, FileSystemError> {
-    let survey = TreeListing::list(dir, &mut |found| {
+    let listing = TreeListing::list(dir, &mut |found| {
         if found.kind == FileKind::Directory {
             // If it still cannot be read, the listing reports that.
             let _opened = make_readable(dir, &found.rel);
         }
         EntrySelection::Deep
     });
-    if let Some(cut) = survey.cut {
+    if let Some(cut) = listing.cut {
         return Err(FileSystemError::Limit(cut));
     }
-    if let Some((_, fault)) = survey.unreadable.into_iter().next() {
+    if let Some((_, fault)) = listing.unreadable.into_iter().next() {
         return Err(fault);
     }
     let mut names = BTreeMap::new();
-    for found in survey.found {
+    for found in listing.found {
         let meta = dir.meta(&found.rel)?;
         let entry = match meta.kind {
             FileKind::Directory => ReplicaEntry::Directory(meta.bits_without_setid()),

@@ -42,7 +42,7 @@ pub(crate) enum ReplacePolicy<'v> {
 pub(crate) struct StagedFile<'d> {
     dir: &'d DirectoryHandle,
     /// The directory in which it gets a temporary name before it is placed.
-    aside: &'d DirectoryHandle,
+    staging_dir: &'d DirectoryHandle,
     /// The name by which it is visible meanwhile. It stays unnamed as long as the file system
     /// allows, so that a killed process leaves nothing behind.
     temporary: Option<OsString>,
@@ -64,7 +64,7 @@ impl<'d> StagedFile<'d> {
         match dir.open_unnamed_file(mode) {
             Ok(file) => Ok(Self {
                 dir,
-                aside: dir,
+                staging_dir: dir,
                 temporary: None,
                 file,
             }),
@@ -78,18 +78,18 @@ impl<'d> StagedFile<'d> {
         let handle = openat(dir, &*temporary, flags | OFlags::CLOEXEC, mode)?;
         Ok(Self {
             dir,
-            aside: dir,
+            staging_dir: dir,
             temporary: Some(temporary),
             file: File::from(handle),
         })
     }
 
-    /// Creates the file's temporary name in `aside` if that is on the same file system: then a
-    /// killed process leaves no temporary file next to the final name.
+    /// Creates the file's temporary name in `staging_dir` if that is on the same file system: then
+    /// a killed process leaves no temporary file next to the final name.
     #[must_use]
-    pub(crate) fn with_waiting_directory(mut self, aside: &'d DirectoryHandle) -> Self {
+    pub(crate) fn with_staging_dir(mut self, staging_dir: &'d DirectoryHandle) -> Self {
         if self.temporary.is_none() {
-            self.aside = aside;
+            self.staging_dir = staging_dir;
         }
         self
     }
@@ -144,12 +144,12 @@ impl<'d> StagedFile<'d> {
             (ReplacePolicy::Nothing, None) => dir.link_unnamed_file(&self.file, name)?,
             (ReplacePolicy::Nothing, Some(temporary)) => dir.rename_new(temporary, dir, name)?,
             (ReplacePolicy::Only(expected), _) => {
-                let (aside, temporary) = self.temporary_path()?;
-                replace_if_unchanged(aside, temporary, dir, name, expected)?;
+                let (staging_dir, temporary) = self.temporary_path()?;
+                replace_if_unchanged(staging_dir, temporary, dir, name, expected)?;
             }
             (ReplacePolicy::Anything, _) => {
-                let (aside, temporary) = self.temporary_path()?;
-                aside.rename_over(temporary, dir, name)?;
+                let (staging_dir, temporary) = self.temporary_path()?;
+                staging_dir.rename_over(temporary, dir, name)?;
             }
         }
         self.temporary = None;
@@ -163,9 +163,9 @@ impl<'d> StagedFile<'d> {
     fn temporary_path(&mut self) -> Result<(&DirectoryHandle, &OsStr), FileSystemError> {
         if self.temporary.is_none() {
             let temporary = temporary_name();
-            match self.aside.link_unnamed_file(&self.file, &temporary) {
+            match self.staging_dir.link_unnamed_file(&self.file, &temporary) {
                 Err(FileSystemError::Replaced) => {
-                    self.aside = self.dir;
+                    self.staging_dir = self.dir;
                     self.dir.link_unnamed_file(&self.file, &temporary)?;
                 }
                 linked => linked?,
@@ -173,7 +173,7 @@ impl<'d> StagedFile<'d> {
             self.temporary = Some(temporary);
         }
         let temporary = self.temporary.as_deref().ok_or(FileSystemError::Missing)?;
-        Ok((self.aside, temporary))
+        Ok((self.staging_dir, temporary))
     }
 }
 
@@ -183,7 +183,8 @@ impl Drop for StagedFile<'_> {
             (&self.temporary, FileMetadata::from_handle(&self.file))
         {
             // The call has failed already, and its cause is what the model should read.
-            let _removed = remove_if_unchanged(self.aside, self.aside, temporary, &ours.version);
+            let _removed =
+                remove_if_unchanged(self.staging_dir, self.staging_dir, temporary, &ours.version);
         }
     }
 }

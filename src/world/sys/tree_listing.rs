@@ -49,9 +49,9 @@ impl TreeListing {
         start: &DirectoryHandle,
         keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
     ) -> Self {
-        let mut survey = Self::default();
-        survey.visit(start, &RelPath::default(), 0, keep);
-        survey
+        let mut listing = Self::default();
+        listing.visit(start, &RelPath::default(), 0, keep);
+        listing
     }
 
     fn visit(

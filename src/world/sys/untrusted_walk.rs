@@ -11,8 +11,9 @@ use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 
-/// How many levels one handle serves on the way down. A walk holds one handle per so many levels.
-const NAMES_A_HANDLE: usize = 32;
+/// How many levels one handle serves on the way down. A walk holds one handle for each group of
+/// levels.
+const NAMES_PER_HANDLE: usize = 32;
 
 /// One name that a walk found.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +51,7 @@ pub(crate) trait TreeVisitor {
 /// Visits everything below `start`, the names of a directory before their content.
 pub(crate) fn walk_untrusted(
     start: &DirectoryHandle,
-    watch: &mut dyn TreeVisitor,
+    visitor: &mut dyn TreeVisitor,
 ) -> Result<(), FileSystemError> {
     let start = DirectoryCursor {
         dir: Rc::new(start.try_clone()?),
@@ -58,25 +59,21 @@ pub(crate) fn walk_untrusted(
         below: RelPath::default(),
         rel: RelPath::default(),
     };
-    let mut way = Vec::new();
+    let mut path = Vec::new();
     let mut next = Some(start);
     loop {
-        if let Some(post) = next.take() {
-            match post.enter(watch) {
-                ControlFlow::Continue(stop) => way.extend(stop),
+        if let Some(cursor) = next.take() {
+            match cursor.enter(visitor) {
+                ControlFlow::Continue(stop) => path.extend(stop),
                 ControlFlow::Break(()) => return Ok(()),
             }
         }
-        let Some(PendingDirectory {
-            cursor: post,
-            pending: ahead,
-        }) = way.last_mut()
-        else {
+        let Some(PendingDirectory { cursor, pending }) = path.last_mut() else {
             return Ok(());
         };
-        match ahead.pop() {
-            Some(name) => next = post.descend(&name),
-            None => drop(way.pop()),
+        match pending.pop() {
+            Some(name) => next = cursor.descend(&name),
+            None => drop(path.pop()),
         }
     }
 }
@@ -119,38 +116,38 @@ impl DirectoryCursor {
     }
 
     /// Visits its entries, and returns it with the subdirectories to enter.
-    fn enter(mut self, watch: &mut dyn TreeVisitor) -> ControlFlow<(), Option<PendingDirectory>> {
+    fn enter(mut self, visitor: &mut dyn TreeVisitor) -> ControlFlow<(), Option<PendingDirectory>> {
         let dir = match self.open() {
             Ok(dir) => dir,
             Err(FileSystemError::Missing | FileSystemError::NotDirectory) => {
                 return ControlFlow::Continue(None);
             }
             Err(fault) => {
-                let turn = watch.visit_unreadable(&self.rel, fault);
-                return turn.into_control_flow().map_continue(|()| None);
+                let action = visitor.visit_unreadable(&self.rel, fault);
+                return action.into_control_flow().map_continue(|()| None);
             }
         };
-        if self.names >= NAMES_A_HANDLE {
+        if self.names >= NAMES_PER_HANDLE {
             (self.dir, self.names, self.below) = (Rc::clone(&dir), 0, RelPath::default());
         }
-        let mut ahead = Vec::new();
-        if let Err(fault) = self.visit_entries(&dir, &mut ahead, watch)? {
-            watch
+        let mut pending = Vec::new();
+        if let Err(fault) = self.visit_entries(&dir, &mut pending, visitor)? {
+            visitor
                 .visit_unreadable(&self.rel, fault)
                 .into_control_flow()?;
         }
-        ahead.sort_by(|one, other| other.cmp(one));
+        pending.sort_by(|one, other| other.cmp(one));
         ControlFlow::Continue(Some(PendingDirectory {
             cursor: self,
-            pending: ahead,
+            pending,
         }))
     }
 
     fn visit_entries(
         &self,
         dir: &DirectoryHandle,
-        ahead: &mut Vec<OsString>,
-        watch: &mut dyn TreeVisitor,
+        pending: &mut Vec<OsString>,
+        visitor: &mut dyn TreeVisitor,
     ) -> ControlFlow<(), Result<(), FileSystemError>> {
         let entries = match dir.listing() {
             Ok(entries) => entries,
@@ -170,10 +167,10 @@ impl DirectoryCursor {
                 rel: &rel,
                 kind: entry.kind,
             };
-            let turn = watch.visit(walk_entry);
-            turn.into_control_flow()?;
-            if turn == WalkAction::Descend && entry.kind == FileKind::Directory {
-                ahead.push(entry.name);
+            let action = visitor.visit(walk_entry);
+            action.into_control_flow()?;
+            if action == WalkAction::Descend && entry.kind == FileKind::Directory {
+                pending.push(entry.name);
             }
         }
         ControlFlow::Continue(Ok(()))

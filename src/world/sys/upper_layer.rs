@@ -136,7 +136,7 @@ pub(crate) fn create_whiteout(dir: &DirectoryHandle, name: &OsStr) -> Result<(),
         WHITEOUT,
     ) {
         Err(Errno::PERM | Errno::OPNOTSUPP) => {}
-        made => return Ok(made?),
+        result => return Ok(result?),
     }
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
     let file = openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?;
@@ -151,8 +151,8 @@ pub(crate) fn create_whiteout(dir: &DirectoryHandle, name: &OsStr) -> Result<(),
 /// Returns whether the marks of a layer can be created in the directory `dir`.
 pub(crate) fn supports_marks(dir: &DirectoryHandle) -> bool {
     let path = proc_path(dir);
-    let made = setxattr(&path, CARRIED, b"y", XattrFlags::empty());
-    made.and_then(|()| removexattr(&path, CARRIED)).is_ok()
+    let marked = setxattr(&path, CARRIED, b"y", XattrFlags::empty());
+    marked.and_then(|()| removexattr(&path, CARRIED)).is_ok()
 }
 
 /// Gives massgen itself read permission on the file or directory `rel` of the layer, whatever mode

@@ -113,9 +113,9 @@ fn check_prepared(
             }
             thread::sleep(Duration::from_millis(30));
         };
-        let said = scene.said();
-        assert_eq!(status.code(), Some(0), "level {level}: {said}");
-        assert!(said.contains("[solo] | held"), "level {level}: {said}");
+        let stderr = scene.stderr();
+        assert_eq!(status.code(), Some(0), "level {level}: {stderr}");
+        assert!(stderr.contains("[solo] | held"), "level {level}: {stderr}");
         check_nothing_left(&scene);
     }
     peak

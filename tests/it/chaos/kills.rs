@@ -225,7 +225,7 @@ impl Stage {
             }
             if begun.elapsed() > LIFE_MAX {
                 massgen.kill().unwrap();
-                panic!("{:?}: it hangs: {}", self.job, self.scene.said());
+                panic!("{:?}: it hangs: {}", self.job, self.scene.stderr());
             }
             thread::sleep(Duration::from_millis(2));
         }
@@ -234,7 +234,7 @@ impl Stage {
     /// Runs a command to its end, and checks that it has made its changes and that nothing is left
     /// of it and of all before it. Returns its duration.
     #[track_caller]
-    fn undisturbed(&self, what: &str) -> Duration {
+    fn run_to_end(&self, what: &str) -> Duration {
         self.restore();
         let begun = Instant::now();
         let code = self.await_end(&mut self.begin());
@@ -244,7 +244,7 @@ impl Stage {
             Some(0),
             "{:?}, {what}: {}",
             self.job,
-            self.scene.said()
+            self.scene.stderr()
         );
         self.check_changed();
         check_nothing_left(&self.scene);
@@ -253,7 +253,7 @@ impl Stage {
 }
 
 /// Sends a signal to the victim. Returns whether there was one.
-fn strike(scene: &Scene, massgen: &Child, victim: Victim, number: usize) -> bool {
+fn signal_victim(scene: &Scene, massgen: &Child, victim: Victim, number: usize) -> bool {
     let own = i32::try_from(massgen.id()).unwrap();
     let (signal, chosen) = match victim {
         Victim::Massgen => (Signal::KILL, Some(own)),
@@ -305,7 +305,7 @@ fn carry_out(job: Job, seed: u64) -> usize {
     let last = [("execute_command", json!({"command": stage.script()}))];
     scene.team(&json!({}), &calls, &last);
     let mut random = Random::new(seed);
-    let mut life = stage.undisturbed("the first");
+    let mut life = stage.run_to_end("the first");
     let mut killed = 0;
     while killed < job.kills {
         stage.restore();
@@ -314,7 +314,7 @@ fn carry_out(job: Job, seed: u64) -> usize {
         thread::sleep(random.time_below(life));
         let mut struck = false;
         while !struck && massgen.try_wait().unwrap().is_none() {
-            struck = strike(scene, &massgen, job.victim, killed);
+            struck = signal_victim(scene, &massgen, job.victim, killed);
             thread::sleep(Duration::from_millis(1));
         }
         let code = stage.await_end(&mut massgen);
@@ -326,13 +326,13 @@ fn carry_out(job: Job, seed: u64) -> usize {
         }
         await_end_of_all(scene);
         stage.check_files();
-        let said = scene.said();
-        assert!(!said.contains("panicked"), "{job:?}: {said}");
+        let stderr = scene.stderr();
+        assert!(!stderr.contains("panicked"), "{job:?}: {stderr}");
         // It may get the signal before its handlers are installed.
         let can_be_killed = matches!(job.victim, Victim::Massgen | Victim::Command);
-        assert!(code.is_some() || can_be_killed, "{job:?}: {said}");
+        assert!(code.is_some() || can_be_killed, "{job:?}: {stderr}");
     }
-    stage.undisturbed("the last");
+    stage.run_to_end("the last");
     killed
 }
 

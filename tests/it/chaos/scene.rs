@@ -144,7 +144,7 @@ impl Scene {
     }
 
     /// Returns its standard error.
-    pub(super) fn said(&self) -> String {
+    pub(super) fn stderr(&self) -> String {
         let stderr = fs::read(self.path("stderr")).unwrap();
         String::from_utf8_lossy(&stderr).into_owned()
     }

@@ -9,10 +9,10 @@ use crate::cli::dashboard::delivery_review::DeliveryReview;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::draw_from_top;
 use crate::cli::output::{StyledRow, TextStyle};
-use crate::cli::render::event_lines::delivery_outcome;
+use crate::cli::render::event_lines::{OutcomeText, delivery_outcome};
 use crate::text::escape_name;
 
-/// Width from which on the list of files is beside the diff.
+/// Width from which on the list of files is next to the diff.
 const BESIDE_WIDTH_MIN: u16 = 90;
 /// Maximum width of the list of files.
 const LIST_WIDTH_MAX: u16 = 50;
@@ -109,7 +109,7 @@ fn outcome_lines(scene: &Scene<'_>) -> Vec<StyledRow> {
         Some(rows) => {
             lines.push(vec![(TextStyle::Strong, " Delivered".to_owned())]);
             lines.extend(rows.iter().map(|row| {
-                let (style, word, note) = delivery_outcome(&row.outcome);
+                let OutcomeText { style, word, note } = delivery_outcome(&row.outcome);
                 let path = format!("{}{note}", escape_name(&row.path));
                 vec![(style, format!("   {word:<12} ")), (TextStyle::Plain, path)]
             }));

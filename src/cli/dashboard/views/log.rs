@@ -45,15 +45,13 @@ pub(in crate::cli::dashboard) fn draw(
 fn log_line(scene: &Scene<'_>, entry: &LineEvent) -> Option<StyledRow> {
     let time = format_clock(milliseconds(entry.elapsed));
     let time = (TextStyle::Faint, format!(" {time} "));
-    if let (Some(agent), Some((style, verb, rest))) =
-        (entry.event.agent(), event_line(&entry.event))
-    {
+    if let (Some(agent), Some(line)) = (entry.event.agent(), event_line(&entry.event)) {
         let index = scene.run.agent_index(agent).unwrap_or_default();
         return Some(vec![
             time,
             (TextStyle::Agent(index), format!("[{agent}] ")),
-            (style, format!("{verb} ")),
-            (TextStyle::Plain, clean_line(&rest)),
+            (line.style, format!("{} ", line.verb)),
+            (TextStyle::Plain, clean_line(&line.rest)),
         ]);
     }
     let (style, text) = run_line(&entry.event)?;

@@ -92,7 +92,7 @@ fn what_is_no_tool_is_an_error() {
 
 #[test]
 fn tools_that_are_malformed_are_named() {
-    let said = |keys: &str| {
+    let findings_of = |keys: &str| {
         let yaml = with_backend(&format!("cwd: w1\n{keys}"));
         findings(&yaml)
     };
@@ -151,10 +151,10 @@ fn tools_that_are_malformed_are_named() {
             "is taken by another tool",
         ),
     ] {
-        let said = said(keys);
+        let findings = findings_of(keys);
         assert!(
-            said.iter().any(|said| said.contains(expected)),
-            "{keys}: {said:#?}"
+            findings.iter().any(|finding| finding.contains(expected)),
+            "{keys}: {findings:#?}"
         );
     }
 }

@@ -14,11 +14,11 @@ use crate::config::DashboardMode;
 fn every_default_of_the_table_is_the_default_of_the_code() {
     let mut written = 0;
     for section in SECTIONS {
-        let served = section
+        let supported = section
             .keys
             .iter()
-            .filter(|key| key.status == KeyStatus::Served);
-        for (name, default) in served.filter_map(|key| Some((key.names[0], key.default?))) {
+            .filter(|key| key.status == KeyStatus::Supported);
+        for (name, default) in supported.filter_map(|key| Some((key.names[0], key.default?))) {
             let line = format!("{name}: {default}");
             let (with, without) = match section.path {
                 "orchestrator" => (with_orchestrator(&line), with_backend("cwd: w1")),
@@ -253,7 +253,7 @@ timeout_settings:
 ";
 
 #[test]
-fn every_served_key_of_an_agent_is_read() {
+fn every_supported_key_of_an_agent_is_read() {
     let config = config(FULL);
     let [one, two] = config.agents.as_slice() else {
         panic!("two agents");
@@ -303,7 +303,7 @@ fn every_served_key_of_an_agent_is_read() {
 }
 
 #[test]
-fn every_served_key_of_the_team_is_read() {
+fn every_supported_key_of_the_team_is_read() {
     let config = config(FULL);
     let rules = &config.orchestrator;
     assert_eq!(rules.voting_sensitivity, VotingSensitivity::Strict);
@@ -388,9 +388,9 @@ fn a_parameter_that_the_vendor_has_not_is_one_warning_and_not_sent() {
     let nothing = "logit_bias: null, enable_web_search: false, enable_code_interpreter: no";
     check(&backend(nothing), &[]);
     assert_eq!(sent(nothing), json!({}));
-    let asked_for = "extra_body: {logit_bias: {1: 2}}";
-    check(&backend(asked_for), &[]);
-    assert_eq!(sent(asked_for), json!({"logit_bias": {"1": 2}}));
+    let backend_keys = "extra_body: {logit_bias: {1: 2}}";
+    check(&backend(backend_keys), &[]);
+    assert_eq!(sent(backend_keys), json!({"logit_bias": {"1": 2}}));
     check(
         &backend("enable_web_search: true").replace("3.8", "2.5"),
         &[],
@@ -462,7 +462,7 @@ fn keys_of_a_fallback_are_judged_as_those_of_its_backend() {
 }
 
 #[test]
-fn keys_that_are_not_served_are_one_warning_each() {
+fn keys_that_are_not_supported_are_one_warning_each() {
     check(
         &with_backend("direct_mcp_servers: [x]\nenable_x_search: true\nenable_web_search: true"),
         &[
@@ -525,7 +525,7 @@ fn keys_that_are_not_served_are_one_warning_each() {
 }
 
 #[test]
-fn keys_that_restrict_and_are_not_served_are_errors() {
+fn keys_that_restrict_and_are_not_supported_are_errors() {
     for (line, expected) in [
         (
             "permission_mode: plan",
@@ -558,7 +558,7 @@ fn keys_that_restrict_and_are_not_served_are_errors() {
 }
 
 #[test]
-fn keys_that_cannot_be_used_are_errors_with_the_way_out() {
+fn keys_that_cannot_be_used_are_errors_with_a_suggestion() {
     check(
         &with_backend("system_prompt: x"),
         &["cannot be used here (write it as `system_message` of the agent)"],

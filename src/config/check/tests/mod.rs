@@ -231,9 +231,9 @@ fn api_key_variables_are_not_expanded_where_models_could_read_them() {
         &with_backend("base_url: 'http://h/${GROQ_API_KEY}/v1'"),
         &["error agent.backend.base_url: variable `GROQ_API_KEY` contains an API key"],
     );
-    let told =
+    let config =
         "agent: {id: a, system_message: '${GROQ_API_KEY}', backend: {type: ollama, model: m}}";
-    let loaded = try_load(told).unwrap();
+    let loaded = try_load(config).unwrap();
     assert!(!format!("{:?}", loaded.config).contains("gsk-1"));
     assert_eq!(loaded.warnings.len(), 1);
 }

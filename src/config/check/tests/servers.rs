@@ -468,7 +468,7 @@ fn commands_are_programs_that_a_server_may_be() {
 
 #[test]
 fn a_program_that_fetches_packages_needs_a_network() {
-    for (command, told) in [
+    for (command, expected) in [
         (
             "npx",
             "downloads packages, but the server has no network access",
@@ -480,7 +480,7 @@ fn a_program_that_fetches_packages_needs_a_network() {
              `network: [pypi.org, files.pythonhosted.org]`)",
         ),
     ] {
-        check_server(&format!("command: {command}"), &[told]);
+        check_server(&format!("command: {command}"), &[expected]);
         check_server(&format!("command: {command}, network: [e.org]"), &[]);
     }
 }

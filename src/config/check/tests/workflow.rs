@@ -34,28 +34,31 @@ fn refused(keys: &str, rest: &str, expected: &[&str]) {
 
 #[test]
 fn a_pipeline_has_stages_with_agents_and_limits() {
-    let made = workflow(&format!("{ALL}, max_iterations: 7, merge_tries: 0"), "");
-    let told = made.pipeline.stages.iter().map(|stage| {
+    let config = workflow(&format!("{ALL}, max_iterations: 7, merge_tries: 0"), "");
+    let stages = config.pipeline.stages.iter().map(|stage| {
         let agents: Vec<&str> = stage.agents.iter().map(AgentId::as_str).collect();
         format!("{} {} x{}", stage.role.name, agents.join("+"), stage.copies)
     });
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        stages.collect::<Vec<_>>(),
         ["planner ann x1", "tester ben+cat x1"]
     );
-    assert_eq!((made.pipeline.iterations_max, made.merge_tries_max), (7, 0));
-    assert_eq!(made.pipeline.until, None);
-    assert_eq!(made.project, ProjectChoice::Auto);
+    assert_eq!(
+        (config.pipeline.iterations_max, config.merge_tries_max),
+        (7, 0)
+    );
+    assert_eq!(config.pipeline.until, None);
+    assert_eq!(config.project, ProjectChoice::Auto);
     let same =
         "stages: [{role: ann}, {role: user, agent: ben}, {role: planner, agent: cat, copies: 3}]";
-    let made = workflow(same, "roles: {ann: {}}\n");
+    let config = workflow(same, "roles: {ann: {}}\n");
     assert_eq!(
-        made.pipeline.stages[0].agents[0].as_str(),
+        config.pipeline.stages[0].agents[0].as_str(),
         "ann",
         "the agent of the same name"
     );
-    assert_eq!(made.pipeline.until.unwrap().as_str(), "user");
-    assert_eq!(made.pipeline.stages[2].copies, 3);
+    assert_eq!(config.pipeline.until.unwrap().as_str(), "user");
+    assert_eq!(config.pipeline.stages[2].copies, 3);
 }
 
 #[test]
@@ -65,8 +68,8 @@ fn roles_are_described_and_changed() {
         planner: {writes: project}\n";
     let stages =
         "stages: [{role: planner, agent: ann}, {role: guard, agents: [ben, cat]}], until: guard";
-    let made = workflow(stages, rest);
-    let [planner, guard] = made.pipeline.stages.as_slice() else {
+    let config = workflow(stages, rest);
+    let [planner, guard] = config.pipeline.stages.as_slice() else {
         panic!("two stages");
     };
     assert_eq!(planner.role.writes, RoleWriteAccess::Project);
@@ -86,7 +89,7 @@ fn roles_are_described_and_changed() {
         RoleReadAccess::Only(vec![planner.role.name.clone()])
     );
     assert_eq!(guard.role.output.as_deref(), Some("G.md"));
-    assert_eq!(made.pipeline.until.as_ref(), Some(&guard.role.name));
+    assert_eq!(config.pipeline.until.as_ref(), Some(&guard.role.name));
 }
 
 #[test]

@@ -88,7 +88,7 @@ struct GateState {
     /// Base that paths are resolved from.
     follow_base: FollowBase,
     /// Staging directory for files that are about to be moved into place or removed.
-    aside: Option<DirectoryHandle>,
+    staging_dir: Option<DirectoryHandle>,
     policy: GatePolicy,
     /// The gate of the servers that agents share; without it these are not started.
     shared_servers: Option<Gate>,
@@ -198,12 +198,12 @@ impl Gate {
         let follow_base = policy
             .open_follow_base()
             .map_err(|fault| cannot_open(&policy.base, fault))?;
-        let aside = policy.open_staging_dir();
+        let staging_dir = policy.open_staging_dir();
         let inner = GateState {
             manager,
             grants,
             follow_base,
-            aside,
+            staging_dir,
             policy,
             shared_servers,
         };
@@ -680,7 +680,7 @@ impl Gate {
     /// Returns a directory of massgen's for staging files, so that a process that is killed leaves
     /// nothing in the user's tree.
     pub(in crate::world) fn staging_dir(&self) -> Option<&DirectoryHandle> {
-        self.0.aside.as_ref()
+        self.0.staging_dir.as_ref()
     }
 
     /// Returns the gate of the servers that agents share, if there are any.
@@ -733,8 +733,8 @@ impl Gate {
         }
         let (real, obstacle) = match follow_path(&self.0.follow_base, path, link) {
             Ok(FollowedPath::Place(real)) => (real, None),
-            Ok(FollowedPath::Stuck(real, obstacle)) => (real, Some(obstacle)),
-            Ok(FollowedPath::Nowhere) => return (None, Err(AccessRefusal::outside())),
+            Ok(FollowedPath::Blocked(real, obstacle)) => (real, Some(obstacle)),
+            Ok(FollowedPath::Broken) => return (None, Err(AccessRefusal::outside())),
             Err(fault) => {
                 let refusal = AccessRefusal::new("not-followed", fault.to_string());
                 return (None, Err(refusal));

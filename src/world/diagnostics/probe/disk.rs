@@ -108,9 +108,9 @@ pub fn probe_disk(dir: &AbsPath) -> Result<DiskProbe> {
     if let Some(parent) = dir.parent() {
         dir::create_all(&parent, DirectoryAudience::Umask)?;
     }
-    let made = dir::create(dir)?;
+    let creation = dir::create(dir)?;
     let disk = probe_inside(dir);
-    if made == DirectoryCreation::Created {
+    if creation == DirectoryCreation::Created {
         dir::remove_empty(dir);
     }
     disk
@@ -143,7 +143,7 @@ fn free_space(dir: &AbsPath) -> io::Result<FreeSpace> {
     })
 }
 
-/// Returns why a directory for configs cannot be used; a missing one is no error.
+/// Returns why a directory for configs cannot be used; a missing one is not an error.
 pub fn unusable_reason(dir: &AbsPath) -> result::Result<(), &'static str> {
     match inspect(dir) {
         LookupResult::Directory | LookupResult::Missing => Ok(()),

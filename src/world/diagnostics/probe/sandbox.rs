@@ -48,7 +48,7 @@ pub enum LandlockSupport {
 /// The mechanisms that enforce agents' grants.
 #[derive(Debug)]
 pub struct SandboxCapabilities {
-    /// Why the kernel lacks what the gate needs, if it does.
+    /// What the kernel lacks that the gate needs, if anything.
     pub gate: Option<String>,
     /// Result of each sandbox choice.
     pub levels: Vec<(SandboxLevelChoice, Result<SandboxSelection>)>,
@@ -56,8 +56,8 @@ pub struct SandboxCapabilities {
     pub obstacles: Vec<SandboxObstacle>,
     /// What the user may do with cgroups.
     pub cgroups: CgroupAccess,
-    /// The limits that they really enforce.
-    pub together: SharedLimits,
+    /// The limits that they enforce on all processes of a command together.
+    pub shared_limits: SharedLimits,
     /// The second barrier of levels `overlay` and `namespaces`, and the first of `landlock`.
     pub landlock: LandlockSupport,
 }
@@ -79,11 +79,11 @@ pub fn probe_sandbox(
     place: &AbsPath,
     trees: &[AbsPath],
 ) -> SandboxCapabilities {
-    let tried =
+    let try_level =
         |choice: &SandboxLevelChoice| (*choice, select_sandbox(*choice, executable, place, trees));
     let groups = sys::cgroup::Cgroups::find();
     SandboxCapabilities {
-        together: SharedLimits {
+        shared_limits: SharedLimits {
             memory: groups.limit_memory(),
             processes: groups.limit_processes(),
         },
@@ -93,7 +93,7 @@ pub fn probe_sandbox(
             LandlockSupport::Missing
         },
         gate: probe_gate(),
-        levels: choices.iter().map(tried).collect(),
+        levels: choices.iter().map(try_level).collect(),
         obstacles: find_obstacles(),
         cgroups: probe_cgroups(),
     }
@@ -122,8 +122,8 @@ pub fn select_sandbox(
 /// Tests what the gate needs: it opens every file beneath a handle, and asks `/proc` for the
 /// current path of a handle.
 fn probe_gate() -> Option<String> {
-    let reached = DirectoryHandle::open_root().and_then(|root| root.real_path());
-    reached.err().map(|fault| fault.to_string())
+    let real_path = DirectoryHandle::open_root().and_then(|root| root.real_path());
+    real_path.err().map(|fault| fault.to_string())
 }
 
 fn probe_cgroups() -> CgroupAccess {
@@ -141,9 +141,13 @@ fn probe_cgroups() -> CgroupAccess {
     let Some(place) = place else {
         return CgroupAccess::Absent;
     };
-    let counted = first_line(&place.join("cgroup.controllers").to_string()).unwrap_or_default();
-    let counts = |what: &str| counted.split_whitespace().any(|known| known == what);
-    if !(counts("memory") && counts("pids")) {
+    let controllers = first_line(&place.join("cgroup.controllers").to_string()).unwrap_or_default();
+    let has = |name: &str| {
+        controllers
+            .split_whitespace()
+            .any(|controller| controller == name)
+    };
+    if !(has("memory") && has("pids")) {
         CgroupAccess::NoControllers
     } else if file::is_writable(&place) {
         CgroupAccess::Delegated

@@ -51,7 +51,7 @@ impl ProviderNames {
             let own = std::iter::once(&agent.backend);
             for backend in own.chain(&agent.backend.fallback) {
                 let model = Arc::from(backend.model.as_str());
-                names.insert((agent.id.clone(), model), name_of(backend));
+                names.insert((agent.id.clone(), model), provider_name(backend));
             }
         }
         Self { names }
@@ -63,7 +63,7 @@ impl ProviderNames {
     }
 }
 
-fn name_of(backend: &BackendConfig) -> &'static str {
+fn provider_name(backend: &BackendConfig) -> &'static str {
     let base_url = backend.base_url.as_deref();
     let host = base_url
         .or(backend.vendor.base_url)
@@ -71,10 +71,10 @@ fn name_of(backend: &BackendConfig) -> &'static str {
     let known = HOSTS
         .iter()
         .find(|(domain, _)| host.as_deref().is_some_and(|host| is_within(host, domain)));
-    known.map_or_else(|| name_of_type(backend.vendor), |(_, name)| name)
+    known.map_or_else(|| vendor_provider_name(backend.vendor), |(_, name)| name)
 }
 
-fn name_of_type(vendor: &'static Vendor) -> &'static str {
+fn vendor_provider_name(vendor: &'static Vendor) -> &'static str {
     let known = TYPES.iter().find(|(name, _)| *name == vendor.name);
     known.map_or(vendor.name, |(_, name)| name)
 }
@@ -97,13 +97,13 @@ mod tests {
 
     #[track_caller]
     fn check(backend: &str, base_url: Option<&str>, expected: &str) {
-        let asked = TeamOptions {
+        let options = TeamOptions {
             models: &["m".to_owned()],
             backend: Some(backend),
             base_url,
             system_message: None,
         };
-        let config = team_from_options(&asked, WorkspaceMode::None).unwrap();
+        let config = team_from_options(&options, WorkspaceMode::None).unwrap();
         let found = ProviderNames::from_config(&config).name(&config.agents[0].id, &Arc::from("m"));
         assert_eq!(found, Some(expected), "{backend} {base_url:?}");
     }

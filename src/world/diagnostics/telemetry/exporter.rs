@@ -152,13 +152,16 @@ impl BatchWorker {
         };
         let mut tries: u32 = 1;
         loop {
-            let asked = client
+            let request = client
                 .post(self.settings.endpoint.clone())
                 .headers(self.settings.headers.clone())
                 .header(CONTENT_TYPE, content_type)
                 .timeout(self.settings.timeout)
                 .body(body.clone());
-            let response = asked.send().await.map_err(|error| describe_error(&error))?;
+            let response = request
+                .send()
+                .await
+                .map_err(|error| describe_error(&error))?;
             let status = response.status();
             if status.is_success() {
                 return Ok(());

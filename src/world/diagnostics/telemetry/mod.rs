@@ -40,9 +40,9 @@ impl RunTelemetry {
     /// Starts the span of a run. Must be called within an async runtime.
     pub fn begin(settings: TelemetrySettings, vendors: ProviderNames, redactor: Redactor) -> Self {
         let begun = now().unix_nanoseconds();
-        let words = ContentFilter::new(settings.content, redactor);
+        let filter = ContentFilter::new(settings.content, redactor);
         Self {
-            tracker: SpanTracker::begin(vendors, words, begun),
+            tracker: SpanTracker::begin(vendors, filter, begun),
             exporter: SpanExporter::start(settings, HttpClient::new()),
             begun,
             since: Stopwatch::start(),
@@ -55,7 +55,7 @@ impl EventSink for RunTelemetry {
     fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
         let elapsed = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let at = self.begun.saturating_add(elapsed);
-        for span in self.tracker.event(event, at) {
+        for span in self.tracker.on_event(event, at) {
             self.exporter.take(span);
         }
         Ok(())

@@ -104,9 +104,9 @@ fn endpoint(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Url>, String>
     }
     // The variable for traces is the full URL; the one for all signals is only its base.
     if name == "OTEL_EXPORTER_OTLP_ENDPOINT"
-        && let Ok(mut way) = url.path_segments_mut()
+        && let Ok(mut segments) = url.path_segments_mut()
     {
-        way.pop_if_empty().extend(["v1", "traces"]);
+        segments.pop_if_empty().extend(["v1", "traces"]);
     }
     Ok(Some(url))
 }

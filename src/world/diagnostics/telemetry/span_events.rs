@@ -21,11 +21,11 @@ pub(crate) struct TelemetryEvent<'e> {
 }
 
 /// Returns the span event for `event`, if there is one.
-pub(crate) fn event_note<'e>(
+pub(crate) fn span_event<'e>(
     event: &'e Event,
-    words: &ContentFilter,
+    filter: &ContentFilter,
 ) -> Option<TelemetryEvent<'e>> {
-    let (name, attributes) = describe_event(event, words)?;
+    let (name, attributes) = describe_event(event, filter)?;
     // The winner is an event of the run, because it concludes the work of all agents.
     let of_run = matches!(
         event,
@@ -41,22 +41,22 @@ pub(crate) fn event_note<'e>(
 /// Name and attributes of a span event.
 type NamedAttributes = (&'static str, Vec<KeyValue>);
 
-fn describe_event(event: &Event, words: &ContentFilter) -> Option<NamedAttributes> {
+fn describe_event(event: &Event, filter: &ContentFilter) -> Option<NamedAttributes> {
     match event {
-        Event::Run(event) => describe_run_event(event, words),
-        Event::Model(event) => describe_model_event(event, words),
-        Event::Coordination(event) => describe_coordination_event(event, words),
+        Event::Run(event) => describe_run_event(event, filter),
+        Event::Model(event) => describe_model_event(event, filter),
+        Event::Coordination(event) => describe_coordination_event(event, filter),
         Event::Delivery(event) => describe_delivery_event(event),
         Event::Tool(_) | Event::Subagent(_) | Event::Pipeline(_) => None,
     }
 }
 
-fn describe_run_event(event: &RunEvent, words: &ContentFilter) -> Option<NamedAttributes> {
+fn describe_run_event(event: &RunEvent, filter: &ContentFilter) -> Option<NamedAttributes> {
     if let RunEvent::LimitMet { limit, .. } = event {
         let limit = attribute("massgen.limit", limit.as_str());
         Some(("massgen.limit_met", vec![limit]))
     } else if let RunEvent::AttemptRestarted { reason, .. } = event {
-        let reason = reason_attribute(words, reason);
+        let reason = reason_attribute(filter, reason);
         Some(("massgen.restart", reason.into_iter().collect()))
     } else if let RunEvent::UserMessagesShown { numbers, .. } = event {
         let numbers = attribute("massgen.messages", join_with_commas(numbers));
@@ -66,23 +66,23 @@ fn describe_run_event(event: &RunEvent, words: &ContentFilter) -> Option<NamedAt
     }
 }
 
-fn describe_model_event(event: &ModelEvent, words: &ContentFilter) -> Option<NamedAttributes> {
+fn describe_model_event(event: &ModelEvent, filter: &ContentFilter) -> Option<NamedAttributes> {
     if let ModelEvent::Retrying {
         reason, wait_ms, ..
     } = event
     {
-        let reason = reason_attribute(words, reason);
+        let reason = reason_attribute(filter, reason);
         Some(("massgen.retry", wait_attributes(*wait_ms, reason)))
     } else if let ModelEvent::RateLimited { wait_ms, .. } = event {
-        Some(("massgen.held", wait_attributes(*wait_ms, None)))
+        Some(("massgen.rate_limited", wait_attributes(*wait_ms, None)))
     } else if let ModelEvent::ModelFallback {
         from, to, reason, ..
     } = event
     {
-        let reason = reason_attribute(words, reason);
+        let reason = reason_attribute(filter, reason);
         Some(("massgen.fallback", fallback_attributes(from, to, reason)))
     } else if let ModelEvent::ContextCompacted { .. } = event {
-        Some(("massgen.shortened", Vec::new()))
+        Some(("massgen.context_compacted", Vec::new()))
     } else {
         None
     }
@@ -90,10 +90,10 @@ fn describe_model_event(event: &ModelEvent, words: &ContentFilter) -> Option<Nam
 
 fn describe_coordination_event(
     event: &CoordinationEvent,
-    words: &ContentFilter,
+    filter: &ContentFilter,
 ) -> Option<NamedAttributes> {
     if let CoordinationEvent::Answered { label, content, .. } = event {
-        let text = words.text_attribute("massgen.content", content);
+        let text = filter.text_attribute("massgen.content", content);
         Some(("massgen.answer", answer_attributes(*label, text)))
     } else if let CoordinationEvent::Voted {
         candidate,
@@ -103,14 +103,14 @@ fn describe_coordination_event(
     } = event
     {
         let vote = choice_attributes("massgen.candidate", candidate, *label).into_iter();
-        let reason = reason_attribute(words, reason);
+        let reason = reason_attribute(filter, reason);
         Some(("massgen.vote", vote.chain(reason).collect()))
     } else if let CoordinationEvent::SubmissionRejected { reason, .. } = event {
-        let reason = reason_attribute(words, reason);
-        Some(("massgen.refused", reason.into_iter().collect()))
+        let reason = reason_attribute(filter, reason);
+        Some(("massgen.submission_rejected", reason.into_iter().collect()))
     } else if let CoordinationEvent::AnswersShown { labels, .. } = event {
         let labels = attribute("massgen.labels", join_with_commas(labels));
-        Some(("massgen.informed", vec![labels]))
+        Some(("massgen.answers_shown", vec![labels]))
     } else if let CoordinationEvent::WinnerSelected { agent, label, .. } = event {
         let winner = choice_attributes("massgen.winner", agent, *label);
         Some(("massgen.winner_selected", winner))
@@ -131,7 +131,7 @@ fn describe_delivery_event(event: &DeliveryEvent) -> Option<NamedAttributes> {
 
 /// Returns the error type of the agent's last request, if `event` shows that it gave no complete
 /// reply.
-pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
+pub(crate) fn request_error_type(event: &Event) -> Option<&'static str> {
     if let Event::Model(ModelEvent::Retrying { .. }) = event {
         Some("transient")
     } else if let Event::Model(ModelEvent::ContextCompacted { .. }) = event {
@@ -151,8 +151,8 @@ pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
     }
 }
 
-fn reason_attribute(words: &ContentFilter, reason: &str) -> Option<KeyValue> {
-    words.text_attribute("massgen.reason", reason)
+fn reason_attribute(filter: &ContentFilter, reason: &str) -> Option<KeyValue> {
+    filter.text_attribute("massgen.reason", reason)
 }
 
 fn check_attributes(finding: &CheckResult) -> Vec<KeyValue> {

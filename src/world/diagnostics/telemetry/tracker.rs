@@ -38,7 +38,7 @@ pub(crate) struct SpanTracker {
     run: OtlpSpan,
     agents: BTreeMap<AgentId, OpenSpans>,
     vendors: ProviderNames,
-    words: ContentFilter,
+    filter: ContentFilter,
     finished: Vec<OtlpSpan>,
 }
 
@@ -54,7 +54,7 @@ struct OpenSpans {
 
 impl SpanTracker {
     /// Starts the span of a run at the time `at`, in nanoseconds since 1970.
-    pub(crate) fn begin(vendors: ProviderNames, words: ContentFilter, at: u64) -> Self {
+    pub(crate) fn begin(vendors: ProviderNames, filter: ContentFilter, at: u64) -> Self {
         let trace_id = Uuid::new_v4().into_bytes().to_vec();
         let mut run = span(trace_id, Vec::new(), "invoke_workflow massgen", at);
         run.attributes = vec![
@@ -65,20 +65,20 @@ impl SpanTracker {
             run,
             agents: BTreeMap::new(),
             vendors,
-            words,
+            filter,
             finished: Vec::new(),
         }
     }
 
     /// Processes an event that happened at the time `at`, and returns the spans that it ended.
-    pub(crate) fn event(&mut self, event: &Event, at: u64) -> Vec<OtlpSpan> {
-        if let Some(fault) = span_events::fault_of_request(event)
+    pub(crate) fn on_event(&mut self, event: &Event, at: u64) -> Vec<OtlpSpan> {
+        if let Some(fault) = span_events::request_error_type(event)
             && let Some(agent) = event.agent()
         {
             self.end_request(agent, Some(fault), at);
         }
-        if let Some(note) = span_events::event_note(event, &self.words) {
-            self.note(note, at);
+        if let Some(span_event) = span_events::span_event(event, &self.filter) {
+            self.add_span_event(span_event, at);
         }
         match event {
             Event::Run(event) => self.on_run_event(event, at),
@@ -188,7 +188,7 @@ impl SpanTracker {
             calls: &[],
             finish_reason: None,
         };
-        let task = self.words.message_attribute("gen_ai.input.messages", task);
+        let task = self.filter.message_attribute("gen_ai.input.messages", task);
         let attributes = std::iter::once(attribute("massgen.agents", names)).chain(task);
         self.run.attributes.extend(attributes);
     }
@@ -259,7 +259,7 @@ impl SpanTracker {
             finish_reason: Some(reason),
         };
         let reply = self
-            .words
+            .filter
             .message_attribute("gen_ai.output.messages", reply);
         let open = self.agents.get_mut(agent);
         if let Some(request) = open.and_then(|open| open.request.as_mut()) {
@@ -307,14 +307,16 @@ impl SpanTracker {
                 attribute("gen_ai.tool.call.id", call_id.as_str()),
             ];
             let arguments = self
-                .words
+                .filter
                 .text_attribute("gen_ai.tool.call.arguments", arguments);
             call.attributes.extend(arguments);
             let rule = rule.as_ref();
             let rule = rule.map(|rule| attribute("massgen.rule", rule.as_str()));
             call.attributes.extend(rule);
             if let Some(reason) = denied {
-                let reason = self.words.text_attribute("gen_ai.tool.call.result", reason);
+                let reason = self
+                    .filter
+                    .text_attribute("gen_ai.tool.call.result", reason);
                 call.attributes.extend(reason);
                 self.finish(call, Some("denied"), at);
             } else if let Some(open) = self.agents.get_mut(agent) {
@@ -334,7 +336,7 @@ impl SpanTracker {
             && let Some(mut call) = open.tools.remove(call_id)
         {
             let result = self
-                .words
+                .filter
                 .text_attribute("gen_ai.tool.call.result", summary);
             call.attributes.extend(result);
             // `ToolCalled` is emitted after the gate's decision, when the call may have ended
@@ -375,7 +377,7 @@ impl SpanTracker {
             finish_reason: None,
         };
         let answer = self
-            .words
+            .filter
             .message_attribute("gen_ai.output.messages", answer);
         self.run.attributes.extend(answer);
         self.end_agents(None, at);
@@ -391,18 +393,18 @@ impl SpanTracker {
         self.finish(run, fault, at);
     }
 
-    fn note(&mut self, note: TelemetryEvent<'_>, at: u64) {
-        let open = note.agent.and_then(|agent| self.agents.get_mut(agent));
-        let of = open.and_then(|open| open.work.as_mut());
-        let of = of.unwrap_or(&mut self.run);
-        if of.events.len() < EVENTS_PER_SPAN_MAX {
-            of.events.push(SpanEvent {
+    fn add_span_event(&mut self, event: TelemetryEvent<'_>, at: u64) {
+        let agent = event.agent.and_then(|agent| self.agents.get_mut(agent));
+        let agent_span = agent.and_then(|agent| agent.work.as_mut());
+        let span = agent_span.unwrap_or(&mut self.run);
+        if span.events.len() < EVENTS_PER_SPAN_MAX {
+            span.events.push(SpanEvent {
                 time_unix_nano: at,
-                name: note.name.to_owned(),
-                attributes: note.attributes,
+                name: event.name.to_owned(),
+                attributes: event.attributes,
             });
         } else {
-            of.dropped_events_count = of.dropped_events_count.saturating_add(1);
+            span.dropped_events_count = span.dropped_events_count.saturating_add(1);
         }
     }
 
@@ -419,7 +421,7 @@ impl SpanTracker {
                 code: STATUS_ERROR,
             });
         }
-        self.words.clean(&mut span);
+        self.filter.clean(&mut span);
         self.finished.push(span);
     }
 }

@@ -43,7 +43,7 @@ impl LayerCommit<'_> {
     pub(super) fn commit_name(&mut self, rel: &RelPath) {
         let place = self.root.join(rel);
         if let Err(stop) = self.apply_name(rel, &place) {
-            self.aftermath.record_error(place.real(), stop);
+            self.command_changes.record_error(place.real(), stop);
         }
     }
 
@@ -60,7 +60,7 @@ impl LayerCommit<'_> {
             UpperEntry::File(meta) => self.put_file(rel, place, &meta),
             UpperEntry::Link => self.put_link(rel, place),
             UpperEntry::Special(kind) => {
-                self.aftermath
+                self.command_changes
                     .record_omission(place.real(), format!("it is {kind}"));
                 Ok(())
             }
@@ -110,7 +110,7 @@ impl LayerCommit<'_> {
             if let Some(reason) = self.closed_reason(&rel) {
                 self.record_denial(&rel, reason);
             } else if let Err(stop) = self.remove(&place) {
-                self.aftermath.record_error(place.real(), stop);
+                self.command_changes.record_error(place.real(), stop);
             }
         }
         Ok(())
@@ -123,14 +123,14 @@ impl LayerCommit<'_> {
         meta: &FileMetadata,
     ) -> Result<(), ToolError> {
         let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "carry", place, fault);
-        let way = self.clear_target(place, FileKind::File)?;
+        let occupancy = self.clear_target(place, FileKind::File)?;
         let needed = meta.allocated_bytes.min(meta.version.size_bytes);
         let too_much = FileSystemError::Limit("more than 4 GiB would be carried after one command");
         self.bytes_left = self
             .bytes_left
             .checked_sub(needed)
             .ok_or_else(|| stop(too_much))?;
-        if way == TargetOccupancy::Taken && self.is_same(rel, place).map_err(stop)? {
+        if occupancy == TargetOccupancy::Taken && self.is_same(rel, place).map_err(stop)? {
             return Ok(());
         }
         let (content, meta) = self.upper.open_file(rel).map_err(stop)?;
@@ -144,7 +144,7 @@ impl LayerCommit<'_> {
             &FileSource::Layer(&content, &meta),
             options,
         )?;
-        self.aftermath.changes.push(change);
+        self.command_changes.changes.push(change);
         Ok(())
     }
 
@@ -162,10 +162,10 @@ impl LayerCommit<'_> {
     fn put_link(&mut self, rel: &RelPath, place: &ResolvedPath) -> Result<(), ToolError> {
         let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "carry", place, fault);
         let target = self.upper.link_target(rel).map_err(stop)?;
-        let way = self.clear_target(place, FileKind::Link)?;
+        let occupancy = self.clear_target(place, FileKind::Link)?;
         let below = place.below();
         let (dir, name) = place.dir().make_parent_of(&below).map_err(stop)?;
-        let kind = match way {
+        let kind = match occupancy {
             TargetOccupancy::Free => {
                 dir.symlink(name, &target).map_err(stop)?;
                 ChangeKind::Created
@@ -182,7 +182,7 @@ impl LayerCommit<'_> {
                 ChangeKind::Changed
             }
         };
-        self.aftermath.record_change(place.real(), kind);
+        self.command_changes.record_change(place.real(), kind);
         Ok(())
     }
 
@@ -214,7 +214,7 @@ impl LayerCommit<'_> {
                 return Err(ToolError::denied(gate, place.real(), why));
             }
             let pending = removable(gate, place, self.intent)?;
-            self.aftermath
+            self.command_changes
                 .changes
                 .extend(remove_tree(gate, place, &pending)?);
             return Ok(());
@@ -222,7 +222,7 @@ impl LayerCommit<'_> {
         if let Some(why) = write_block(gate, place.real(), &meta, self.intent) {
             return Err(ToolError::denied(gate, place.real(), why));
         }
-        self.aftermath
+        self.command_changes
             .changes
             .push(remove_name(gate, place, &meta.version)?);
         Ok(())

@@ -47,33 +47,33 @@ pub(super) fn commit(
     };
     let upper = DirectoryHandle::open_own(&layer.upper).map_err(stop)?;
     let mut commit = LayerCommit::new(gate, &root, layer, &upper, reported)?;
-    let survey = commit.survey();
-    if let Some(cut) = survey.cut {
+    let listing = commit.list_layer();
+    if let Some(cut) = listing.cut {
         clear::empty(&upper).map_err(stop)?;
         return Err(stop(FileSystemError::Limit(cut)));
     }
-    commit.commit_all(&survey);
-    let aftermath = commit.aftermath;
-    if prune(&upper, &survey.found).is_err() {
+    commit.commit_all(&listing);
+    let command_changes = commit.command_changes;
+    if prune(&upper, &listing.found).is_err() {
         clear::empty(&upper).map_err(stop)?;
     }
-    sync_to_disk(gate, &root, aftermath)
+    sync_to_disk(gate, &root, command_changes)
 }
 
 /// Returns once the applied changes are on disk.
 fn sync_to_disk(
     gate: &Gate,
     root: &ResolvedPath,
-    aftermath: CommandChanges,
+    command_changes: CommandChanges,
 ) -> Result<CommandChanges, ToolError> {
     if root.grant().kind == GrantKind::Context
-        && !aftermath.changes.is_empty()
+        && !command_changes.changes.is_empty()
         && let Err(fault) = root.dir().sync_file_system()
     {
         let stop = ToolError::failed_at(gate, "carry what changed into", root, fault);
-        return Err(stop.with_changes(aftermath.changes));
+        return Err(stop.with_changes(command_changes.changes));
     }
-    Ok(aftermath)
+    Ok(command_changes)
 }
 
 struct LayerCommit<'a> {
@@ -86,7 +86,7 @@ struct LayerCommit<'a> {
     /// Opaque directories of the layer, which hide what is below them.
     hiding: BTreeSet<RelPath>,
     bytes_left: u64,
-    aftermath: CommandChanges,
+    command_changes: CommandChanges,
     reported: &'a mut BTreeSet<RealPath>,
 }
 
@@ -113,25 +113,25 @@ impl<'a> LayerCommit<'a> {
             },
             hiding: BTreeSet::new(),
             bytes_left: COMMIT_BYTES_MAX,
-            aftermath: CommandChanges::default(),
+            command_changes: CommandChanges::default(),
             reported,
         })
     }
 
-    /// Applies all names of `survey`.
-    fn commit_all(&mut self, survey: &TreeListing) {
-        for (rel, fault) in &survey.unreadable {
+    /// Applies all names of `listing`.
+    fn commit_all(&mut self, listing: &TreeListing) {
+        for (rel, fault) in &listing.unreadable {
             let place = self.root.join(rel);
             let stop = ToolError::failed_at(self.gate, "carry", &place, fault);
-            self.aftermath.record_error(place.real(), stop);
+            self.command_changes.record_error(place.real(), stop);
         }
-        for found in &survey.found {
+        for found in &listing.found {
             self.commit_name(&found.rel);
         }
     }
 
     /// Lists all names of the layer that may be applied, parents first. The others are recorded.
-    fn survey(&mut self) -> TreeListing {
+    fn list_layer(&mut self) -> TreeListing {
         let upper = self.upper;
         TreeListing::list(upper, &mut |found: &ListedEntry| {
             if let Some(reason) = self.closed_reason(&found.rel) {
@@ -139,7 +139,7 @@ impl<'a> LayerCommit<'a> {
                 return EntrySelection::Not;
             }
             if found.kind == FileKind::Directory {
-                // If this fails, the survey reports the directory as unreadable.
+                // If this fails, the listing reports the directory as unreadable.
                 let _opened = make_readable(upper, &found.rel);
             }
             EntrySelection::Deep
@@ -165,9 +165,9 @@ impl<'a> LayerCommit<'a> {
             return;
         }
         if is_generated(rel) {
-            self.aftermath.record_omission(&path, reason);
+            self.command_changes.record_omission(&path, reason);
         } else {
-            self.aftermath.record_denial(&path, reason);
+            self.command_changes.record_denial(&path, reason);
         }
     }
 }

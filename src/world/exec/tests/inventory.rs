@@ -30,11 +30,11 @@ fn check(work: impl Fn(&Ground), expected: &[&str]) {
     let ground = Ground::new();
     let gate = ground.gate(None, Vec::new());
     let changes = changes(&gate, || work(&ground));
-    let aftermath = CommandChanges {
+    let command_changes = CommandChanges {
         changes,
         ..CommandChanges::default()
     };
-    assert_eq!(ground.lines(&aftermath), expected);
+    assert_eq!(ground.lines(&command_changes), expected);
 }
 
 #[test]
@@ -118,14 +118,14 @@ fn created_files_are_the_agents_own_and_changed_files_are_not() {
         ground.write("rw/README.md", "changed\n");
     });
     assert_eq!(changes_found.len(), 2);
-    let is_own = |path: &str| gate.history().made_version(&ground.real(path)).is_some();
+    let is_own = |path: &str| gate.history().own_version(&ground.real(path)).is_some();
     assert!(is_own("rw/made.txt"));
     assert!(!is_own("rw/README.md"));
     let _told = changes(&gate, || ground.write("rw/made.txt", "again\n"));
     let now = fs::metadata(ground.path("rw/made.txt")).unwrap().ino();
-    let made = gate.history().made_version(&ground.real("rw/made.txt"));
+    let version = gate.history().own_version(&ground.real("rw/made.txt"));
     assert_eq!(
-        made.map(|made| (made.inode, made.size_bytes)),
+        version.map(|version| (version.inode, version.size_bytes)),
         Some((now, 6))
     );
 }

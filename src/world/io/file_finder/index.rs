@@ -83,11 +83,11 @@ impl FileIndex {
             is_unwanted: AtomicBool::new(false),
             repository: OnceLock::new(),
         });
-        let (walked, asked) = (Arc::clone(&shared), Arc::clone(&shared));
+        let (walked, probed) = (Arc::clone(&shared), Arc::clone(&shared));
         let (root, below) = (base.clone(), base.clone());
         std::thread::spawn(move || walked.walk(&root));
         std::thread::spawn(move || {
-            asked
+            probed
                 .repository
                 .set(EnclosingRepository::containing(&below))
         });

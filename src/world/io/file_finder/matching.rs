@@ -75,7 +75,7 @@ pub(super) fn rank(
     );
     let since = Stopwatch::start();
     let next = AtomicUsize::new(0);
-    let look = || {
+    let score_batches = || {
         let mut fits = Vec::new();
         let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
         while since.elapsed() < time_max {
@@ -88,14 +88,14 @@ pub(super) fn rank(
         fits
     };
     let fits = if batches.len() <= BATCHES_ALONE_MAX {
-        look()
+        score_batches()
     } else {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         std::thread::scope(|scope| {
             let others: Vec<_> = (1..cores.min(THREADS_MAX))
-                .map(|_| scope.spawn(look))
+                .map(|_| scope.spawn(score_batches))
                 .collect();
-            let mut fits = look();
+            let mut fits = score_batches();
             for other in others {
                 fits.extend(other.join().unwrap_or_default());
             }

@@ -104,22 +104,22 @@ impl FileFinder {
     /// Returns at most `rows_max` suggestions for `typed`. Takes about as long as `time_max`, and
     /// returns what was found within that time.
     pub fn query(&self, typed: &str, rows_max: usize, time_max: Duration) -> FileSuggestions {
-        let asked = TypedPath::parse(typed);
-        let found = match asked.place {
+        let path = TypedPath::parse(typed);
+        let found = match path.place {
             TypedRoot::Home if self.home.is_none() => return FileSuggestions::default(),
-            TypedRoot::Home | TypedRoot::Elsewhere => self.children(&asked, IgnoredEntries::Listed),
-            TypedRoot::Base if asked.rest.is_empty() => {
-                let shown = self.children(&asked, IgnoredEntries::Hidden);
+            TypedRoot::Home | TypedRoot::Elsewhere => self.children(&path, IgnoredEntries::Listed),
+            TypedRoot::Base if path.rest.is_empty() => {
+                let shown = self.children(&path, IgnoredEntries::Hidden);
                 if shown.matched > 0 {
                     shown
                 } else {
-                    self.children(&asked, IgnoredEntries::Listed)
+                    self.children(&path, IgnoredEntries::Listed)
                 }
             }
-            TypedRoot::Base => return self.search(&asked, typed, rows_max, time_max),
+            TypedRoot::Base => return self.search(&path, typed, rows_max, time_max),
         };
         let index = self.lock().clone();
-        let rows = self.suggestions(found.best, asked, rows_max, index.as_deref());
+        let rows = self.suggestions(found.best, path, rows_max, index.as_deref());
         FileSuggestions {
             rows,
             matched: found.matched,
@@ -131,7 +131,7 @@ impl FileFinder {
     /// for files that git ignores.
     fn search(
         &self,
-        asked: &TypedPath<'_>,
+        path: &TypedPath<'_>,
         typed: &str,
         rows_max: usize,
         time_max: Duration,
@@ -143,8 +143,8 @@ impl FileFinder {
         let half = time_max.checked_div(2).unwrap_or_default();
         let known = index.entries_within(half);
         let named = MatchQuery {
-            below: asked.directory,
-            pattern: asked.rest,
+            below: path.directory,
+            pattern: path.rest,
         };
         let whole = MatchQuery {
             below: "",
@@ -158,7 +158,7 @@ impl FileFinder {
             if found.matched > 0 {
                 let all = TypedPath {
                     directory: "",
-                    ..*asked
+                    ..*path
                 };
                 return FileSuggestions {
                     rows: self.suggestions(found.best, all, rows_max, Some(&index)),
@@ -173,9 +173,9 @@ impl FileFinder {
                 ..FileSuggestions::default()
             };
         }
-        let found = self.children(asked, IgnoredEntries::Listed);
+        let found = self.children(path, IgnoredEntries::Listed);
         FileSuggestions {
-            rows: self.suggestions(found.best, *asked, rows_max, None),
+            rows: self.suggestions(found.best, *path, rows_max, None),
             matched: found.matched,
             extent: SearchExtent::Whole,
         }
@@ -191,19 +191,19 @@ impl FileFinder {
 
     /// Returns the matching entries of the named directory. Names that begin with a dot are
     /// included only if one is typed, or if there are no others.
-    fn children(&self, asked: &TypedPath<'_>, ignored: IgnoredEntries) -> MatchResults {
-        let Some(directory) = self.entry_path(asked.directory) else {
+    fn children(&self, path: &TypedPath<'_>, ignored: IgnoredEntries) -> MatchResults {
+        let Some(directory) = self.entry_path(path.directory) else {
             return MatchResults::default();
         };
         let mut entries = listing::children(&directory, ignored, CHILDREN_MAX);
         entries.retain(|entry| !matches!(&*entry.path, GIT_DIR | STATE_DIR));
         let is_plain = |entry: &IndexEntry| !entry.path.starts_with('.');
-        if !asked.rest.starts_with('.') && entries.iter().any(is_plain) {
+        if !path.rest.starts_with('.') && entries.iter().any(is_plain) {
             entries.retain(is_plain);
         }
         let scope = MatchQuery {
             below: "",
-            pattern: asked.rest,
+            pattern: path.rest,
         };
         let (found, _) = rank(&[entries.into()], scope, CHILDREN_MAX, Duration::MAX);
         found
@@ -214,11 +214,11 @@ impl FileFinder {
     fn suggestions(
         &self,
         mut best: Vec<RankedEntry>,
-        asked: TypedPath<'_>,
+        path: TypedPath<'_>,
         rows_max: usize,
         index: Option<&FileIndex>,
     ) -> Vec<FileSuggestion> {
-        let full = |ranked: &RankedEntry| format!("{}{}", asked.directory, ranked.path);
+        let full = |ranked: &RankedEntry| format!("{}{}", path.directory, ranked.path);
         best.retain(|ranked| format_mention(&full(ranked), Permission::Read).is_some());
         best.sort_by_cached_key(|ranked| {
             let is_tracked = |index: &FileIndex| index.is_tracked(&full(ranked), ranked.kind);
@@ -227,7 +227,7 @@ impl FileFinder {
             } else {
                 0
             };
-            let length = if asked.rest.is_empty() {
+            let length = if path.rest.is_empty() {
                 0
             } else {
                 ranked.path.len()

@@ -134,8 +134,8 @@ impl AccessTokenSource {
         if let Some(assertion) = proof.assertion() {
             self.0.sent.insert(assertion);
         }
-        let asked = token_request(&server.url, &scopes, proof);
-        let reply = http.send(http_request(endpoint, asked)?).await;
+        let request = token_request(&server.url, &scopes, proof);
+        let reply = http.send(http_request(endpoint, request)?).await;
         let reply = reply.map_err(|error| error.to_string())?;
         let status = reply.status();
         if !status.is_success() {
@@ -184,18 +184,18 @@ async fn read_assertion(path: &AbsPath) -> Result<String, String> {
 }
 
 /// Converts a request for a token to one over HTTP.
-fn http_request(endpoint: Url, asked: TokenRequest) -> Result<Request, String> {
+fn http_request(endpoint: Url, token_request: TokenRequest) -> Result<Request, String> {
     let mut request = Request::new(Method::POST, endpoint);
     let form = HeaderValue::from_static("application/x-www-form-urlencoded");
     let headers = request.headers_mut();
     headers.insert(CONTENT_TYPE, form);
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    if let Some(authorization) = asked.authorization {
+    if let Some(authorization) = token_request.authorization {
         let value = HeaderValue::from_str(&authorization);
         let mut value = value.map_err(|_| "its `client_secret` does not fit into a header")?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
-    *request.body_mut() = Some(asked.form.into());
+    *request.body_mut() = Some(token_request.form.into());
     Ok(request)
 }

@@ -53,7 +53,7 @@ async fn remove_leftovers(client: &EngineClient, state: &AbsPath) -> Result<Vec<
     Ok(removed)
 }
 
-/// Removes a container and everything that runs in it; a missing one is no error.
+/// Removes a container and everything that runs in it; a missing one is not an error.
 pub(super) async fn remove_container(client: &EngineClient, id: &str) -> Result<()> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true);
     match client.api.remove_container(id, Some(options.build())).await {
@@ -66,7 +66,7 @@ pub(super) async fn remove_container(client: &EngineClient, id: &str) -> Result<
 }
 
 /// Removes an image that massgen has created, with its parent images that are not needed otherwise;
-/// a missing one is no error.
+/// a missing one is not an error.
 pub(super) async fn remove_image(client: &EngineClient, id: &str) -> Result<()> {
     let options = RemoveImageOptionsBuilder::default().force(true).build();
     match client.api.remove_image(id, Some(options), None).await {

@@ -79,9 +79,9 @@ impl ContainerCommand {
     }
 
     /// Creates a command that kills everything but the commands with these ids.
-    pub(super) fn sweep(user: ContainerUser, spared: &[ContainerCommandId]) -> Self {
-        let spared = spared.iter().map(ContainerCommandId::text);
-        Self::of_program(user, script(SWEEP, spared))
+    pub(super) fn sweep(user: ContainerUser, kept: &[ContainerCommandId]) -> Self {
+        let kept = kept.iter().map(ContainerCommandId::text);
+        Self::of_program(user, script(SWEEP, kept))
     }
 
     /// Creates a command that lists everything below these paths.

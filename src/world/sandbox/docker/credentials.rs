@@ -36,16 +36,19 @@ pub struct HostUser<'a> {
 /// Returns the variables of a container that must never be logged, recognised by their names. A
 /// file that cannot be read is reported when the container is created.
 pub fn secrets(config: &CredentialsConfig, user: HostUser<'_>) -> Vec<SecretString> {
-    let mut gathered = ContainerCredentials::default();
+    let mut credentials = ContainerCredentials::default();
     if let Some(path) = &config.env_file {
         let bytes = read_found(path, ENV_FILE_BYTES_MAX).ok().flatten();
         let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        gathered
+        credentials
             .env
             .extend(parse_variables(&text.unwrap_or_default()));
     }
-    gathered.add_variables(config, user);
-    let secret = gathered.env.into_iter().filter(|(name, _)| is_secret(name));
+    credentials.add_variables(config, user);
+    let secret = credentials
+        .env
+        .into_iter()
+        .filter(|(name, _)| is_secret(name));
     secret.map(|(_, value)| SecretString::from(value)).collect()
 }
 
@@ -64,7 +67,7 @@ impl ContainerCredentials {
     /// Collects the credentials that `config` lists. A missing file is an error; an unset variable
     /// is only reported.
     pub(super) fn gather(config: &CredentialsConfig, user: HostUser<'_>) -> Result<Self> {
-        let mut gathered = Self::default();
+        let mut credentials = Self::default();
         for credential in &config.mount {
             let home = user.home.ok_or_else(|| {
                 Error::new(
@@ -74,16 +77,16 @@ impl ContainerCredentials {
                 .with_hint("set HOME")
             })?;
             let place = credential.home_path();
-            gathered.add_file(home.join(place), container_path(place)?)?;
+            credentials.add_file(home.join(place), container_path(place)?)?;
         }
         for (path, place) in &config.additional_mounts {
-            gathered.add_file(path.clone(), place.clone())?;
+            credentials.add_file(path.clone(), place.clone())?;
         }
         if let Some(path) = &config.env_file {
-            gathered.add_variables_from(path, &config.env_vars_from_file)?;
+            credentials.add_variables_from(path, &config.env_vars_from_file)?;
         }
-        gathered.add_variables(config, user);
-        Ok(gathered)
+        credentials.add_variables(config, user);
+        Ok(credentials)
     }
 
     fn add_file(&mut self, path: AbsPath, place: AbsPath) -> Result<()> {

@@ -129,12 +129,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        room: &mut ReadBuf<'_>,
+        buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let stream = self.get_mut();
-        let earlier = room.filled().len();
-        ready!(Pin::new(&mut stream.inner).poll_read(context, room))?;
-        let count = room.filled().len().saturating_sub(earlier);
+        let earlier = buffer.filled().len();
+        ready!(Pin::new(&mut stream.inner).poll_read(context, buffer))?;
+        let count = buffer.filled().len().saturating_sub(earlier);
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         stream.received_bytes = stream.received_bytes.saturating_add(count);
         if stream.received_bytes > stream.received_bytes_max

@@ -153,7 +153,7 @@ impl ContainerInstance {
     }
 }
 
-/// Kills everything that runs in a container; a stopped one is no error.
+/// Kills everything that runs in a container; a stopped one is not an error.
 pub(super) async fn kill(client: &EngineClient, id: &str) -> std::result::Result<(), EngineError> {
     match client
         .api

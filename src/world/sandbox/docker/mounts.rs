@@ -268,10 +268,10 @@ impl ReachablePaths {
     /// covers it.
     pub(super) fn hides(&self, path: &AbsPath) -> bool {
         let opening = self.accessible_path_for(path);
-        let speaks = |hidden: &&AbsPath| {
+        let applies = |hidden: &&AbsPath| {
             path.is_within(hidden) && opening.is_none_or(|opening| hidden.is_within(&opening.path))
         };
-        self.hidden.iter().any(|hidden| speaks(&hidden))
+        self.hidden.iter().any(|hidden| applies(&hidden))
     }
 }
 

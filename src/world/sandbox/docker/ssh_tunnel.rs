@@ -316,8 +316,8 @@ async fn keep_end(stream: Option<impl AsyncRead + Unpin>, messages: Arc<StdMutex
         }
         let mut messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
         messages.extend_from_slice(chunk.get(..count).unwrap_or_default());
-        let surplus = messages.len().saturating_sub(MESSAGES_BYTES_MAX);
-        messages.drain(..surplus);
+        let excess = messages.len().saturating_sub(MESSAGES_BYTES_MAX);
+        messages.drain(..excess);
     }
 }
 

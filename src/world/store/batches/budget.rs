@@ -57,7 +57,7 @@ struct MoneyToken {
 }
 
 impl MoneyToken {
-    /// Reads the name of a token; those that are no part are worth `whole`.
+    /// Reads the name of a token; those that are not parts of a token are worth `whole`.
     fn parse(name: &str, whole: u64) -> Option<Self> {
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let picodollars = match name.split_once('-') {
@@ -81,8 +81,8 @@ impl MoneyToken {
         })
     }
 
-    /// Returns whether this is a prepared token that counts: a new one of a limit with so many `tokens`,
-    /// or the rest of a token whose other part is among the files `held_names` of cells.
+    /// Returns whether this is a prepared token that counts: a new one of a limit with this many
+    /// `tokens`, or the rest of a token whose other part is among the files `held_names` of cells.
     fn counts(&self, tokens: u64, held_names: &[String]) -> bool {
         let Some((_, part)) = self.name.split_once('-') else {
             return self.name.parse::<u64>().is_ok_and(|number| number < tokens);
@@ -289,7 +289,7 @@ impl BatchDir {
         Ok(())
     }
 
-    /// Returns the free tokens; those that are no part are worth `whole`.
+    /// Returns the free tokens; those that are not parts of a token are worth `whole`.
     fn free_tokens(&self, whole: u64) -> Result<Vec<MoneyToken>> {
         let names = dir::names_if_exists(&self.free())?.into_iter();
         // A token that is being created has another name.
@@ -297,7 +297,7 @@ impl BatchDir {
         Ok(tokens.collect())
     }
 
-    /// Returns the tokens that `cell` holds; those that are no part are worth `whole`.
+    /// Returns the tokens that `cell` holds; those that are not parts of a token are worth `whole`.
     fn held_tokens(&self, cell: &CellId, whole: u64) -> Result<Vec<MoneyToken>> {
         let mut tokens = Vec::new();
         for _ in 0..TAKE_TRIES_MAX {

@@ -53,26 +53,26 @@ impl ClaimOwner {
 /// What is known about whether a process is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OwnerLiveness {
-    /// It is gone.
-    Gone,
+    /// It has ended.
+    Dead,
     /// It is on another host, where it may be alive.
-    Elsewhere,
+    Unknown,
     /// It is alive on this host.
-    Here,
+    Alive,
 }
 
-/// Returns what is known about the life of `owner`, who has created and locked the file `path`, to a
-/// process `here`.
-pub(super) fn owner_life(
+/// Returns whether `owner`, which has created and locked the file `path`, is alive, as far as the
+/// process `here` can know.
+pub(super) fn owner_liveness(
     owner: Option<&ClaimOwner>,
     path: &AbsPath,
     here: &ClaimOwner,
 ) -> OwnerLiveness {
     match owner {
-        Some(owner) if owner.boot != here.boot && owner.host == here.host => OwnerLiveness::Gone,
-        Some(owner) if owner.boot != here.boot => OwnerLiveness::Elsewhere,
-        Some(_) | None if file::is_locked(path) => OwnerLiveness::Here,
-        Some(_) | None => OwnerLiveness::Gone,
+        Some(owner) if owner.boot != here.boot && owner.host == here.host => OwnerLiveness::Dead,
+        Some(owner) if owner.boot != here.boot => OwnerLiveness::Unknown,
+        Some(_) | None if file::is_locked(path) => OwnerLiveness::Alive,
+        Some(_) | None => OwnerLiveness::Dead,
     }
 }
 
@@ -240,7 +240,7 @@ impl BatchDir {
         attempt: u32,
         here: &ClaimOwner,
     ) -> bool {
-        owner_life(owner, &self.claim_file(cell, attempt), here) != OwnerLiveness::Gone
+        owner_liveness(owner, &self.claim_file(cell, attempt), here) != OwnerLiveness::Dead
     }
 
     /// Returns whether the process of this attempt still holds its claim, also if the attempt was

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::io::clock;
 use crate::world::store::batches::BatchDir;
-use crate::world::store::batches::claims::{ClaimOwner, OwnerLiveness, owner_life, read_owner};
+use crate::world::store::batches::claims::{ClaimOwner, OwnerLiveness, owner_liveness, read_owner};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::create_once::{LockedFile, create_once};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
@@ -32,7 +32,7 @@ impl BatchDir {
         let place = self.controllers_dir();
         dir::create_all(&place, DirectoryAudience::User)?;
         for path in self.controller_files()? {
-            if owner_life(read_owner(&path).as_ref(), &path, &here) == OwnerLiveness::Gone {
+            if owner_liveness(read_owner(&path).as_ref(), &path, &here) == OwnerLiveness::Dead {
                 clear::remove(&path)?;
             }
         }
@@ -47,13 +47,13 @@ impl BatchDir {
         Ok(ControllerFile { path, _lock: lock })
     }
 
-    /// Returns how much is known about processes that start the jobs of the batch: the most of what is
-    /// known about one of them.
-    pub fn controller_life(&self) -> Result<OwnerLiveness> {
+    /// Returns whether a process that starts the jobs of the batch is alive: the answer for the one
+    /// that is alive most certainly.
+    pub fn controller_liveness(&self) -> Result<OwnerLiveness> {
         let here = ClaimOwner::this_process("", None);
         let files = self.controller_files()?.into_iter();
-        let lives = files.map(|path| owner_life(read_owner(&path).as_ref(), &path, &here));
-        Ok(lives.max().unwrap_or(OwnerLiveness::Gone))
+        let states = files.map(|path| owner_liveness(read_owner(&path).as_ref(), &path, &here));
+        Ok(states.max().unwrap_or(OwnerLiveness::Dead))
     }
 
     fn controller_files(&self) -> Result<Vec<AbsPath>> {

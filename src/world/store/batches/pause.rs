@@ -72,7 +72,7 @@ impl BatchDir {
         file::replace(&self.pause_file(), &text, FileDurability::Process)
     }
 
-    /// Ends the pauses: a cell has a result, or the user wants to go on.
+    /// Ends the pauses: a cell has a result, or the user wants to continue.
     pub fn end_pauses(&self) -> Result<()> {
         if file::exists(&self.pause_file()) {
             clear::remove(&self.pause_file())?;

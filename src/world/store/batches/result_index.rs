@@ -25,8 +25,8 @@ const INDEX: &str = "results.index";
 const INDEX_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Maximum length of the first line of a result, in bytes.
 const HEAD_BYTES_MAX: u64 = 1024 * 1024;
-/// Number of results that the index may lack before a reader writes it again: at least so many, and
-/// at least this part of all results.
+/// Number of results that the index may lack before a reader writes it again: at least this many,
+/// and at least this part of all results.
 const MISSING_MIN: usize = 1000;
 const MISSING_PART: usize = 20;
 /// Maximum number of threads that read results.

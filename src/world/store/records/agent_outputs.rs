@@ -130,8 +130,8 @@ impl AgentOutputs {
     pub(crate) fn end_all(&mut self) -> Result<()> {
         let pieces = self.speeches.end_all();
         let added = self.add_all(&pieces);
-        let speakers: Vec<AgentId> = self.unfiled.keys().cloned().collect();
-        added.and(self.flush_all(&speakers))
+        let agents: Vec<AgentId> = self.unfiled.keys().cloned().collect();
+        added.and(self.flush_all(&agents))
     }
 
     /// Adds pieces of text. If one cannot be written, the others still are.

@@ -365,7 +365,7 @@ mod tests {
             label: label(index),
             content: Arc::from(""),
             snapshot: None,
-            evidence: None,
+            check_results: None,
             plan: None,
         })
     }

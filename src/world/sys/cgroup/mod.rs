@@ -298,8 +298,8 @@ fn remove_orphaned(place: &AbsPath) {
         .flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let names: BTreeSet<String> = names.collect();
-    let is_forsaken = |name: &&String| owner_from_name(name).is_some_and(|owner| !is_alive(owner));
-    for name in names.iter().filter(is_forsaken) {
+    let is_orphaned = |name: &&String| owner_from_name(name).is_some_and(|owner| !is_alive(owner));
+    for name in names.iter().filter(is_orphaned) {
         remove(&place.join(name));
     }
 }

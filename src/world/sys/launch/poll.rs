@@ -22,25 +22,25 @@ pub(crate) fn wait_ready(
     handles: &[Option<(BorrowedFd<'_>, WaitInterest)>],
     until: Option<Instant>,
 ) -> io::Result<Vec<bool>> {
-    let asked = handles.iter().flatten().map(|(handle, what)| {
+    let polled = handles.iter().flatten().map(|(handle, what)| {
         let flags = match what {
             WaitInterest::Readable => PollFlags::IN,
             WaitInterest::Writable => PollFlags::OUT,
         };
         PollFd::from_borrowed_fd(*handle, flags)
     });
-    let mut asked: Vec<PollFd<'_>> = asked.collect();
+    let mut polled: Vec<PollFd<'_>> = polled.collect();
     loop {
         let time_left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let time_left = time_left.map(Timespec::try_from).transpose();
         let time_left = time_left.map_err(io::Error::other)?;
-        match poll(&mut asked, time_left.as_ref()) {
+        match poll(&mut polled, time_left.as_ref()) {
             Ok(_) => break,
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    let mut answers = asked.iter().map(|asked| !asked.revents().is_empty());
+    let mut answers = polled.iter().map(|fd| !fd.revents().is_empty());
     let answer = |handle: &Option<_>| handle.is_some() && answers.next().unwrap_or_default();
     Ok(handles.iter().map(answer).collect())
 }

@@ -69,11 +69,11 @@ impl ChildProcess {
     /// Returns the same process for another owner, who waits for its exit from now on.
     pub(crate) fn hand_over(&mut self) -> io::Result<Self> {
         let handle = self.handle.try_clone()?;
-        let fate = std::mem::replace(&mut self.reap_state, ReapState::HandedOver);
+        let state = std::mem::replace(&mut self.reap_state, ReapState::HandedOver);
         Ok(Self {
             pid: self.pid,
             handle,
-            reap_state: fate,
+            reap_state: state,
         })
     }
 

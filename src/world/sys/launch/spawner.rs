@@ -19,7 +19,7 @@ use crate::world::sys::launch::process::ChildProcess;
 
 /// How long a helper may take to exit when its work is done, and how often that is checked.
 const END_TIME_MAX: Duration = Duration::from_secs(3);
-const LOOK_PAUSE: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The most open file descriptors that massgen wants.
 const OPEN_FILES_MAX: u64 = 65_536;
 
@@ -174,12 +174,12 @@ impl HelperSpawner {
 /// a socket, and the kernel refuses to pass descriptors while the user has more of them in flight
 /// than the sender's limit on open files: commands must not be able to reach that number.
 fn raise_open_file_limit() {
-    let held = getrlimit(Resource::Nofile);
-    let wanted = held.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
-    if held.current.is_some_and(|current| current < wanted) {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
+    if limit.current.is_some_and(|current| current < wanted) {
         let raised = Rlimit {
             current: Some(wanted),
-            ..held
+            ..limit
         };
         // With the present limit, massgen works as long as no command attacks it.
         setrlimit(Resource::Nofile, raised).unwrap_or_default();
@@ -246,7 +246,7 @@ fn next_request(
         if helpers.is_empty() {
             return requests.recv().ok();
         }
-        match requests.recv_timeout(LOOK_PAUSE) {
+        match requests.recv_timeout(POLL_INTERVAL) {
             Ok(request) => return Some(request),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return None,

@@ -130,10 +130,10 @@ fn compile_rule(rule: SeccompRule) -> BpfProgramResult {
     for case in cases {
         let mut fits = vec![return_action(case.verdict)];
         for check in case.checks.iter().rev() {
-            let mut look = compile_check(*check)?;
-            look.push(skip(fits.len())?);
-            look.append(&mut fits);
-            fits = look;
+            let mut check_program = compile_check(*check)?;
+            check_program.push(skip(fits.len())?);
+            check_program.append(&mut fits);
+            fits = check_program;
         }
         program.append(&mut fits);
     }
@@ -146,9 +146,9 @@ fn compile_check(check: ArgumentCheck) -> BpfProgramResult {
     let argument = ARGUMENTS_AT + u32::from(check.index) * ARGUMENT_BYTES;
     let mut program = vec![load_word(argument), and_mask(check.mask)];
     for (at, value) in check.values.iter().enumerate() {
-        let past_the_rest = check.values.len() - at;
-        let past_the_rest = u8::try_from(past_the_rest).map_err(|_| JumpTooLong)?;
-        program.push(jump_if_equal(*value, past_the_rest, 0));
+        let jump = check.values.len() - at;
+        let jump = u8::try_from(jump).map_err(|_| JumpTooLong)?;
+        program.push(jump_if_equal(*value, jump, 0));
     }
     Ok(program)
 }

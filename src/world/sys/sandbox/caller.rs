@@ -20,7 +20,8 @@ const STATUS_BYTES_MAX: u64 = 16 * 1024;
 /// Stands for the current directory instead of a handle (`AT_FDCWD`).
 const CURRENT_DIRECTORY: i32 = -100;
 
-const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+/// Flags for a handle that names a file and gives no access to its content.
+const PATH_HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// Whether the last name of a path is followed if it is a symlink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub(crate) struct NotifyingProcess {
 impl NotifyingProcess {
     /// Opens the thread with this ID.
     pub(crate) fn new(id: u32) -> Result<Self, Errno> {
-        let flags = LOOK | OFlags::DIRECTORY;
+        let flags = PATH_HANDLE | OFlags::DIRECTORY;
         let proc = open(format!("/proc/{id}"), flags, Mode::empty())?;
         Ok(Self { id, proc })
     }
@@ -91,10 +92,15 @@ impl NotifyingProcess {
     /// Opens what its handle `number` refers to; [`CURRENT_DIRECTORY`] is accepted, too.
     pub(crate) fn handle(&self, number: i32) -> Result<OwnedFd, Errno> {
         if number == CURRENT_DIRECTORY {
-            return openat(&self.proc, "cwd", LOOK, Mode::empty());
+            return openat(&self.proc, "cwd", PATH_HANDLE, Mode::empty());
         }
         let number = u32::try_from(number).map_err(|_| Errno::BADF)?;
-        let opened = openat(&self.proc, format!("fd/{number}"), LOOK, Mode::empty());
+        let opened = openat(
+            &self.proc,
+            format!("fd/{number}"),
+            PATH_HANDLE,
+            Mode::empty(),
+        );
         opened.map_err(|error| match error {
             Errno::NOENT => Errno::BADF,
             other => other,
@@ -111,8 +117,8 @@ impl NotifyingProcess {
             return self.handle(number);
         }
         let flags = match last {
-            LastLink::Follow => LOOK,
-            LastLink::Keep => LOOK | OFlags::NOFOLLOW,
+            LastLink::Follow => PATH_HANDLE,
+            LastLink::Keep => PATH_HANDLE | OFlags::NOFOLLOW,
         };
         // A magic link of /proc could lead anywhere, and would be resolved for the supervisor.
         let resolve = ResolveFlags::NO_MAGICLINKS;

@@ -210,7 +210,7 @@ const SIGNALLED_BY_HANDLE: SeccompCase = SeccompCase {
 /// The flag of a message that also connects (`MSG_FASTOPEN`), which Landlock does not see.
 const FAST_OPEN: u32 = 0x2000_0000;
 
-/// Flags that open a file read-only and truncate it all the same. Landlock covers that from ABI 3
+/// Flags that open a file read-only and truncate it nevertheless. Landlock covers that from ABI 3
 /// on.
 const EMPTYING: [u32; 2] = [0o1000, 0o1003];
 

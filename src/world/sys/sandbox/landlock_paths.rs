@@ -97,7 +97,8 @@ const DEVICES: &[&str] = &[
 /// Memory that processes share by name. It is the machine's: level `landlock` has no private one.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+/// Flags for a handle that names a file and gives no access to its content.
+const PATH_HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// Checks that level `landlock` can enforce a policy; the error names the first path that it
 /// cannot.
@@ -194,11 +195,15 @@ impl LandlockWalk<'_> {
             self.open_versioned_settings(&settings)?;
         }
         for device in DEVICES {
-            if let Ok(handle) = open(*device, LOOK, Mode::empty()) {
+            if let Ok(handle) = open(*device, PATH_HANDLE, Mode::empty()) {
                 self.open(&handle, PathRights::Device)?;
             }
         }
-        if let Ok(handle) = open(SHARED_MEMORY, LOOK | OFlags::DIRECTORY, Mode::empty()) {
+        if let Ok(handle) = open(
+            SHARED_MEMORY,
+            PATH_HANDLE | OFlags::DIRECTORY,
+            Mode::empty(),
+        ) {
             self.open(&handle, PathRights::Write)?;
         }
         Ok(())
@@ -210,7 +215,7 @@ impl LandlockWalk<'_> {
             return Ok(());
         };
         for name in read_names(&handle)? {
-            let is_wanted = |beginning: &&str| name.starts_with(beginning.as_bytes());
+            let is_wanted = |prefix: &&str| name.starts_with(prefix.as_bytes());
             if VERSIONED_SETTINGS.iter().any(is_wanted) {
                 self.open_tree_if_exists(&settings.join(OsStr::from_bytes(&name)))?;
             }
@@ -220,7 +225,7 @@ impl LandlockWalk<'_> {
 
     /// Opens a tree that massgen chose; its path may be a symlink.
     fn open_tree_if_exists(&mut self, path: &AbsPath) -> io::Result<()> {
-        match open(path.as_path(), LOOK, Mode::empty()) {
+        match open(path.as_path(), PATH_HANDLE, Mode::empty()) {
             Ok(handle) => self.open_readable_tree(&handle, path),
             Err(_) => Ok(()),
         }
@@ -257,7 +262,12 @@ impl LandlockWalk<'_> {
         let directory = openat(handle, ".", flags, Mode::empty())?;
         for name in read_names(&directory)? {
             self.count_entry()?;
-            let entry = openat(&directory, &name, LOOK | OFlags::NOFOLLOW, Mode::empty());
+            let entry = openat(
+                &directory,
+                &name,
+                PATH_HANDLE | OFlags::NOFOLLOW,
+                Mode::empty(),
+            );
             let entry = match entry {
                 Ok(entry) if kind(&entry)? != FileType::Symlink => entry,
                 // A symlink opens nothing: its target is accessible or not by its own path.

@@ -17,7 +17,7 @@ use crate::world::sys::sandbox::refusal::SandboxRefusal;
 /// The longest message, in bytes; a longer one is truncated.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 /// Separates the step and the reason of a refusal.
-const BETWEEN: char = '\0';
+const SEPARATOR: char = '\0';
 
 /// One end of the link.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl WorkerLink {
 
     /// Reports why there is no program.
     pub(crate) fn send_refusal(&self, refusal: &SandboxRefusal) -> io::Result<()> {
-        let message = format!("{}{BETWEEN}{}", refusal.step, refusal.why);
+        let message = format!("{}{SEPARATOR}{}", refusal.step, refusal.why);
         let message: Vec<u8> = message
             .into_bytes()
             .into_iter()
@@ -88,7 +88,7 @@ impl WorkerLink {
             return Ok(WorkerMessage::Closed);
         }
         let message = String::from_utf8_lossy(&message);
-        let (step, why) = message.split_once(BETWEEN).unwrap_or((&message, ""));
+        let (step, why) = message.split_once(SEPARATOR).unwrap_or((&message, ""));
         Ok(WorkerMessage::Refused(SandboxRefusal {
             step: step.to_owned(),
             why: why.to_owned(),

@@ -149,8 +149,8 @@ fn detach_from_parent() -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     umask(OTHERS_READ);
     raw::close_from(3)?;
-    let held = getrlimit(Resource::Core).maximum.unwrap_or(u64::MAX);
-    let none = Some(held.min(CORE_BYTES));
+    let maximum = getrlimit(Resource::Core).maximum.unwrap_or(u64::MAX);
+    let none = Some(maximum.min(CORE_BYTES));
     let none = Rlimit {
         current: none,
         maximum: none,

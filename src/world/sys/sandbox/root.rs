@@ -257,11 +257,11 @@ impl SandboxRoot {
             Err(Errno::NOENT) if self.own_mounts.contains(&mount_id(place)?) => {}
             opened => return opened,
         }
-        let made = match is_directory {
+        let created = match is_directory {
             IsDirectory::Yes => mkdirat(place, name, PLAIN_DIRECTORY),
             IsDirectory::No => openat(place, name, NEW_FILE, PLAIN_FILE).map(drop),
         };
-        match made {
+        match created {
             // Another command of the agent may create the same name in its `/tmp` at the same time.
             Ok(()) | Err(Errno::EXIST) => openat(place, name, flags, Mode::empty()),
             Err(errno) => Err(errno),

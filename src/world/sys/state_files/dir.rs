@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::error::{Error, Result};
 use crate::path::{AbsPath, RealPath};
-use crate::world::sys::state_files::exclusive_lock::{LOOKS_TIME_MAX, try_lock_exclusive};
+use crate::world::sys::state_files::exclusive_lock::{CHECKS_TIME_MAX, try_lock_exclusive};
 use crate::world::sys::state_files::{file_error, random_digits};
 
 /// How often a random name is tried before giving up.
@@ -148,7 +148,7 @@ pub(crate) fn names_if_exists(path: &AbsPath) -> Result<Vec<String>> {
 pub(crate) struct NumberedName {
     /// The name.
     pub(crate) name: String,
-    /// The inode as the directory has it, which costs no look at the file.
+    /// The inode as the directory has it, which does not require opening the file.
     pub(crate) inode: u64,
 }
 
@@ -231,9 +231,9 @@ impl DirLock {
     /// Returns whether the locked directory still is the one at `path`.
     pub(crate) fn is_for(&self, path: &AbsPath) -> bool {
         let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
-        let held = self.file.metadata().map(identity);
+        let locked = self.file.metadata().map(identity);
         let there = fs::symlink_metadata(path.as_path()).map(identity);
-        matches!((held, there), (Ok(held), Ok(there)) if held == there)
+        matches!((locked, there), (Ok(locked), Ok(there)) if locked == there)
     }
 }
 
@@ -251,7 +251,7 @@ pub(crate) enum DirLockAttempt {
 /// Tries to lock the directory `path`; nothing is written into it. It waits for other processes that
 /// check whether it [is locked](is_locked), and for no others.
 pub(crate) fn try_lock(path: &AbsPath) -> Result<DirLockAttempt> {
-    try_lock_with(path, |file| try_lock_exclusive(file, LOOKS_TIME_MAX))
+    try_lock_with(path, |file| try_lock_exclusive(file, CHECKS_TIME_MAX))
 }
 
 /// Like [`try_lock`], where processes hold shared locks for long: it waits for none.

@@ -7,15 +7,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest wait for other processes that check the lock.
-pub(super) const LOOKS_TIME_MAX: Duration = Duration::from_secs(10);
-/// The time until the next attempt.
-const LOOK_WAIT: Duration = Duration::from_millis(5);
+pub(super) const CHECKS_TIME_MAX: Duration = Duration::from_secs(10);
+/// The time until the next attempt to lock.
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
-/// Tries to lock `file` exclusively. Shared locks are waited for, at most `looks_time_max`; an exclusive
-/// one is not.
+/// Tries to lock `file` exclusively. Waits for shared locks, at most `checks_time_max`, but not for
+/// an exclusive one.
 pub(super) fn try_lock_exclusive(
     file: &File,
-    looks_time_max: Duration,
+    checks_time_max: Duration,
 ) -> Result<(), TryLockError> {
     let began = Instant::now();
     loop {
@@ -26,10 +26,10 @@ pub(super) fn try_lock_exclusive(
         // With an owner, a shared lock is not possible either. A network file system may refuse one for
         // another reason: then the holder of the lock counts as an owner.
         let is_owned = file.try_lock_shared().is_err() || file.unlock().is_err();
-        if is_owned || began.elapsed() >= looks_time_max {
+        if is_owned || began.elapsed() >= checks_time_max {
             return Err(TryLockError::WouldBlock);
         }
-        thread::sleep(LOOK_WAIT);
+        thread::sleep(RETRY_PAUSE);
     }
 }
 
@@ -38,21 +38,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_are_waited_for_and_owners_are_not() {
+    fn shared_locks_are_waited_for_and_owners_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let open = || File::open(dir.path()).unwrap();
         let long = Duration::from_mins(2);
-        let (own, look) = (open(), open());
-        look.lock_shared().unwrap();
+        let (own, checked) = (open(), open());
+        checked.lock_shared().unwrap();
         let taken =
             |attempt: Result<(), TryLockError>| matches!(attempt, Err(TryLockError::WouldBlock));
         assert!(taken(try_lock_exclusive(&own, Duration::ZERO)));
-        let looking = thread::spawn(move || {
-            thread::sleep(LOOK_WAIT);
-            drop(look);
+        let check = thread::spawn(move || {
+            thread::sleep(RETRY_PAUSE);
+            drop(checked);
         });
         try_lock_exclusive(&own, long).unwrap();
-        looking.join().unwrap();
+        check.join().unwrap();
         let began = Instant::now();
         assert!(taken(try_lock_exclusive(&open(), long)));
         assert!(began.elapsed() < long);

@@ -17,7 +17,7 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
-use crate::world::sys::state_files::exclusive_lock::{LOOKS_TIME_MAX, try_lock_exclusive};
+use crate::world::sys::state_files::exclusive_lock::{CHECKS_TIME_MAX, try_lock_exclusive};
 use crate::world::sys::state_files::{file_error, random_digits};
 
 /// The mode bits by which other users may read or change a file.
@@ -209,10 +209,10 @@ pub(crate) fn begins_with(path: &AbsPath, head: &[u8]) -> io::Result<Option<bool
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
-    let mut beginning = Vec::with_capacity(head.len());
+    let mut start = Vec::with_capacity(head.len());
     let bytes_max = u64::try_from(head.len()).unwrap_or(u64::MAX);
-    file.take(bytes_max).read_to_end(&mut beginning)?;
-    Ok(Some(beginning == head))
+    file.take(bytes_max).read_to_end(&mut start)?;
+    Ok(Some(start == head))
 }
 
 /// Returns the last bytes of the regular file at `path`, at most `bytes_max`.
@@ -493,7 +493,7 @@ impl Appender {
             .custom_flags(open_flag(OFlags::NOFOLLOW))
             .open(path.as_path())
             .map_err(failed)?;
-        if let Err(TryLockError::WouldBlock) = try_lock_exclusive(&file, LOOKS_TIME_MAX) {
+        if let Err(TryLockError::WouldBlock) = try_lock_exclusive(&file, CHECKS_TIME_MAX) {
             return Err(failed(ErrorKind::ResourceBusy.into()));
         }
         let len = file.metadata().map_err(failed)?.len();
@@ -563,8 +563,8 @@ mod tests {
         let path = AbsPath::new(dir.path().join("missing/log")).unwrap();
         let written = replace(&path, b"text", FileDurability::Process);
         let created = Appender::create_locked(path.clone()).map(drop);
-        for (doing, made) in [("write", written), ("make", created)] {
-            let text = format!("{:#}", made.unwrap_err());
+        for (doing, result) in [("write", written), ("make", created)] {
+            let text = format!("{:#}", result.unwrap_err());
             assert!(text.contains(&format!("cannot {doing} `{path}`")), "{text}");
             assert!(!text.contains(".massgen-"), "{text}");
         }

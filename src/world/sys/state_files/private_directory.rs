@@ -1,6 +1,6 @@
 //! A private directory of the user, in a parent directory where only that user can create or rename
 //! entries. All paths are opened beneath a directory handle, without following symlinks or crossing
-//! mount points, so nobody else can have written what is read.
+//! mount points, so no other user can have written what is read.
 #![expect(clippy::disallowed_types, reason = "this is where the disk is")]
 
 use std::fs::File;

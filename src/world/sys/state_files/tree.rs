@@ -244,8 +244,8 @@ impl TreeCopier<'_> {
         let Some(from) = self.open_source(level, name, DIRECTORY)? else {
             return Ok(None);
         };
-        let made = rustix::fs::mkdirat(&level.to, name, Mode::RWXU);
-        if self.check_created(made)?.is_none() {
+        let created = rustix::fs::mkdirat(&level.to, name, Mode::RWXU);
+        if self.check_created(created)?.is_none() {
             return Ok(None);
         }
         let to = rustix::fs::openat(&level.to, name, DIRECTORY, Mode::empty())
@@ -336,8 +336,8 @@ impl TreeCopier<'_> {
             }
             Err(error) => return Err(self.copy_error("read the symlink", error)),
         };
-        let made = rustix::fs::symlinkat(target, &level.to, name);
-        if self.check_created(made)?.is_some() {
+        let created = rustix::fs::symlinkat(target, &level.to, name);
+        if self.check_created(created)?.is_some() {
             self.copied.links += 1;
         }
         Ok(())
@@ -345,9 +345,9 @@ impl TreeCopier<'_> {
 
     /// Returns what was created in the copy. A directory that changes while it is read may list an
     /// entry twice; then the first one stays, and the result is `None`.
-    fn check_created<T>(&mut self, made: std::result::Result<T, Errno>) -> Result<Option<T>> {
-        match made {
-            Ok(made) => Ok(Some(made)),
+    fn check_created<T>(&mut self, created: std::result::Result<T, Errno>) -> Result<Option<T>> {
+        match created {
+            Ok(created) => Ok(Some(created)),
             Err(Errno::EXIST) => {
                 self.copied.swapped += 1;
                 Ok(None)

@@ -20,7 +20,7 @@ const EVENTS_BYTES: usize = 1024;
 /// A watch on one file that another process may be writing.
 #[derive(Debug)]
 pub(crate) struct FileWatch {
-    woken: Receiver<FileWakeup>,
+    wakeups: Receiver<FileWakeup>,
 }
 
 /// What happened to the file.
@@ -36,37 +36,37 @@ impl FileWatch {
     /// Watches `path`, which a writer locks as long as it lives. Two threads wait for the kernel
     /// until the writer exits.
     pub(crate) fn new(path: &AbsPath) -> io::Result<Self> {
-        let (wakeups, woken) = channel();
+        let (sender, wakeups) = channel();
         let inotify = Arc::new(inotify::init(CreateFlags::CLOEXEC)?);
         let watch = inotify::add_watch(&inotify, path.as_path(), WatchFlags::MODIFY)?;
-        let held = File::open(path.as_path())?;
-        let freed = wakeups.clone();
-        let watching = Arc::clone(&inotify);
-        thread::Builder::new().spawn(move || forward_writes(&watching, &wakeups))?;
+        let file = File::open(path.as_path())?;
+        let unlock_sender = sender.clone();
+        let watched = Arc::clone(&inotify);
+        thread::Builder::new().spawn(move || forward_writes(&watched, &sender))?;
         thread::Builder::new().spawn(move || {
             // Where files cannot be locked, it is unknown whether the writer lives.
-            drop(held.lock_shared());
-            freed.send(FileWakeup::Unlocked).unwrap_or_default();
+            drop(file.lock_shared());
+            unlock_sender.send(FileWakeup::Unlocked).unwrap_or_default();
             // The kernel reports this to the other thread, which then ends. It fails only if the
             // file, and with it the watch, is gone.
             inotify::remove_watch(&inotify, watch).unwrap_or_default();
         })?;
-        Ok(Self { woken })
+        Ok(Self { wakeups })
     }
 
     /// Waits until something happens.
     pub(crate) fn wait(&self) -> FileWakeup {
-        self.woken.recv().unwrap_or(FileWakeup::Unlocked)
+        self.wakeups.recv().unwrap_or(FileWakeup::Unlocked)
     }
 }
 
 /// Forwards what the kernel reports until the watch is removed.
-fn forward_writes(inotify: &OwnedFd, wakeups: &Sender<FileWakeup>) {
+fn forward_writes(inotify: &OwnedFd, sender: &Sender<FileWakeup>) {
     let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
     let mut events = Reader::new(inotify, &mut buffer);
     while let Ok(event) = events.next() {
         let is_removed = event.events().contains(ReadFlags::IGNORED);
-        if is_removed || wakeups.send(FileWakeup::Written).is_err() {
+        if is_removed || sender.send(FileWakeup::Written).is_err() {
             return;
         }
     }

@@ -111,13 +111,13 @@ fn removed_paths(roots: &[AbsPath], sent: &SentEntries, incoming: &IncomingFiles
         let entry = incoming.entries().get(path);
         !entry.is_some_and(|entry| entry.what.has_kind_of(&sent.what))
     };
-    let gone = sent.iter().rev().filter(|(path, sent)| {
+    let removed = sent.iter().rev().filter(|(path, sent)| {
         let is_below = roots
             .iter()
             .any(|root| path.is_within(root) && *path != root);
         is_below && sent.what != RemoteEntry::Unsent && is_gone(path, sent)
     });
-    gone.map(|(path, _)| path.clone()).collect()
+    removed.map(|(path, _)| path.clone()).collect()
 }
 
 /// Returns whether a name is as it was sent. The permission bits of what commands may only read were

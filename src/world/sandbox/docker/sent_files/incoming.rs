@@ -443,7 +443,7 @@ impl IncomingFiles {
         let file = earlier.filter(|entry| matches!(entry.what, RemoteEntry::File { .. }));
         let Some(IncomingEntry { what, content, .. }) = file.cloned() else {
             return Err(invalid_data(
-                "the target of a hard link is no earlier file in it",
+                "the target of a hard link is not an earlier file in it",
             ));
         };
         let size_bytes = match &content {

@@ -1,5 +1,5 @@
 //! Reads what a command may read on this machine, to be sent: the trees of its policy without hidden
-//! names. Nothing that the policy does not open is looked at.
+//! names. Nothing that the policy does not open is read.
 
 use std::collections::BTreeSet;
 use std::io::Read;

@@ -58,8 +58,8 @@ impl ReplaceableContainer {
     ) -> io::Result<Option<String>> {
         let guard = self.lock();
         let user = self.engine.client.container_user();
-        let look = ContainerCommand::movable(user, names.iter().cloned());
-        let exec = self.start(&guard, look).map_err(command_error)?;
+        let command = ContainerCommand::movable(user, names.iter().cloned());
+        let exec = self.start(&guard, command).map_err(command_error)?;
         let mut answer = EngineDownload::output(&self.engine, exec, limit).take(ANSWER_BYTES_MAX);
         let mut output = Vec::new();
         answer.read_to_end(&mut output)?;

@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::world::sandbox::docker::sent_files::TransferFault;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
-/// Interval between two looks at an interrupt.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Interval between two checks for an interrupt.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The limit of all transfers before or after one command.
 #[derive(Debug)]
@@ -69,8 +69,8 @@ impl<'i> TransferLimit<'i> {
         let mut step = pin!(step);
         loop {
             self.check()?;
-            let look = Instant::now() + LOOK_INTERVAL;
-            if let Ok(done) = timeout_at(look, step.as_mut()).await {
+            let next_check = Instant::now() + POLL_INTERVAL;
+            if let Ok(done) = timeout_at(next_check, step.as_mut()).await {
                 return Ok(done);
             }
         }

@@ -550,9 +550,9 @@ fn what_an_archive_leaves_out_must_be_gone_there() {
 fn an_interrupted_transfer_loses_nothing_there() {
     let trees = Trees::new();
     let mut sent = trees.view();
-    let (ours, gone) = (trees.path("p/ws/old"), trees.path("p/ws/dir"));
+    let (ours, removed) = (trees.path("p/ws/old"), trees.path("p/ws/dir"));
     fs::write(ours.as_path(), "ours").unwrap();
-    fs::remove_dir_all(gone.as_path()).unwrap();
+    fs::remove_dir_all(removed.as_path()).unwrap();
     fs::create_dir(trees.path("p/ws/empty").as_path()).unwrap();
     let now = read_view(&trees.reachable, &sent).unwrap();
     let plan = SendPlan::compare(&sent, &now);
@@ -567,16 +567,16 @@ fn an_interrupted_transfer_loses_nothing_there() {
         .receive_over(&mut sent, &archive(&work), (1000, 1 << 20))
         .unwrap();
     let named: Vec<&AbsPath> = refused.iter().map(|(path, _)| path).collect();
-    assert_eq!(named, [&gone, &ours]);
+    assert_eq!(named, [&removed, &ours]);
     assert_eq!(fs::read_to_string(ours.as_path()).unwrap(), "ours");
-    assert!(!gone.as_path().exists());
+    assert!(!removed.as_path().exists());
     let text = |name: &str| fs::read_to_string(trees.path(name).as_path()).unwrap();
     assert_eq!(text("p/ws/kept"), "changed there");
     assert_eq!(text("p/ws/made"), "there");
     // The next command begins with the rest of the transfer, and nothing else is removed there.
     let now = read_view(&trees.reachable, &sent).unwrap();
     let plan = SendPlan::compare(&sent, &now);
-    assert_eq!(plan.removed, [&gone, &ours]);
+    assert_eq!(plan.removed, [&removed, &ours]);
     assert_eq!(plan.added, [&trees.path("p/ws/empty"), &ours]);
 }
 

@@ -1,27 +1,27 @@
-//! When a conversation is compacted and how far: from a share of its model's context that the config
-//! names, before its next request.
+//! When a conversation is compacted and how far: before its next request, once it fills the share
+//! of its model's context that the config names.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::config::OrchestratorConfig;
 
-/// How full the context was at the last request.
+/// Decides when the conversation of an agent is compacted.
 #[derive(Debug, Default)]
-pub struct ContextCrowding {
+pub struct CompactionTrigger {
     /// The share of the context from which a conversation is compacted.
     threshold: Option<f64>,
     /// The share of the steps, the newest, that a compaction leaves as they are.
     pub(super) recent_share: Option<f64>,
-    is_crowded: AtomicBool,
+    is_due: AtomicBool,
 }
 
-impl ContextCrowding {
+impl CompactionTrigger {
     /// Creates it for a conversation that has made no request, by these rules.
     pub fn new(rules: &OrchestratorConfig) -> Self {
         Self {
             threshold: rules.compaction_threshold,
             recent_share: rules.compression_target_ratio,
-            is_crowded: AtomicBool::new(false),
+            is_due: AtomicBool::new(false),
         }
     }
 
@@ -30,7 +30,7 @@ impl ContextCrowding {
         Self {
             threshold: self.threshold,
             recent_share: self.recent_share,
-            is_crowded: AtomicBool::new(false),
+            is_due: AtomicBool::new(false),
         }
     }
 
@@ -38,16 +38,16 @@ impl ContextCrowding {
     /// known.
     pub(super) fn record_usage(&self, used: u64, context: Option<u64>) {
         let share = context.and_then(|context| share(used, context));
-        let is_crowded = match (share, self.threshold) {
+        let is_due = match (share, self.threshold) {
             (Some(share), Some(threshold)) => used > 0 && share >= threshold,
             (None, _) | (_, None) => false,
         };
-        self.is_crowded.store(is_crowded, Ordering::Relaxed);
+        self.is_due.store(is_due, Ordering::Relaxed);
     }
 
     /// Returns whether the conversation is to be compacted now, and forgets that.
     pub(super) fn take(&self) -> bool {
-        self.is_crowded.swap(false, Ordering::Relaxed)
+        self.is_due.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -71,13 +71,13 @@ mod tests {
             (Some(0.0), 0, Some(100), false),
             (None, 100, Some(100), false),
         ] {
-            let crowding = ContextCrowding {
+            let compaction_trigger = CompactionTrigger {
                 threshold,
-                ..ContextCrowding::default()
+                ..CompactionTrigger::default()
             };
-            crowding.record_usage(used, context);
-            assert_eq!(crowding.take(), expected, "{threshold:?} {used}");
-            assert!(!crowding.take());
+            compaction_trigger.record_usage(used, context);
+            assert_eq!(compaction_trigger.take(), expected, "{threshold:?} {used}");
+            assert!(!compaction_trigger.take());
         }
     }
 }

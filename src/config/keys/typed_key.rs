@@ -10,12 +10,12 @@ use crate::config::keys::{ConfigKey, ForeignValue, FormerValue, KeyStatus};
 
 /// A key that massgen acts on and whose value is read as `V`.
 #[derive(Debug)]
-pub struct ServedKey<V> {
+pub struct TypedKey<V> {
     row: ConfigKey,
     value: PhantomData<V>,
 }
 
-impl<V> ServedKey<V> {
+impl<V> TypedKey<V> {
     /// Creates a key without which its mapping is an error.
     pub(super) const fn required(
         names: &'static [&'static str],
@@ -34,7 +34,7 @@ impl<V> ServedKey<V> {
         found: FoundConfigUse,
     ) -> Self {
         Self {
-            row: ConfigKey::row(names, shape.shape, doc, KeyStatus::Served, found),
+            row: ConfigKey::row(names, shape.shape, doc, KeyStatus::Supported, found),
             value: PhantomData,
         }
     }
@@ -87,12 +87,12 @@ impl<V> ServedKey<V> {
 
     /// Returns the same key for a section that does not need it.
     pub(super) const fn make_optional(mut self) -> Self {
-        self.row.status = KeyStatus::Served;
+        self.row.status = KeyStatus::Supported;
         self
     }
 }
 
-impl<V> Deref for ServedKey<V> {
+impl<V> Deref for TypedKey<V> {
     type Target = ConfigKey;
 
     fn deref(&self) -> &ConfigKey {

@@ -1,5 +1,5 @@
-# The ground that every case begins with. `ws` is the workspace, `ro` and `rw` are context paths;
-# `outside`, `home` and `other` belong to nobody.
+# The files of every case. `ws` is the workspace, `ro` and `rw` are context paths; `outside`, `home` and
+# `other` are opened to no agent.
 mkdir -p ws ro/src rw/src rw/.git/hooks rw/.git/objects rw/.git/refs rw/.massgen/logs outside tmp \
   home/.ssh home/.aws home/.config other/workspace
 printf 'ro readme\nsecond line\n' > ro/readme.txt
