@@ -53,15 +53,17 @@ impl EventQueue {
         loop {
             self.answer_wait();
             tokio::select! {
+                // A wait is for the events before it, and not for those that come later.
+                biased;
+                Some(answer) = self.waits.recv(), if self.current_wait.is_none() => {
+                    let events_before = self.events.len();
+                    self.current_wait = Some(CurrentWait { answer, events_before });
+                }
                 event = self.events.recv() => {
                     if let Some(wait) = &mut self.current_wait {
                         wait.events_before = wait.events_before.saturating_sub(1);
                     }
                     return event;
-                }
-                Some(answer) = self.waits.recv(), if self.current_wait.is_none() => {
-                    let events_before = self.events.len();
-                    self.current_wait = Some(CurrentWait { answer, events_before });
                 }
             }
         }
