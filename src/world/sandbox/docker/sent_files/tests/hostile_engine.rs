@@ -26,9 +26,9 @@ fn malformed_archives() -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ),
         ("twice", vec![file("ws/kept", "x"), file("ws/kept", "y")]),
         ("twice", vec![dir("ws/")]),
-        ("no earlier file", vec![hard_link("ws/h", "ws/none")]),
-        ("no earlier file", vec![hard_link("ws/h", "ws/dir")]),
-        ("no earlier file", vec![hard_link("ws/h", "ws/.env")]),
+        ("not an earlier file", vec![hard_link("ws/h", "ws/none")]),
+        ("not an earlier file", vec![hard_link("ws/h", "ws/dir")]),
+        ("not an earlier file", vec![hard_link("ws/h", "ws/.env")]),
         (
             "target of a hard link",
             vec![hard_link("ws/h", "/etc/shadow")],
