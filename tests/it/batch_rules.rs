@@ -43,7 +43,7 @@ fn a_task_file_has_one_task_a_line() {
         ),
         (
             r#"{"id":"a","text":"x","project":{"git":"g","commit":"main"}}"#,
-            "no full name",
+            "is not a full commit hash",
         ),
         (r#"{"id":"a","text":"x","project":{"path":""}}"#, "is empty"),
         (

@@ -364,7 +364,7 @@ fn searches_find_names_and_lines() {
         first.starts_with("src/deep/run.rs:1:") && first.contains("[massgen: cut:"),
         "{first}"
     );
-    assert!(refused(&gate, "grep_files", &json!({"pattern": "("})).contains("no pattern"));
+    assert!(refused(&gate, "grep_files", &json!({"pattern": "("})).contains("not a pattern"));
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn check_choices_that_are_refused(deliver: impl Fn(Value) -> Reply, hunks: &[Val
         refused(&reply, 409, "not the one that the page shows");
     }
     let none = json!([{"path": "../secret", "take": true}]);
-    refused(&deliver(none), 409, "no change that can be taken");
+    refused(&deliver(none), 409, "is not a change that can be applied");
     let twice = json!([{"path": "out/a.txt", "take": true}, {"path": "out/a.txt", "take": false}]);
     refused(&deliver(twice), 400, "named twice");
 }
@@ -229,7 +229,7 @@ fn after_an_undo_only_what_is_taken_is_applied() {
     // The undone file counts as changed since the run began, so its hunks cannot be taken; those
     // that were delivered before are not applied in their place, and nothing else is.
     for files in [json!([hunk(0)]), json!([hunk(0), made(true)])] {
-        refused(&deliver(files), 409, "no change that can be taken");
+        refused(&deliver(files), 409, "is not a change that can be applied");
         assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
         assert_eq!(read(&server, "out/made.txt"), None);
     }
@@ -322,7 +322,7 @@ fn calls_wait_for_the_person_at_the_page() {
         .collect();
     assert_eq!(answers, [&json!("once"), &json!("no")], "{log}");
     // The run leaves the list of active ones a moment after its last event.
-    let is_gone = (0..1_000).any(|_| answer(&first, "once").body.contains("no active run"));
+    let is_gone = (0..1_000).any(|_| answer(&first, "once").body.contains("not an active run"));
     assert!(is_gone);
 }
 
