@@ -13,14 +13,14 @@ use crate::command_runs::has;
 use crate::project::{Project, binary};
 use crate::scripted_team::{agent, team};
 
-const DISK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/folding_disk.py");
+/// The program of the disk. It is part of the test, because users may be unable to read the repository.
+const DISK: &str = include_str!("../servers/folding_disk.py");
 
 /// Mounts the disk at `disk`, without names in the kernel's dentry cache, and runs the rest.
 const MOUNTED: &str = r#"
-python3 "$1" "$PWD/disk" > ready &
+python3 folding_disk.py "$PWD/disk" > ready &
 for _ in $(seq 2400); do grep -q ready ready && break; sleep 0.05; done
 grep -q ready ready || { kill $!; exit 99; }
-shift
 "$@"
 status=$?
 umount disk
@@ -46,12 +46,16 @@ fn run(level: &str, paths: &str, arguments: &[&str]) -> String {
     let keys = format!("cwd: ws\nenable_mcp_command_line: true\ncommand_line_sandbox: '{level}'");
     let orchestrator = format!("orchestrator:\n  context_paths: {paths}\n");
     let team = team(&[agent("one", &keys, "- text: done")], &orchestrator);
-    let project = Project::new().file("team.yaml", team).dir("disk").dir("ws");
+    let project = Project::new()
+        .file("team.yaml", team)
+        .file("folding_disk.py", DISK)
+        .dir("disk")
+        .dir("ws");
     let disk = project.path("disk").display().to_string();
     let arguments = arguments.iter().map(|word| word.replace("DISK", &disk));
     let namespace = if geteuid().is_root() { "-m" } else { "-rm" };
     let ran = Command::new("unshare")
-        .args([namespace, "bash", "-c", MOUNTED, "bash", DISK])
+        .args([namespace, "bash", "-c", MOUNTED, "bash"])
         .arg(binary())
         .args(arguments)
         .current_dir(project.path(""))
