@@ -14,9 +14,7 @@ use crate::cli::deliveries::interactive_review::{
 };
 use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::undo::{UndoRemedy, report};
-use crate::cli::deliveries::{
-    display_path, find_delivery, is_selected, require_known_path, resolve_paths,
-};
+use crate::cli::deliveries::{display_path, find_delivery, require_known_path, resolve_paths};
 use crate::cli::execution::UserPresence;
 use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
@@ -39,7 +37,7 @@ use crate::world::delivery::store::{
 };
 use crate::world::delivery::transaction::{apply, select_hunks};
 use crate::world::delivery::undo::{
-    AppliedDelivery, ChangedFilePolicy, RevertedChange, UndoDirection, refuse_outside,
+    AppliedDelivery, ChangedFilePolicy, RevertedChange, UndoDirection, is_selected, refuse_outside,
 };
 use crate::world::io::file_change::FileChange;
 use crate::world::store::delivery_names::run_of;

@@ -5,8 +5,7 @@ use crate::cli::deliveries::diff_text::{lines, stat, stat_line, stat_summary};
 use crate::cli::deliveries::parts::newest_part;
 use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::{
-    deliveries_directory, display_path, find_delivery, is_selected, recover, require_known_path,
-    resolve_paths,
+    deliveries_directory, display_path, find_delivery, recover, require_known_path, resolve_paths,
 };
 use crate::cli::output::{CliOutput, row_pieces};
 use crate::delivery::plan::DeliveryPlan;
@@ -16,7 +15,7 @@ use crate::path::AbsPath;
 use crate::world::delivery::contents::{DeliveryDifference, difference};
 use crate::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
 use crate::world::delivery::store::{DeliveryUse, OpenDelivery};
-use crate::world::delivery::undo::AppliedDelivery;
+use crate::world::delivery::undo::{AppliedDelivery, is_selected};
 use crate::world::io::pager::PagerProcess;
 use crate::world::store::pipelines::PipelineDir;
 

@@ -57,11 +57,6 @@ pub(crate) fn resolve_paths(paths: &[String], host: &Host) -> Vec<AbsPath> {
     paths.iter().map(|path| host.cwd.join(path)).collect()
 }
 
-/// Returns whether `path` is inside one of `paths`; an empty list selects everything.
-fn is_selected(path: &AbsPath, paths: &[AbsPath]) -> bool {
-    paths.is_empty() || paths.iter().any(|meant| path.is_within(meant))
-}
-
 /// Returns an error if one of `paths` contains none of the `known` paths that `name` delivers: a
 /// typo would look like a success.
 pub(crate) fn require_known_path(

@@ -636,7 +636,7 @@ impl UndoDirection {
 }
 
 /// Returns whether `path` is within one of `paths`; an empty list selects everything.
-fn is_selected(path: &AbsPath, paths: &[AbsPath]) -> bool {
+pub fn is_selected(path: &AbsPath, paths: &[AbsPath]) -> bool {
     paths.is_empty() || paths.iter().any(|meant| path.is_within(meant))
 }
 
