@@ -6,7 +6,6 @@ use crate::agent::recorded_conversation::ToolResultContent;
 use crate::agent::uploads::files_base64_bytes;
 use crate::backend::conversation::ChatMessage;
 use crate::config::vendors::ImageInput;
-use crate::event::ModelEvent;
 use crate::path::RealPath;
 use crate::prompts::images::{
     images_follow, images_left_out, images_not_shown, task_images_follow,
@@ -100,11 +99,7 @@ impl ModelSession {
         let image_count = self
             .conversation
             .rewrite(|messages| replace_images_by_notes(messages, end));
-        self.emit(ModelEvent::ContextCompacted {
-            agent: self.agent.clone(),
-            how: count_noun(image_count, noun),
-        })
-        .await;
+        self.report_compaction(count_noun(image_count, noun)).await;
         true
     }
 

@@ -224,12 +224,17 @@ impl ModelSession {
         let Some(how) = compaction else {
             return false;
         };
+        self.report_compaction(how).await;
+        true
+    }
+
+    /// Reports that the conversation was shortened; `how` says by what.
+    pub(super) async fn report_compaction(&self, how: String) {
         self.emit(ModelEvent::ContextCompacted {
             agent: self.agent.clone(),
             how,
         })
         .await;
-        true
     }
 
     /// Switches to the next model, or returns the error if there is none.

@@ -3,18 +3,16 @@
 
 use std::sync::Arc;
 
-use url::Url;
-
 use crate::agent::ModelSession;
 use crate::backend::conversation::ChatMessage;
 use crate::config::uploads::{UploadSource, UploadedFile};
 use crate::config::vendors::file_input::{FilePassing, ModelFileInput};
-use crate::event::ModelEvent;
 use crate::path::AbsPath;
 use crate::prompts::model_files::{files_left_out, task_files_follow};
 use crate::text::count_noun;
 use crate::tools::call::{ToolCall, UserPath};
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileCollector, ModelFileSource};
+use crate::tools::page_url::PageUrl;
 use crate::world::access::gate::Gate;
 use crate::world::exec;
 use crate::world::io::page_fetcher::PageFetcher;
@@ -49,7 +47,7 @@ impl ModelSession {
                 }
                 (FilePassing::Bytes, UploadSource::Url(url)) => {
                     let bytes = fetcher.fetch_file(url.clone(), ModelFile::BYTES_MAX).await;
-                    bytes.and_then(|bytes| parse_download(class, url.as_url(), &bytes))
+                    bytes.and_then(|bytes| parse_download(class, url, &bytes))
                 }
             };
             let added = read.and_then(|whole| {
@@ -87,11 +85,8 @@ impl ModelSession {
         let file_count = self
             .conversation
             .rewrite(|messages| replace_files_by_notes(messages, is_kept));
-        self.emit(ModelEvent::ContextCompacted {
-            agent: self.agent.clone(),
-            how: count_noun(file_count, "uploaded file"),
-        })
-        .await;
+        self.report_compaction(count_noun(file_count, "uploaded file"))
+            .await;
         true
     }
 }
@@ -114,10 +109,8 @@ async fn read_file(
 }
 
 /// Parses the bytes of the file that was read from `url`.
-fn parse_download(class: ModelFileClass, url: &Url, bytes: &[u8]) -> Result<ModelFile, String> {
-    let segments = url.path_segments();
-    let name = segments.and_then(|mut segments| segments.next_back());
-    let name = name.filter(|name| !name.is_empty()).unwrap_or("file");
+fn parse_download(class: ModelFileClass, url: &PageUrl, bytes: &[u8]) -> Result<ModelFile, String> {
+    let name = url.file_name().unwrap_or("file");
     ModelFile::from_bytes(class, name, bytes).map_err(|rejection| rejection.to_string())
 }
 

@@ -47,6 +47,12 @@ impl PageUrl {
         &self.url
     }
 
+    /// Returns the last segment of its path; `None` if the path ends with a slash.
+    pub fn file_name(&self) -> Option<&str> {
+        let name = self.url.path_segments()?.next_back()?;
+        (!name.is_empty()).then_some(name)
+    }
+
     /// Returns the address as text.
     pub fn as_str(&self) -> &str {
         self.url.as_str()
@@ -62,6 +68,18 @@ impl fmt::Display for PageUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_named_by_the_end_of_its_path() {
+        for (text, expected) in [
+            ("https://example.org/a/b.pdf?page=1", Some("b.pdf")),
+            ("https://example.org/a/", None),
+            ("https://example.org", None),
+        ] {
+            let url = PageUrl::parse(text).unwrap();
+            assert_eq!(url.file_name(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn only_whole_addresses_of_named_hosts_are_taken() {

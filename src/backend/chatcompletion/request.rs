@@ -135,11 +135,7 @@ fn encode_file(file: &ModelFile) -> Value {
             json!({"type": "file", "file": document})
         }
         (ModelFileClass::Document, ModelFileSource::Url(url)) => {
-            let segments = url.as_url().path_segments();
-            let name = segments.and_then(|mut segments| segments.next_back());
-            let name = name
-                .filter(|name| !name.is_empty())
-                .unwrap_or("document.pdf");
+            let name = url.file_name().unwrap_or("document.pdf");
             json!({"type": "file", "file": {"filename": name, "file_data": url.as_str()}})
         }
         (ModelFileClass::Audio, ModelFileSource::Bytes(bytes)) => {
