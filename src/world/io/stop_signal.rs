@@ -3,10 +3,11 @@
 
 use std::sync::OnceLock;
 
-use rustix::process::{Signal, getpid, kill_current_process_group};
+use rustix::process::{Signal, getpid};
 use rustix::thread::gettid;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 
+use crate::world::io::terminal_mode::suspend;
 use crate::world::sys::sandbox::raw::{SignalAction, signal_thread};
 
 /// The action that receives the signal. The runtime installs it only once in a process.
@@ -54,7 +55,7 @@ impl StopSignals {
     pub fn stop_group(&self) {
         // This process is the last one, so that it does not receive the signal for the others.
         set_action(SignalAction::ignored());
-        kill_current_process_group(Signal::TSTP).unwrap_or_default();
+        suspend();
         self.stop_process();
     }
 }
