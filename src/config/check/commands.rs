@@ -28,7 +28,7 @@ use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
 /// The maximum number of patterns or domains in one list.
 const ENTRIES_MAX: usize = 256;
-/// The hint about a name that is no variable's.
+/// The hint about a name that no variable can have.
 const HOW_TO_WRITE_ENV: &str = "write `env: [NAME]`, or `env: {NAME: value}`";
 
 impl ConfigChecker<'_> {
@@ -303,11 +303,7 @@ impl ConfigChecker<'_> {
         }
         let pairs = view.section(key);
         for entry in pairs.iter().flat_map(|pairs| pairs.node.entries()) {
-            let name = TextValue {
-                written: &entry.key,
-                path: view.key_path(key),
-                span: &entry.key_span,
-            };
+            let name = pair_name(view, key, entry);
             if self.is_variable_name(&name, HOW_TO_WRITE_ENV) {
                 let variable = self.variable(&entry.value);
                 if entry.value.value == YamlValue::Null {
@@ -364,11 +360,7 @@ impl ConfigChecker<'_> {
     fn warn_about_keys(&mut self, view: &MappingView<'_>, key: &TypedKey<NamesOrPairs>) {
         let pairs = view.section(key);
         let pairs = pairs.iter().flat_map(|pairs| pairs.node.entries());
-        let named = pairs.map(|entry| TextValue {
-            written: &entry.key,
-            path: view.key_path(key),
-            span: &entry.key_span,
-        });
+        let named = pairs.map(|entry| pair_name(view, key, entry));
         let is_key = |name: &TextValue<'_>| {
             let mut known = VENDORS.iter().flat_map(|vendor| vendor.key_variables);
             known.any(|known| *known == name.written)
@@ -379,6 +371,19 @@ impl ConfigChecker<'_> {
             self.findings
                 .push(warning.with_suggestion("remove it: only massgen needs the key"));
         }
+    }
+}
+
+/// Returns the name of a variable that a key gives with its value.
+fn pair_name<'n>(
+    view: &MappingView<'_>,
+    key: &TypedKey<NamesOrPairs>,
+    entry: &'n YamlEntry,
+) -> TextValue<'n> {
+    TextValue {
+        written: &entry.key,
+        path: view.key_path(key),
+        span: &entry.key_span,
     }
 }
 
