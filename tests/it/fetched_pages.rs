@@ -22,8 +22,8 @@ const PAGE: &str = "<title>The page</title><script>evil()</script><h1>Heading</h
 const EMBEDS: &str = "<meta http-equiv=refresh content='0; url=/secret'><img src='/secret'>\
                       <iframe src='/secret'></iframe><link rel=stylesheet href='/secret'>\
                       <p>only this</p>";
-/// A page with characters that nobody sees.
-const UNSEEN: &str = "<title>t\u{202e}\u{e0041}</title><p>a\u{202e}b\u{200b}c\u{e0041}d</p>\
+/// A page with invisible characters.
+const INVISIBLE: &str = "<title>t\u{202e}\u{e0041}</title><p>a\u{202e}b\u{200b}c\u{e0041}d</p>\
                       <!-- a comment --><a href='javascript:evil()'>a link</a>";
 
 /// A server that records the heads of all requests.
@@ -104,7 +104,7 @@ fn answer(mut client: TcpStream, port: u16, seen: &Mutex<String>) {
         "/unseen" => (
             "200 OK",
             "Content-Type: text/html; charset=utf-8".to_owned(),
-            UNSEEN,
+            INVISIBLE,
         ),
         "/nested" => (
             "200 OK",

@@ -1,5 +1,5 @@
 //! Files and schemas that anyone may have written: skills, notes, images and schemas of tools that
-//! are symlinks, pipes, huge, or contain characters that nobody sees. Each is refused or bounded, and
+//! are symlinks, pipes, huge, or contain invisible characters. Each is refused or bounded, and
 //! a sound one beside it is used. `hostile` and the tests of each feature have further cases.
 
 #![expect(
@@ -20,17 +20,17 @@ use crate::scripted_team::{FINAL, agent, team};
 
 /// Size of a huge file, which has no blocks on disk.
 const HUGE_BYTES: u64 = 1 << 30;
-/// Text with characters that nobody sees: one that reverses the direction, one without width, and a
+/// Text with invisible characters: one that reverses the direction, one without width, and a
 /// letter of the invisible alphabet.
-const UNSEEN: &str = "a\u{202e}b\u{200b}c\u{e0041}d";
+const INVISIBLE: &str = "a\u{202e}b\u{200b}c\u{e0041}d";
 /// The same as a model reads it.
-const UNSEEN_ESCAPED: &str = r"a\u{202e}b\u{200b}c\u{e0041}d";
+const INVISIBLE_ESCAPED: &str = r"a\u{202e}b\u{200b}c\u{e0041}d";
 /// An agent's only reply.
 const ANSWERS: &str = "- calls: [{name: new_answer, arguments: {content: done}}]\n";
 const USE_SKILLS: &str = "orchestrator:\n  coordination: {use_skills: true}\n";
 const KEEP_NOTES: &str = "orchestrator:\n  coordination: {enable_memory_filesystem_mode: true}\n";
 
-/// What is in the place of a file.
+/// The content at the path of a file.
 enum HostileFile<'a> {
     Text(&'a str),
     Bytes(&'a [u8]),
@@ -43,7 +43,7 @@ enum HostileFile<'a> {
 }
 
 impl HostileFile<'_> {
-    /// Puts it in the place of `path`, whose directories are created.
+    /// Creates it at `path`, with the directories above it.
     fn put(&self, path: &Path) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         match self {
@@ -110,9 +110,9 @@ fn skills_are_plain_files_inside_the_project() {
     // Control: a skill whose text is huge is offered, because only its front matter is read.
     let shown = show_skills(&HostileFile::Huge(skill("LARGE").as_bytes()));
     assert!(shown.contains("): \"LARGE\""), "{shown}");
-    let shown = show_skills(&HostileFile::Text(&skill(UNSEEN)));
-    assert!(shown.contains(UNSEEN_ESCAPED), "{shown}");
-    assert!(!shown.contains(UNSEEN), "{shown}");
+    let shown = show_skills(&HostileFile::Text(&skill(INVISIBLE)));
+    assert!(shown.contains(INVISIBLE_ESCAPED), "{shown}");
+    assert!(!shown.contains(INVISIBLE), "{shown}");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_script_of_a_skill_writes_only_to_the_workspace() {
         .file("team.yaml", team(&[agent("a", keys, &replies)], rest))
         .file("src/mine.txt", "mine\n")
         .home_file("secret", "SECRET\n")
-        .file(".claude/skills/x/SKILL.md", skill(UNSEEN));
+        .file(".claude/skills/x/SKILL.md", skill(INVISIBLE));
     let (root, home) = (project.path(""), project.home(""));
     let (root, home) = (root.display(), home.display());
     let script = format!(
@@ -200,9 +200,9 @@ fn note_team(notes: &[(&str, &str)]) -> String {
     team(&[agent("a", "cwd: w", &replies)], KEEP_NOTES)
 }
 
-/// Returns a project that keeps two notes: `good`, and `bad` with characters that nobody sees.
+/// Returns a project that keeps two notes: `good`, and `bad` with invisible characters.
 fn with_notes() -> Finished {
-    let notes = [("good", "GOOD NOTE"), ("bad", UNSEEN)];
+    let notes = [("good", "GOOD NOTE"), ("bad", INVISIBLE)];
     Project::new()
         .file("team.yaml", note_team(&notes))
         .args(["--config", "team.yaml", "task"])
@@ -248,8 +248,8 @@ fn notes_are_small_plain_files() {
     let shown = shown.success();
     let text = shown.stdout();
     assert!(text.contains("GOOD NOTE"), "{text}");
-    assert!(text.contains(UNSEEN_ESCAPED), "{text}");
-    assert!(!text.contains(UNSEEN), "{text}");
+    assert!(text.contains(INVISIBLE_ESCAPED), "{text}");
+    assert!(!text.contains(INVISIBLE), "{text}");
 }
 
 #[test]
@@ -437,13 +437,15 @@ fn schemas_of_tools_take_no_time_and_lead_nowhere() {
 fn nothing_in_the_description_of_a_tool_is_unseen() {
     let endpoint = Endpoint::start();
     let schema = format!(
-        "{{type: object, properties: {{\"n{UNSEEN}\": {{type: string, description: \"p{UNSEEN}\"}}}}}}"
+        "{{type: object, properties: {{\"n{INVISIBLE}\": {{type: string, description: \"p{INVISIBLE}\"}}}}}}"
     );
-    let tool =
-        tool_with(&schema).replace("description: d,", &format!("description: \"t{UNSEEN}\","));
+    let tool = tool_with(&schema).replace(
+        "description: d,",
+        &format!("description: \"t{INVISIBLE}\","),
+    );
     let more = format!(", cwd: w, custom_tools: [{{path: tools.py, function: look}}], {tool}");
     let functions = format!(
-        "def look(path: str) -> str:\n    \"\"\"f{UNSEEN}.\n\n    Args:\n        path: q{UNSEEN}\n    \
+        "def look(path: str) -> str:\n    \"\"\"f{INVISIBLE}.\n\n    Args:\n        path: q{INVISIBLE}\n    \
          \"\"\"\n    return path\n"
     );
     let config = format!("agents:\n{}", endpoint.agent("a", "m", &more));
@@ -455,7 +457,7 @@ fn nothing_in_the_description_of_a_tool_is_unseen() {
     let bodies = endpoint.bodies();
     let offered = bodies["m"][0]["tools"].to_string();
     // In JSON, a backslash is doubled.
-    let escaped = UNSEEN_ESCAPED.replace('\\', r"\\");
+    let escaped = INVISIBLE_ESCAPED.replace('\\', r"\\");
     for first in ["t", "n", "p", "f", "q"] {
         let text = format!("{first}{escaped}");
         assert!(
