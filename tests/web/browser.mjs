@@ -17,6 +17,8 @@ export const RUN_MS = 180_000;
 const POLL_MS = 20;
 /** Time after which the question whether a run is really cancelled has gone, in milliseconds. */
 const CONFIRM_MS = 6000;
+/** Most of the text of a page that a failed case prints, in characters. */
+const TEXT_CHARS_MAX = 2000;
 /** Time after which the second key of a pair counts as too late, in milliseconds. */
 const PAIR_MS = 6000;
 /** Lets a case cut the streams of a page, as a network does: `cutStreams()` returns whether one was open. */
@@ -136,6 +138,12 @@ export class PageTester {
     assert.deepEqual(found, expected);
   }
 
+  /** Returns the beginning of the text on the page, for a case that failed. */
+  async text() {
+    const read = this.page.locator('body').innerText({ timeout: CONFIRM_MS });
+    return (await read.catch((error) => String(error))).slice(0, TEXT_CHARS_MAX);
+  }
+
   /** Opens a view by its address. */
   async show(hash, page = this.page) {
     await page.evaluate((to) => new Promise((done) => {
@@ -156,7 +164,12 @@ export class PageTester {
 
   /** Waits until the run in view has ended. */
   async ended(page = this.page) {
-    await page.locator('.phases .here', { hasText: 'ended' }).waitFor({ timeout: RUN_MS });
+    await this.phase('ended', page).waitFor({ timeout: RUN_MS });
+  }
+
+  /** Returns the mark of a phase, which is there while the run in view is in it. */
+  phase(word, page = this.page) {
+    return page.locator('.phases .here', { hasText: word });
   }
 
   /** Allows the call that waits for an approval. */
@@ -165,17 +178,21 @@ export class PageTester {
   }
 
   /** Cancels the run in view in two steps. The second question goes after a while: on a busy machine, it may
-   * have gone before it is answered. */
+   * have gone before it is answered, or the answer is reported as late although the run has got it. */
   async cancel(page = this.page) {
+    const button = page.getByRole('button', { name: 'Cancel', exact: true });
     const confirm = page.getByRole('button', { name: 'Really cancel?' });
+    const ended = this.phase('ended', page);
     for (let attempt = 0; ; attempt += 1) {
       // The second click of a double click answers no question.
-      await page.getByRole('button', { name: 'Cancel', exact: true }).dblclick();
+      await button.dblclick();
       try {
         return await confirm.click({ timeout: CONFIRM_MS });
       } catch (error) {
         if (attempt === 9) throw error;
       }
+      await button.or(ended).first().waitFor({ timeout: RUN_MS });
+      if (await ended.isVisible()) return;
     }
   }
 

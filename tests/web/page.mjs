@@ -36,6 +36,7 @@ try {
       failed += 1;
       tester.faults.length = 0;
       console.log(`failed ${name}: ${error.stack}`);
+      console.log(`the page then: ${await tester.text()}`);
       if (process.env.SHOTS) await tester.page.screenshot({ path: `${process.env.SHOTS}/${name}.png` });
     }
   }
