@@ -125,13 +125,15 @@ impl RunLayout {
 mod tests {
     use super::*;
     use crate::config::team::{TeamOptions, WorkspaceMode, team_from_options};
+    use crate::dotenv::ConfigVariables;
 
     fn plan(edit: impl FnOnce(&mut Config)) -> RunLayout {
         let options = TeamOptions {
             backend: Some("grok"),
             ..TeamOptions::default()
         };
-        let mut config = team_from_options(&options, WorkspaceMode::None).unwrap();
+        let mut config =
+            team_from_options(&options, &ConfigVariables::default(), WorkspaceMode::None).unwrap();
         edit(&mut config);
         RunLayout::plan(&config, &AbsPath::new("/p").unwrap(), RunName::new(0xab))
     }

@@ -23,8 +23,13 @@ pub(crate) enum CliInvocation {
 /// suggest.
 const UNSUPPORTED: &[(&[&str], &str)] = &[
     (
-        &["--select", "--list-examples"],
+        &["--select", "--list-examples", "examples", "configs"],
         "see `massgen config examples`, then `massgen --config @examples/NAME \"…\"`",
+    ),
+    (
+        &["demo", "tutorial"],
+        "run `massgen --config @examples/basic/offline_demo \"write a hello program\"`; it needs no \
+         API key",
     ),
     (&["--example"], "see `massgen config show NAME`"),
     (

@@ -64,7 +64,7 @@ pub(crate) fn configured_team(
     output: &mut CliOutput<'_>,
 ) -> Result<Option<ChosenTeam>> {
     if let Some(described) = quick_team(arguments) {
-        let config = team_from_options(&described, workspaces)?;
+        let config = team_from_options(&described, &host.config_variables(), workspaces)?;
         return Ok(Some(ChosenTeam { config, file: None }));
     }
     let file = match &arguments.config {

@@ -32,16 +32,15 @@ pub const TEAM_AGENTS_MAX: usize = 3;
 /// The id of the only agent of a team.
 const QUICK_ID: &str = "agent1";
 
-/// The models of one maker, and how they are reached.
+/// The models of one maker.
 struct ModelFamily {
     /// The backend type named after the maker; it has the key and a default model.
     maker: &'static str,
     /// The prefixes of its models' names.
     prefixes: &'static [&'static str],
-    /// The backend type that is used.
-    through: &'static str,
-    /// The endpoint, if it is not that of the type.
-    base_url: Option<&'static str>,
+    /// The backend type for another server that the user's environment names in place of the
+    /// maker's, if such servers speak an older API of the maker than its own.
+    older_api: Option<&'static str>,
 }
 
 /// The families, in the order of preference for a team.
@@ -49,32 +48,27 @@ const FAMILIES: &[ModelFamily] = &[
     ModelFamily {
         maker: "openai",
         prefixes: &["gpt-", "chatgpt-", "o1", "o3", "o4-"],
-        through: "chatcompletion",
-        base_url: None,
+        older_api: Some("chatcompletion"),
     },
     ModelFamily {
         maker: "claude",
         prefixes: &["claude-"],
-        through: "claude",
-        base_url: None,
+        older_api: None,
     },
     ModelFamily {
         maker: "gemini",
         prefixes: &["gemini-"],
-        through: "gemini",
-        base_url: None,
+        older_api: None,
     },
     ModelFamily {
         maker: "grok",
         prefixes: &["grok-"],
-        through: "grok",
-        base_url: None,
+        older_api: None,
     },
     ModelFamily {
         maker: "zai",
         prefixes: &["glm-"],
-        through: "zai",
-        base_url: None,
+        older_api: None,
     },
 ];
 
@@ -122,23 +116,27 @@ pub struct DetectedTeam {
 
 /// Returns the team that the command line describes. Without `--backend`, the name of a model
 /// determines its vendor.
-pub fn team_from_options(options: &TeamOptions<'_>, workspaces: WorkspaceMode) -> Result<Config> {
+pub fn team_from_options(
+    options: &TeamOptions<'_>,
+    env: &ConfigVariables,
+    workspaces: WorkspaceMode,
+) -> Result<Config> {
     let mut agents = Vec::new();
     match options.models {
         [] => agents.push(agent(
             QUICK_ID,
-            quick_backend(options, None)?,
+            quick_backend(options, env, None)?,
             1,
             workspaces,
         )?),
         [model] => {
-            let backend = quick_backend(options, Some(model))?;
+            let backend = quick_backend(options, env, Some(model))?;
             agents.push(agent(QUICK_ID, backend, 1, workspaces)?);
         }
         models => {
             let mut names: Vec<String> = Vec::new();
             for (place, model) in (1..).zip(models) {
-                let backend = quick_backend(options, Some(model))?;
+                let backend = quick_backend(options, env, Some(model))?;
                 let maker = find_family(model).map_or(backend.vendor.name, |family| family.maker);
                 let name = unused_name(maker, &names);
                 agents.push(agent(&name, backend, place, workspaces)?);
@@ -165,19 +163,23 @@ fn find_family(model: &str) -> Option<&'static ModelFamily> {
 }
 
 /// Returns the backend of one agent that the command line describes.
-fn quick_backend(quick: &TeamOptions<'_>, model: Option<&str>) -> Result<BackendConfig> {
+fn quick_backend(
+    quick: &TeamOptions<'_>,
+    env: &ConfigVariables,
+    model: Option<&str>,
+) -> Result<BackendConfig> {
     let family = model.and_then(find_family);
-    let (vendor, family_url) = match (quick.backend, quick.base_url, family) {
-        (Some(name), _, _) => (supported_vendor(name)?, None),
-        (None, Some(_), _) => (supported_vendor("chatcompletion")?, None),
-        (None, None, Some(family)) => (supported_vendor(family.through)?, family.base_url),
+    let vendor = match (quick.backend, quick.base_url, family) {
+        (Some(name), _, _) => supported_vendor(name)?,
+        (None, Some(_), _) => supported_vendor("chatcompletion")?,
+        (None, None, Some(family)) => supported_vendor(family.backend_type(env))?,
         (None, None, None) => return Err(unknown_model_error(model)),
     };
     let model = model.or(vendor.default_model).ok_or_else(|| {
         let message = format!("`{}` has no default model", vendor.name);
         Error::new(ErrorKind::Usage, message).with_hint("add `--model NAME`")
     })?;
-    Ok(backend(vendor, model, quick.base_url.or(family_url)))
+    Ok(backend(vendor, model, quick.base_url))
 }
 
 /// Returns a team with one agent for each key that is set and each local server that responded, at
@@ -242,7 +244,7 @@ pub fn detected_backends<'a>(
 
 /// Returns the makers and vendors whose key is set, makers first.
 fn keyed_backends(env: &ConfigVariables) -> Vec<DetectedBackend<'static>> {
-    backends_with_keys(|vendor| {
+    backends_with_keys(env, |vendor| {
         let is_set = |name: &&str| env.get_non_empty(name).is_some();
         vendor.key_variables.iter().copied().find(is_set)
     })
@@ -251,12 +253,13 @@ fn keyed_backends(env: &ConfigVariables) -> Vec<DetectedBackend<'static>> {
 /// Returns the makers and vendors that have a default model and for which `key_of` returns the
 /// variable with the key, makers first.
 fn backends_with_keys(
+    env: &ConfigVariables,
     key_of: impl Fn(&Vendor) -> Option<&'static str>,
 ) -> Vec<DetectedBackend<'static>> {
     let makers = FAMILIES.iter().filter_map(|family| {
         let maker = vendors::find_vendor(family.maker)?;
-        let through = vendors::find_vendor(family.through)?;
-        let backend = backend(through, maker.default_model?, family.base_url);
+        let vendor = vendors::find_vendor(family.backend_type(env))?;
+        let backend = backend(vendor, maker.default_model?, None);
         Some(DetectedBackend {
             name: maker.name,
             backend,
@@ -282,6 +285,27 @@ impl ModelFamily {
     fn has(&self, model: &str) -> bool {
         self.prefixes.iter().any(|prefix| model.starts_with(prefix))
     }
+
+    /// Returns the backend type of its models.
+    fn backend_type(&self, env: &ConfigVariables) -> &'static str {
+        match self.older_api {
+            Some(older) if names_other_server(self.maker, env) => older,
+            Some(_) | None => self.maker,
+        }
+    }
+}
+
+/// Returns whether the user has exported an endpoint of a backend type that is not the maker's own.
+fn names_other_server(backend_type: &str, env: &ConfigVariables) -> bool {
+    let named = || {
+        let vendor = vendors::find_vendor(backend_type)?;
+        let variable = vendor.base_url_variable?;
+        let endpoint = env.get_non_empty(variable)?.trim();
+        let own = vendor.base_url?;
+        let other = !endpoint.is_empty() && endpoint.trim_end_matches('/') != own;
+        Some(other && env.is_exported(variable))
+    };
+    named().unwrap_or(false)
 }
 
 fn supported_vendor(name: &str) -> Result<&'static Vendor> {
@@ -345,7 +369,9 @@ fn unknown_model_error(model: Option<&str>) -> Error {
 
 /// Returns what to do without a model: set one of the keys that suffice for a team.
 pub fn key_hint() -> String {
-    let found = backends_with_keys(|vendor| vendor.key_variables.first().copied());
+    let found = backends_with_keys(&ConfigVariables::default(), |vendor| {
+        vendor.key_variables.first().copied()
+    });
     let names: Vec<&str> = found.iter().map(|backend| backend.source).collect();
     let names = list_names(&names, "or");
     format!("set an API key in the environment or in `~/.massgen/.env`: {names}")
@@ -478,7 +504,8 @@ mod tests {
             base_url,
             system_message: Some("be brief"),
         };
-        let config = team_from_options(&options, WorkspaceMode::None)?;
+        let env = ConfigVariables::default();
+        let config = team_from_options(&options, &env, WorkspaceMode::None)?;
         let agent = &config.agents[0];
         assert_eq!(agent.id.as_str(), "agent1");
         assert_eq!(agent.system_message.as_deref(), Some("be brief"));
@@ -509,7 +536,8 @@ mod tests {
             ..TeamOptions::default()
         };
         let agents = |workspaces| {
-            let config = team_from_options(&options, workspaces).unwrap();
+            let env = ConfigVariables::default();
+            let config = team_from_options(&options, &env, workspaces).unwrap();
             let describe = |agent: &AgentConfig| {
                 let has = |something: bool| if something { "+" } else { "-" };
                 format!(
@@ -526,20 +554,20 @@ mod tests {
         };
         assert_eq!(
             agents(WorkspaceMode::None),
-            "openai chatcompletion gpt-5 --, claude claude claude-sonnet-5-5 --, \
-             openai2 chatcompletion gpt-5-mini --"
+            "openai openai gpt-5 --, claude claude claude-sonnet-5-5 --, \
+             openai2 openai gpt-5-mini --"
         );
         assert_eq!(
             agents(WorkspaceMode::Given),
-            "openai chatcompletion gpt-5 ++, claude claude claude-sonnet-5-5 ++, \
-             openai2 chatcompletion gpt-5-mini ++"
+            "openai openai gpt-5 ++, claude claude claude-sonnet-5-5 ++, \
+             openai2 openai gpt-5-mini ++"
         );
     }
 
     #[test]
     fn the_model_says_whose_it_is() {
-        check((Some("gpt-4o"), None, None), "chatcompletion gpt-4o -");
-        check((Some("o4-mini"), None, None), "chatcompletion o4-mini -");
+        check((Some("gpt-4o"), None, None), "openai gpt-4o -");
+        check((Some("o4-mini"), None, None), "openai o4-mini -");
         check((Some("claude-x"), None, None), "claude claude-x -");
         check(
             (Some("gemini-3.8-flash"), None, None),
@@ -688,23 +716,40 @@ mod tests {
     #[test]
     fn every_family_is_reached_with_the_key_of_its_maker() {
         for family in FAMILIES {
-            let (maker, through) = (
-                vendors::find_vendor(family.maker).unwrap(),
-                vendors::find_vendor(family.through).unwrap(),
-            );
-            let url = family
-                .base_url
-                .or(through.base_url)
-                .unwrap()
-                .parse()
-                .unwrap();
+            let maker = vendors::find_vendor(family.maker).unwrap();
+            assert!(maker.is_supported() && maker.default_model.is_some());
+            let Some(older) = family.older_api else {
+                continue;
+            };
+            let older = vendors::find_vendor(older).unwrap();
+            assert_eq!(older.key_variables, maker.key_variables);
+            assert_eq!(older.base_url_variable, maker.base_url_variable);
+        }
+    }
+
+    #[test]
+    fn another_server_in_the_users_environment_is_asked_by_the_older_api() {
+        let models = ["gpt-5".to_owned()];
+        let options = TeamOptions {
+            models: &models,
+            ..TeamOptions::default()
+        };
+        let cases = [
+            ("http://localhost:8080/v1", "chatcompletion"),
+            ("https://api.openai.com/v1/", "openai"),
+            (" ", "openai"),
+        ];
+        for (endpoint, expected) in cases {
+            let variables = [("OPENAI_BASE_URL", endpoint), ("OPENAI_API_KEY", "k")];
+            let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let env = ConfigVariables::from_iter(variables);
+            let config = team_from_options(&options, &env, WorkspaceMode::None).unwrap();
+            assert_eq!(config.agents[0].backend.vendor.name, expected, "{endpoint}");
+            let detected = team_from_environment(&env, &[], WorkspaceMode::None).unwrap();
             assert_eq!(
-                through.key_variables_at(&url),
-                maker.key_variables,
-                "{}",
-                family.maker
+                detected.config.agents[0].backend.vendor.name, expected,
+                "{endpoint}"
             );
-            assert!(through.is_supported() && maker.default_model.is_some());
         }
     }
 }

@@ -335,7 +335,9 @@ fn subcommands_of_other_tools_start_no_run() {
             finished.stdout()
         );
     }
-    for word in ["auth", "login", "run", "resume", "status", "update", "quit"] {
+    for word in [
+        "auth", "login", "demo", "examples", "run", "resume", "status", "update", "quit",
+    ] {
         let finished = Project::new().args([word]).failure(2);
         let expected = format!("`{word}` is not in this version of massgen\nhint: ");
         assert!(

@@ -12,6 +12,7 @@ use massgen::config::team::{TeamOptions, WorkspaceMode, team_from_options};
 use massgen::config::vendors::ImageInput;
 use massgen::config::vendors::file_input::ModelFileInput;
 use massgen::config::{Config, CoordinationMode};
+use massgen::dotenv::ConfigVariables;
 use massgen::error::{Error, ErrorKind};
 use massgen::event::{Event, ModelEvent};
 use massgen::layout::{RunLayout, RunName};
@@ -56,7 +57,8 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
         models: &["m".to_owned()],
         ..TeamOptions::default()
     };
-    let mut config: Config = team_from_options(&asked, WorkspaceMode::None).unwrap();
+    let mut config: Config =
+        team_from_options(&asked, &ConfigVariables::default(), WorkspaceMode::None).unwrap();
     config.orchestrator.coordination = CoordinationMode::Skip;
     let model = AvailableModel {
         price: None,

@@ -44,8 +44,8 @@ pub(super) fn agents_from_flags(
         base_url: base_url.as_deref(),
         system_message: None,
     };
-    let team = team_from_options(&options, WorkspaceMode::Given)?;
     let env = host.config_variables();
+    let team = team_from_options(&options, &env, WorkspaceMode::Given)?;
     let agents = team.agents.iter();
     Ok(agents
         .map(|agent| TeamCandidate::from_agent(agent, &env))

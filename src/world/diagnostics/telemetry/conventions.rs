@@ -94,6 +94,7 @@ pub(crate) fn finish_reason(stop: StopReason, has_calls: bool) -> &'static str {
 mod tests {
     use super::*;
     use crate::config::team::{TeamOptions, WorkspaceMode, team_from_options};
+    use crate::dotenv::ConfigVariables;
 
     #[track_caller]
     fn check(backend: &str, base_url: Option<&str>, expected: &str) {
@@ -103,7 +104,8 @@ mod tests {
             base_url,
             system_message: None,
         };
-        let config = team_from_options(&options, WorkspaceMode::None).unwrap();
+        let config =
+            team_from_options(&options, &ConfigVariables::default(), WorkspaceMode::None).unwrap();
         let found = ProviderNames::from_config(&config).name(&config.agents[0].id, &Arc::from("m"));
         assert_eq!(found, Some(expected), "{backend} {base_url:?}");
     }
