@@ -80,6 +80,9 @@ impl Event {
             (Event::Delivery(one), Event::Delivery(other)) => {
                 discriminant(one) == discriminant(other)
             }
+            (Event::Pipeline(one), Event::Pipeline(other)) => {
+                discriminant(one) == discriminant(other)
+            }
             (one, other) => discriminant(one) == discriminant(other),
         }
     }
