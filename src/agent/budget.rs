@@ -71,12 +71,12 @@ impl AgentBudget {
             (_, RequestOutcome::Failed) if !is_counted => Some(Money::ZERO),
             (_, RequestOutcome::Failed | RequestOutcome::Complete) => None,
         };
-        let post = UsageKey {
+        let key = UsageKey {
             agent: self.agent.clone(),
             model: Arc::clone(&model.name),
             phase,
         };
-        self.ledger().charge(post, usage, cost);
+        self.ledger().charge(key, usage, cost);
         cost
     }
 

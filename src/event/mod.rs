@@ -35,19 +35,19 @@ use crate::spending::totals::{UsageKey, UsageTotals};
 /// scripts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// Of the whole run.
+    /// An event of the whole run.
     Run(RunEvent),
-    /// Of an agent's requests to its models.
+    /// An event of an agent's request to a model.
     Model(ModelEvent),
-    /// Of a tool call.
+    /// An event of a tool call.
     Tool(ToolEvent),
-    /// Of a subagent.
+    /// An event of a subagent.
     Subagent(SubagentEvent),
-    /// Of a coordination.
+    /// An event of a coordination.
     Coordination(CoordinationEvent),
-    /// Of a delivery.
+    /// An event of a delivery.
     Delivery(DeliveryEvent),
-    /// Of a pipeline of roles.
+    /// An event of a pipeline of roles.
     Pipeline(PipelineEvent),
 }
 
@@ -187,12 +187,12 @@ impl Event {
             ..
         }) = self.as_model_event()
         {
-            let post = UsageKey {
+            let key = UsageKey {
                 agent: agent.clone(),
                 model: Arc::clone(model),
                 phase: *phase,
             };
-            totals.charge(post, *usage, *cost_usd);
+            totals.charge(key, *usage, *cost_usd);
         }
         if let Some(ToolEvent::ToolCalled { agent, .. }) = self.as_tool_event() {
             totals.count_tool_call(agent);

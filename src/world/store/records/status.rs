@@ -80,11 +80,11 @@ pub(crate) fn status(view: &AttemptProgress, frame: StatusContext<'_>) -> Value 
 }
 
 /// Returns the usage of an agent's requests to one model in one phase.
-fn model_usage(post: &UsageKey, spent: &RequestTotals) -> Value {
+fn model_usage(key: &UsageKey, spent: &RequestTotals) -> Value {
     json!({
-        "agent": post.agent,
-        "model": post.model,
-        "phase": post.phase,
+        "agent": key.agent,
+        "model": key.model,
+        "phase": key.phase,
         "token_usage": spent,
     })
 }
