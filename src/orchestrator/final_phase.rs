@@ -40,8 +40,8 @@ use crate::world::sandbox::overlay::WriteOverlay;
 /// Maximum length of the reason, in a warning, why hooks stop a delivery, in characters.
 const WHY_CHARS_MAX: usize = 300;
 /// Warning if the final agent left it to massgen to deliver its workspace.
-const CARRIED: &str = "the winner wrote nothing to your paths, so the files of its workspace are \
-                       delivered";
+const WORKSPACE_DELIVERED: &str = "the winner wrote nothing to your paths, so the files of its \
+                                   workspace are delivered";
 
 /// Result of the final phase.
 #[derive(Debug)]
@@ -461,7 +461,7 @@ impl FinalDelivery<'_> {
         effects.add(self.copy_workspace().await?);
         self.apply_overlay(effects).await?;
         if user_path_changes(&effects.changes, permissions).any(is_done) {
-            let message = CARRIED.to_owned();
+            let message = WORKSPACE_DELIVERED.to_owned();
             emit(&self.events, RunEvent::Warning { message }).await;
         }
         Ok(())

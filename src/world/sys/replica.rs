@@ -21,7 +21,7 @@ use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{DirectoryAudience, create_all};
 use crate::world::sys::state_files::tree::{CopyMethod, TreeLimits, copy};
 use crate::world::sys::tree_listing::{EntrySelection, TREE_DEPTH_MAX, TreeListing};
-use crate::world::sys::upper_layer::{create_whiteout, make_readable, mark_carried};
+use crate::world::sys::upper_layer::{create_whiteout, make_readable, mark_applied};
 
 /// Limits on a tree that is copied.
 const LIMITS: TreeLimits = TreeLimits {
@@ -160,7 +160,7 @@ impl TreeReplica {
                 }
                 match before {
                     // It is the user's directory with other permission bits.
-                    Some(ReplicaEntry::Directory(_)) => mark_carried(upper, rel),
+                    Some(ReplicaEntry::Directory(_)) => mark_applied(upper, rel),
                     _ => Ok(()),
                 }
             }

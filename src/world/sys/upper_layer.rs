@@ -28,7 +28,7 @@ const OPAQUE_YES: &[u8] = b"y";
 const ORIGIN: &str = "user.overlay.origin";
 
 /// massgen's own mark on a directory that stays in the layer and was applied to the tree below.
-const CARRIED: &str = "user.massgen.carried";
+const APPLIED: &str = "user.massgen.carried";
 
 /// massgen's own mark on an empty file that stands for a whiteout, where the process may not create
 /// the whiteout device.
@@ -94,7 +94,7 @@ pub(crate) fn read_upper_entry(
     match read_mark(&handle, OPAQUE)?.as_deref() {
         Some(OPAQUE_YES) => Ok(UpperEntry::Replaced(meta)),
         Some(_) => Err(FileSystemError::Limit(UNREADABLE)),
-        None if read_mark(&handle, ORIGIN)?.is_some() || read_mark(&handle, CARRIED)?.is_some() => {
+        None if read_mark(&handle, ORIGIN)?.is_some() || read_mark(&handle, APPLIED)?.is_some() => {
             Ok(UpperEntry::Merged(meta))
         }
         None => Ok(UpperEntry::Made(meta)),
@@ -109,10 +109,10 @@ pub(crate) fn is_copied_up(upper: &DirectoryHandle, rel: &RelPath) -> bool {
 
 /// Marks the directory `rel`, which stays in the layer, as applied: the directory below stays
 /// visible through it, and if the user removes that one, it is not created again.
-pub(crate) fn mark_carried(upper: &DirectoryHandle, rel: &RelPath) -> Result<(), FileSystemError> {
+pub(crate) fn mark_applied(upper: &DirectoryHandle, rel: &RelPath) -> Result<(), FileSystemError> {
     let handle = upper.handle(rel)?;
     let path = proc_path(&handle);
-    setxattr(&path, CARRIED, b"y", XattrFlags::empty())?;
+    setxattr(&path, APPLIED, b"y", XattrFlags::empty())?;
     match removexattr(&path, OPAQUE) {
         Ok(()) | Err(Errno::NODATA) => Ok(()),
         Err(errno) => Err(errno.into()),
@@ -151,8 +151,8 @@ pub(crate) fn create_whiteout(dir: &DirectoryHandle, name: &OsStr) -> Result<(),
 /// Returns whether the marks of a layer can be created in the directory `dir`.
 pub(crate) fn supports_marks(dir: &DirectoryHandle) -> bool {
     let path = proc_path(dir);
-    let marked = setxattr(&path, CARRIED, b"y", XattrFlags::empty());
-    marked.and_then(|()| removexattr(&path, CARRIED)).is_ok()
+    let marked = setxattr(&path, APPLIED, b"y", XattrFlags::empty());
+    marked.and_then(|()| removexattr(&path, APPLIED)).is_ok()
 }
 
 /// Gives massgen itself read permission on the file or directory `rel` of the layer, whatever mode

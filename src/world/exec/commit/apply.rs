@@ -48,7 +48,9 @@ impl LayerCommit<'_> {
     }
 
     fn apply_name(&mut self, rel: &RelPath, place: &ResolvedPath) -> Result<(), ToolError> {
-        let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "carry", place, fault);
+        let stop = |fault: FileSystemError| {
+            ToolError::failed_at(self.gate, "apply the change to", place, fault)
+        };
         let found = make_readable(self.upper, rel).and_then(|()| read_upper_entry(self.upper, rel));
         match found.map_err(stop)? {
             UpperEntry::Removed => self.remove(place),
@@ -122,10 +124,12 @@ impl LayerCommit<'_> {
         place: &ResolvedPath,
         meta: &FileMetadata,
     ) -> Result<(), ToolError> {
-        let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "carry", place, fault);
+        let stop = |fault: FileSystemError| {
+            ToolError::failed_at(self.gate, "apply the change to", place, fault)
+        };
         let occupancy = self.clear_target(place, FileKind::File)?;
         let needed = meta.allocated_bytes.min(meta.version.size_bytes);
-        let too_much = FileSystemError::Limit("more than 4 GiB would be carried after one command");
+        let too_much = FileSystemError::Limit("one command changed more than 4 GiB");
         self.bytes_left = self
             .bytes_left
             .checked_sub(needed)
@@ -160,7 +164,9 @@ impl LayerCommit<'_> {
     }
 
     fn put_link(&mut self, rel: &RelPath, place: &ResolvedPath) -> Result<(), ToolError> {
-        let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "carry", place, fault);
+        let stop = |fault: FileSystemError| {
+            ToolError::failed_at(self.gate, "apply the change to", place, fault)
+        };
         let target = self.upper.link_target(rel).map_err(stop)?;
         let occupancy = self.clear_target(place, FileKind::Link)?;
         let below = place.below();

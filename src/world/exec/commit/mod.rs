@@ -24,7 +24,7 @@ use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
-use crate::world::sys::upper_layer::{make_readable, mark_carried};
+use crate::world::sys::upper_layer::{make_readable, mark_applied};
 
 /// The most bytes that one commit applies; holes of sparse files do not count.
 const COMMIT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
@@ -42,9 +42,8 @@ pub(super) fn commit(
 ) -> Result<CommandChanges, ToolError> {
     let root = gate.writable_tree(&layer.root);
     let root = root.ok_or_else(|| ToolError::failed("its directory is not open for writing"))?;
-    let stop = |fault: FileSystemError| {
-        ToolError::failed_at(gate, "carry what changed into", &root, fault)
-    };
+    let stop =
+        |fault: FileSystemError| ToolError::failed_at(gate, "apply the changes to", &root, fault);
     let upper = DirectoryHandle::open_own(&layer.upper).map_err(stop)?;
     let mut commit = LayerCommit::new(gate, &root, layer, &upper, reported)?;
     let listing = commit.list_layer();
@@ -70,7 +69,7 @@ fn sync_to_disk(
         && !command_changes.changes.is_empty()
         && let Err(fault) = root.dir().sync_file_system()
     {
-        let stop = ToolError::failed_at(gate, "carry what changed into", root, fault);
+        let stop = ToolError::failed_at(gate, "apply the changes to", root, fault);
         return Err(stop.with_changes(command_changes.changes));
     }
     Ok(command_changes)
@@ -101,7 +100,7 @@ impl<'a> LayerCommit<'a> {
     ) -> Result<Self, ToolError> {
         let began = DirectoryHandle::open_own(&layer.work).and_then(FileMetadata::from_handle);
         let began = began
-            .map_err(|fault| ToolError::failed_at(gate, "carry what changed into", root, fault))?;
+            .map_err(|fault| ToolError::failed_at(gate, "apply the changes to", root, fault))?;
         Ok(Self {
             gate,
             root,
@@ -122,7 +121,7 @@ impl<'a> LayerCommit<'a> {
     fn commit_all(&mut self, listing: &TreeListing) {
         for (rel, fault) in &listing.unreadable {
             let place = self.root.join(rel);
-            let stop = ToolError::failed_at(self.gate, "carry", &place, fault);
+            let stop = ToolError::failed_at(self.gate, "apply the change to", &place, fault);
             self.command_changes.record_error(place.real(), stop);
         }
         for found in &listing.found {
@@ -178,7 +177,7 @@ fn prune(upper: &DirectoryHandle, found: &[ListedEntry]) -> Result<(), FileSyste
         let (dir, name) = upper.parent_of(&found.rel)?;
         match found.kind {
             FileKind::Directory => match dir.remove_dir(name) {
-                Err(FileSystemError::NotEmpty) => mark_carried(upper, &found.rel)?,
+                Err(FileSystemError::NotEmpty) => mark_applied(upper, &found.rel)?,
                 removed => removed?,
             },
             FileKind::File
