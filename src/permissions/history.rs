@@ -68,11 +68,15 @@ const GENERATED_SUFFIXES: &[&str] = &[".pyc", ".pyo", ".egg-info", ".log", ".swp
 /// The files that one agent has read, written and created during a run.
 #[derive(Clone, Debug, Default)]
 pub struct AccessHistory {
+    /// The versions that the agent last saw.
     seen: BTreeMap<RealPath, FileFingerprint>,
+    /// The versions in which the agent itself left files.
     made: BTreeMap<RealPath, FileFingerprint>,
+    /// The user's versions that the agent's copies in an overlay started from.
     bases: BTreeMap<RealPath, FileFingerprint>,
     /// Paths that the agent moved without having seen their content.
     moved_unread: BTreeSet<RealPath>,
+    /// Paths for which a person approved a write.
     approved: BTreeSet<RealPath>,
 }
 
@@ -100,7 +104,7 @@ impl AccessHistory {
     }
 
     /// Records that a call moved a file that the agent had not seen to `path`.
-    pub fn moved_unread(&mut self, path: RealPath) {
+    pub fn record_unread_move(&mut self, path: RealPath) {
         self.moved_unread.insert(path);
     }
 
@@ -226,7 +230,7 @@ mod tests {
     fn what_was_moved_unread_may_be_destroyed_when_it_was_read() {
         let mut history = AccessHistory::default();
         history.record_write(real("/w/d/a"), version(1));
-        history.moved_unread(real("/w/d/a"));
+        history.record_unread_move(real("/w/d/a"));
         history.record_move(&real("/w/d"), &real("/w/new"));
         assert!(!history.knows_content(&real("/w/new/a")));
         assert_eq!(history.own_version(&real("/w/new/a")), Some(version(1)));

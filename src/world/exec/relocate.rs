@@ -107,7 +107,8 @@ fn copy_and_remove(
             let is_unread = !gate.history().knows_content(source.real());
             let change = copy_content(route, &mut bytes_left)?;
             if is_unread {
-                gate.history().moved_unread(destination.real().clone());
+                gate.history()
+                    .record_unread_move(destination.real().clone());
             }
             Ok(vec![change, remove_name(gate, source, &meta.version)?])
         }
@@ -153,7 +154,7 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
     let transfer = copy_tree(route, None)?;
     for rel in unread {
         let to = destination.join(&rel).real().clone();
-        gate.history().moved_unread(to);
+        gate.history().record_unread_move(to);
     }
     let left_behind = transfer.errors.first().or(transfer.skipped.first());
     if let Some((rel, why)) = left_behind {
