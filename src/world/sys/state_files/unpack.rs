@@ -42,7 +42,7 @@ pub(crate) fn unpack(
     // The archive itself is limited, too: its headers, and the bytes between its entries.
     let bytes_max = limits.bytes.saturating_mul(2);
     let file = GzDecoder::new(open_named(from)?).take(bytes_max);
-    let mut unpacking = ArchiveUnpacker {
+    let mut unpacker = ArchiveUnpacker {
         into: into.as_path(),
         limits,
         frozen,
@@ -51,13 +51,13 @@ pub(crate) fn unpack(
         links: BTreeMap::new(),
         long_name: None,
         long_target: None,
-        unpacked: UnpackReport::default(),
+        report: UnpackReport::default(),
     };
     // Entries are read raw: the extensions that give later entries longer names are limited here.
     for entry in Archive::new(file).entries()?.raw(true) {
-        unpacking.entry(entry?)?;
+        unpacker.unpack_entry(entry?)?;
     }
-    unpacking.finish()
+    unpacker.create_symlinks()
 }
 
 struct ArchiveUnpacker<'a> {
@@ -71,11 +71,11 @@ struct ArchiveUnpacker<'a> {
     /// The name and the target of the next entry, where they are too long for its header.
     long_name: Option<PathBuf>,
     long_target: Option<PathBuf>,
-    unpacked: UnpackReport,
+    report: UnpackReport,
 }
 
 impl ArchiveUnpacker<'_> {
-    fn entry(&mut self, mut entry: Entry<'_, impl Read>) -> io::Result<()> {
+    fn unpack_entry(&mut self, mut entry: Entry<'_, impl Read>) -> io::Result<()> {
         self.entries = self.entries.saturating_add(1);
         if self.entries > self.limits.entries {
             return Err(invalid_archive_error(format!(
@@ -85,11 +85,11 @@ impl ArchiveUnpacker<'_> {
         }
         let kind = entry.header().entry_type();
         if kind == EntryType::GNULongName {
-            self.long_name = Some(long_text(entry)?);
+            self.long_name = Some(read_long_path(entry)?);
             return Ok(());
         }
         if kind == EntryType::GNULongLink {
-            self.long_target = Some(long_text(entry)?);
+            self.long_target = Some(read_long_path(entry)?);
             return Ok(());
         }
         let (name, target) = (self.long_name.take(), self.long_target.take());
@@ -98,10 +98,10 @@ impl ArchiveUnpacker<'_> {
             return Ok(());
         };
         if kind == EntryType::Directory {
-            return self.directory(&path);
+            return self.create_directory(&path);
         }
         if kind == EntryType::Regular {
-            return self.file(&path, &mut entry);
+            return self.unpack_file(&path, &mut entry);
         }
         let short = entry.link_name()?.map(Cow::into_owned);
         if let Some(target) = target.or(short).filter(|_| kind == EntryType::Symlink) {
@@ -124,9 +124,9 @@ impl ArchiveUnpacker<'_> {
         let top = top
             .to_str()
             .ok_or_else(|| invalid_archive_error("its directory has no name in text"))?;
-        if self.unpacked.top.is_empty() {
-            top.clone_into(&mut self.unpacked.top);
-        } else if self.unpacked.top != top {
+        if self.report.top.is_empty() {
+            top.clone_into(&mut self.report.top);
+        } else if self.report.top != top {
             return Err(invalid_archive_error("it contains more than one directory"));
         }
         if below.len() > self.limits.depth {
@@ -138,15 +138,15 @@ impl ArchiveUnpacker<'_> {
         Ok((!below.is_empty()).then(|| below.iter().collect()))
     }
 
-    fn directory(&self, path: &Path) -> io::Result<()> {
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(self.into.join(path))
     }
 
-    fn file(&mut self, path: &Path, entry: &mut Entry<'_, impl Read>) -> io::Result<()> {
-        self.directory(path.parent().unwrap_or(Path::new("")))?;
+    fn unpack_file(&mut self, path: &Path, entry: &mut Entry<'_, impl Read>) -> io::Result<()> {
+        self.create_directory(path.parent().unwrap_or(Path::new("")))?;
         let runs = entry.header().mode()? & 0o100;
         let mode = if (self.frozen)(path) {
             0o400 | runs
@@ -167,11 +167,12 @@ impl ArchiveUnpacker<'_> {
             )));
         }
         self.bytes = self.bytes.saturating_add(copied);
-        self.unpacked.files = self.unpacked.files.saturating_add(1);
+        self.report.files = self.report.files.saturating_add(1);
         Ok(())
     }
 
-    fn finish(mut self) -> io::Result<UnpackReport> {
+    /// Creates the symlinks that stay inside, and returns the report.
+    fn create_symlinks(mut self) -> io::Result<UnpackReport> {
         let links = std::mem::take(&mut self.links);
         for (path, target) in &links {
             if path
@@ -185,13 +186,13 @@ impl ArchiveUnpacker<'_> {
                 )));
             }
             if stays_inside(path, target) {
-                self.directory(path.parent().unwrap_or(Path::new("")))?;
+                self.create_directory(path.parent().unwrap_or(Path::new("")))?;
                 symlink(target, self.into.join(path))?;
             } else {
-                self.unpacked.links_left_out = self.unpacked.links_left_out.saturating_add(1);
+                self.report.links_left_out = self.report.links_left_out.saturating_add(1);
             }
         }
-        Ok(self.unpacked)
+        Ok(self.report)
     }
 }
 
@@ -223,8 +224,8 @@ fn stays_inside(path: &Path, target: &Path) -> bool {
     true
 }
 
-/// Reads the text of an entry that only extends the next one.
-fn long_text(entry: Entry<'_, impl Read>) -> io::Result<PathBuf> {
+/// Reads the path in an entry that only extends the header of the next one.
+fn read_long_path(entry: Entry<'_, impl Read>) -> io::Result<PathBuf> {
     let mut bytes = Vec::new();
     entry.take(PATH_BYTES_MAX).read_to_end(&mut bytes)?;
     bytes.pop_if(|last| *last == 0);
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_leads_out_of_nothing() {
+    fn a_symlink_may_not_lead_out_of_its_directory() {
         check("turn_1/workspace/a", "b", true);
         check("turn_1/workspace/a", "../answer.txt", true);
         check("turn_1/workspace/a", "../../../x", false);
