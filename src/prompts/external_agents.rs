@@ -6,21 +6,21 @@ use std::fmt::Write;
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText, result_in_frame};
 
 /// Instructions for working with massgen, for the system text of such an agent.
-pub const MANNERS: &str = "You work with tools of your own, in your workspace. What you do elsewhere \
+pub const INSTRUCTIONS: &str = "You work with tools of your own, in your workspace. What you do elsewhere \
     is refused. The tools of the server `massgen` are how you take part: those that a text here names, \
     such as `new_answer` and `vote`, are among them. After a call of one of these two, end your turn: \
     what became of it comes with the next message.\n";
 
-/// Answer to a decision, whose response comes later.
-pub const HANDED_IN: &str =
+/// Answer to the call that submits a decision; the result of the submission comes later.
+pub const SUBMITTED: &str =
     "handed in; end your turn now, what became of it comes with the next message";
 
 /// Answer to calls after a decision in the same turn.
-pub const HAS_DECIDED: &str =
+pub const ALREADY_SUBMITTED: &str =
     "not carried out: you have handed in your decision; end your turn now";
 
-/// Prompt if there is no new message.
-pub const GO_ON: &str = "Go on.";
+/// Prompt for the next turn if there is no new message.
+pub const CONTINUE: &str = "Go on.";
 
 /// Returns the answer to a call of an unknown tool.
 pub fn no_such_tool(name: &str) -> String {

@@ -15,12 +15,12 @@ use crate::spending::{TokenUsage, token_count};
 
 /// The supported version of the protocol.
 const VERSION: u64 = 1;
-/// JSON-RPC error codes: unknown method; any error; no such file.
-const NO_METHOD: i64 = -32601;
-const FAILED: i64 = -32000;
-/// What an agent answers if the user has to sign in first.
-const NO_ACCOUNT: i64 = -32000;
-const NO_RESOURCE: i64 = -32002;
+/// JSON-RPC error codes of massgen's responses: unknown method; no such file; any other error.
+const METHOD_NOT_FOUND: i64 = -32601;
+const RESOURCE_NOT_FOUND: i64 = -32002;
+const REQUEST_FAILED: i64 = -32000;
+/// The error code of an agent whose user has to sign in first.
+const AUTH_REQUIRED: i64 = -32000;
 /// The ids of requests to the agent.
 const INITIALIZE: u64 = 0;
 const NEW_SESSION: u64 = 1;
@@ -38,7 +38,7 @@ pub(super) struct AcpProtocol {
 struct AcpState {
     session: String,
     /// The parameters of `session/new`.
-    place: Value,
+    session_parameters: Value,
     /// The first prompt, which waits until the session exists.
     first: Option<String>,
     prompt_id: u64,
@@ -101,7 +101,7 @@ impl AcpProtocol {
             let more = error.pointer("/data/details").and_then(Value::as_str);
             let why = format!("{reason} {}", more.unwrap_or_default());
             let why = format!("the program reported an error: {}", why.trim());
-            let is_signed_out = error.get("code").and_then(Value::as_i64) == Some(NO_ACCOUNT);
+            let is_signed_out = error.get("code").and_then(Value::as_i64) == Some(AUTH_REQUIRED);
             return if id >= FIRST_PROMPT && !is_signed_out {
                 Ok(vec![AgentEvent::Failed(ExternalAgentError::from_message(
                     why,
@@ -113,11 +113,12 @@ impl AcpProtocol {
         let result = message.get("result").unwrap_or(&Value::Null);
         match id {
             INITIALIZE if result.get("protocolVersion") != Some(&json!(VERSION)) => {
-                let why = "the program speaks another version of the Agent Client Protocol";
+                let why = "the program uses another version of the Agent Client Protocol";
                 Err(ExternalAgentError::Permanent(why.to_owned()))
             }
             INITIALIZE => {
-                let new = encode_request(NEW_SESSION, "session/new", &self.state.place);
+                let new =
+                    encode_request(NEW_SESSION, "session/new", &self.state.session_parameters);
                 Ok(vec![AgentEvent::Send(new)])
             }
             NEW_SESSION => {
@@ -188,11 +189,11 @@ impl AgentProtocol for AcpProtocol {
             "name": SERVER, "command": context.massgen.to_string(), "args": context.forwarder_arguments(), "env": [],
         });
         self.state = AcpState {
-            place: json!({"cwd": context.dir.to_string(), "mcpServers": [server]}),
+            session_parameters: json!({"cwd": context.dir.to_string(), "mcpServers": [server]}),
             first: Some(text),
             ..AcpState::default()
         };
-        let able = json!({
+        let capabilities = json!({
             "protocolVersion": VERSION,
             "clientCapabilities": {
                 "fs": {"readTextFile": true, "writeTextFile": true},
@@ -200,11 +201,11 @@ impl AgentProtocol for AcpProtocol {
             },
             "clientInfo": {"name": SERVER, "version": env!("CARGO_PKG_VERSION")},
         });
-        vec![encode_request(INITIALIZE, "initialize", &able)]
+        vec![encode_request(INITIALIZE, "initialize", &capabilities)]
     }
 
     fn encode_turn(&mut self, text: String) -> Vec<String> {
-        // The calls of a turn that was interrupted concern nothing any more.
+        // The calls of an interrupted turn no longer matter.
         self.state.calls = AnnouncedCalls::default();
         self.state.prompt_id = FIRST_PROMPT.max(self.state.prompt_id.saturating_add(1));
         let params = json!({
@@ -238,7 +239,8 @@ impl AgentProtocol for AcpProtocol {
             (Some("session/request_permission"), Some(id)) => {
                 let call = text_at(params, "/toolCall/toolCallId");
                 let announced = self.state.calls.announcement(call);
-                let request = parse_permission_request(params, &announced, &self.state.place);
+                let request =
+                    parse_permission_request(params, &announced, &self.state.session_parameters);
                 let request = AgentRequest::Permission(Box::new(request));
                 Ok(vec![AgentEvent::Request(id, Box::new(request))])
             }
@@ -254,7 +256,7 @@ impl AgentProtocol for AcpProtocol {
                 Ok(vec![AgentEvent::Request(id, Box::new(request))])
             }
             (Some(_), Some(id)) => {
-                let no = encode_failure(&id, NO_METHOD, "massgen does not offer this");
+                let no = encode_failure(&id, METHOD_NOT_FOUND, "massgen does not offer this");
                 Ok(vec![AgentEvent::Send(no)])
             }
         }
@@ -286,9 +288,13 @@ impl AgentProtocol for AcpProtocol {
             Ok(value) => encode_success(id, &value),
             Err(FileRequestError::Missing(why)) => {
                 // Some programs read the message instead of the code.
-                encode_failure(id, NO_RESOURCE, &format!("Resource not found: {why}"))
+                encode_failure(
+                    id,
+                    RESOURCE_NOT_FOUND,
+                    &format!("Resource not found: {why}"),
+                )
             }
-            Err(other) => encode_failure(id, FAILED, other.reason()),
+            Err(other) => encode_failure(id, REQUEST_FAILED, other.reason()),
         })
     }
 

@@ -1,5 +1,5 @@
 //! Claude Code's own protocol: one JSON object a line, in both directions, for the lifetime of the
-//! process. Its hook asks about calls of its tools, over the agent socket.
+//! process. A hook asks the gate about its native tool calls, over the agent socket.
 //! <https://code.claude.com/docs/en/headless>
 
 use serde_json::{Value, json};
@@ -130,7 +130,7 @@ impl ClaudeCodeProtocol {
             .collect();
         events.extend(cost);
         events.push(match turn_error(message) {
-            Some(trouble) => AgentEvent::Failed(trouble),
+            Some(error) => AgentEvent::Failed(error),
             None => AgentEvent::TurnEnded,
         });
         events
@@ -148,9 +148,9 @@ fn turn_error(message: &Value) -> Option<ExternalAgentError> {
     };
     let why = format!("Claude Code: {words}");
     let status = message.get("api_error_status").and_then(Value::as_u64);
-    let will_stay =
+    let is_permanent =
         status.is_some_and(|status| matches!(status, 400..=499) && !matches!(status, 408 | 429));
-    if will_stay || words.contains("/login") || words.contains("API key") {
+    if is_permanent || words.contains("/login") || words.contains("API key") {
         Some(ExternalAgentError::Permanent(why))
     } else {
         Some(ExternalAgentError::Transient(why))

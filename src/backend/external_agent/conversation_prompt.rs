@@ -1,7 +1,7 @@
 //! Renders the conversation as a prompt for an external agent: in full, or only the new messages.
 
 use crate::backend::conversation::ChatMessage;
-use crate::prompts::external_agents::{MANNERS, previous_reply, previous_result};
+use crate::prompts::external_agents::{INSTRUCTIONS, previous_reply, previous_result};
 use crate::prompts::images::images_left_out;
 use crate::prompts::model_files::files_left_out;
 
@@ -10,7 +10,7 @@ const SEPARATOR: &str = "\n\n";
 
 /// Renders the whole conversation, for a process that knows nothing of it.
 pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
-    let head = [system.trim().to_owned(), MANNERS.trim().to_owned()];
+    let head = [system.trim().to_owned(), INSTRUCTIONS.trim().to_owned()];
     let rendered = messages.iter().map(|message| match message {
         ChatMessage::User(text) => text.trim().to_owned(),
         ChatMessage::Assistant { text, calls, .. } => {

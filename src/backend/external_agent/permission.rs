@@ -17,15 +17,15 @@ use crate::tools::external_tools::ExternalToolAction;
 /// Maximum length of a tool's name in events, in characters.
 const NAME_CHARS_MAX: usize = 100;
 /// The character that ends the tool's name in the id of a call of one of massgen's tools.
-const BEFORE_STAMP: char = '-';
+const ID_SEPARATOR: char = '-';
 /// What agents write before the name of one of massgen's tools in the title of a call.
 const TITLE_PREFIXES: &[&str] = &["mcp__massgen__", "massgen_", "Tool: massgen/"];
 /// The prefix of the title that Codex gives to calls of servers. Its arguments name the server.
-const TITLE_OF_CODEX: &str = "Tool: ";
+const CODEX_TITLE_PREFIX: &str = "Tool: ";
 /// Argument names that agents use for the directory in which a command starts.
-const DIRECTORIES: &[&str] = &["cwd", "workdir", "dir_path", "directory"];
+const DIRECTORY_KEYS: &[&str] = &["cwd", "workdir", "dir_path", "directory"];
 /// Argument names that agents use for the path of a tool.
-const PATHS: &[&str] = &[
+const PATH_KEYS: &[&str] = &[
     "path",
     "file_path",
     "filePath",
@@ -36,21 +36,24 @@ const PATHS: &[&str] = &[
     "dir_path",
 ];
 /// Argument names that show that a tool does more than reach the paths that it names.
-const FURTHER_ACTIONS: &[&str] = &["command", "cmd", "script", "code", "url"];
+const FURTHER_ACTION_KEYS: &[&str] = &["command", "cmd", "script", "code", "url"];
 /// Argument names that Codex uses for the server and the tool of a call.
-const SERVER_NAMES: &[&str] = &["server", "tool"];
+const SERVER_KEYS: &[&str] = &["server", "tool"];
+/// The reason for a call that names more than one path.
+const SEVERAL_PATHS: &str = "it names several paths: ask for one at a time";
 /// The argument names on which decisions depend.
-pub(super) const INPUT_KEYS: &[&[&str]] = &[DIRECTORIES, PATHS, FURTHER_ACTIONS, SERVER_NAMES];
+pub(super) const INPUT_KEYS: &[&[&str]] =
+    &[DIRECTORY_KEYS, PATH_KEYS, FURTHER_ACTION_KEYS, SERVER_KEYS];
 
-/// Parses a permission request, in a session that was begun with `place`. `announced` is what the
-/// agent has said about the call before.
+/// Parses a permission request, in a session that was created with `session_parameters`. `announced`
+/// is what the agent has reported about the call before.
 pub(super) fn parse_permission_request(
     request: &Value,
     announced: &Value,
-    place: &Value,
+    session_parameters: &Value,
 ) -> ToolPermissionRequest {
     let requested = request.get("toolCall").unwrap_or(&Value::Null);
-    let dir = AbsPath::new(text_at(place, "/cwd")).unwrap_or_else(AbsPath::top);
+    let dir = AbsPath::new(text_at(session_parameters, "/cwd")).unwrap_or_else(AbsPath::top);
     let call = DescribedCall {
         requested,
         announced,
@@ -147,10 +150,10 @@ impl<'v> DescribedCall<'v> {
                 path,
                 lines: LineRange::All,
             }),
-            "edit" => self.call_on_path(write),
+            "edit" => self.call_on_path(write_call),
             "other" if self.paths().next().is_some() && !self.does_more() => {
                 // What it would do there is unknown: it may write.
-                self.call_on_path(write)
+                self.call_on_path(write_call)
             }
             "delete" => {
                 let requested = self.call_on_path(|path| ToolCall::DeleteFile {
@@ -172,7 +175,7 @@ impl<'v> DescribedCall<'v> {
     /// title of a tool that takes paths or commands may contain its model's words.
     fn is_forwarded(&self) -> bool {
         let id = text_at(self.requested, "/toolCallId");
-        if is_massgen_tool(id.split(BEFORE_STAMP).next().unwrap_or_default()) {
+        if is_massgen_tool(id.split(ID_SEPARATOR).next().unwrap_or_default()) {
             return true;
         }
         if self.does_more() || self.paths().next().is_some() {
@@ -184,7 +187,7 @@ impl<'v> DescribedCall<'v> {
             let mut names = names.filter_map(|prefix| title.strip_prefix(prefix));
             names.find(|name| is_tool_name(name))
         };
-        if announced.starts_with(TITLE_OF_CODEX) {
+        if announced.starts_with(CODEX_TITLE_PREFIX) {
             let named = |name| text_at(self.announced, name);
             return named("/rawInput/server") == SERVER
                 && tool(announced).is_some_and(|tool| named("/rawInput/tool") == tool);
@@ -194,7 +197,7 @@ impl<'v> DescribedCall<'v> {
 
     /// Returns whether its arguments name something that it does in addition to reaching paths.
     fn does_more(&self) -> bool {
-        self.arguments(FURTHER_ACTIONS).next().is_some()
+        self.arguments(FURTHER_ACTION_KEYS).next().is_some()
     }
 
     /// Returns the command line. It is in the title, which is for people, only if the agent gives
@@ -220,7 +223,7 @@ impl<'v> DescribedCall<'v> {
     /// Returns the directory in which a command starts, as the agent names it; empty for that of
     /// the session.
     fn start_directory(&self) -> Result<&'v str, String> {
-        let named = self.arguments(DIRECTORIES);
+        let named = self.arguments(DIRECTORY_KEYS);
         let mut named = named.filter(|value| !value.is_null());
         let unclear = || Err("it does not say in which directory".to_owned());
         match named.next() {
@@ -240,7 +243,7 @@ impl<'v> DescribedCall<'v> {
             places.chain(diffs).map(|place| text_at(place, "/path"))
         };
         let named = self.descriptions().into_iter().flat_map(places);
-        named.chain(self.arguments(PATHS).filter_map(Value::as_str))
+        named.chain(self.arguments(PATH_KEYS).filter_map(Value::as_str))
     }
 
     /// Returns a call about the one path that the agent names. Directories above it may be named
@@ -279,9 +282,8 @@ impl<'v> DescribedCall<'v> {
     }
 }
 
-const SEVERAL_PATHS: &str = "it names several paths: ask for one at a time";
-
-fn write(path: UserPath) -> ToolCall {
+/// Returns the call that writes to `path`; its content does not matter for a decision.
+fn write_call(path: UserPath) -> ToolCall {
     ToolCall::WriteFile {
         path,
         content: String::new(),

@@ -21,7 +21,7 @@ use crate::backend::external_agent::socket_server::{AgentSocketMessage, ToolCall
 use crate::backend::{BackendError, BackendErrorKind, ModelRequest, NativeToolCall, ReplyEvent};
 use crate::event::StopReason;
 use crate::permissions::grant::Phase;
-use crate::prompts::external_agents::{HANDED_IN, HAS_DECIDED};
+use crate::prompts::external_agents::{ALREADY_SUBMITTED, SUBMITTED};
 use crate::spending::TokenUsage;
 use crate::tools::request::CallRequest;
 use crate::tools::served::is_served_name;
@@ -36,12 +36,12 @@ const START_FAILURES_MAX: usize = 2;
 /// Maximum size of one reply, in bytes.
 const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum number of native tool calls of one reply that are shown to the user.
-const OWN_TOOLS_SHOWN_MAX: usize = 2_000;
+const NATIVE_CALLS_SHOWN_MAX: usize = 2_000;
 
 /// Maximum number of plans of one reply that are shown to the user.
 const PLANS_SHOWN_MAX: usize = 1_000;
 
-/// Maximum number of requests in a row that are denied while no call of an own tool succeeds: an
+/// Maximum number of requests in a row that are denied while no native tool call succeeds: an
 /// agent that only repeats what is denied would ask its model forever.
 const DENIALS_IN_A_ROW_MAX: usize = 20;
 
@@ -71,7 +71,8 @@ pub(super) struct AgentTurn<'a> {
     /// The deadline for the next output.
     silent_until: Instant,
     bytes: usize,
-    own_tools: usize,
+    /// Native tool calls that the agent has reported.
+    native_calls: usize,
     /// Plans that the agent has reported.
     plans: usize,
     /// Requests that were denied since a call succeeded.
@@ -102,7 +103,7 @@ impl<'a> AgentTurn<'a> {
             until: deadline_after(now, agent.time_max()),
             silent_until: deadline_after(now, agent.silence_max()),
             bytes: 0,
-            own_tools: 0,
+            native_calls: 0,
             plans: 0,
             denials: 0,
         }
@@ -274,8 +275,8 @@ impl<'a> AgentTurn<'a> {
     }
 
     fn push_native_tool_call(&mut self, tool: NativeToolCall) {
-        self.own_tools = self.own_tools.saturating_add(1);
-        if self.own_tools <= OWN_TOOLS_SHOWN_MAX {
+        self.native_calls = self.native_calls.saturating_add(1);
+        if self.native_calls <= NATIVE_CALLS_SHOWN_MAX {
             self.ready.push_back(ReplyEvent::NativeToolCall(tool));
         }
     }
@@ -348,7 +349,7 @@ impl<'a> AgentTurn<'a> {
             } => (name, arguments, answer),
         };
         if self.has_submitted {
-            let _result = answer.send(Err(HAS_DECIDED.to_owned()));
+            let _result = answer.send(Err(ALREADY_SUBMITTED.to_owned()));
             return;
         }
         let call = CallRequest {
@@ -360,7 +361,7 @@ impl<'a> AgentTurn<'a> {
         if is_decision(&call.name) {
             self.has_submitted = true;
             self.until = self.until.min(deadline_after(Instant::now(), WIND_UP_MAX));
-            let _result = answer.send(Ok(ToolCallAnswer::from_text(HANDED_IN.to_owned())));
+            let _result = answer.send(Ok(ToolCallAnswer::from_text(SUBMITTED.to_owned())));
             self.ready.push_back(ReplyEvent::Call(call));
             return;
         }
