@@ -47,7 +47,7 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
                 directory: dir.clone(),
                 roots: roots.clone(),
             };
-            let input = python_host::order(python, &context)?;
+            let input = python_host::setup_line(python, &context)?;
             (python_host::arguments().to_vec(), Some(input))
         }
     };

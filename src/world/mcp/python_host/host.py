@@ -1,6 +1,6 @@
 """The host of an agent's custom tools: an MCP server on standard input and output that offers
 functions of the user's Python files. massgen runs it in the agent's sandbox with two variables:
-`ORDER`, what to offer, and `INPUT`, where requests come from. It needs only the standard library."""
+`SETUP`, what to offer, and `INPUT`, where requests come from. It needs only the standard library."""
 
 import asyncio
 import base64
@@ -684,11 +684,11 @@ def describe_error(error, function):
 
 
 class Host:
-    def __init__(self, order, output):
+    def __init__(self, setup, output):
         self.output, self.lock = output, threading.Lock()
         self.tools, self.notes, self.calls = {}, [], {}
-        loader, context = Loader(), order["context"]
-        for wanted in order["tools"]:
+        loader, context = Loader(), setup["context"]
+        for wanted in setup["tools"]:
             name = wanted["name"]
             try:
                 function = loader.function(wanted)
@@ -699,8 +699,8 @@ class Host:
                 self.notes.append(f"`{PREFIX}{name}` is not offered: {why}")
                 continue
             self.add(tool)
-        if order.get("discover") is not None:
-            for public, function in loader.discovered(order["discover"], self.notes):
+        if setup.get("discover") is not None:
+            for public, function in loader.discovered(setup["discover"], self.notes):
                 try:
                     if public not in self.tools:
                         self.add(Tool(function, public, None, {}, context))
@@ -792,7 +792,7 @@ def main():
     # What tools print is for the log: only this host may write to the protocol's pipe.
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    host = Host(ORDER, output)
+    host = Host(SETUP, output)
     asyncio.run(host.serve(INPUT))
     # Threads of calls that are still running end with the process.
     sys.stderr.flush()

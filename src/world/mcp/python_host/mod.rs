@@ -11,23 +11,23 @@ use crate::world::io::files;
 /// Largest file with tools, in bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The host.
-const HOST: &str = include_str!("host.py");
+/// The source code of the host.
+const HOST_SOURCE: &str = include_str!("host.py");
 
-/// Starts the host: reads the first line of standard input, and runs what it says. Modules of the
+/// Starts the host: reads the first line of standard input, and runs the code in it. Modules of the
 /// working directory, which the agent may write to, are not imported. What tools start gets an
 /// empty standard input.
-const START: &str = "\
+const BOOTSTRAP: &str = "\
 import sys
 sys.path[:] = [place for place in sys.path if place]
 import json, os
 INPUT = os.fdopen(os.dup(0), 'rb')
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-ORDER = json.loads(INPUT.readline())
-exec(compile(ORDER['host'], 'custom tools', 'exec'))
+SETUP = json.loads(INPUT.readline())
+exec(compile(SETUP['host'], 'custom tools', 'exec'))
 ";
 
-/// What tools may learn about their agent.
+/// The context that tools receive about their agent.
 #[derive(Clone, Debug)]
 pub(in crate::world) struct ToolContext {
     /// The agent's id.
@@ -40,7 +40,7 @@ pub(in crate::world) struct ToolContext {
 
 /// Returns the arguments with which Python becomes the host.
 pub(in crate::world) fn arguments() -> [String; 4] {
-    ["-X", "utf8", "-c", START].map(str::to_owned)
+    ["-X", "utf8", "-c", BOOTSTRAP].map(str::to_owned)
 }
 
 /// Returns the first line that the host is sent: itself, and the tools with their files. A file that
@@ -48,7 +48,7 @@ pub(in crate::world) fn arguments() -> [String; 4] {
 ///
 /// # Errors
 /// A file cannot be read, is too large, or is not text.
-pub(in crate::world) fn order(
+pub(in crate::world) fn setup_line(
     python: &PythonFunctions,
     context: &ToolContext,
 ) -> Result<Vec<u8>, String> {
@@ -77,8 +77,8 @@ pub(in crate::world) fn order(
         }));
     }
     let roots: Vec<String> = context.roots.iter().map(ToString::to_string).collect();
-    let order = json!({
-        "host": HOST,
+    let setup = json!({
+        "host": HOST_SOURCE,
         "tools": tools,
         "discover": python.discovered_without,
         "context": {
@@ -87,7 +87,7 @@ pub(in crate::world) fn order(
             "allowed_paths": roots,
         },
     });
-    Ok(format!("{order}\n").into_bytes())
+    Ok(format!("{setup}\n").into_bytes())
 }
 
 /// Returns the path of a file and its text, or the path as written if it does not exist.
