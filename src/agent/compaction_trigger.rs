@@ -10,13 +10,13 @@ use crate::config::OrchestratorConfig;
 pub struct CompactionTrigger {
     /// The share of the context from which a conversation is compacted.
     threshold: Option<f64>,
-    /// The share of the steps, the newest, that a compaction leaves as they are.
+    /// The share of the steps, counted from the newest, that a compaction keeps unchanged.
     pub(super) recent_share: Option<f64>,
     is_due: AtomicBool,
 }
 
 impl CompactionTrigger {
-    /// Creates it for a conversation that has made no request, by these rules.
+    /// Creates the trigger of a new conversation from the rules of the config.
     pub fn new(rules: &OrchestratorConfig) -> Self {
         Self {
             threshold: rules.compaction_threshold,
@@ -25,7 +25,7 @@ impl CompactionTrigger {
         }
     }
 
-    /// Returns the same for another conversation of the agent.
+    /// Returns a trigger with the same rules for a conversation of a subagent.
     pub(super) fn for_subagent(&self) -> Self {
         Self {
             threshold: self.threshold,
@@ -45,7 +45,7 @@ impl CompactionTrigger {
         self.is_due.store(is_due, Ordering::Relaxed);
     }
 
-    /// Returns whether the conversation is to be compacted now, and forgets that.
+    /// Returns whether the conversation is to be compacted now, and clears the mark.
     pub(super) fn take(&self) -> bool {
         self.is_due.swap(false, Ordering::Relaxed)
     }

@@ -282,7 +282,7 @@ impl PreparedTurn {
                 stop: self.stop.clone(),
             })
         });
-        // What interrupted the recorded coordination interrupts this one too.
+        // A recorded coordination that was interrupted is interrupted in the replay too.
         let was_cut = followed
             .as_ref()
             .is_some_and(|followed| followed.remaining.ending == RecordedEnding::Interrupted);
@@ -343,9 +343,9 @@ impl PreparedTurn {
         Some(tally.winner)
     }
 
-    /// Runs the final phase. If the time is over or the user wants to stop, the stored answer is the
-    /// result; also if the winner has nowhere to deliver to and nothing else to do, and is a single
-    /// agent, or the config skips the presentation.
+    /// Runs the final phase, or returns the stored answer if no final phase is needed: if the run was
+    /// stopped, or if a winner that is the only agent, or whose presentation the config skips, has no
+    /// write path and no other work left.
     async fn run_final_phase(
         &mut self,
         coordinated: &CoordinationResult,

@@ -21,7 +21,7 @@ const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum time that the process may take to read its input.
 const WRITE_TIME_MAX: Duration = Duration::from_mins(1);
 /// Maximum length of the last output that is quoted in an error, in characters.
-const LAST_WORDS_CHARS_MAX: usize = 600;
+const LAST_OUTPUT_CHARS_MAX: usize = 600;
 
 /// A running process.
 #[derive(Debug)]
@@ -46,17 +46,18 @@ pub(super) async fn start_process(
     socket: &Arc<AgentSocket>,
 ) -> Result<AgentConnection, ExternalAgentError> {
     let launch = protocol.launch(context);
-    let lasting =
+    let start_error =
         |why: String| ExternalAgentError::Permanent(format!("cannot start the program: {why}"));
     for (path, text) in &launch.files {
         let left = launcher.write_home_file(path, text);
-        left.map_err(|error| lasting(error.to_string()))?;
+        left.map_err(|error| start_error(error.to_string()))?;
     }
     let program: Vec<String> = command.iter().cloned().chain(launch.arguments).collect();
     let (launcher, socket) = (launcher.clone(), Arc::clone(socket));
     let started = spawn_blocking(move || launcher.start(program, &socket)).await;
-    let started = started.map_err(|_| lasting("bug in massgen".to_owned()))?;
-    AgentConnection::new(started.map_err(lasting)?).map_err(|error| lasting(error.to_string()))
+    let started = started.map_err(|_| start_error("bug in massgen".to_owned()))?;
+    AgentConnection::new(started.map_err(start_error)?)
+        .map_err(|error| start_error(error.to_string()))
 }
 
 impl AgentConnection {
@@ -132,7 +133,7 @@ impl AgentConnection {
         }
     }
 
-    /// Returns the error that the process has ended, with its exit status and its last output.
+    /// Returns an error that says that the process has exited, with its exit status and its last output.
     async fn exit_error(&mut self) -> ExternalAgentError {
         self.input = None;
         let (ended, errors) = match &self.process {
@@ -145,9 +146,9 @@ impl AgentConnection {
         let chars = errors.chars().count();
         let last = errors.chars();
         let last: String = last
-            .skip(chars.saturating_sub(LAST_WORDS_CHARS_MAX))
+            .skip(chars.saturating_sub(LAST_OUTPUT_CHARS_MAX))
             .collect();
-        let last = escape_line(&single_line(&last, LAST_WORDS_CHARS_MAX));
+        let last = escape_line(&single_line(&last, LAST_OUTPUT_CHARS_MAX));
         let ended = ended.map_or_else(String::new, |ended| format!("; {ended}"));
         let wrote = if last.is_empty() {
             String::new()

@@ -1,4 +1,4 @@
-//! The progress of a batch on the terminal, and now and then as a line elsewhere.
+//! The progress of a batch: redrawn on a terminal, and a line at intervals elsewhere.
 
 use std::time::Duration;
 

@@ -31,9 +31,9 @@ pub(crate) fn serve_runs(
     let served = runtime.block_on(async {
         let stop = listen(host.hangup)?;
         let runs = RunRegistry::new(template, arguments.parallel, stop.clone());
-        let conductor = RunHandler::new(runs.clone());
+        let handler = RunHandler::new(runs.clone());
         let what = format!("runs of {agents}");
-        let served = transport.serve(&conductor, &what, &stop, output).await;
+        let served = transport.serve(&handler, &what, &stop, output).await;
         stop.graceful.cancel();
         tokio::select! {
             () = runs.end() => {}
