@@ -93,13 +93,13 @@ impl HelperSocket {
 
     fn send(&self, bytes: &[u8], handle: Option<BorrowedFd<'_>>) -> rustix::io::Result<usize> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-        let mut beside = SendAncillaryBuffer::new(&mut space);
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let handles: Vec<BorrowedFd<'_>> = handle.into_iter().collect();
         if !handles.is_empty() {
-            beside.push(SendAncillaryMessage::ScmRights(&handles));
+            ancillary.push(SendAncillaryMessage::ScmRights(&handles));
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut beside, flags)
+        sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut ancillary, flags)
     }
 
     fn wait_for_room(&self, until: Instant) -> io::Result<()> {
@@ -140,11 +140,11 @@ impl HelperSocket {
     fn receive(&mut self) -> rustix::io::Result<usize> {
         let mut buffer = [0; BUFFER_BYTES];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let mut parts = [IoSliceMut::new(&mut buffer)];
-        let received = recvmsg(&self.socket, &mut parts, &mut beside, flags)?.bytes;
-        for message in beside.drain() {
+        let received = recvmsg(&self.socket, &mut parts, &mut ancillary, flags)?.bytes;
+        for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(handles) = message {
                 self.handles.extend(handles);
             }

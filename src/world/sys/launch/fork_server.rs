@@ -187,14 +187,14 @@ impl ForkServer {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDED_MAX))];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let received = retry_on_intr(|| {
             let mut parts = [IoSliceMut::new(room)];
-            recvmsg(&self.socket, &mut parts, &mut beside, flags)
+            recvmsg(&self.socket, &mut parts, &mut ancillary, flags)
         })?;
         let mut handed = Vec::new();
-        for message in beside.drain() {
+        for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(handles) = message {
                 handed.extend(handles);
             }
@@ -226,13 +226,18 @@ impl StandbyProcess {
     /// Sends it its work, with the handles for that.
     fn assign_work(self, kind: u8, handles: &[BorrowedFd<'_>]) -> io::Result<ChildProcess> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
-        let mut beside = SendAncillaryBuffer::new(&mut space);
-        if !beside.push(SendAncillaryMessage::ScmRights(handles)) {
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !ancillary.push(SendAncillaryMessage::ScmRights(handles)) {
             self.terminate();
             return Err(io::Error::other("a process gets too many handles"));
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        match sendmsg(&self.socket, &[IoSlice::new(&[kind])], &mut beside, flags) {
+        match sendmsg(
+            &self.socket,
+            &[IoSlice::new(&[kind])],
+            &mut ancillary,
+            flags,
+        ) {
             Ok(_) => Ok(self.process),
             Err(error) => {
                 self.terminate();

@@ -69,13 +69,13 @@ impl ParentSocket {
 
     fn receive_head(&self, head: &mut [u8; HEAD_BYTES]) -> io::Result<Option<OwnedFd>> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::WAITALL | RecvFlags::CMSG_CLOEXEC;
-        let received = recvmsg(&self.0, &mut [IoSliceMut::new(head)], &mut beside, flags)?;
+        let received = recvmsg(&self.0, &mut [IoSliceMut::new(head)], &mut ancillary, flags)?;
         if received.bytes != HEAD_BYTES {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        for message in beside.drain() {
+        for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(mut handles) = message {
                 return Ok(handles.next());
             }
@@ -106,10 +106,10 @@ impl ParentSocket {
         let frame = encode_report(report)?;
         let handles = [handle];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
-        let mut beside = SendAncillaryBuffer::new(&mut space);
-        beside.push(SendAncillaryMessage::ScmRights(&handles));
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&handles));
         let flags = SendFlags::NOSIGNAL;
-        let sent = sendmsg(&self.0, &[IoSlice::new(&frame)], &mut beside, flags)?;
+        let sent = sendmsg(&self.0, &[IoSlice::new(&frame)], &mut ancillary, flags)?;
         self.send_frame(frame.get(sent..).unwrap_or_default())
     }
 }

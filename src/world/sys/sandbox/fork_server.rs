@@ -133,13 +133,13 @@ fn handle_count_error() -> io::Error {
 fn receive_handles(massgen: &OwnedFd) -> io::Result<(Option<u8>, Vec<OwnedFd>)> {
     let mut word = [0];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
-    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = retry_on_intr(|| {
         let mut parts = [IoSliceMut::new(&mut word)];
-        recvmsg(massgen, &mut parts, &mut beside, RecvFlags::CMSG_CLOEXEC)
+        recvmsg(massgen, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
     })?;
     let mut handed = Vec::new();
-    for message in beside.drain() {
+    for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(handles) = message {
             handed.extend(handles);
         }
@@ -149,11 +149,11 @@ fn receive_handles(massgen: &OwnedFd) -> io::Result<(Option<u8>, Vec<OwnedFd>)> 
 
 fn send_message(massgen: &OwnedFd, what: &[u8], handles: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDED_MAX))];
-    let mut beside = SendAncillaryBuffer::new(&mut space);
-    if !handles.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(handles)) {
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !handles.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(handles)) {
         return Err(io::Error::other("too many handles for one message"));
     }
     let parts = [IoSlice::new(what)];
-    retry_on_intr(|| sendmsg(massgen, &parts, &mut beside, SendFlags::NOSIGNAL))?;
+    retry_on_intr(|| sendmsg(massgen, &parts, &mut ancillary, SendFlags::NOSIGNAL))?;
     Ok(())
 }
