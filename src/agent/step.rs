@@ -272,10 +272,10 @@ impl ModelSession {
     }
 
     /// Emits the model's text in pieces of limited size.
-    async fn emit_text(&self, voice: ReplyTextKind, text_piece: String) {
+    async fn emit_text(&self, kind: ReplyTextKind, text_piece: String) {
         for text in split_text(text_piece, EVENT_TEXT_BYTES_MAX) {
             let agent = self.agent.clone();
-            self.emit(ModelEvent::from_piece(voice, agent, text)).await;
+            self.emit(ModelEvent::from_piece(kind, agent, text)).await;
         }
     }
 

@@ -43,7 +43,7 @@ impl AgentStreamRedactor {
     }
 
     /// Returns whether `agent` is in the middle of a stream.
-    pub(crate) fn is_speaking(&self, agent: &AgentId) -> bool {
+    pub(crate) fn is_streaming(&self, agent: &AgentId) -> bool {
         self.by_agent.contains_key(agent)
     }
 
@@ -54,25 +54,25 @@ impl AgentStreamRedactor {
         ends.collect()
     }
 
-    fn push(&mut self, agent: &AgentId, voice: ReplyTextKind, text: &str) -> Vec<Event> {
+    fn push(&mut self, agent: &AgentId, kind: ReplyTextKind, text: &str) -> Vec<Event> {
         let before = self.by_agent.get(agent);
-        let turned = before.is_some_and(|(before, _)| *before != voice);
-        let end = if turned { self.end(agent) } else { None };
-        let speech = self.by_agent.entry(agent.clone());
-        let (_, stream) = speech.or_insert_with(|| (voice, RedactedStream::default()));
+        let has_changed = before.is_some_and(|(before, _)| *before != kind);
+        let end = if has_changed { self.end(agent) } else { None };
+        let entry = self.by_agent.entry(agent.clone());
+        let (_, stream) = entry.or_insert_with(|| (kind, RedactedStream::default()));
         let clean = stream.push(&self.redactor, text);
-        end.into_iter().chain(piece(agent, voice, clean)).collect()
+        end.into_iter().chain(piece(agent, kind, clean)).collect()
     }
 
     fn end(&mut self, agent: &AgentId) -> Option<Event> {
-        let (voice, mut stream) = self.by_agent.remove(agent)?;
-        piece(agent, voice, stream.finish(&self.redactor))
+        let (kind, mut stream) = self.by_agent.remove(agent)?;
+        piece(agent, kind, stream.finish(&self.redactor))
     }
 }
 
 /// Returns a piece of text as an event, unless it is empty.
-fn piece(agent: &AgentId, voice: ReplyTextKind, text: String) -> Option<Event> {
-    (!text.is_empty()).then(|| ModelEvent::from_piece(voice, agent.clone(), text).into())
+fn piece(agent: &AgentId, kind: ReplyTextKind, text: String) -> Option<Event> {
+    (!text.is_empty()).then(|| ModelEvent::from_piece(kind, agent.clone(), text).into())
 }
 
 #[cfg(test)]
@@ -84,8 +84,8 @@ mod tests {
 
     const SECRET: &str = "sk-0123456789abcdef";
 
-    fn stream_piece(voice: ReplyTextKind, id: &str, text: &str) -> Event {
-        piece(&AgentId::parse(id).unwrap(), voice, text.to_owned()).unwrap()
+    fn stream_piece(kind: ReplyTextKind, id: &str, text: &str) -> Event {
+        piece(&AgentId::parse(id).unwrap(), kind, text.to_owned()).unwrap()
     }
 
     fn describe_event(event: &Event) -> String {
@@ -102,10 +102,9 @@ mod tests {
 
     #[track_caller]
     fn check(events: &[Event], expected: &[&str]) {
-        let mut speeches =
-            AgentStreamRedactor::new(Redactor::new(vec![SecretString::from(SECRET)]));
-        let mut redacted: Vec<Event> = events.iter().flat_map(|e| speeches.apply(e)).collect();
-        redacted.extend(speeches.end_all());
+        let mut streams = AgentStreamRedactor::new(Redactor::new(vec![SecretString::from(SECRET)]));
+        let mut redacted: Vec<Event> = events.iter().flat_map(|e| streams.apply(e)).collect();
+        redacted.extend(streams.end_all());
         let lines: Vec<String> = redacted.iter().map(describe_event).collect();
         assert_eq!(lines, expected);
     }

@@ -48,8 +48,8 @@ pub(crate) fn continue_line(text: &str) -> String {
 pub(crate) struct AgentOutputs {
     dir: AbsPath,
     redactor: Redactor,
-    speeches: AgentStreamRedactor,
-    unfiled: BTreeMap<AgentId, PendingOutput>,
+    redacted_streams: AgentStreamRedactor,
+    pending: BTreeMap<AgentId, PendingOutput>,
     /// Events for the log that have not been taken yet.
     ready: Vec<Event>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct AgentOutputs {
 /// The redacted text of one agent that has not been written yet.
 #[derive(Debug)]
 struct PendingOutput {
-    voice: ReplyTextKind,
+    kind: ReplyTextKind,
     /// Text that is not in the log yet.
     unlogged: String,
     /// Text that is not in the file yet.
@@ -65,9 +65,9 @@ struct PendingOutput {
 }
 
 impl PendingOutput {
-    fn new(voice: ReplyTextKind) -> Self {
+    fn new(kind: ReplyTextKind) -> Self {
         Self {
-            voice,
+            kind,
             unlogged: String::new(),
             unwritten: String::new(),
         }
@@ -95,7 +95,7 @@ impl PendingOutput {
         }
         let text = std::mem::take(&mut self.unlogged);
         let agent = agent.clone();
-        Some(ModelEvent::from_piece(self.voice, agent, text).into())
+        Some(ModelEvent::from_piece(self.kind, agent, text).into())
     }
 }
 
@@ -104,9 +104,9 @@ impl AgentOutputs {
     pub(crate) fn new(dir: AbsPath, redactor: Redactor) -> Self {
         Self {
             dir,
-            speeches: AgentStreamRedactor::new(redactor.clone()),
+            redacted_streams: AgentStreamRedactor::new(redactor.clone()),
             redactor,
-            unfiled: BTreeMap::new(),
+            pending: BTreeMap::new(),
             ready: Vec::new(),
         }
     }
@@ -114,23 +114,23 @@ impl AgentOutputs {
     /// Applies the next event: text of agents, or an event that ends it. Complete lines are written
     /// immediately.
     pub(crate) fn apply(&mut self, event: &Event) -> Result<()> {
-        let pieces = self.speeches.apply(event);
+        let pieces = self.redacted_streams.apply(event);
         let added = self.add_all(&pieces);
-        let silent = match event.agent() {
+        let agents = match event.agent() {
             Some(agent) => vec![agent.clone()],
-            None => self.unfiled.keys().cloned().collect(),
+            None => self.pending.keys().cloned().collect(),
         };
-        let silent = silent.iter();
-        let ended = silent.filter(|agent| !self.speeches.is_speaking(agent));
+        let agents = agents.iter();
+        let ended = agents.filter(|agent| !self.redacted_streams.is_streaming(agent));
         let ended: Vec<AgentId> = ended.cloned().collect();
         added.and(self.flush_all(&ended))
     }
 
     /// Ends the streams of all agents.
     pub(crate) fn end_all(&mut self) -> Result<()> {
-        let pieces = self.speeches.end_all();
+        let pieces = self.redacted_streams.end_all();
         let added = self.add_all(&pieces);
-        let agents: Vec<AgentId> = self.unfiled.keys().cloned().collect();
+        let agents: Vec<AgentId> = self.pending.keys().cloned().collect();
         added.and(self.flush_all(&agents))
     }
 
@@ -147,35 +147,35 @@ impl AgentOutputs {
         added
     }
 
-    fn add(&mut self, agent: &AgentId, voice: ReplyTextKind, clean: &str) -> Result<()> {
-        let before = self.unfiled.get(agent);
-        let ended = if before.is_some_and(|before| before.voice != voice) {
+    fn add(&mut self, agent: &AgentId, kind: ReplyTextKind, clean: &str) -> Result<()> {
+        let before = self.pending.get(agent);
+        let ended = if before.is_some_and(|before| before.kind != kind) {
             self.flush_agent(agent)
         } else {
             Ok(())
         };
-        let unfiled = self.unfiled.entry(agent.clone());
-        let unfiled = unfiled.or_insert_with(|| PendingOutput::new(voice));
-        unfiled.add(clean);
-        if unfiled.unlogged.len() >= EVENT_BYTES {
-            self.ready.extend(unfiled.take_event(agent));
+        let pending = self.pending.entry(agent.clone());
+        let pending = pending.or_insert_with(|| PendingOutput::new(kind));
+        pending.add(clean);
+        if pending.unlogged.len() >= EVENT_BYTES {
+            self.ready.extend(pending.take_event(agent));
         }
-        let lines = unfiled.take_lines();
+        let lines = pending.take_lines();
         ended.and(self.write(agent, &without_marks(&lines)))
     }
 
     fn flush_all(&mut self, agents: &[AgentId]) -> Result<()> {
-        let filed: Vec<Result<()>> = agents.iter().map(|agent| self.flush_agent(agent)).collect();
-        filed.into_iter().collect()
+        let flushed: Vec<Result<()>> = agents.iter().map(|agent| self.flush_agent(agent)).collect();
+        flushed.into_iter().collect()
     }
 
     /// Writes all that remains of the text of `agent`.
     fn flush_agent(&mut self, agent: &AgentId) -> Result<()> {
-        let Some(mut unfiled) = self.unfiled.remove(agent) else {
+        let Some(mut pending) = self.pending.remove(agent) else {
             return Ok(());
         };
-        self.ready.extend(unfiled.take_event(agent));
-        let mut last_line = unfiled.unwritten;
+        self.ready.extend(pending.take_event(agent));
+        let mut last_line = pending.unwritten;
         if !last_line.is_empty() {
             last_line.push('\n');
         }
