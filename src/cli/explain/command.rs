@@ -50,7 +50,8 @@ pub struct CommandReport {
     checks: Vec<CheckPart>,
     commands: Vec<CommandPart>,
     /// Its isolation and limits.
-    holds: Option<SandboxReport>,
+    #[serde(rename = "holds")]
+    sandbox: Option<SandboxReport>,
     /// Why its isolation is not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     unsandboxed: Option<&'static str>,
@@ -143,22 +144,22 @@ struct SandboxOpenPath {
 }
 
 impl CommandReport {
-    /// Parses `line` and runs every check on it. Without a runner, the rules are those of an empty
+    /// Parses `line` and runs every check on it. Without a caller, the rules are those of an empty
     /// config.
-    pub fn new(line: &str, phase: Phase, runner: Option<&CommandCaller<'_>>) -> Self {
-        let commands = runner.and_then(|runner| runner.commands);
+    pub fn new(line: &str, phase: Phase, caller: Option<&CommandCaller<'_>>) -> Self {
+        let commands = caller.and_then(|caller| caller.commands);
         let rules = commands.map_or_else(CommandRules::default, |config| {
             config.rules(ExplainedIsolation::from_config(config).assumed_level())
         });
         let parsed = parse(line);
         let whole = check_line(&rules, line, &parsed).into_iter();
-        let runner_check = runner.and_then(|runner| CheckPart::from_rules(runner.rules, line));
-        let is_asked = runner_check
+        let permissions_check = caller.and_then(|caller| CheckPart::from_rules(caller.rules, line));
+        let is_asked = permissions_check
             .as_ref()
             .is_some_and(|part| part.outcome == ASK);
         let checks: Vec<CheckPart> = whole
             .map(CheckPart::from_check)
-            .chain(runner_check)
+            .chain(permissions_check)
             .collect();
         let parts = parsed.commands.iter();
         let parts: Vec<CommandPart> = parts
@@ -166,14 +167,14 @@ impl CommandReport {
             .collect();
         let mut all = parts.iter().flat_map(|part| &part.checks).chain(&checks);
         let is_refused = all.any(|check| check.outcome == REFUSE);
-        let unsandboxed = match (runner, commands) {
+        let unsandboxed = match (caller, commands) {
             (None, _) => Some("no config: the sandbox is unknown"),
             (Some(_), None) => Some("the agent may not run commands"),
             (Some(_), Some(_)) => None,
         };
-        let may_run = runner.is_none() || commands.is_some();
+        let may_run = caller.is_none() || commands.is_some();
         Self {
-            agent: runner.map(|runner| runner.agent.clone()),
+            agent: caller.map(|caller| caller.agent.clone()),
             phase,
             command: line.to_owned(),
             decision: if is_refused || !may_run {
@@ -190,7 +191,7 @@ impl CommandReport {
             unread: parsed.unread.map(|unread| unread.to_string()),
             checks,
             commands: parts,
-            holds: runner.and_then(SandboxReport::from_caller),
+            sandbox: caller.and_then(SandboxReport::from_caller),
             unsandboxed,
         }
     }
@@ -245,9 +246,9 @@ impl CheckPart {
         match rules.judge(EXECUTE_COMMAND, Some(line)) {
             CallJudgement::Silent => None,
             CallJudgement::Allowed => Some(part("permissions-allow", "pass", None)),
-            CallJudgement::Asked(spoken) => Some(part(ASKED_BY_CONFIG, ASK, Some(spoken.reason))),
-            CallJudgement::Denied(spoken) => {
-                Some(part(DENIED_BY_CONFIG, REFUSE, Some(spoken.reason)))
+            CallJudgement::Asked(matched) => Some(part(ASKED_BY_CONFIG, ASK, Some(matched.reason))),
+            CallJudgement::Denied(matched) => {
+                Some(part(DENIED_BY_CONFIG, REFUSE, Some(matched.reason)))
             }
         }
     }
@@ -320,16 +321,17 @@ impl fmt::Display for ExplainedIsolation {
 }
 
 impl SandboxReport {
-    fn from_caller(runner: &CommandCaller<'_>) -> Option<Self> {
-        let config = runner.commands?;
+    fn from_caller(caller: &CommandCaller<'_>) -> Option<Self> {
+        let config = caller.commands?;
         let (open, hidden) = reachable_paths(
-            runner.permissions,
+            caller.permissions,
             ExplainedIsolation::from_config(config).assumed_level(),
         );
         let mut report = Self::from_limits(config);
-        let beside = runner.rules.unenforced_for_commands();
-        let beside = beside.map(|rule| format!("new files in the workspace, despite `{rule}`"));
-        report.leaves_open.extend(beside);
+        let unenforced = caller.rules.unenforced_for_commands();
+        let unenforced =
+            unenforced.map(|rule| format!("new files in the workspace, despite `{rule}`"));
+        report.leaves_open.extend(unenforced);
         Some(Self {
             open: open.iter().map(SandboxOpenPath::from_opening).collect(),
             hidden: hidden.iter().map(AbsPath::to_string).collect(),
@@ -431,8 +433,8 @@ impl fmt::Display for CommandReport {
         for command in &self.commands {
             write!(f, "{command}")?;
         }
-        if let Some(holds) = &self.holds {
-            write!(f, "{holds}")?;
+        if let Some(sandbox) = &self.sandbox {
+            write!(f, "{sandbox}")?;
         }
         match self.unsandboxed {
             Some(why) => writeln!(f, "  {why}"),
@@ -482,7 +484,7 @@ impl CheckPart {
 
 impl fmt::Display for SandboxReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "  held by {}", self.by)?;
+        writeln!(f, "  isolation: {}", self.by)?;
         for SandboxOpenPath { path, permission } in &self.open {
             writeln!(f, "    {:8} {path}", permission.to_string())?;
         }
