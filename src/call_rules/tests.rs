@@ -200,13 +200,14 @@ fn an_allowance_covers_a_line_only_as_a_whole() {
 #[test]
 fn a_reason_names_the_rule_and_the_command() {
     let all = rules(&[(Deny, "command(git push *)")]);
-    let judge::CallJudgement::Denied(spoken) = all.judge("execute_command", Some("ls; git push x"))
+    let judge::CallJudgement::Denied(matched) =
+        all.judge("execute_command", Some("ls; git push x"))
     else {
         panic!("it is not denied");
     };
-    assert_eq!(spoken.subject, "git push x");
+    assert_eq!(matched.subject, "git push x");
     let expected = "`permissions` denies it: `deny: command(git push *)`";
-    assert_eq!(spoken.reason, expected);
+    assert_eq!(matched.reason, expected);
 }
 
 #[test]

@@ -321,16 +321,16 @@ impl NodeNeighbours<'_, '_> {
         let Some(step) = step else {
             return Ok(Rc::clone(context));
         };
-        let beside = [
+        let concurrent_steps = [
             NestingStep::Pipeline,
             NestingStep::Background,
             NestingStep::ProcessSubstitution,
         ];
-        let is_beside = beside.contains(&step);
+        let is_concurrent = concurrent_steps.contains(&step);
         let is_pipe = |node: &Node<'_>| matches!(node.kind(), "|" | "|&");
         let is_fed = self.parent.kind() == "pipeline" && self.before.is_some_and(is_pipe);
         let mut inner = context.nest(step)?;
-        inner.runs_concurrently |= is_beside;
+        inner.runs_concurrently |= is_concurrent;
         inner.has_piped_input |= is_fed;
         Ok(Rc::new(inner))
     }

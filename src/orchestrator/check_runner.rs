@@ -205,16 +205,16 @@ impl CheckRunner {
             let users = GatePolicy::single_call(target.clone());
             let users = policy.overlay.is_some().then_some(users);
             let gate = Gate::open(manager.clone(), policy)?;
-            let mut beside = None;
+            let mut user_trees = None;
             if let CheckTarget::Answer(Some(snapshot)) = examined {
-                let carried = copy_snapshot(&gate, &snapshot, &target, left_out)?;
+                let copied = copy_snapshot(&gate, &snapshot, &target, left_out)?;
                 let users = users.map(|users| Gate::open(manager, users)).transpose()?;
-                beside = users.map(|users| (users, carried));
+                user_trees = users.map(|users| (users, copied));
             }
             Ok(CheckEnvironment {
                 gate,
                 dir,
-                user_trees: beside,
+                user_trees,
             })
         };
         let result = tokio::task::spawn_blocking(work).await;
@@ -225,10 +225,10 @@ impl CheckRunner {
 impl CheckEnvironment {
     /// Returns how much the answer would change in the user's trees.
     async fn changed_counts(&self) -> Option<ChangeCounts> {
-        let (users, carried) = self.user_trees.clone()?;
+        let (users, copied) = self.user_trees.clone()?;
         let gate = self.gate.clone();
         let counting = move || {
-            let paths = carried.iter().map(|change| &change.path);
+            let paths = copied.iter().map(|change| &change.path);
             diffstat(&users, &gate, paths)
         };
         tokio::task::spawn_blocking(counting).await.ok()

@@ -158,15 +158,16 @@ fn usage(result: &Value) -> TokenUsage {
     // The specification does not settle whether the parts are included in the whole; the sum, where
     // there is one, decides.
     let cache = cached.saturating_add(written);
-    let beside = count("totalTokens").saturating_sub(input.saturating_add(output));
-    let is_beside = |part: u64, other: u64| beside == part || beside == part.saturating_add(other);
-    let apart = |part: u64, is_apart: bool| if is_apart { part } else { 0 };
+    let not_included = count("totalTokens").saturating_sub(input.saturating_add(output));
+    let is_missing =
+        |part: u64, other: u64| not_included == part || not_included == part.saturating_add(other);
+    let missing = |part: u64, is_missing: bool| if is_missing { part } else { 0 };
     TokenUsage {
         input_tokens: input
-            .saturating_add(apart(cache, cache > input || is_beside(cache, thought))),
+            .saturating_add(missing(cache, cache > input || is_missing(cache, thought))),
         cached_tokens: cached,
         cache_write_tokens: written,
-        output_tokens: output.saturating_add(apart(thought, is_beside(thought, cache))),
+        output_tokens: output.saturating_add(missing(thought, is_missing(thought, cache))),
         reasoning_tokens: thought,
     }
 }

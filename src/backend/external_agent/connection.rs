@@ -32,7 +32,7 @@ pub(super) struct AgentConnection {
     /// The part of the next line that has been read.
     line: Vec<u8>,
     /// Whether a message has come, and not only greetings for people.
-    has_spoken: bool,
+    has_sent_message: bool,
     /// Counts the values of that line.
     values: JsonValueCounter,
 }
@@ -70,7 +70,7 @@ impl AgentConnection {
             output: BufReader::new(pipe::Receiver::from_owned_fd(output)?),
             process: Some(agent),
             line: Vec::new(),
-            has_spoken: false,
+            has_sent_message: false,
             values: JsonValueCounter::default(),
         })
     }
@@ -126,7 +126,7 @@ impl AgentConnection {
             }
             if end.is_some() {
                 let line = std::mem::take(&mut self.line);
-                self.has_spoken |= line.first() == Some(&b'{');
+                self.has_sent_message |= line.first() == Some(&b'{');
                 self.values = JsonValueCounter::default();
                 return Ok(String::from_utf8_lossy(&line).into_owned());
             }
@@ -156,7 +156,7 @@ impl AgentConnection {
             format!("; it wrote: {last}")
         };
         let why = format!("the program has exited{ended}{wrote}");
-        if self.has_spoken {
+        if self.has_sent_message {
             ExternalAgentError::Transient(why)
         } else {
             ExternalAgentError::Start(why)

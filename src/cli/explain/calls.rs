@@ -193,11 +193,13 @@ fn decision_reply<'v>(judged: &'v CallJudgement, verdicts: &'v [PathVerdict]) ->
     let closing = refusals.clone().find(closes);
     let of_path = |refusal: &'v AccessRefusal| (refusal.rule, refusal.reason.as_str());
     let (decision, (rule, reason)) = match (judged, closing, refusals.next()) {
-        (CallJudgement::Denied(spoken), _, _) => {
-            ("deny", (DENIED_BY_CONFIG, spoken.reason.as_str()))
+        (CallJudgement::Denied(matched), _, _) => {
+            ("deny", (DENIED_BY_CONFIG, matched.reason.as_str()))
         }
         (_, Some(refusal), _) => ("deny", of_path(refusal)),
-        (CallJudgement::Asked(spoken), _, _) => ("ask", (ASKED_BY_CONFIG, spoken.reason.as_str())),
+        (CallJudgement::Asked(matched), _, _) => {
+            ("ask", (ASKED_BY_CONFIG, matched.reason.as_str()))
+        }
         (_, None, Some(refusal)) => ("ask", of_path(refusal)),
         (CallJudgement::Silent | CallJudgement::Allowed, None, None) => {
             ("allow", (GRANTED, "every path was granted"))

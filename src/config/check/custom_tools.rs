@@ -403,15 +403,15 @@ impl ConfigChecker<'_> {
     fn named_file(&self, text: &TextValue<'_>) -> Option<NamedFile> {
         let from_base = resolve(text.written, self.context).ok()?;
         let is_relative = !text.written.starts_with(['/', '~']);
-        let beside = self.origin.directory.as_ref().filter(|_| is_relative);
-        let candidates = match beside {
+        let config_directory = self.origin.directory.as_ref().filter(|_| is_relative);
+        let candidates = match config_directory {
             None => vec![from_base],
             Some(directory) => {
-                let beside = AbsPath::resolve(directory, text.written);
+                let next_to_config = AbsPath::resolve(directory, text.written);
                 let base = self.context.base;
-                let is_inside = directory.is_within(base) && beside != from_base;
+                let is_inside = directory.is_within(base) && next_to_config != from_base;
                 let from_base = is_inside.then_some(from_base);
-                std::iter::once(beside).chain(from_base).collect()
+                std::iter::once(next_to_config).chain(from_base).collect()
             }
         };
         Some(NamedFile {

@@ -382,9 +382,9 @@ impl Gate {
     fn check_rules(&self, call: &ToolCall) -> std::result::Result<Option<String>, Denial> {
         match self.judge_rules(call) {
             CallJudgement::Silent | CallJudgement::Allowed => Ok(None),
-            CallJudgement::Asked(spoken) => Ok(Some(spoken.reason)),
-            CallJudgement::Denied(spoken) => {
-                Err(by_rule(DENIED_BY_CONFIG, spoken.subject, spoken.reason))
+            CallJudgement::Asked(matched) => Ok(Some(matched.reason)),
+            CallJudgement::Denied(matched) => {
+                Err(by_rule(DENIED_BY_CONFIG, matched.subject, matched.reason))
             }
         }
     }
@@ -398,12 +398,12 @@ impl Gate {
     ) -> std::result::Result<(), Denial> {
         let reason = match self.0.policy.rules.judge(tool, command) {
             CallJudgement::Silent | CallJudgement::Allowed => None,
-            CallJudgement::Asked(spoken) if self.0.policy.approver.is_none() => {
-                return Err(by_rule(ASKED_BY_CONFIG, spoken.subject, spoken.reason));
+            CallJudgement::Asked(matched) if self.0.policy.approver.is_none() => {
+                return Err(by_rule(ASKED_BY_CONFIG, matched.subject, matched.reason));
             }
-            CallJudgement::Asked(spoken) => Some(spoken.reason),
-            CallJudgement::Denied(spoken) => {
-                return Err(by_rule(DENIED_BY_CONFIG, spoken.subject, spoken.reason));
+            CallJudgement::Asked(matched) => Some(matched.reason),
+            CallJudgement::Denied(matched) => {
+                return Err(by_rule(DENIED_BY_CONFIG, matched.subject, matched.reason));
             }
         };
         // A call without a command reaches the hooks as the massgen call that it is translated to.
