@@ -78,19 +78,22 @@ impl ProjectRepository {
         }
         let mut lines = text(&answer.output)?.lines();
         let mut path = || lines.next().and_then(AbsPath::new);
-        let places = (path(), path(), path());
-        let parts = (path(), path(), path());
-        let (
-            (Some(root), Some(git_dir), Some(common)),
-            (Some(objects), Some(index), Some(shallow)),
-        ) = (places, parts)
+        let (Some(root), Some(git_dir), Some(common), Some(objects), Some(index), Some(shallow)) =
+            (path(), path(), path(), path(), path(), path())
         else {
             return Err(unusable_repository(
                 dir,
                 "git does not print the paths of the repository",
             ));
         };
-        probe.expect_own(&root, &git_dir, &common, &objects).await?;
+        probe.expect_inside(&root)?;
+        expect_own(&FoundRepository {
+            root: &root,
+            git_dir: &git_dir,
+            common: &common,
+            objects: &objects,
+            worktree: probe.worktree(&git_dir).await?,
+        })?;
         let format = lines.next().unwrap_or("sha1").to_owned();
         if let Some(remote) = probe.setting("extensions.partialClone").await? {
             let why = format!("some of its objects are only at `{remote}`");
@@ -148,15 +151,8 @@ impl RepositoryProbe<'_> {
         self.line(&["config", "--local", "--get", name]).await
     }
 
-    /// Refuses a working tree that is elsewhere, and a repository that belongs to another
-    /// directory.
-    async fn expect_own(
-        self,
-        root: &AbsPath,
-        git_dir: &AbsPath,
-        common: &AbsPath,
-        objects: &AbsPath,
-    ) -> Result<()> {
+    /// Refuses a working tree that does not contain the directory.
+    fn expect_inside(self, root: &AbsPath) -> Result<()> {
         let cwd = dir::resolve(self.dir)?;
         if !cwd.as_path().starts_with(root.as_path()) {
             let why = format!("its work tree is `{root}`, which does not contain this directory");
@@ -164,22 +160,7 @@ impl RepositoryProbe<'_> {
                 unusable_repository(self.dir, &why).with_hint("see `git config core.worktree`")
             );
         }
-        let found = FoundRepository {
-            root,
-            git_dir,
-            common,
-            objects,
-            worktree: self.worktree(git_dir).await?,
-        };
-        match found.foreign_reason()? {
-            None => Ok(()),
-            Some(why) => Err(unusable_repository(
-                root,
-                &format!("{why}, which does not refer to it"),
-            )
-            .with_hint("start in that repository")
-            .with_hint("or make it refer to this directory: `git config core.worktree DIRECTORY`")),
-        }
+        Ok(())
     }
 
     /// Returns the working tree that a repository sets in its config.
@@ -202,6 +183,17 @@ impl RepositoryProbe<'_> {
             .with_hint("run `git status` there to see how to trust it")
             .with_hint("or do not use it: `project: none` under `workflow`"))
     }
+}
+
+/// Refuses a repository that belongs to another directory.
+fn expect_own(found: &FoundRepository<'_>) -> Result<()> {
+    let Some(why) = found.foreign_reason()? else {
+        return Ok(());
+    };
+    let why = format!("{why}, which does not refer to it");
+    Err(unusable_repository(found.root, &why)
+        .with_hint("start in that repository")
+        .with_hint("or make it refer to this directory: `git config core.worktree DIRECTORY`"))
 }
 
 fn unusable_repository(dir: &AbsPath, why: &str) -> Error {
