@@ -19,7 +19,7 @@ const GENERAL: &[&str] = &[
     "Result", "Seat", "Source", "Stage", "State", "Status", "Step", "Target", "Turn", "Value",
 ];
 /// General names that are the complete name of the crate's own concept.
-const CONCEPTS: &[&str] = &["Config", "Error"];
+const CONCEPTS: &[&str] = &["Action", "Config", "Error", "Result"];
 /// Participles that do not end in `ed`.
 const IRREGULAR_PARTICIPLES: &[&str] = &[
     "Begun", "Bound", "Broken", "Built", "Chosen", "Cut", "Done", "Drawn", "Driven", "Felt",
@@ -41,14 +41,15 @@ struct Definition {
     place: String,
 }
 
-/// Returns the name of the struct, enum or trait that a line of code defines, and whether it is
-/// public.
+/// Returns the name of the struct, enum, trait or alias that a line of code defines, and whether it
+/// is public. An indented alias is the associated type of a trait.
 fn defined_type(line: &str) -> Option<(String, bool)> {
     let mut words = line.split_whitespace();
     let mut is_public = false;
     loop {
         match words.next()? {
             "struct" | "enum" | "trait" | "union" => break,
+            "type" if !line.starts_with(' ') => break,
             "unsafe" => {}
             word if word.starts_with("pub") => is_public = true,
             _ => return None,
@@ -127,6 +128,8 @@ fn names_are_read_from_definitions() {
     );
     assert_eq!(defined_type("unsafe trait Raw: Send {"), private("Raw"));
     assert_eq!(defined_type("struct Unit;"), private("Unit"));
+    assert_eq!(defined_type("pub type Name<T> = Vec<T>;"), public("Name"));
+    assert_eq!(defined_type("    type Error = Fault;"), None);
     assert_eq!(defined_type("let struct_name = 1;"), None);
     for (name, count) in [
         ("Gate", 1),
