@@ -13,6 +13,7 @@ use crate::commands::line::{ShellWord, SimpleCommand, WrappedKind};
 use crate::commands::parse::parse;
 use crate::commands::{CommandPolicy, CommandRules};
 use crate::config::command_line::{CommandBounds, CommandLineConfig};
+use crate::config::execution_mode::ExecutionMode;
 use crate::config::size;
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
@@ -266,13 +267,15 @@ impl CheckPart {
 
 impl ExplainedIsolation {
     fn from_config(config: &CommandLineConfig) -> Self {
-        match (config.mode.container(), config.sandbox) {
-            (Some(docker), _) => ExplainedIsolation::Container {
+        match (&config.mode, config.sandbox) {
+            (ExecutionMode::Docker(docker), _) => ExplainedIsolation::Container {
                 image: docker.image.clone(),
                 host: docker.host.as_ref().map(ToString::to_string),
             },
-            (None, SandboxLevelChoice::Auto) => ExplainedIsolation::Sandbox { level: None },
-            (None, SandboxLevelChoice::Only(level)) => {
+            (ExecutionMode::Local, SandboxLevelChoice::Auto) => {
+                ExplainedIsolation::Sandbox { level: None }
+            }
+            (ExecutionMode::Local, SandboxLevelChoice::Only(level)) => {
                 ExplainedIsolation::Sandbox { level: Some(level) }
             }
         }
