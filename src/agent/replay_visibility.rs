@@ -73,7 +73,7 @@ impl VisibilityCursor {
         me: AgentNumber,
         steps: u32,
         next: ReplySource,
-        board: &mut watch::Receiver<AnswerLog>,
+        answers: &mut watch::Receiver<AnswerLog>,
     ) -> AnswerVisibility {
         if self.diverged.is_cancelled() && next == ReplySource::Model {
             return AnswerVisibility::All;
@@ -83,13 +83,13 @@ impl VisibilityCursor {
             return AnswerVisibility::Before(0);
         };
         tokio::select! {
-            _ = board.wait_for(|board| board.visible_length(&shown.labels).is_some()) => {}
+            _ = answers.wait_for(|answers| answers.visible_length(&shown.labels).is_some()) => {}
             _ = self.awaited.wait_for(|awaited| *awaited == Some(me)) => {}
             () = self.diverged.cancelled() => {}
         }
         // Checked again: the answers are added to the log before the author's successor is awaited,
         // and both can happen between two checks.
-        let end = board.borrow_and_update().visible_length(&shown.labels);
+        let end = answers.borrow_and_update().visible_length(&shown.labels);
         if end.is_none() {
             self.diverged.cancel();
         }

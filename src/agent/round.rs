@@ -286,7 +286,7 @@ impl RoundLoop {
                 .coordinator
                 .visibility
                 .as_ref()
-                .is_some_and(|cued| cued.is_out_of_time(self.steps))
+                .is_some_and(|cursor| cursor.is_out_of_time(self.steps))
             {
                 return self.wait_for_round_end().await;
             }
@@ -385,8 +385,8 @@ impl RoundLoop {
             .recorded
             .as_ref()
             .is_some_and(RecordedConversation::is_exhausted);
-        if let Some(cued) = self.coordinator.visibility.as_ref().filter(|_| is_over) {
-            cued.diverged.cancelled().await;
+        if let Some(cursor) = self.coordinator.visibility.as_ref().filter(|_| is_over) {
+            cursor.diverged.cancelled().await;
             self.session.recorded = None;
             self.show_new_answers().await;
         }
@@ -398,27 +398,28 @@ impl RoundLoop {
         let me = self.coordinator.me;
         let next = self.session.next_reply_source();
         let end = match &mut self.coordinator.visibility {
-            Some(cued) => {
-                cued.visible_answers(me, self.steps, next, &mut self.coordinator.answers)
+            Some(cursor) => {
+                cursor
+                    .visible_answers(me, self.steps, next, &mut self.coordinator.answers)
                     .await
             }
             None => AnswerVisibility::All,
         };
-        let board = self.coordinator.answers.borrow_and_update();
+        let answer_log = self.coordinator.answers.borrow_and_update();
         let end = match end {
-            AnswerVisibility::All => shown_max.map_or(board.answers.len(), |shown_max| {
-                board.length_with_few_new(me, self.seen, shown_max)
+            AnswerVisibility::All => shown_max.map_or(answer_log.answers.len(), |shown_max| {
+                answer_log.length_with_few_new(me, self.seen, shown_max)
             }),
-            AnswerVisibility::Before(end) => board.visible_with_own(me, end.max(self.seen)),
+            AnswerVisibility::Before(end) => answer_log.visible_with_own(me, end.max(self.seen)),
         };
-        let unseen = board.unseen_by(me, self.seen, end);
+        let unseen = answer_log.unseen_by(me, self.seen, end);
         self.seen = end;
         unseen
     }
 
     fn has_answered(&self) -> bool {
-        let board = self.coordinator.answers.borrow();
-        let mut answers = board.answers.iter();
+        let answer_log = self.coordinator.answers.borrow();
+        let mut answers = answer_log.answers.iter();
         answers.any(|answer| answer.label.agent == self.coordinator.me)
     }
 

@@ -120,7 +120,7 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
         self.typed = rest.typed;
         let mut outcome = Ok(());
         let lines = &mut self.lines;
-        let omitted = dashboard.tell(|event, elapsed| {
+        let omitted = dashboard.for_each_event(|event, elapsed| {
             let shown = lines.on_event(event, elapsed);
             if outcome.is_ok() {
                 outcome = shown;

@@ -512,8 +512,7 @@ impl Coordinator<'_> {
             parked.recorded = Some(label);
         }
         let view = self.view(label.agent);
-        self.answer_log
-            .send_modify(|board| board.answers.extend(view));
+        self.answer_log.send_modify(|log| log.answers.extend(view));
     }
 
     /// Returns the check results for the answer: the recorded ones, or those of checks that run

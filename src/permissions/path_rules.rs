@@ -163,7 +163,7 @@ fn matcher(rest: &str) -> Result<Option<GlobMatcher>, String> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "StoredPathRule", into = "StoredPathRule")]
 pub struct PathRule {
-    filed: StoredPathRule,
+    stored: StoredPathRule,
     /// `None` matches the anchor and everything below it.
     glob: Option<GlobMatcher>,
 }
@@ -183,7 +183,7 @@ struct StoredPathRule {
 
 impl PartialEq for PathRule {
     fn eq(&self, other: &Self) -> bool {
-        self.filed == other.filed
+        self.stored == other.stored
     }
 }
 
@@ -192,15 +192,15 @@ impl Eq for PathRule {}
 impl From<StoredPathRule> for PathRule {
     /// Compiles the stored glob. One that no longer compiles matches everything; it was valid when
     /// it was stored.
-    fn from(filed: StoredPathRule) -> Self {
-        let glob = matcher(&filed.rest).unwrap_or_default();
-        Self { filed, glob }
+    fn from(stored: StoredPathRule) -> Self {
+        let glob = matcher(&stored.rest).unwrap_or_default();
+        Self { stored, glob }
     }
 }
 
 impl From<PathRule> for StoredPathRule {
     fn from(rule: PathRule) -> Self {
-        rule.filed
+        rule.stored
     }
 }
 
@@ -222,20 +222,20 @@ impl PathRule {
     pub fn with_approvals(&self, agreed: &[AbsPath]) -> Self {
         let mut rule = self.clone();
         if rule.action() == RuleAction::Ask {
-            rule.filed.agreed = agreed.to_vec();
+            rule.stored.agreed = agreed.to_vec();
         }
         rule
     }
 
     /// Returns its action.
     pub fn action(&self) -> RuleAction {
-        self.filed.ruling
+        self.stored.ruling
     }
 
     /// Returns what it leaves of a grant where it matches: a path that cannot be read cannot be
     /// written either.
     pub fn ceiling(&self) -> Option<Permission> {
-        match self.filed.wanted {
+        match self.stored.wanted {
             Permission::Read => None,
             Permission::Write => Some(Permission::Read),
         }
@@ -254,18 +254,18 @@ impl PathRule {
     /// Returns the single path that the rule applies to, along with everything below it; `None` if
     /// the glob could match several.
     pub fn single_path(&self) -> Option<AbsPath> {
-        let plain = !has_meta(&self.filed.rest);
-        plain.then(|| self.filed.anchor.join(&self.filed.rest))
+        let plain = !has_meta(&self.stored.rest);
+        plain.then(|| self.stored.anchor.join(&self.stored.rest))
     }
 
     fn matches_at(&self, path: &Path) -> bool {
-        let mut agreed = self.filed.agreed.iter();
+        let mut agreed = self.stored.agreed.iter();
         if agreed.any(|agreed| path.starts_with(agreed.as_path())) {
             return false;
         }
         let mut names = path.components().filter_map(plain_component);
         let mut anchor = self
-            .filed
+            .stored
             .anchor
             .as_path()
             .components()
@@ -308,7 +308,7 @@ impl fmt::Display for PathRule {
             wanted,
             written,
             ..
-        } = &self.filed;
+        } = &self.stored;
         write!(f, "{ruling}: {wanted}_file({written})")
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn role_instructions(
 }
 
 /// Describes where a role may write.
-pub(super) fn write_instructions(reach: &WriteScope, has_commands: bool) -> String {
+pub(super) fn write_instructions(write_scope: &WriteScope, has_commands: bool) -> String {
     let name = |dir: &RelPath| {
         if dir.is_root() {
             "the whole tree".to_owned()
@@ -70,10 +70,10 @@ pub(super) fn write_instructions(reach: &WriteScope, has_commands: bool) -> Stri
     };
     let names = |dirs: &[RelPath]| dirs.iter().map(name).collect::<Vec<_>>().join(" and ");
     let start = "You work in a checkout of the tree that all roles share. You may read all of it.";
-    if reach.write.is_empty() {
+    if write_scope.write.is_empty() {
         return format!("{start} You write no files: your answer is your output.");
     }
-    let but = match reach.read.as_slice() {
+    let but = match write_scope.read.as_slice() {
         [] => String::new(),
         closed => format!(", but not elsewhere in {}", names(closed)),
     };
@@ -85,7 +85,7 @@ pub(super) fn write_instructions(reach: &WriteScope, has_commands: bool) -> Stri
     };
     format!(
         "{start} You may write only in {}{but}.{commands}",
-        names(&reach.write)
+        names(&write_scope.write)
     )
 }
 

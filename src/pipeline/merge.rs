@@ -194,8 +194,9 @@ impl StageMerger<'_> {
     /// Returns why the pipeline ends, if a role has changed files outside its scope.
     fn check_write_scope(&self, changed: &[ChangedFile]) -> Option<PipelineStop> {
         let role = &self.stage_run.stage.role;
-        let reach = WriteScope::for_role(role, &self.pipeline.repository.record.directory);
-        let is_foreign = |path: &str| RelPath::new(path).is_none_or(|path| !reach.allows(&path));
+        let write_scope = WriteScope::for_role(role, &self.pipeline.repository.record.directory);
+        let is_foreign =
+            |path: &str| RelPath::new(path).is_none_or(|path| !write_scope.allows(&path));
         let paths = changed.iter().map(|changed| changed.path.as_str());
         let foreign: Vec<&str> = paths.filter(|path| is_foreign(path)).collect();
         let moved = changed.iter().find(|changed| changed.is_submodule);

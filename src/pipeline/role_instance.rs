@@ -177,7 +177,7 @@ pub(super) fn instance_config(
     instance: &RoleInstance,
     directories: &InstanceDirectories<'_>,
 ) -> Result<Config> {
-    let reach = WriteScope::for_role(&stage.role, directories.directory);
+    let write_scope = WriteScope::for_role(&stage.role, directories.directory);
     let mut agents = Vec::new();
     for (id, checkout) in stage.agents.iter().zip(directories.checkouts) {
         let agent = config.agents.iter().find(|agent| agent.id == *id);
@@ -186,7 +186,7 @@ pub(super) fn instance_config(
             agent,
             stage,
             instance,
-            &reach,
+            &write_scope,
             checkout,
             directories,
         )?);
@@ -210,7 +210,7 @@ fn instance_agent(
     agent: &AgentConfig,
     stage: &PipelineStage,
     instance: &RoleInstance,
-    reach: &WriteScope,
+    write_scope: &WriteScope,
     checkout: &AbsPath,
     directories: &InstanceDirectories<'_>,
 ) -> Result<AgentConfig> {
@@ -220,7 +220,7 @@ fn instance_agent(
             .collect()
     };
     let role = &stage.role;
-    let (mut read, mut write) = (below(&reach.read), below(&reach.write));
+    let (mut read, mut write) = (below(&write_scope.read), below(&write_scope.write));
     let mut lowered = agent.clone();
     if role.has_right(RoleRight::Bash) {
         read.extend(directories.objects.iter().cloned());
@@ -271,12 +271,12 @@ mod tests {
 
     #[track_caller]
     fn check(role: &PipelineRole, directory: &str, allowed: &[&str], refused: &[&str]) {
-        let reach = WriteScope::for_role(role, &path(directory));
+        let write_scope = WriteScope::for_role(role, &path(directory));
         for name in allowed {
-            assert!(reach.allows(&path(name)), "{name}: {reach:?}");
+            assert!(write_scope.allows(&path(name)), "{name}: {write_scope:?}");
         }
         for name in refused {
-            assert!(!reach.allows(&path(name)), "{name}: {reach:?}");
+            assert!(!write_scope.allows(&path(name)), "{name}: {write_scope:?}");
         }
     }
 

@@ -76,8 +76,8 @@ impl PipelineState<'_> {
     ) -> Result<String> {
         let mut paragraphs = instructions::role_instructions(self.pipeline, stage, instance, part);
         let has_commands = stage.role.has_right(RoleRight::Bash);
-        let reach = WriteScope::for_role(&stage.role, &self.repository.record.directory);
-        paragraphs.push(instructions::write_instructions(&reach, has_commands));
+        let write_scope = WriteScope::for_role(&stage.role, &self.repository.record.directory);
+        paragraphs.push(instructions::write_instructions(&write_scope, has_commands));
         if let Some(output) = instance.output_path(&stage.role) {
             let dir = self.repository.role_directory(&stage.role.name);
             let path = dir.join(&RelPath::new(&output).unwrap_or_default());

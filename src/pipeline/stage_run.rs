@@ -300,9 +300,10 @@ impl PipelineRun {
     }
 
     fn stage_config(&self, stage_run: &StageRun<'_>, checkouts: &[Checkout]) -> Result<Config> {
-        let reach = WriteScope::for_role(&stage_run.stage.role, &self.repository.record.directory);
+        let write_scope =
+            WriteScope::for_role(&stage_run.stage.role, &self.repository.record.directory);
         for checkout in checkouts {
-            let mut both = reach.write.iter().chain(&reach.read);
+            let mut both = write_scope.write.iter().chain(&write_scope.read);
             both.try_for_each(|dir| checkout.make_directory(dir))?;
             if stage_run.stage.role.has_right(RoleRight::Bash) {
                 checkout.refuse_symlinks(&RelPath::new(PRIVATE).unwrap_or_default())?;

@@ -129,8 +129,8 @@ impl BudgetLedger {
     }
 
     /// Charges a request.
-    pub fn charge(&mut self, post: UsageKey, usage: TokenUsage, cost: Option<Money>) {
-        self.totals.charge(post, usage, cost);
+    pub fn charge(&mut self, key: UsageKey, usage: TokenUsage, cost: Option<Money>) {
+        self.totals.charge(key, usage, cost);
     }
 
     /// Returns whether the money that `agent` spends is limited: by its own limit, by the run's, or by
@@ -263,7 +263,7 @@ mod tests {
     fn charged(run: BudgetLimits, a: BudgetLimits) -> BudgetLedger {
         let mut ledger = BudgetLedger::new(run, [(id("a"), a), (id("b"), BudgetLimits::default())]);
         assert_eq!(ledger.may_ask(&id("a")), Ok(()));
-        let post = UsageKey {
+        let key = UsageKey {
             agent: id("a"),
             model: "m".into(),
             phase: crate::permissions::grant::Phase::Coordination,
@@ -273,7 +273,7 @@ mod tests {
             output_tokens: 10,
             ..TokenUsage::default()
         };
-        ledger.charge(post, usage, Some(dollars("0.1")));
+        ledger.charge(key, usage, Some(dollars("0.1")));
         ledger
     }
 
@@ -401,12 +401,12 @@ mod tests {
         let mut ledger = charged(BudgetLimits::default(), BudgetLimits::default());
         let phase = crate::permissions::grant::Phase::Final;
         let (agent, model) = (id("b"), "n".into());
-        let post = UsageKey {
+        let key = UsageKey {
             agent,
             model,
             phase,
         };
-        ledger.charge(post, TokenUsage::default(), None);
+        ledger.charge(key, TokenUsage::default(), None);
         let totals = ledger.totals();
         let run = totals.run();
         let sums = (

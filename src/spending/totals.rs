@@ -94,11 +94,11 @@ pub struct UsageTotals {
 
 impl UsageTotals {
     /// Charges a request.
-    pub fn charge(&mut self, post: UsageKey, usage: TokenUsage, cost: Option<Money>) {
+    pub fn charge(&mut self, key: UsageKey, usage: TokenUsage, cost: Option<Money>) {
         self.run.add(usage, cost);
-        let agent = self.agents.entry(post.agent.clone()).or_default();
+        let agent = self.agents.entry(key.agent.clone()).or_default();
         agent.add(usage, cost);
-        self.entries.entry(post).or_default().add(usage, cost);
+        self.entries.entry(key).or_default().add(usage, cost);
     }
 
     /// Counts a tool call, executed or rejected. Answers and votes are not tool calls.

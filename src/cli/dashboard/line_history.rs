@@ -18,7 +18,7 @@ pub(super) struct LineEvent {
     pub(super) event: Event,
 }
 
-/// The story of a run so far.
+/// The events of a run so far, without the pieces of replies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineHistory {
     events: VecDeque<LineEvent>,

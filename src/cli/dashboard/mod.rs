@@ -110,7 +110,7 @@ pub(crate) struct Dashboard {
     settings: DashboardSettings,
     source: DashboardSource,
     run: RunView,
-    story: LineHistory,
+    history: LineHistory,
     state: ViewState,
     questions: Vec<QuestionPanel>,
     screen: TerminalScreen,
@@ -144,7 +144,7 @@ impl Dashboard {
             settings,
             source,
             run: RunView::default(),
-            story: LineHistory::default(),
+            history: LineHistory::default(),
             state: ViewState::default(),
             questions: Vec::new(),
             screen,
@@ -165,7 +165,7 @@ impl Dashboard {
     /// Applies an event that happened `elapsed` after the start to the run.
     pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) {
         self.run.apply_next(event, milliseconds(elapsed));
-        self.story.push(event, elapsed);
+        self.history.push(event, elapsed);
         self.set_elapsed(elapsed);
         let last = self.run.agents().len().saturating_sub(1);
         self.state.agent = self.state.agent.min(last);
@@ -294,11 +294,11 @@ impl Dashboard {
 
     /// Passes the events of the run to `show`, without the pieces of replies. Returns the number of
     /// events that were not kept.
-    pub(crate) fn tell(&self, mut show: impl FnMut(&Event, Duration)) -> u64 {
-        for entry in self.story.events() {
+    pub(crate) fn for_each_event(&self, mut show: impl FnMut(&Event, Duration)) -> u64 {
+        for entry in self.history.events() {
             show(&entry.event, entry.elapsed);
         }
-        self.story.omitted_count()
+        self.history.omitted_count()
     }
 
     fn now_ms(&self) -> u64 {
@@ -367,7 +367,7 @@ impl Dashboard {
     fn scene(&self) -> Scene<'_> {
         Scene {
             run: &self.run,
-            story: &self.story,
+            history: &self.history,
             state: &self.state,
             questions: &self.questions,
             limits: self.settings.limits,

@@ -38,8 +38,8 @@ const QUESTION_ROWS_MIN: u16 = 3;
 pub(super) struct Scene<'s> {
     /// The run.
     pub(super) run: &'s RunView,
-    /// Its story.
-    pub(super) story: &'s LineHistory,
+    /// Its events so far.
+    pub(super) history: &'s LineHistory,
     /// What is open and selected.
     pub(super) state: &'s ViewState,
     /// The questions that wait, oldest first.

@@ -75,17 +75,17 @@ impl Case {
     }
 
     fn draw(&self) -> Buffer {
-        let (mut run, mut story) = (RunView::default(), LineHistory::default());
+        let (mut run, mut history) = (RunView::default(), LineHistory::default());
         for (number, event) in (1..).zip(&self.events) {
             let event: Event = serde_json::from_value(event.clone()).unwrap();
             let elapsed_ms = number * STEP_MS;
             run.apply_next(&event, elapsed_ms);
-            story.push(&event, Duration::from_millis(elapsed_ms));
+            history.push(&event, Duration::from_millis(elapsed_ms));
         }
         let scene = Scene {
             now_ms: run.run().elapsed_ms + 1500,
             run: &run,
-            story: &story,
+            history: &history,
             state: &self.state,
             questions: &[],
             limits: BudgetLimits {

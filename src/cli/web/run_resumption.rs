@@ -205,10 +205,10 @@ async fn execute_pipeline(resumption: PipelineResumption, run: Arc<PageRun>) -> 
     let PipelineResumption { dir, team, flags } = resumption;
     let mut output = CliOutput::with_writers(io::sink(), io::stderr());
     recover(&team.host, &mut output)?;
-    let ground = PipelineRepository::reopen(dir, &team.host.env).await?;
-    ground.require_start_directory(&team.host.cwd, "start the server there")?;
+    let repository = PipelineRepository::reopen(dir, &team.host.env).await?;
+    repository.require_start_directory(&team.host.cwd, "start the server there")?;
     let (stop, reader) = (run.stop().clone(), OutputMode::Page(&run));
-    let resumed = resume_pipeline(ground, team, &flags, stop, &mut output, reader);
+    let resumed = resume_pipeline(repository, team, &flags, stop, &mut output, reader);
     Box::pin(resumed).await
 }
 

@@ -26,7 +26,7 @@ impl AgentTeam {
         overlay: Option<&WriteOverlay>,
     ) -> Result<Option<Gate>> {
         let seconds = member.config.permissions.approval_timeout_seconds();
-        let consult = self.resources.approvals.as_ref();
+        let approvals = self.resources.approvals.as_ref();
         let policy = GatePolicy {
             read_before_delete: member.config.read_before_delete,
             servers: self.servers(member, phase),
@@ -37,7 +37,7 @@ impl AgentTeam {
             media: media_kinds(&member.config),
             subagents: self.subagent_limits(member),
             hooks: self.hooks(member)?,
-            approver: consult.map(|asker| asker.approver_for(&member.id, seconds)),
+            approver: approvals.map(|broker| broker.approver_for(&member.id, seconds)),
             ..self.gate_policy(member, overlay)?
         };
         self.open_gate(member, phase, policy, self.shared_server_gate(member)?)

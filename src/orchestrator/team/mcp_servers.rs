@@ -75,7 +75,7 @@ impl AgentTeam {
             return None;
         }
         let environments = self.resources.environments.as_ref();
-        let asker = self.resources.approvals.as_ref();
+        let approvals = self.resources.approvals.as_ref();
         let seconds = member.config.permissions.approval_timeout_seconds();
         let setup = |serving: &MemberServer| {
             let name = serving.config.name();
@@ -96,7 +96,7 @@ impl AgentTeam {
                 listener: context.events.clone().map(|events| ServerListener {
                     server: name.clone(),
                     events,
-                    person: asker.and_then(|asker| asker.elicitation_responder(seconds)),
+                    person: approvals.and_then(|broker| broker.elicitation_responder(seconds)),
                 }),
             }
         };

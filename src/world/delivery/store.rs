@@ -290,14 +290,14 @@ impl OpenDelivery {
             unprotected: grant.unprotected.clone(),
             ruled: grant.ruled.to_vec(),
         };
-        let filed = DeliveryFile {
+        let delivery_file = DeliveryFile {
             seal: self.place.seal()?,
             began_ns: offer.began_ns,
             attempt: offer.attempt,
             left_out_of_answers: offer.left_out_of_answers.clone(),
             write_paths: offer.grants.iter().enumerate().map(write_path).collect(),
         };
-        let bytes = serde_json::to_vec_pretty(&filed)
+        let bytes = serde_json::to_vec_pretty(&delivery_file)
             .map_err(|error| Error::bug("an offer has no JSON form").with_source(error))?;
         file::replace(&self.place.source_file(), &bytes, FileDurability::Process)
     }
@@ -314,14 +314,17 @@ impl OpenDelivery {
             .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
         let damaged = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
         let bytes = bytes.ok_or_else(damaged)?;
-        let filed: DeliveryFile =
+        let delivery_file: DeliveryFile =
             serde_json::from_slice(&bytes).map_err(|error| damaged().with_source(error))?;
-        if filed.seal != self.place.seal()? {
+        if delivery_file.seal != self.place.seal()? {
             return Err(foreign_directory_error(&self.place.0));
         }
-        let origins = filed.write_paths.iter().map(|path| path.origin.clone());
+        let origins = delivery_file
+            .write_paths
+            .iter()
+            .map(|path| path.origin.clone());
         let origins = origins.collect();
-        let grants = filed.write_paths.into_iter().map(|write_path| {
+        let grants = delivery_file.write_paths.into_iter().map(|write_path| {
             Ok(Grant {
                 root: locate(&write_path.path)?.into_real(),
                 scope: write_path.scope,
@@ -336,9 +339,9 @@ impl OpenDelivery {
         Ok(DeliverySource {
             grants: grants.collect::<Result<_>>()?,
             origins,
-            began_ns: filed.began_ns,
-            attempt: filed.attempt,
-            left_out_of_answers: filed.left_out_of_answers,
+            began_ns: delivery_file.began_ns,
+            attempt: delivery_file.attempt,
+            left_out_of_answers: delivery_file.left_out_of_answers,
         })
     }
 
@@ -387,13 +390,13 @@ impl DeliverySource {
 /// Returns whether a delivery's directory contains files that were written for another directory.
 fn is_foreign(dir: &AbsPath) -> bool {
     let place = DeliveryDir(dir.clone());
-    let filed = || {
+    let delivery_file = || {
         let bytes = file::read_regular_capped(&place.source_file(), OFFER_BYTES_MAX).ok()??;
         serde_json::from_slice::<DeliveryFile>(&bytes).ok()
     };
     let state = journal::read(&place.journal()).ok().flatten();
     let written = state.map(|state| state.seal);
-    let written = written.or_else(|| filed().map(|filed| filed.seal));
+    let written = written.or_else(|| delivery_file().map(|delivery_file| delivery_file.seal));
     match (written, place.seal()) {
         (Some(written), Ok(seal)) => written != seal,
         (None, _) | (_, Err(_)) => false,

@@ -371,21 +371,21 @@ impl PipelineDir {
         let bytes = file::read_regular_capped(&self.dir.join(RECORD), RECORD_BYTES_MAX)
             .map_err(|error| unreadable().with_source(error))?;
         let bytes = bytes.ok_or_else(unreadable)?;
-        let filed: PipelineFile =
+        let pipeline_file: PipelineFile =
             serde_json::from_slice(&bytes).map_err(|error| unreadable().with_source(error))?;
-        if filed.seal != DirectorySeal::from_directory(&self.dir)? {
+        if pipeline_file.seal != DirectorySeal::from_directory(&self.dir)? {
             return Err(foreign_directory_error(&self.dir));
         }
-        Ok(filed.record)
+        Ok(pipeline_file.record)
     }
 
     /// Writes how it begins.
     pub fn write_record(&self, record: &PipelineRecord, redactor: &Redactor) -> Result<()> {
-        let filed = PipelineFile {
+        let pipeline_file = PipelineFile {
             seal: DirectorySeal::from_directory(&self.dir)?,
             record: record.clone(),
         };
-        let written = serde_json::to_value(filed)
+        let written = serde_json::to_value(pipeline_file)
             .map_err(|error| Error::bug("how a pipeline began has no form").with_source(error))?;
         let text = format!("{:#}\n", redactor.json(written));
         file::replace(

@@ -235,14 +235,14 @@ impl BatchDir {
         }
         file::replace(&self.dir.join(TASKS), &lines, FileDurability::Power)?;
         file::replace(&self.dir.join(POSITIONS), &positions, FileDurability::Power)?;
-        let filed = BatchFile {
+        let batch_file = BatchFile {
             seal: DirectorySeal::from_directory(&self.dir)?,
             record: describe(digest(&lines)),
         };
-        if let Some(limit) = filed.record.max_cost_usd {
+        if let Some(limit) = batch_file.record.max_cost_usd {
             self.raise_limit(limit)?;
         }
-        let text = serde_json::to_vec_pretty(&filed).map_err(no_form)?;
+        let text = serde_json::to_vec_pretty(&batch_file).map_err(no_form)?;
         if u64::try_from(text.len()).unwrap_or(u64::MAX) > RECORD_BYTES_MAX {
             let message =
                 format!("the names of the configs take more than {RECORD_BYTES_MAX} bytes");
@@ -268,21 +268,21 @@ impl BatchDir {
     /// The record cannot be read, or was not created here: a batch names paths and configs, which
     /// are believed only where massgen wrote them.
     pub fn record(&self) -> Result<BatchRecord> {
-        let filed = self.record_file()?;
-        if filed.seal != DirectorySeal::from_directory(&self.dir)? {
+        let batch_file = self.record_file()?;
+        if batch_file.seal != DirectorySeal::from_directory(&self.dir)? {
             return Err(foreign_directory_error(&self.dir));
         }
-        Ok(filed.record)
+        Ok(batch_file.record)
     }
 
     /// Returns why its record cannot be used: it cannot be read, or was created elsewhere.
     fn obstacle(&self) -> Option<String> {
-        let filed = match self.record_file() {
-            Ok(filed) => filed,
+        let batch_file = match self.record_file() {
+            Ok(batch_file) => batch_file,
             Err(error) => return Some(format!("{error:#}")),
         };
         let seal = DirectorySeal::from_directory(&self.dir);
-        let is_own = seal.is_ok_and(|seal| seal == filed.seal);
+        let is_own = seal.is_ok_and(|seal| seal == batch_file.seal);
         (!is_own).then(|| "it was not created by massgen in this directory".to_owned())
     }
 

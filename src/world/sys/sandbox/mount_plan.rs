@@ -53,14 +53,14 @@ pub(crate) fn plan_pieces(policy: &SandboxPolicy) -> Vec<(AbsPath, MountPiece<'_
     let mut placed: BTreeMap<PathByDepth, MountPiece<'_>> = BTreeMap::new();
     for (place, piece) in pieces_by_path(policy) {
         let above = nearest_above(&placed, &place.1);
-        let ground = above.as_ref().map(|(_, piece)| *piece);
+        let surrounding = above.as_ref().map(|(_, piece)| *piece);
         let has_effect = match piece {
-            MountPiece::Mask => ground.is_some_and(MountPiece::is_writable),
+            MountPiece::Mask => surrounding.is_some_and(MountPiece::is_writable),
             MountPiece::Hide(_) => {
-                ground.is_some_and(|ground| !matches!(ground, MountPiece::Hide(_)))
+                surrounding.is_some_and(|piece| !matches!(piece, MountPiece::Hide(_)))
             }
             MountPiece::Open(Permission::Read) => {
-                ground != Some(MountPiece::Open(Permission::Read))
+                surrounding != Some(MountPiece::Open(Permission::Read))
             }
             MountPiece::Open(Permission::Write) | MountPiece::Layer(_) | MountPiece::Pin => true,
         };
