@@ -75,7 +75,7 @@ impl ServerPackage {
     }
 
     /// Returns the packages for a message.
-    pub fn written(&self) -> String {
+    pub fn describe(&self) -> String {
         self.packages.join(" ")
     }
 

@@ -61,10 +61,10 @@ impl ContentAssembler {
         block: &Value,
     ) -> Result<Option<ReplyEvent>, ReplyDecodeError> {
         let Some(fields) = block.as_object() else {
-            return Err(malformed("a content block is not an object"));
+            return Err(malformed_reply("a content block is not an object"));
         };
         if self.blocks.contains_key(&index) {
-            return Err(malformed("a content block begins twice"));
+            return Err(malformed_reply("a content block begins twice"));
         }
         if self.blocks.len() == BLOCKS_MAX {
             let why = format!("the reply has more than {BLOCKS_MAX} content blocks");
@@ -90,7 +90,9 @@ impl ContentAssembler {
         delta: &Value,
     ) -> Result<Option<ReplyEvent>, ReplyDecodeError> {
         let Some(block) = self.blocks.get_mut(&index) else {
-            return Err(malformed("a piece of a content block that has not begun"));
+            return Err(malformed_reply(
+                "a piece of a content block that has not begun",
+            ));
         };
         let field = |name| delta.get(name).and_then(Value::as_str).unwrap_or_default();
         match kind(delta) {
@@ -198,7 +200,9 @@ impl ContentBlock {
     ) -> Result<CallRequest, ReplyDecodeError> {
         let name = self.text("name").to_owned();
         if name.is_empty() {
-            return Err(malformed("the reply makes a tool call without a name"));
+            return Err(malformed_reply(
+                "the reply makes a tool call without a name",
+            ));
         }
         let id = conversation.call_id(&sanitize_id(self.text("id")), earlier);
         self.fields.insert("id".to_owned(), id.as_str().into());
@@ -250,6 +254,6 @@ fn reasoning(text: &str) -> Option<ReplyEvent> {
     (!text.is_empty()).then(|| ReplyEvent::Reasoning(text.to_owned()))
 }
 
-fn malformed(why: &str) -> ReplyDecodeError {
+fn malformed_reply(why: &str) -> ReplyDecodeError {
     ReplyDecodeError::Malformed(why.to_owned())
 }

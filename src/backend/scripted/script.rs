@@ -84,7 +84,7 @@ impl ScriptedReplies {
     /// Parses a script file. `name` is its name in errors.
     pub(crate) fn parse(text: &str, name: &str, cwd: &AbsPath) -> Result<Self> {
         let list: Self = serde_yaml::from_str(text).map_err(|error| {
-            malformed(format!(
+            malformed_script(format!(
                 "the script `{name}` is malformed: {}",
                 error.without_snippet()
             ))
@@ -97,11 +97,11 @@ impl ScriptedReplies {
     pub(crate) fn parse_recording(text: &str, name: &str) -> Result<(Self, RecordingEnd)> {
         let malformed = |error: serde_yaml::Error| {
             let what = error.without_snippet();
-            malformed(format!("the recording `{name}` is malformed: {what}"))
+            malformed_script(format!("the recording `{name}` is malformed: {what}"))
         };
         let fault = match serde_yaml::from_str(text) {
             Ok(list) => return Ok((list, RecordingEnd::Whole)),
-            Err(error) => malformed(error),
+            Err(error) => malformed_script(error),
         };
         let has_replies = |text: &str| text.lines().any(|line| line.starts_with("- "));
         let lines = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
@@ -168,14 +168,14 @@ impl ScriptedReplies {
     /// Parses the list under `replies` of a config; `lines` are those of its items there.
     pub(crate) fn from_list(list: &Value, lines: &[usize], cwd: &AbsPath) -> Result<Self> {
         let Value::Array(items) = list else {
-            return Err(malformed("`replies` is not a list".to_owned()));
+            return Err(malformed_script("`replies` is not a list".to_owned()));
         };
         let mut replies = Vec::with_capacity(items.len());
         for (position, item) in items.iter().enumerate() {
             let reply = ScriptedReply::deserialize(item).map_err(|error| {
                 let line = lines.get(position).map(|line| format!(" at line {line}"));
                 let line = line.unwrap_or_default();
-                malformed(format!("`replies[{position}]` is malformed: {error}{line}"))
+                malformed_script(format!("`replies[{position}]` is malformed: {error}{line}"))
             })?;
             replies.push(reply);
         }
@@ -185,7 +185,7 @@ impl ScriptedReplies {
     /// Fills in the user's current directory, and rejects a script that could never reply.
     fn with_cwd(mut self, cwd: &AbsPath) -> Result<Self> {
         if self.replies.is_empty() {
-            return Err(malformed("the script has no replies".to_owned()));
+            return Err(malformed_script("the script has no replies".to_owned()));
         }
         let cwd = cwd.to_string();
         self.map_texts(&|text| text.replace(CWD_PLACEHOLDER, &cwd));
@@ -272,7 +272,7 @@ fn map_json_texts(value: &mut Value, change: &impl Fn(&str) -> String) {
     }
 }
 
-fn malformed(message: String) -> Error {
+fn malformed_script(message: String) -> Error {
     Error::new(ErrorKind::Config, message)
         .with_hint("`massgen config show basic/offline_demo` is an example of the format")
 }

@@ -94,7 +94,7 @@ fn reapply(
     let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
         return Ok(None);
     };
-    let mut changes = delivered.reverted();
+    let mut changes = delivered.reverted_changes();
     changes.retain(|change| is_selected(&change.path, paths));
     if changes.is_empty() {
         return Ok(None);
@@ -168,14 +168,16 @@ fn review_reverted(
             }
             Some(ReviewAnswer::Choose) => {
                 let selections = ask_about_files(changes, &mut read, output, &mut next)?;
-                return Ok(selections.and_then(|selections| reapplied(changes, selections)));
+                return Ok(
+                    selections.and_then(|selections| reapplied_selection(changes, selections))
+                );
             }
         }
     }
 }
 
 /// Returns what `selections`, one for each of `changes`, apply again; `None` if it is nothing.
-fn reapplied(
+fn reapplied_selection(
     changes: &[RevertedChange],
     selections: Vec<FileReviewSelection>,
 ) -> Option<ReappliedSelection> {

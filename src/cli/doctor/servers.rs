@@ -123,7 +123,7 @@ fn inspect_package(
         }
         Ok(None) if program.network != NetworkPolicy::Off => None,
         Ok(None) => {
-            let message = format!("package `{}` is not installed", request.package.written());
+            let message = format!("package `{}` is not installed", request.package.describe());
             let finding = DoctorArea::Servers.finding(FindingLevel::Missing, subject, message);
             Some(finding.with_remedy(remedy))
         }

@@ -101,7 +101,7 @@ fn install_missing(
         let domains: Vec<String> = domains.iter().map(ToString::to_string).collect();
         output.note(&format!(
             "installing `{}` ({} of {count}), sandbox level {}, network: {}",
-            needed.package.written(),
+            needed.package.describe(),
             index.saturating_add(1),
             environment.commands.sandbox_level(),
             domains.join(", ")

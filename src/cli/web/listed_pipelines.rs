@@ -74,8 +74,8 @@ impl ListedPipeline {
             .filter(|_| state == RunStatus::Ended);
         let duration = began.zip(ended).map(|(began, ended)| ended.since(&began));
         let name = Value::from(dir.name());
-        let tokens = used(runs, &name, "tokens").filter_map(Value::as_u64);
-        let costs = used(runs, &name, "cost_usd").filter_map(Value::as_f64);
+        let tokens = stage_values(runs, &name, "tokens").filter_map(Value::as_u64);
+        let costs = stage_values(runs, &name, "cost_usd").filter_map(Value::as_f64);
         let is_live = server.runs().is_live(&dir.name());
         // One that met a limit is continued with another one.
         let is_over = outcome == Some(ExitStatus::Delivered);
@@ -98,8 +98,8 @@ impl ListedPipeline {
     }
 }
 
-/// Returns what the runs of the stages of a pipeline used.
-fn used<'r>(
+/// Returns the values of a field in the runs of the stages of a pipeline.
+fn stage_values<'r>(
     runs: &'r [Value],
     pipeline: &'r Value,
     field: &'static str,

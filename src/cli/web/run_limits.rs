@@ -102,7 +102,7 @@ fn read_cost(requested: &Map<String, Value>) -> ApiResult<Option<Money>> {
     let cost = Money::from_dollars(&text);
     match cost.filter(|cost| most.is_some_and(|most| *cost <= most)) {
         Some(cost) => Ok(Some(cost)),
-        None => Err(unexpected(
+        None => Err(unexpected_value(
             COST,
             &format!("US dollars, such as 0.50, and at most {DOLLARS_MAX}"),
         )),
@@ -121,7 +121,7 @@ fn read_count(
     let count = count.filter(|count| allowed.contains(count));
     match count.and_then(|count| u64::try_from(count).ok()) {
         Some(count) => Ok(Some(count)),
-        None => Err(unexpected(
+        None => Err(unexpected_value(
             name,
             &format!(
                 "a whole number from {} to {}",
@@ -155,7 +155,7 @@ fn number_text(number: &Number) -> String {
     }
 }
 
-fn unexpected(name: &str, expected: &str) -> ApiError {
+fn unexpected_value(name: &str, expected: &str) -> ApiError {
     let error = ApiError::invalid(format!("`{name}`: expected {expected}"));
     with_field(error, name)
 }

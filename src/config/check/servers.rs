@@ -360,7 +360,7 @@ impl ConfigChecker<'_> {
                 format!(
                     "{program} needs the package {}, which is not installed, and the server has no \
                      network access",
-                    quote(&package.written())
+                    quote(&package.describe())
                 ),
                 format!(
                     "run `{install_command}` once, or open the registry with `network: [{}]`",

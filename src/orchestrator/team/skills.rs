@@ -120,7 +120,7 @@ impl SkillLocations {
                         self.roots.push(root);
                     }
                 }
-                Err(error) => refusals.push(unused(&root.to_abs(), &error.to_string())),
+                Err(error) => refusals.push(unused_notice(&root.to_abs(), &error.to_string())),
             }
         }
         let refusals = refusals.into_iter().take(SESSION_SKILLS_MAX);
@@ -154,7 +154,7 @@ impl SkillLocations {
             match self.usable_root(&skill, directory.author, base, in_project) {
                 Ok(root) if self.roots.contains(&root) => {}
                 Ok(root) => self.roots.push(root),
-                Err(reason) => self.notices.push(unused(&skill, &reason)),
+                Err(reason) => self.notices.push(unused_notice(&skill, &reason)),
             }
         }
     }
@@ -268,7 +268,9 @@ fn read_skills(
         });
         match accepted {
             Ok(skill) => agent_skills.skills.extend(skill),
-            Err(reason) => agent_skills.notices.push(unused(&root.to_abs(), &reason)),
+            Err(reason) => agent_skills
+                .notices
+                .push(unused_notice(&root.to_abs(), &reason)),
         }
     }
     Ok(agent_skills)
@@ -321,7 +323,7 @@ fn skill_file(root: &RealPath) -> AbsPath {
     root.to_abs().join(SKILL_FILE)
 }
 
-fn unused(skill: &AbsPath, reason: &str) -> String {
+fn unused_notice(skill: &AbsPath, reason: &str) -> String {
     let (skill, reason) = (escape_name(&skill.to_string()), reason.trim());
     format!("the skill in `{skill}` is not used: {reason}")
 }
@@ -341,7 +343,7 @@ impl TeamMember {
         for root in roots {
             match self.closing_reason(root, &state) {
                 None => open.push(root.clone()),
-                Some(reason) => notices.push(unused(&root.to_abs(), reason)),
+                Some(reason) => notices.push(unused_notice(&root.to_abs(), reason)),
             }
         }
         if self.config.folder_guard == FolderGuard::Off {

@@ -50,7 +50,7 @@ impl SubagentTypes {
                 let reason = "massgen has a type of this name: give the directory another name, or \
                               move it to `~/.massgen/subagent_types`";
                 self.notices
-                    .extend(ignored.map(|file| unused(file, reason)));
+                    .extend(ignored.map(|file| unused_notice(file, reason)));
                 return self.types.push(built_in);
             }
             (None, None, Some(file)) => {
@@ -72,7 +72,7 @@ impl SubagentTypes {
                     .push(format!("the subagent type `{name}` is that of `{shown}`"));
                 self.types.push(known);
             }
-            Err(reason) => self.notices.push(unused(file, &reason)),
+            Err(reason) => self.notices.push(unused_notice(file, &reason)),
         }
     }
 }
@@ -101,7 +101,7 @@ fn read_type(name: &str, file: &AbsPath) -> std::result::Result<SubagentType, St
     SubagentType::parse(name, &text)
 }
 
-fn unused(file: &AbsPath, reason: &str) -> String {
+fn unused_notice(file: &AbsPath, reason: &str) -> String {
     let (file, reason) = (escape_name(&file.to_string()), reason.trim());
     format!("the subagent type in `{file}` is not used: {reason}")
 }

@@ -153,7 +153,7 @@ impl AppliedDelivery {
     }
 
     /// Returns what was reverted, sorted by path.
-    pub fn reverted(&self) -> Vec<RevertedChange> {
+    pub fn reverted_changes(&self) -> Vec<RevertedChange> {
         let mut reverted: BTreeMap<AbsPath, RevertedChange> = BTreeMap::new();
         for (index, (step, now)) in self.session.steps.iter().zip(&self.now).enumerate() {
             let entry = entry(step, StepDirection::Forward);
@@ -387,7 +387,7 @@ impl AppliedDelivery {
         parts: &BTreeMap<AbsPath, Vec<HunkChoice>>,
     ) -> Result<BTreeMap<AbsPath, HunkStep>> {
         let mut added = BTreeMap::new();
-        for change in self.reverted() {
+        for change in self.reverted_changes() {
             let step = self.session.steps.get(change.last_step).cloned();
             let step = step.filter(|step| numbers.contains(&step.number));
             let choices = parts.get(&change.path);

@@ -30,13 +30,13 @@ impl LocalDateTime {
         }
     }
 
-    fn zoned(&self) -> Zoned {
+    fn to_zoned(&self) -> Zoned {
         self.at.to_zoned(self.zone.clone())
     }
 
     /// Formats the moment for records: `2026-11-02T14:03:22.123456+01:00`.
     pub fn iso_format(&self) -> String {
-        self.zoned()
+        self.to_zoned()
             .strftime("%Y-%m-%dT%H:%M:%S.%6f%:z")
             .to_string()
     }
@@ -55,7 +55,7 @@ impl LocalDateTime {
 
     /// Formats the local time for lists that people read: `2026-11-02 14:03:22`.
     pub fn list_format(&self) -> String {
-        self.zoned().strftime("%Y-%m-%d %H:%M:%S").to_string()
+        self.to_zoned().strftime("%Y-%m-%d %H:%M:%S").to_string()
     }
 
     /// Returns the time that has passed since `earlier`; zero if `earlier` is later.
@@ -71,12 +71,12 @@ impl LocalDateTime {
 
     /// Formats the local time for names of logs and records: `20261102_140322_123456`.
     pub fn name_format(&self) -> String {
-        self.zoned().strftime("%Y%m%d_%H%M%S_%6f").to_string()
+        self.to_zoned().strftime("%Y%m%d_%H%M%S_%6f").to_string()
     }
 
     /// Formats the local time for names of sessions: `20261102_140322`.
     pub fn short_name_format(&self) -> String {
-        self.zoned().strftime("%Y%m%d_%H%M%S").to_string()
+        self.to_zoned().strftime("%Y%m%d_%H%M%S").to_string()
     }
 
     /// Returns the microseconds within the second.
@@ -87,7 +87,7 @@ impl LocalDateTime {
 
     /// Formats the local time for tables that people read: `14:03:22`.
     pub fn time_format(&self) -> String {
-        self.zoned().strftime("%H:%M:%S").to_string()
+        self.to_zoned().strftime("%H:%M:%S").to_string()
     }
 
     /// Returns the seconds since the Unix epoch, with a fraction.

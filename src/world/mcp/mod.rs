@@ -602,7 +602,7 @@ fn missing_package(program: &ServerProgram) -> Option<String> {
     let request = request.filter(|_| program.network == NetworkPolicy::Off)?;
     Some(format!(
         "its package `{}` is not installed: run `{}`",
-        request.package.written(),
+        request.package.describe(),
         request.install_command
     ))
 }

@@ -86,7 +86,7 @@ impl PackageInstaller<'_> {
             let which = program.map_or("single program".to_owned(), |name| {
                 format!("program `{name}`")
             });
-            let message = format!("the package `{}` has no {which}", package.written());
+            let message = format!("the package `{}` has no {which}", package.describe());
             return Err(Error::new(ErrorKind::Environment, message).with_hint(
                 "name the program: `npx -p PACKAGE PROGRAM`, `uvx --from PACKAGE PROGRAM`",
             ));
@@ -144,7 +144,7 @@ impl PackageInstaller<'_> {
             version: entry.version.clone(),
             integrity: entry.integrity.clone(),
             program,
-            ..unfinished(package)
+            ..unfinished_package(package)
         })
     }
 
@@ -190,7 +190,7 @@ impl PackageInstaller<'_> {
             name: main.metadata.name,
             version: main.metadata.version,
             program: None,
-            ..unfinished(package)
+            ..unfinished_package(package)
         })
     }
 
@@ -226,7 +226,7 @@ impl PackageInstaller<'_> {
             ExitReason::Exited(0) => Ok(()),
             ExitReason::Interrupted => Err(Error::new(
                 ErrorKind::Interrupted,
-                format!("the package `{}` is not installed", package.written()),
+                format!("the package `{}` is not installed", package.describe()),
             )),
             ExitReason::Exited(_)
             | ExitReason::Signalled(_)
@@ -275,7 +275,7 @@ fn last_words(program: &str, output: &CommandOutput) -> String {
 }
 
 fn install_error(package: &ServerPackage, why: &str) -> Error {
-    let message = format!("cannot install the package `{}`: {why}", package.written());
+    let message = format!("cannot install the package `{}`: {why}", package.describe());
     let hint = match package.registry {
         PackageRegistry::Npm => "it needs `npm` and `node` in `PATH`",
         PackageRegistry::Python => {
@@ -287,7 +287,7 @@ fn install_error(package: &ServerPackage, why: &str) -> Error {
 }
 
 /// Returns a package of which only the request is known.
-fn unfinished(package: &ServerPackage) -> InstalledPackage {
+fn unfinished_package(package: &ServerPackage) -> InstalledPackage {
     InstalledPackage {
         registry: package.registry,
         packages: package.packages.clone(),

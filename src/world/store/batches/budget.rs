@@ -72,7 +72,7 @@ impl MoneyToken {
     }
 
     /// Returns the two parts of a token: one of `used` picodollars, and the rest.
-    fn divided(&self, used: u64) -> [Self; 2] {
+    fn divide(&self, used: u64) -> [Self; 2] {
         let id = Uuid::new_v4().simple();
         let rest = self.picodollars.saturating_sub(used);
         [(used, ""), (rest, REST_SUFFIX)].map(|(picodollars, suffix)| Self {
@@ -255,7 +255,7 @@ impl BatchDir {
 
     /// Divides a token that `cell` holds: the cell keeps a `part` of its value.
     fn divide_token(&self, cell: &CellId, token: &MoneyToken, part: u64) -> Result<()> {
-        let [share, rest] = token.divided(part);
+        let [share, rest] = token.divide(part);
         let prepared = self.prepared_file(&rest);
         dir::create_all(&self.prepared(), DirectoryAudience::User)?;
         file::replace(&prepared, b"", FileDurability::Process)?;
