@@ -23,7 +23,7 @@ impl SourceList {
         (request.tools.is_empty() && !vendor_tools.is_empty()).then(Self::default)
     }
 
-    /// Adds a page, unless it is there already or there are too many.
+    /// Adds a page, unless the list already contains it or is full.
     pub(super) fn add(&mut self, title: &str, url: &str) {
         let url = url.trim();
         if url.is_empty() || url.chars().count() > URL_CHARS_MAX || self.0.len() >= SOURCES_MAX {

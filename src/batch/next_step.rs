@@ -37,7 +37,7 @@ pub enum AttemptEnd {
 }
 
 impl AttemptEnd {
-    /// Returns whether the run of the attempt can be continued, instead of beginning anew.
+    /// Returns whether the run of the attempt can be resumed, instead of starting over.
     pub fn is_resumable(self) -> bool {
         matches!(
             self,

@@ -24,7 +24,7 @@ pub(crate) struct SteeringInput {
     pub(crate) sender: UserMessageSender,
     /// The inbox directory, if there is one.
     pub(crate) inbox: Option<MessageInbox>,
-    /// The terminal, if the user is there.
+    /// The terminal, if a user sits at it.
     pub(crate) keyboard: Option<TerminalInput>,
     /// What is being typed.
     pub(crate) line: TypedMessageLine,

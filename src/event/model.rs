@@ -164,7 +164,7 @@ pub enum StopReason {
     Paused,
 }
 
-/// What a model's stream carries.
+/// The kind of a piece of text in a model's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyTextKind {
     /// Text of the reply.

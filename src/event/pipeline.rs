@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::AgentId;
 
-/// How a pipeline of roles has got further.
+/// A step in the progress of a pipeline of roles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum PipelineEvent {

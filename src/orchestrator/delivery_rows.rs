@@ -1,4 +1,4 @@
-//! The rows of a delivery: what became of each of the user's files in the final phase, from the
+//! The rows of a delivery: the outcome of each of the user's files in the final phase, from the
 //! changes and denials of all its steps. Pure.
 
 use std::collections::BTreeMap;

@@ -57,7 +57,7 @@ impl BatchStartSettings {
         host: &Host,
     ) -> Result<Self> {
         let saved = match batch.map(Self::read_saved).transpose() {
-            // The user names the engine anew.
+            // The user names the engine again.
             Err(_) if arguments.on.is_some() => None,
             saved => saved?.flatten(),
         };

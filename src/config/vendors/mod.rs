@@ -156,7 +156,7 @@ const UNSUPPORTED: Vendor = Vendor {
 /// The type of OpenAI's models.
 const OPENAI: &str = "openai";
 
-/// The type of programs that speak the Agent Client Protocol.
+/// The type of programs that use the Agent Client Protocol.
 pub(crate) const ACP: &str = "acp";
 
 /// The type of xAI's models.

@@ -45,7 +45,7 @@ impl DeliveriesByRun {
         Ok(Self { dirs })
     }
 
-    /// Reads what became of the files that `run` delivered. Deliveries that cannot be read, are
+    /// Reads what happened to the files that `run` delivered. Deliveries that cannot be read, are
     /// being changed, or were not created here count as unknown.
     pub fn delivered_files(&self, run: &str) -> DeliveredFiles {
         let mut all = DeliveredFiles::default();

@@ -231,13 +231,13 @@ pub(super) struct JournalState {
     pub(super) session_start: u64,
     /// The hidden directories of the last session, each with the number of its root.
     pub(super) slot_directories: Vec<(usize, String)>,
-    /// How far the delivery has got.
+    /// The progress of the delivery.
     pub(super) state: DeliveryProgress,
     /// The length of the complete lines, in bytes.
     len: u64,
 }
 
-/// How far a delivery has got.
+/// The progress of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DeliveryProgress {
     /// No file of the user's has been changed yet.

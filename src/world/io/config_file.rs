@@ -21,14 +21,14 @@ use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedF
 pub enum ConfigWrite {
     /// It is on the disk.
     Written,
-    /// Another file is there, and nothing was written.
+    /// Another file exists at that path, and nothing was written.
     Occupied {
         /// The digest of that file, with which it can be replaced.
         digest: String,
     },
 }
 
-/// Writes `text` to `file` below `directory`. A file that is there is replaced only if `replaces`
+/// Writes `text` to `file` below `directory`. An existing file is replaced only if `replaces`
 /// is its digest.
 pub fn write_config(
     directory: &AbsPath,

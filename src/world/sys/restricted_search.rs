@@ -40,7 +40,7 @@ impl RestrictedFilesSearch {
         }
     }
 
-    /// Returns the result, once it is there.
+    /// Waits for the result and returns it.
     pub(crate) fn wait(&self) -> &RestrictedFiles {
         self.found.get_or_init(|| {
             let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The stages of a pipeline, one iteration after the other: what each role does, or what became of its
+//! The stages of a pipeline, one iteration after the other: what each role does, or the outcome of its
 //! work.
 
 use crate::cli::dashboard::cell_text::{clean_line, wrapped_lines};

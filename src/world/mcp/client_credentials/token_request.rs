@@ -160,7 +160,7 @@ pub(super) fn parse_assertion(bytes: &[u8]) -> Option<&str> {
     (is_word && !text.is_empty()).then_some(text)
 }
 
-/// Returns a list of names in the metadata, if it is there.
+/// Returns a list of names in the metadata, if the metadata have it.
 fn announced_names<'m>(metadata: &'m AuthorizationMetadata, field: &str) -> Option<Vec<&'m str>> {
     let names = metadata.additional_fields.get(field)?.as_array()?;
     Some(names.iter().filter_map(Value::as_str).collect())

@@ -20,7 +20,7 @@ const PREFIX: &str = "massgen-ssh-";
 const NAMES_MAX: usize = 10_000;
 /// The most names in a directory that are tried as sockets.
 const SOCKETS_MAX: usize = 16;
-/// How often a directory is created anew if a sweep takes it for an abandoned one.
+/// How often a directory is created again if a sweep takes it for an abandoned one.
 const TRIES_MAX: usize = 4;
 /// Shell that waits for the end of massgen, which closes its standard input.
 const SHELL: &str = "/bin/sh";

@@ -126,7 +126,7 @@ pub(crate) fn copy(
     let level = CopyLevel {
         from: opened(from)?,
         to: opened(to)?,
-        // Without it, everything is stored anew; the user may have removed it to free space.
+        // Without it, everything is stored again; the user may have removed it to free space.
         last: last.and_then(|copy| Some((opened(&copy.dir).ok()?, &copy.manifest))),
     };
     let began =
