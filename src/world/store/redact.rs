@@ -39,11 +39,11 @@ pub struct Redactor {
     first_chars: Vec<char>,
 }
 
-/// Whether a text is complete.
+/// Whether a text is complete, or more of it may follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextCompleteness {
-    Reached,
-    MoreComes,
+    Complete,
+    Partial,
 }
 
 impl Redactor {
@@ -63,7 +63,7 @@ impl Redactor {
             return;
         }
         for spelling in spellings(secret) {
-            let Err(place) = self.place_of(&spelling) else {
+            let Err(position) = self.position_of(&spelling) else {
                 continue;
             };
             if let Some(first) = spelling.chars().next()
@@ -71,7 +71,7 @@ impl Redactor {
             {
                 self.first_chars.push(first);
             }
-            self.secrets.insert(place, SecretString::from(spelling));
+            self.secrets.insert(position, SecretString::from(spelling));
         }
     }
 
@@ -82,7 +82,7 @@ impl Redactor {
 
     /// Returns `text` with secrets redacted.
     pub fn text(&self, text: &str) -> String {
-        self.scan(text, TextCompleteness::Reached).0
+        self.scan(text, TextCompleteness::Complete).0
     }
 
     /// Redacts every string and object key in `value`.
@@ -92,7 +92,7 @@ impl Redactor {
 
     /// Returns the redacted beginning of `text`, and the rest if that may be the beginning of a
     /// secret.
-    fn scan<'t>(&self, text: &'t str, end: TextCompleteness) -> (String, &'t str) {
+    fn scan<'t>(&self, text: &'t str, completeness: TextCompleteness) -> (String, &'t str) {
         let mut clean = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(next) = rest.find(self.first_chars.as_slice()) {
@@ -100,7 +100,7 @@ impl Redactor {
             clean.push_str(plain);
             rest = from_here;
             let secret = self.longest_at(rest);
-            if end == TextCompleteness::MoreComes && secret.is_cut {
+            if completeness == TextCompleteness::Partial && secret.is_cut {
                 return (clean, rest);
             }
             let mut chars = rest.chars();
@@ -119,9 +119,11 @@ impl Redactor {
     /// Returns how much of a secret `text` starts with.
     fn longest_at(&self, text: &str) -> SecretPrefix {
         let before = |known: &SecretString| known.expose_secret() <= text;
-        let place = self.secrets.partition_point(before);
-        let next = self.secrets.get(place).map(ExposeSecret::expose_secret);
-        let last = place.checked_sub(1).and_then(|last| self.secrets.get(last));
+        let position = self.secrets.partition_point(before);
+        let next = self.secrets.get(position).map(ExposeSecret::expose_secret);
+        let last = position
+            .checked_sub(1)
+            .and_then(|last| self.secrets.get(last));
         // No secret shares a longer prefix with the text than its neighbors in sorted order do.
         let neighbors = [last.map(ExposeSecret::expose_secret), next];
         let common = neighbors.into_iter().flatten();
@@ -138,13 +140,13 @@ impl Redactor {
     fn whole_at(&self, text: &str) -> Option<usize> {
         let mut lengths = (SECRET_BYTES_MIN..BEGINNING_BYTES_MIN).rev();
         lengths.find(|length| {
-            let known = |head: &str| self.place_of(head).is_ok();
+            let known = |head: &str| self.position_of(head).is_ok();
             text.get(..*length).is_some_and(known)
         })
     }
 
     /// Returns the index of an encoded secret, or where to insert it.
-    fn place_of(&self, spelling: &str) -> std::result::Result<usize, usize> {
+    fn position_of(&self, spelling: &str) -> std::result::Result<usize, usize> {
         let compare = |known: &SecretString| known.expose_secret().cmp(spelling);
         self.secrets.binary_search_by(compare)
     }
@@ -199,9 +201,9 @@ fn within_base64<E: Engine>(engine: &E, secret: &str, before: usize) -> Option<S
 
 /// How much of a secret a text begins with.
 struct SecretPrefix {
-    /// The bytes to take out, if it is enough for that.
+    /// The length to redact in bytes, if it is long enough for that.
     bytes: Option<usize>,
-    /// The text ends within a secret.
+    /// Whether the text ends within a secret.
     is_cut: bool,
 }
 
@@ -228,7 +230,7 @@ impl RedactedStream {
     /// Adds the next chunk and returns the text that can be written now.
     pub fn push(&mut self, redactor: &Redactor, piece: &str) -> String {
         self.pending.push_str(piece);
-        let (clean, rest) = redactor.scan(&self.pending, TextCompleteness::MoreComes);
+        let (clean, rest) = redactor.scan(&self.pending, TextCompleteness::Partial);
         self.pending = rest.to_owned();
         clean
     }
