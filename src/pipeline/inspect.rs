@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::path::AbsPath;
-use crate::pipeline::repository::{base_commit, main_branch};
+use crate::pipeline::repository::{base_commit, main_branch, no_shared_branch_error};
 use crate::roles::journal::JournalEntry;
 use crate::world::git::GitProgram;
 use crate::world::git::history::{GitCommit, HistoryTraversal};
@@ -68,7 +68,7 @@ impl PipelineView {
         let branches = self.hub.branches().await?;
         let shared = main_branch()?;
         let shared = branches.iter().find(|(branch, _)| *branch == shared);
-        let (_, shared) = shared.ok_or_else(|| self.no_shared_branch())?;
+        let (_, shared) = shared.ok_or_else(|| no_shared_branch_error(&self.dir))?;
         let names = PipelineDir::checkouts(&self.record.workspace)?;
         let prefix = format!("massgen/{}/", self.dir.short());
         let mut statuses = Vec::new();
@@ -97,7 +97,7 @@ impl PipelineView {
     pub async fn commits(&self) -> Result<Vec<PipelineCommit>> {
         let shared = main_branch()?;
         if self.hub.tip(&shared).await?.is_none() {
-            return Err(self.no_shared_branch());
+            return Err(no_shared_branch_error(&self.dir));
         }
         let before = base_commit(&self.record);
         let history = |line| self.hub.history(&shared, before.as_ref(), line);
@@ -127,13 +127,6 @@ impl PipelineView {
             });
         }
         Ok(commits)
-    }
-
-    fn no_shared_branch(&self) -> Error {
-        let name = self.dir.name();
-        let message = format!("the repository of `{name}` has no shared branch");
-        Error::new(ErrorKind::Environment, message)
-            .with_hint(format!("if it is not needed, remove `{}`", self.dir.dir()))
     }
 }
 

@@ -228,14 +228,7 @@ impl PipelineRepository {
     /// Returns the newest commit of the shared branch.
     pub async fn tip(&self) -> Result<ObjectId> {
         let tip = self.hub.tip(&main_branch()?).await?;
-        tip.ok_or_else(|| {
-            let message = format!(
-                "the repository of `{}` has no shared branch",
-                self.dir.name()
-            );
-            Error::new(ErrorKind::Environment, message)
-                .with_hint(format!("if it is not needed, remove `{}`", self.dir.dir()))
-        })
+        tip.ok_or_else(|| no_shared_branch_error(&self.dir))
     }
 
     /// Commits a tree to the shared branch, which still points at `tip`.
@@ -310,6 +303,13 @@ impl PipelineRepository {
 pub(super) fn base_commit(record: &PipelineRecord) -> Option<ObjectId> {
     let project = record.project.as_ref()?;
     ObjectId::parse(project.head.as_ref()?)
+}
+
+/// Returns the error for a pipeline whose repository has lost its shared branch.
+pub(super) fn no_shared_branch_error(dir: &PipelineDir) -> Error {
+    let message = format!("the repository of `{}` has no shared branch", dir.name());
+    Error::new(ErrorKind::Environment, message)
+        .with_hint(format!("if it is not needed, remove `{}`", dir.dir()))
 }
 
 /// Returns the name of the shared branch.
