@@ -76,10 +76,10 @@ impl CallEnvironment {
     /// Opens an environment with the default command settings, for an agent with these grants.
     pub(crate) fn open(
         host: &Host,
-        hold: CommandIsolation<'_>,
+        isolation: CommandIsolation<'_>,
         grants: &GrantsFile,
     ) -> Result<Self> {
-        Self::prepare(host, |machine, directories, temporary| match hold {
+        Self::prepare(host, |machine, directories, temporary| match isolation {
             CommandIsolation::Sandbox(choice) => {
                 let trees = grants.write_roots();
                 build_sandbox(choice, machine, directories, &trees, grants.grants())
@@ -97,14 +97,14 @@ impl CallEnvironment {
         })
     }
 
-    /// Opens the same in the strongest sandbox, for a caller without grants.
+    /// Opens an environment in the strongest sandbox, for a caller without grants.
     pub(crate) fn open_without_grants(host: &Host) -> Result<Self> {
         Self::prepare(host, |machine, directories, _| {
             build_sandbox(SandboxLevelChoice::Auto, machine, directories, &[], &[])
         })
     }
 
-    /// Prepares an environment with its own directories and the backend that `place` builds.
+    /// Prepares an environment with its own directories and what `backend` builds.
     fn prepare(
         host: &Host,
         backend: impl FnOnce(
@@ -177,7 +177,7 @@ pub(crate) fn build_call_container(
         image: image.to_owned(),
         ..DockerConfig::default()
     };
-    let runner = EnvironmentSpec {
+    let spec = EnvironmentSpec {
         id: &id,
         config: &CommandLineConfig::default(),
         grants: access.grants,
@@ -186,7 +186,7 @@ pub(crate) fn build_call_container(
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let engine = ConnectedEngines::default().connect(&docker, machine)?;
     let work = ContainerWork::Commands;
-    build_container(&engine, runner, work, &docker, run, state, machine)
+    build_container(&engine, spec, work, &docker, run, state, machine)
 }
 
 /// Returns the error for a machine on which no command can be sandboxed.

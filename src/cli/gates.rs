@@ -105,7 +105,7 @@ impl<'a> GateUse<'a> {
     fn command_isolation(self) -> Option<CommandIsolation<'a>> {
         match self {
             GateUse::Decisions | GateUse::Files => None,
-            GateUse::Commands(hold) | GateUse::Session(hold, _) => hold,
+            GateUse::Commands(isolation) | GateUse::Session(isolation, _) => isolation,
         }
     }
 
@@ -113,8 +113,8 @@ impl<'a> GateUse<'a> {
     fn grants_file_isolation(self) -> Option<CommandIsolation<'a>> {
         match self {
             GateUse::Decisions | GateUse::Files => None,
-            GateUse::Commands(hold) => Some(hold.unwrap_or_default()),
-            GateUse::Session(hold, _) => hold,
+            GateUse::Commands(isolation) => Some(isolation.unwrap_or_default()),
+            GateUse::Session(isolation, _) => isolation,
         }
     }
 
@@ -500,8 +500,8 @@ fn from_team(
             agent.read_before_delete = off;
         }
     }
-    if let Some(hold) = needs.command_isolation() {
-        hold.apply_to(&mut config);
+    if let Some(isolation) = needs.command_isolation() {
+        isolation.apply_to(&mut config);
     }
     let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(SINGLE_CALLS));
     let workspaces = match missing {

@@ -145,7 +145,7 @@ pub struct RunExecution {
     inbox: Option<AbsPath>,
     /// The user's own workspaces are locked until this is dropped.
     _workspaces: Vec<RunWorkspace>,
-    _trace: DiagnosticLog,
+    _diagnostic_log: DiagnosticLog,
 }
 
 /// The paths of a run's results.
@@ -182,14 +182,14 @@ impl RunExecution {
         let approvals = request.approval_broker(&sender, &stop, &initial.events);
         request.protect_user_channels(&team, &approvals)?;
         let (session, prepared) = request.prepare_environments(&team, session)?;
-        let places = request.record_paths(&session)?;
+        let paths = request.record_paths(&session)?;
         let team = team.with_resources(TeamResources {
             environments: Some(prepared.environments),
-            records: Some(places.log().clone()),
-            server_context: Some(request.server_context(&places, &sender)),
+            records: Some(paths.log().clone()),
+            server_context: Some(request.server_context(&paths, &sender)),
             conflicts: Some(prepared.conflicts),
-            delivery: Some(request.delivery_settings(&places, initial.until_ns, &stop, barrier)),
-            overlays: Some(request.overlays(&places)),
+            delivery: Some(request.delivery_settings(&paths, initial.until_ns, &stop, barrier)),
+            overlays: Some(request.overlays(&paths)),
             approvals: Some(approvals),
             hook_context: Some(HookRunContext::new(session.id(), &sender)),
         });
@@ -209,7 +209,7 @@ impl RunExecution {
             task: &request.task,
             redactor: &request.redactor,
         };
-        let (recorder, trace) = input.open_records(places, request.resumed, request.invocation)?;
+        let (recorder, log) = input.open_records(paths, request.resumed, request.invocation)?;
         let vendors = ProviderNames::from_config(&request.config);
         let begin_telemetry = |to| RunTelemetry::begin(to, vendors, request.redactor);
         let turn = PreparedTurn {
@@ -250,7 +250,7 @@ impl RunExecution {
             park: stop.park,
             inbox: request.inbox,
             _workspaces: workspaces,
-            _trace: trace,
+            _diagnostic_log: log,
         })
     }
 
@@ -459,8 +459,8 @@ impl RunRequest {
             let specs = team.environment_specs();
             let environments = AgentEnvironments::prepare(specs, &self.layout, &self.host)?;
             let mut events = environments.sandbox_events();
-            let unfit = validate_checks(&environments, team.checks())?;
-            events.extend(unfit.map(|message| Event::Run(RunEvent::Warning { message })));
+            let check_warning = validate_checks(&environments, team.checks())?;
+            events.extend(check_warning.map(|message| Event::Run(RunEvent::Warning { message })));
             Ok(PreparedEnvironments {
                 conflicts,
                 environments,
@@ -486,9 +486,9 @@ impl RunRequest {
     }
 
     /// Returns where the servers of the run write their output.
-    fn server_context(&self, places: &RunRecordPaths, events: &Sender<Event>) -> ServerContext {
+    fn server_context(&self, paths: &RunRecordPaths, events: &Sender<Event>) -> ServerContext {
         ServerContext {
-            logs: places.log().join(SERVER_LOGS),
+            logs: paths.log().join(SERVER_LOGS),
             redactor: self.redactor.clone(),
             tokens: self.host.home.as_ref().map(TokenFile::in_home),
             packages: self.host.home.as_ref().map(PackageStore::in_home),
@@ -500,12 +500,12 @@ impl RunRequest {
     /// unread by its agents.
     fn delivery_settings(
         &self,
-        places: &RunRecordPaths,
+        paths: &RunRecordPaths,
         until_ns: Option<i128>,
         stop: &ShutdownSignal,
         record_barrier: RecordBarrier,
     ) -> DeliverySettings {
-        let (dir, run) = (&self.layout.deliveries, places.name());
+        let (dir, run) = (&self.layout.deliveries, paths.name());
         DeliverySettings {
             dir: dir.clone(),
             run: run.to_owned(),
@@ -519,8 +519,8 @@ impl RunRequest {
     }
 
     /// Returns the factory of the final agents' overlays.
-    fn overlays(&self, places: &RunRecordPaths) -> OverlayFactory {
-        OverlayFactory::new(&self.layout, places.name(), &self.host.executable)
+    fn overlays(&self, paths: &RunRecordPaths) -> OverlayFactory {
+        OverlayFactory::new(&self.layout, paths.name(), &self.host.executable)
     }
 
     /// Returns the snapshots of a run that starts or resumes in `workspaces`.

@@ -41,52 +41,52 @@ impl RecordContext<'_> {
     /// Starts the records, or resumes those of the interrupted turn.
     pub(super) fn open_records(
         self,
-        places: RunRecordPaths,
+        paths: RunRecordPaths,
         resumed: Option<ResumedTurn>,
-        started_with: RunInvocation,
+        invocation: RunInvocation,
     ) -> Result<(Recorder, DiagnosticLog)> {
         // Before the log exists, which others may follow.
-        limits::write(places.turn(), &self.config.limits)?;
+        limits::write(paths.turn(), &self.config.limits)?;
         match resumed {
-            None => self.start_records(places, started_with),
-            Some(resumed) => self.resume_records(places, resumed, started_with.detail),
+            None => self.start_records(paths, invocation),
+            Some(resumed) => self.resume_records(paths, resumed, invocation.detail),
         }
     }
 
     /// Starts the records.
     fn start_records(
         self,
-        places: RunRecordPaths,
-        started_with: RunInvocation,
+        paths: RunRecordPaths,
+        invocation: RunInvocation,
     ) -> Result<(Recorder, DiagnosticLog)> {
         let meta = RunMetadata {
             query: self.task.to_owned(),
-            config_path: started_with.config_path,
-            config: started_with.config_text,
-            cli_args: started_with.arguments,
+            config_path: invocation.config_path,
+            config: invocation.config_text,
+            cli_args: invocation.arguments,
             cwd: self.turn_context.cwd.clone(),
             session_id: self.session.id(),
         };
-        let trace =
-            diagnostic_log::begin(places.turn(), started_with.detail, self.redactor.clone())?;
+        let log_guard =
+            diagnostic_log::begin(paths.turn(), invocation.detail, self.redactor.clone())?;
         let opened = &self.turn_context.opened;
         let manifest = replay_manifest(&meta, self.layout, self.config, opened)?;
-        let recorder = Recorder::start(places, &meta, self.redactor.clone())?;
+        let recorder = Recorder::start(paths, &meta, self.redactor.clone())?;
         recorder.write_manifest(&manifest)?;
-        Ok((recorder, trace))
+        Ok((recorder, log_guard))
     }
 
     /// Resumes the records of the interrupted turn.
     fn resume_records(
         self,
-        places: RunRecordPaths,
+        paths: RunRecordPaths,
         resumed: ResumedTurn,
         detail: LogDetail,
     ) -> Result<(Recorder, DiagnosticLog)> {
         let ResumedTurn { log, events, .. } = resumed;
-        let trace = diagnostic_log::begin(places.turn(), detail, self.redactor.clone())?;
+        let log_guard = diagnostic_log::begin(paths.turn(), detail, self.redactor.clone())?;
         let redactor = self.redactor.clone();
-        let recorder = Recorder::resume(places, log, self.session.id(), &events, redactor)?;
-        Ok((recorder, trace))
+        let recorder = Recorder::resume(paths, log, self.session.id(), &events, redactor)?;
+        Ok((recorder, log_guard))
     }
 }

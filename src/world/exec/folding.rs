@@ -27,7 +27,8 @@ const FOLDED_BY_THE_KERNEL: &[i64] = &[
 ];
 
 /// Refuses a command that could bypass what `policy` closes through another spelling. Levels
-/// C, D and off are not checked; C opens files one by one, under whatever name, and nothing else.
+/// `landlock`, `unavailable` and `off` are not checked; `landlock` opens files one by one, under
+/// whatever name, and nothing else.
 pub(super) fn expect_one_spelling(gate: &Gate, policy: &SandboxPolicy) -> Result<(), ToolError> {
     if matches!(
         policy.level,
@@ -50,7 +51,7 @@ pub(super) fn expect_one_spelling(gate: &Gate, policy: &SandboxPolicy) -> Result
                 if seen.insert(place.real().to_abs())
                     && let Some(other) = other_spelling(&dir, name)?
                 {
-                    return Err(not_held(closed, &place, &other));
+                    return Err(unenforceable_error(closed, &place, &other));
                 }
                 dir = place;
             }
@@ -84,10 +85,10 @@ fn other_spelling(dir: &ResolvedPath, name: &OsStr) -> Result<Option<OsString>, 
         Ok(handle) => handle,
         // There is nothing that could be reached.
         Err(FileSystemError::Missing | FileSystemError::NotDirectory) => return Ok(None),
-        Err(fault) => return Err(ToolError::failed(not_looked_at(dir, fault))),
+        Err(fault) => return Err(ToolError::failed(uninspected_message(dir, fault))),
     };
     let found = folding(&handle, name);
-    found.map_err(|fault| ToolError::failed(not_looked_at(dir, fault)))
+    found.map_err(|fault| ToolError::failed(uninspected_message(dir, fault)))
 }
 
 fn folding(dir: &DirectoryHandle, name: &OsStr) -> Result<Option<OsString>, FileSystemError> {
@@ -129,20 +130,20 @@ fn in_other_case(name: &OsStr) -> Option<OsString> {
     (other != name).then(|| other.into())
 }
 
-fn not_held(closed: &AbsPath, place: &ResolvedPath, other: &OsStr) -> ToolError {
+fn unenforceable_error(closed: &AbsPath, place: &ResolvedPath, other: &OsStr) -> ToolError {
     let other = other.display();
     let why = format!(
-        "`{closed}` is to stay closed, and its disk takes `{other}` for `{}` too, which the kernel \
-         does not: nothing would keep a command out\n\
+        "its file system treats `{other}` and `{}` as the same name, which the kernel does not, \
+         so a command could reach `{closed}`, which is closed\n\
          hint: set `command_line_sandbox: landlock`, move the directory to another disk, or open less of it",
         place.real()
     );
     cannot_run(&why)
 }
 
-fn not_looked_at(dir: &ResolvedPath, fault: FileSystemError) -> String {
+fn uninspected_message(dir: &ResolvedPath, fault: FileSystemError) -> String {
     format!(
-        "the command was not run: `{}` cannot be looked at, and something in it is closed: {fault}",
+        "the command was not run: `{}` cannot be inspected, and something in it is closed: {fault}",
         dir.real()
     )
 }

@@ -47,7 +47,7 @@ const ALL: &[SandboxLevel] = &[
 ];
 const NAMESPACES: &[SandboxLevel] = &[SandboxLevel::Overlay, SandboxLevel::Namespaces];
 
-const ATTEMPTS: &[LevelCheckCase] = &[
+const CASES: &[LevelCheckCase] = &[
     check_case("writing inside", "echo x > new", ALL, ALL),
     check_case("reading inside", "read -r x < known", ALL, ALL),
     check_case("writing into its home", "echo x > \"$HOME/new\"", ALL, ALL),
@@ -246,35 +246,35 @@ impl LevelCheckDirectories {
 /// Builds the script that runs all cases of the level in order, and exits with the status of the
 /// first that fails.
 fn check_script(level: SandboxLevel) -> String {
-    let line = |(status, attempt): (i32, &LevelCheckCase)| {
-        let LevelCheckCase { script, .. } = attempt;
-        let on_wrong = if attempt.works_in.contains(&level) {
+    let line = |(status, case): (i32, &LevelCheckCase)| {
+        let LevelCheckCase { script, .. } = case;
+        let on_wrong = if case.works_in.contains(&level) {
             "||"
         } else {
             "&&"
         };
         format!("{{ {script}; }} 2>/dev/null {on_wrong} exit {status}\n")
     };
-    let numbered = (STATUS_FIRST..).zip(ATTEMPTS);
-    let tried = numbered.filter(|(_, attempt)| attempt.tried_in.contains(&level));
+    let numbered = (STATUS_FIRST..).zip(CASES);
+    let tried = numbered.filter(|(_, case)| case.tried_in.contains(&level));
     let lines: String = tried.map(line).collect();
     lines + "exit 0\n"
 }
 
 /// Returns the deviation that the exit of the command reports.
 fn reported_deviation(level: SandboxLevel, exit_reason: &ExitReason) -> Option<String> {
-    let attempt_of = |status: i32| {
-        let mut numbered = (STATUS_FIRST..).zip(ATTEMPTS);
+    let case_of = |status: i32| {
+        let mut numbered = (STATUS_FIRST..).zip(CASES);
         numbered.find(|(number, _)| *number == status)
     };
     match exit_reason {
         ExitReason::Exited(0) => None,
         ExitReason::Refused { step, why } => Some(format!("{step}: {why}")),
-        ExitReason::Exited(status) => Some(match attempt_of(*status) {
-            Some((_, attempt)) if attempt.works_in.contains(&level) => {
-                format!("{} does not work", attempt.what)
+        ExitReason::Exited(status) => Some(match case_of(*status) {
+            Some((_, case)) if case.works_in.contains(&level) => {
+                format!("{} does not work", case.what)
             }
-            Some((_, attempt)) => format!("{} is possible", attempt.what),
+            Some((_, case)) => format!("{} is possible", case.what),
             None => format!("the test ended with status {status}"),
         }),
         ExitReason::Signalled(_)

@@ -137,7 +137,7 @@ impl WriteOverlay {
         if roots.is_empty() {
             return Ok(None);
         }
-        let apart: Vec<AbsPath> = roots
+        let separate: Vec<AbsPath> = roots
             .keys()
             .chain(&excluded)
             .map(RealPath::to_abs)
@@ -145,7 +145,7 @@ impl WriteOverlay {
         let mut trees = Vec::new();
         for (number, (root, files)) in roots.into_iter().enumerate() {
             let place = spec.place.join(number.to_string());
-            trees.push(TreeOverlay::prepare(root, files, &place, &apart)?);
+            trees.push(TreeOverlay::prepare(root, files, &place, &separate)?);
         }
         trees.sort_by_key(|tree| std::cmp::Reverse(tree.root.depth()));
         for tree in &mut trees {

@@ -30,7 +30,7 @@ pub(super) struct TreeOverlay {
     /// Path of the copy, if one is made.
     copy_at: AbsPath,
     /// Directories inside it that do not belong to it.
-    apart: Vec<AbsPath>,
+    separate: Vec<AbsPath>,
     copied: Option<TreeCopy>,
     /// Handle on the tree inside the mount namespace.
     staged: Option<DirectoryHandle>,
@@ -49,7 +49,7 @@ impl TreeOverlay {
         root: RealPath,
         files: Option<Vec<RealPath>>,
         place: &AbsPath,
-        apart: &[AbsPath],
+        separate: &[AbsPath],
     ) -> Result<Self> {
         let users = DirectoryHandle::open(&root).map_err(|fault| open_error(&root, fault))?;
         dir::create_all(place, DirectoryAudience::User)?;
@@ -61,13 +61,13 @@ impl TreeOverlay {
         for path in [&layer.upper, &layer.work] {
             dir::create_all(path, DirectoryAudience::User)?;
         }
-        let inside = apart.iter().filter(|path| path.is_within(&layer.root));
+        let inside = separate.iter().filter(|path| path.is_within(&layer.root));
         let inside = inside.filter(|path| **path != layer.root);
         Ok(Self {
             users,
             files,
             copy_at: place.join("copy"),
-            apart: inside.cloned().collect(),
+            separate: inside.cloned().collect(),
             layer,
             root,
             copied: None,
@@ -105,7 +105,7 @@ impl TreeOverlay {
             clear::empty(&earlier).map_err(|fault| open_error(&self.root, fault))?;
         }
         let replica = match &self.files {
-            None => TreeReplica::from_tree(&self.root, &self.copy_at, &self.apart)?,
+            None => TreeReplica::from_tree(&self.root, &self.copy_at, &self.separate)?,
             Some(files) => {
                 let names: Vec<_> = files.iter().filter_map(RealPath::name).collect();
                 TreeReplica::from_files(&self.users, &names, &self.copy_at)?
@@ -134,7 +134,7 @@ impl TreeOverlay {
     /// Returns its part of the request for the mount namespace. A copy of single files is not
     /// mounted: a process that has such a file open would keep seeing the original.
     pub(super) fn overlay_root(&self) -> Option<OverlayRoot> {
-        let scene = match (&self.copied, &self.files) {
+        let source = match (&self.copied, &self.files) {
             (None, _) => OverlaySource::Layered(self.layer.clone()),
             (Some(_), None) => OverlaySource::Copied {
                 root: self.layer.root.clone(),
@@ -145,7 +145,7 @@ impl TreeOverlay {
         let FileFingerprint { device, inode, .. } =
             FileMetadata::from_handle(&self.users).ok()?.version;
         let identity = FileIdentity { device, inode };
-        Some(OverlayRoot { identity, scene })
+        Some(OverlayRoot { identity, source })
     }
 
     /// Sets the handle on it inside the mount namespace.

@@ -31,7 +31,7 @@ const FORK_SERVER: &str = "__fork_server";
 pub(crate) const HANDLES_MAX: usize = 8;
 /// The most handles that a fork server passes in one message: one for the root directory of an
 /// overlay namespace, and one per overlaid directory.
-pub(crate) const HANDED_MAX: usize = ROOTS_MAX + 1;
+pub(crate) const OVERLAY_HANDLES_MAX: usize = ROOTS_MAX + 1;
 /// The longest answer of a fork server, in bytes: why an overlay namespace could not be created.
 pub(crate) const ANSWER_BYTES_MAX: usize = 4096;
 /// How many helpers in a row may prove dead when they are assigned work, because another process
@@ -186,7 +186,7 @@ impl ForkServer {
         if is_there != [true] {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDED_MAX))];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(OVERLAY_HANDLES_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let received = retry_on_intr(|| {

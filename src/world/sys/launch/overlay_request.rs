@@ -23,11 +23,11 @@ pub(crate) struct OverlayRequest {
 /// A directory that is overlaid.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OverlayRoot {
-    /// The directory at its path on the machine. If another one is there now, the namespace is
+    /// The directory at its path on the machine. If another one exists there now, the namespace is
     /// refused.
     pub(crate) identity: FileIdentity,
     /// What is seen there instead.
-    pub(crate) scene: OverlaySource,
+    pub(crate) source: OverlaySource,
 }
 
 /// What replaces a directory.

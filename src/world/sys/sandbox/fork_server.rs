@@ -17,7 +17,7 @@ use rustix::net::{
 
 use crate::world::sys::cgroup::ITSELF;
 use crate::world::sys::launch::fork_server::{
-    ANSWER_BYTES_MAX, HANDED_MAX, HANDLES_MAX, OVERLAY_WORK,
+    ANSWER_BYTES_MAX, HANDLES_MAX, OVERLAY_HANDLES_MAX, OVERLAY_WORK,
 };
 use crate::world::sys::launch::overlay_request::REQUEST_BYTES_MAX;
 use crate::world::sys::sandbox::detach_from_parent;
@@ -26,14 +26,14 @@ use crate::world::sys::sandbox::raw::{ForkHalf, fork_process, set_standard_strea
 use crate::world::sys::sandbox::refusal::SandboxRefusal;
 
 /// The message that carries the handles on an overlay namespace.
-const WORLD_IS_THERE: &[u8] = b"+";
+const OVERLAY_CREATED: &[u8] = b"+";
 
 /// What this process is when it stops being a fork server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForkRole {
     /// A sandbox helper; its standard input is a socket to massgen.
     Helper,
-    /// Not needed: massgen is gone.
+    /// Nothing: massgen has exited.
     Nothing,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn run_overlay_fork_server() -> io::Result<ForkRole> {
     match overlay_namespace::enter_overlay(&serde_json::from_slice(request)?) {
         Ok(handles) => {
             let handles: Vec<BorrowedFd<'_>> = handles.iter().map(AsFd::as_fd).collect();
-            send_message(&massgen, WORLD_IS_THERE, &handles)?;
+            send_message(&massgen, OVERLAY_CREATED, &handles)?;
         }
         Err(SandboxRefusal { step, why }) => {
             let refusal = format!("{step}: {why}").into_bytes();
@@ -138,17 +138,17 @@ fn receive_handles(massgen: &OwnedFd) -> io::Result<(Option<u8>, Vec<OwnedFd>)> 
         let mut parts = [IoSliceMut::new(&mut word)];
         recvmsg(massgen, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
     })?;
-    let mut handed = Vec::new();
+    let mut received_handles = Vec::new();
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(handles) = message {
-            handed.extend(handles);
+            received_handles.extend(handles);
         }
     }
-    Ok(((received.bytes > 0).then_some(word[0]), handed))
+    Ok(((received.bytes > 0).then_some(word[0]), received_handles))
 }
 
 fn send_message(massgen: &OwnedFd, what: &[u8], handles: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDED_MAX))];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(OVERLAY_HANDLES_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !handles.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(handles)) {
         return Err(io::Error::other("too many handles for one message"));

@@ -23,8 +23,9 @@ pub(crate) fn enter_overlay(request: &OverlayRequest) -> SandboxResult<Vec<Owned
     // Every source is opened before the first mount: afterwards, paths lead into the overlays.
     let mut mounts = Vec::new();
     for root in &request.roots {
-        let mount = overlay_mount(root).in_step(format_args!("staging `{}`", root.scene.root()))?;
-        mounts.push((root.scene.root(), mount));
+        let mount =
+            overlay_mount(root).in_step(format_args!("staging `{}`", root.source.root()))?;
+        mounts.push((root.source.root(), mount));
     }
     for path in &request.excluded {
         if let Some(mount) = unchanged_mount(path).in_step(format_args!("keeping `{path}`"))? {
@@ -37,7 +38,7 @@ pub(crate) fn enter_overlay(request: &OverlayRequest) -> SandboxResult<Vec<Owned
         attached.in_step(format_args!("mounting `{path}`"))?;
     }
     for root in &request.roots {
-        if let OverlaySource::Layered(layer) = &root.scene {
+        if let OverlaySource::Layered(layer) = &root.source {
             let given = work_directories::restore_owner_access(layer);
             given.in_step(format_args!("opening the layer on `{}`", layer.root))?;
         }
@@ -45,7 +46,7 @@ pub(crate) fn enter_overlay(request: &OverlayRequest) -> SandboxResult<Vec<Owned
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut handles = vec![openat(CWD, "/", flags, Mode::empty()).in_step("opening the world")?];
     for root in &request.roots {
-        let path = root.scene.root();
+        let path = root.source.root();
         handles.push(open_machine_path(path).in_step(format_args!("opening `{path}`"))?);
     }
     Ok(handles)
@@ -53,8 +54,8 @@ pub(crate) fn enter_overlay(request: &OverlayRequest) -> SandboxResult<Vec<Owned
 
 /// Creates the mount that replaces a directory.
 fn overlay_mount(root: &OverlayRoot) -> io::Result<MountHandle> {
-    let users = open_expected(root.scene.root(), &root.identity)?;
-    Ok(match &root.scene {
+    let users = open_expected(root.source.root(), &root.identity)?;
+    Ok(match &root.source {
         OverlaySource::Layered(layer) => MountHandle::overlay(users, layer)?,
         OverlaySource::Copied { copy, .. } => MountHandle::copy_from(open_machine_path(copy)?)?,
     })
