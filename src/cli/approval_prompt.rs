@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tool_is_given_is_shown_as_it_would_stand_in_a_file() {
+    fn an_approval_prompt_shows_file_content_line_by_line() {
         check(
             &json!({"path": "a.txt", "content": "one\n\u{1b}[2J\n"}),
             "  path: a.txt\n  content: 2 lines, 9 characters\n    | one\n    | \\u{1b}[2J\n",

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_protected_lies_inside() {
+    fn protected_paths_must_be_inside_the_directory() {
         let root = AbsPath::new("/project").unwrap();
         let found = parse_protected_paths("a, docs/b ,", &root).unwrap();
         let added = ContextPath {

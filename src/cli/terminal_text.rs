@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_is_taken_out() {
+    fn control_sequences_are_removed_from_terminal_text() {
         check("a\u{1b}[31mred\u{1b}[0m", "ared");
         check("\u{9b}31mred", "red");
         check("\u{1b}]52;c;aGk=\u{7}clipboard", "clipboard");

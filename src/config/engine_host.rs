@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_an_option_or_a_word_of_a_shell_is_no_address() {
+    fn engine_addresses_cannot_be_options_or_shell_words() {
         for text in [
             "ssh://",
             "ssh:///socket",

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_package_is_not_installed() {
+    fn commands_without_a_plain_package_name_no_package() {
         for command in [
             "node server.js",
             "npx",

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_refused() {
+    fn malformed_event_lines_are_errors() {
         #[track_caller]
         fn check(line: &str, expected: &str) {
             let error = read(line).unwrap_err().to_string();

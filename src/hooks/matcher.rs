@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_refused() {
+    fn invalid_hook_matchers_are_errors() {
         for (text, expected) in [
             ("(", "unclosed group"),
             ("a)|(?:b", "unopened group"),

@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_text_is_left_out() {
+    fn scripts_styles_and_unsafe_links_of_a_page_are_left_out() {
         check("<script>a<b</script><style>p{}</style>x<!-- y -->", "x");
         check("<svg><svg>a</svg>b</svg>c<noscript>d</noscript>", "c");
         check(

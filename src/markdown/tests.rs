@@ -162,7 +162,7 @@ fn hostile_texts_take_no_more_than_linear_time() {
 }
 
 #[test]
-fn what_more_text_cannot_change_is_complete() {
+fn parse_complete_stops_before_blocks_that_more_text_could_change() {
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let (blocks, length) = parse_complete(text);

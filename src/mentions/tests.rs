@@ -101,7 +101,7 @@ fn check_plain(prompt: &str) {
 }
 
 #[test]
-fn what_exists_is_a_mention() {
+fn existing_paths_are_mentions() {
     check("Review @a.py", "Review ~/a.py", "r ~/a.py", "");
     check("Fix @a.py:w", "Fix ~/a.py", "w ~/a.py", "");
     check("@src/", "~/src", "r ~/src", "");
@@ -539,7 +539,7 @@ fn piped_text_opens_nothing_and_stays_as_it_is() {
 }
 
 #[test]
-fn what_piped_text_names_is_looked_up_a_bounded_number_of_times() {
+fn mentions_in_piped_text_cause_a_limited_number_of_lookups() {
     let lookups = Cell::new(0_usize);
     let inspect = |_: &AbsPath| {
         lookups.set(lookups.get() + 1);

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_moved_unread_may_be_destroyed_when_it_was_read() {
+    fn a_file_that_was_moved_unread_is_known_after_it_is_read() {
         let mut history = AccessHistory::default();
         history.record_write(real("/w/d/a"), version(1));
         history.record_unread_move(real("/w/d/a"));

@@ -90,7 +90,7 @@ fn the_deepest_grant_applies_and_rules_only_lower_it() {
 }
 
 #[test]
-fn what_no_grant_reaches_is_denied_for_reading_too() {
+fn paths_outside_all_grants_cannot_be_read() {
     check("/etc/passwd", Coordination, Read, "outside");
     check("/p2/a", Final, Read, "outside");
     check("/", Final, Read, "outside");

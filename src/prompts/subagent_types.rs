@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_type_is_refused() {
+    fn malformed_subagent_types_are_errors() {
         let long = "x".repeat(INSTRUCTIONS_CHARS_MAX + 1);
         for (text, cause) in [
             ("Count.", "no `description`"),

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_mark_of_massgens_is_escaped() {
+    fn text_that_looks_like_a_frame_is_escaped() {
         #[track_caller]
         fn check(text: &str, expected: &str) {
             assert_eq!(framed(text), format!("<answer>\n{expected}\n</answer>"));

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_was_shown_when_the_run_was_cut_short_decided_nothing() {
+    fn answers_shown_as_the_run_was_interrupted_are_not_compared() {
         check(
             r#"{"type":"coordination_stopped","status":"interrupted"}"#,
             false,

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_a_run_from_outside_leaves_requests_unanswered() {
+    fn an_interrupted_recording_leaves_open_requests_unanswered() {
         let coordination = [start_event(), asking("a"), reply_event("a"), asking("b")];
         let timed = [
             &coordination[..],

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn journal_entries_are_parsed_as_they_were_written() {
         let check = |entry: &JournalEntry, text: &str| {
             let message = entry.message("[supervisor] x", text);
             assert_eq!(JournalEntry::parse(&message), Some((entry.clone(), text)));

@@ -324,7 +324,7 @@ fn calls_have_an_outcome_and_only_the_last_are_kept() {
 }
 
 #[test]
-fn what_an_agent_says_is_kept_up_to_a_limit() {
+fn the_view_keeps_a_limited_part_of_an_agents_text() {
     let mut view = fold(&[start_event(&["a"]), request_event("a")]);
     let line = format!("{}é\n", "x".repeat(997));
     for seq in 3..2000 {

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_written_follows_the_phase_and_the_level() {
+    fn writable_paths_depend_on_the_phase_and_the_sandbox_level() {
         let grants = || vec![workspace(), project(Permission::Write)];
         let closed = [
             "read /p Tree",
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_deeper_grant_opens_is_not_hidden() {
+    fn a_hidden_path_does_not_hide_a_deeper_grant() {
         let outer = Grant {
             hidden: vec![RelPath::new("a/b").unwrap()],
             ..grant("/p", GrantKind::Context, Permission::Read)

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_opened_is_not_hidden() {
+    fn restricted_files_that_the_user_opened_are_not_hidden() {
         check(&[], &["/etc/a", "/etc/a/b", "/etc/a/c", "/etc/d"]);
         check(
             &["/home", "/etc/ab"],

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_counted_beside_what_is() {
+    fn unknown_costs_are_counted_in_addition_to_known_ones() {
         let mut ledger = charged(BudgetLimits::default(), BudgetLimits::default());
         let phase = crate::permissions::grant::Phase::Final;
         let (agent, model) = (id("b"), "n".into());

@@ -254,7 +254,7 @@ fn killed_cells() -> usize {
     clippy::too_many_lines,
     reason = "one story, from the kills to the result of each cell"
 )]
-fn whatever_is_killed_each_cell_has_one_result_and_the_limit_holds() {
+fn each_cell_has_one_result_and_the_limit_holds_when_processes_are_killed() {
     let count = killed_cells();
     let project = project(count);
     let mut numbers = Numbers(88_172_645_463_325_252);

@@ -359,7 +359,7 @@ async fn ids_that_the_conversation_knows_are_replaced() {
 }
 
 #[tokio::test]
-async fn what_a_vendor_wants_back_goes_back() {
+async fn reasoning_and_extra_content_are_sent_back_to_the_vendor() {
     let extra = json!({"google": {"thought_signature": "c2ln"}});
     let piece = json!([{
         "index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}, "extra_content": extra,
@@ -540,7 +540,7 @@ async fn reasoning_is_output_whether_or_not_the_vendor_counts_it_as_completion()
 }
 
 #[tokio::test]
-async fn what_was_counted_of_a_stream_that_is_cut_is_reported() {
+async fn usage_of_a_truncated_stream_is_reported() {
     let counts = json!({"prompt_tokens": 9, "completion_tokens": 1});
     let choice = json!({"index": 0, "delta": {"content": "Hi"}});
     let piece = event(&json!({"choices": [choice], "usage": counts}));

@@ -352,7 +352,7 @@ async fn thinking_goes_back_unchanged_with_the_results() {
 }
 
 #[tokio::test]
-async fn what_was_settled_is_sent_again_byte_for_byte() {
+async fn earlier_messages_are_sent_again_byte_for_byte() {
     let (server, backend) = serve(stream(&[], "end_turn")).await;
     let assistant = |text: &str, arguments: &[&str]| ChatMessage::Assistant {
         text: text.to_owned(),
@@ -552,7 +552,7 @@ async fn a_paused_reply_goes_back_as_it_stands() {
 }
 
 #[tokio::test]
-async fn what_the_api_refuses_does_not_go_back() {
+async fn blocks_that_the_api_refuses_are_not_sent_back() {
     /// Checks the part of a reply with this stop reason that is sent back.
     async fn check(blocks: &[Vec<String>], stop_reason: &str, expected: Value) {
         let (server, backend) = serve(stream(&[], "end_turn")).await;

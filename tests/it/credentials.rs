@@ -198,7 +198,7 @@ fn signs_in_once_more(server: &OauthServer, change: impl FnOnce()) {
 }
 
 #[test]
-fn what_renews_a_token_goes_where_the_user_signed_in_and_nowhere_else() {
+fn refresh_tokens_are_sent_only_where_the_user_signed_in() {
     let other = token_giver();
     let server = OauthServer::start(Manner::default());
     signs_in_once_more(&server, || {

@@ -150,7 +150,7 @@ fn expect_unsprung(finished: &Finished) {
 }
 
 #[test]
-fn what_a_project_says_reaches_no_program() {
+fn variables_from_a_project_reach_no_program() {
     // Control: the user's own environment counts.
     let project = project_with_traps();
     library(&project);

@@ -65,7 +65,7 @@ fn grants_and_phases_decide() {
 }
 
 #[test]
-fn what_no_grant_reaches_is_closed_however_it_is_written() {
+fn paths_outside_all_grants_are_closed_in_every_spelling() {
     let disk = Disk::new();
     disk.file("ws/a.txt", "a");
     fs::create_dir(disk.path("ws2")).unwrap();

@@ -328,7 +328,7 @@ async fn replied(stream: &[String]) -> (Vec<ReplyEvent>, ChatMessage) {
 }
 
 #[tokio::test]
-async fn what_the_vendor_wants_back_goes_back_unchanged() {
+async fn thought_signatures_are_sent_back_unchanged() {
     let (_, reply) = replied(&published_stream()).await;
     let more = vec![reply, result("x1y2", "hello"), result("x1y3", "a.md")];
     let response = |id: &str, name: &str, output: &str| json!({"functionResponse": {"id": id, "name": name, "response": {"output": output}}});
@@ -400,7 +400,7 @@ async fn ids_that_the_conversation_knows_are_replaced() {
 }
 
 #[tokio::test]
-async fn what_is_neither_text_nor_a_call_goes_back_and_is_not_shown() {
+async fn other_parts_of_a_reply_are_sent_back_and_not_shown() {
     let all = json!([
         {"executableCode": {"language": "PYTHON", "code": "print(6 * 7)"}, "thoughtSignature": "YQ=="},
         {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "42\n"}},

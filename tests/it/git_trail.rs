@@ -279,7 +279,7 @@ async fn branches_are_listed_measured_and_removed() {
 }
 
 #[tokio::test]
-async fn what_was_merged_is_reverted_or_names_the_files_in_conflict() {
+async fn merged_work_is_reverted_or_its_conflicts_are_named() {
     let scene = Scene::new().await;
     let hub = &scene.hub;
     let first = scene.put(None, &[("a", Some("1\n"))]).await;

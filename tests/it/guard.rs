@@ -248,7 +248,7 @@ fn the_prompt_describes_the_guard_in_force() {
 }
 
 #[test]
-fn what_would_change_a_denial_is_what_a_guard_has() {
+fn explain_points_to_the_folder_guard_that_denies_a_path() {
     let explained = |path: &str| {
         let words = ["explain", "path", path, "--config", "team.yaml"];
         let ran = project("preset: execution, root: flow")

@@ -448,7 +448,7 @@ fn check_found(project: Project, line: &str) {
 }
 
 #[test]
-fn what_is_found_is_listed_with_what_it_means_for_agents() {
+fn init_lists_detected_keys_and_programs_with_their_consequences() {
     let one_key = || Project::new().env("OPENAI_API_KEY", KEY);
     let program = || with_program(one_key());
     check_found(one_key(), "gpt-5-mini, key OPENAI_API_KEY");

@@ -144,7 +144,7 @@ fn check_cost(script: &str, code: i32, expected: &str) {
 }
 
 #[test]
-fn what_a_vendor_does_not_count_leaves_the_cost_open() {
+fn uncounted_usage_makes_the_cost_a_lower_bound() {
     let answer = r#"- calls: [{name: new_answer, arguments: {content: "a"}}]"#;
     check_cost(answer, 0, "\nTOKENS: 0\nCOST_AT_LEAST: 0\n");
     let counted = format!("{answer}\n  usage: {{input_tokens: 9, output_tokens: 2}}");

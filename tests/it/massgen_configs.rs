@@ -486,7 +486,7 @@ fn a_reader_of_massgens_configs_writes_nothing() {
 }
 
 #[test]
-fn what_massgen_considers_dangerous_needs_approval() {
+fn dangerous_commands_need_approval_with_massgens_permissions() {
     let keys = "cwd: w\nenable_mcp_command_line: true\n\
                 permissions: {enabled: true, rules: {ask: ['command(npm publish*)']}}";
     let run_of = |line: &str| ("execute_command", json!({ "command": line }));

@@ -144,7 +144,7 @@ fn a_server_configured_as_sse_is_used_as_such_at_once() {
 }
 
 #[test]
-fn whatever_a_server_says_of_a_message_that_it_took_counts_for_nothing() {
+fn replies_to_sse_messages_are_ignored() {
     let json = ["content-type: application/json"];
     for taken in [
         Answer::whole("202 Accepted", &[], ""),

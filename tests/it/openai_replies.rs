@@ -68,7 +68,7 @@ async fn a_published_stream_becomes_events() {
 }
 
 #[tokio::test]
-async fn what_servers_leave_out_or_add_does_not_matter() {
+async fn unknown_and_missing_stream_events_are_tolerated() {
     let stream = published_stream().concat();
     let with_strangers = stream.replace(
         "event: response.completed",

@@ -231,7 +231,7 @@ async fn a_request_is_sent_whole() {
 }
 
 #[tokio::test]
-async fn what_a_config_says_reaches_the_request() {
+async fn parameters_of_a_config_reach_the_request() {
     let server = Server::start(vec![streamed(&[completed(&json!([]))])]).await;
     let parameters = json!({
         "temperature": 0.2, "top_p": 0.9, "max_tokens": 500,
@@ -364,7 +364,7 @@ async fn reasoning_and_calls_go_back_in_their_order() {
 }
 
 #[tokio::test]
-async fn what_is_stored_goes_back_under_its_ids() {
+async fn stored_items_are_sent_back_by_their_ids() {
     let server = Server::start(vec![streamed(&published_stream())]).await;
     let backend = connect(&openai(&server, json!({"store": true})));
     let mut request = simple_request();
@@ -380,7 +380,7 @@ async fn what_is_stored_goes_back_under_its_ids() {
 }
 
 #[tokio::test]
-async fn what_came_over_another_wire_is_told_without_its_marks() {
+async fn messages_of_other_vendors_are_sent_without_their_metadata() {
     let (server, backend) = serve(streamed(&[completed(&json!([]))])).await;
     let mut request = simple_request();
     let call_request = |id: &str, arguments: &str| CallRequest {

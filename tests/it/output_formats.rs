@@ -589,7 +589,7 @@ fn short_run(delay: Duration, signals: &[Signal]) {
 }
 
 #[test]
-fn whenever_a_signal_comes_the_last_line_is_the_result() {
+fn the_last_line_is_the_result_whenever_a_signal_arrives() {
     std::thread::scope(|scope| {
         for lane in 0..4 {
             scope.spawn(move || {

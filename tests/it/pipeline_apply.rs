@@ -103,7 +103,7 @@ fn a_merge_is_committed_with_the_history_of_the_roles() {
 }
 
 #[test]
-fn what_would_be_applied_is_shown_before_it_is() {
+fn diff_shows_what_apply_would_change() {
     let shown = finished_pipeline().then(["diff", "last"]).success();
     assert!(shown.stdout().contains("+TWO\n"), "{}", shown.stdout());
     assert!(!shown.stdout().contains(".pipeline"), "{}", shown.stdout());
@@ -158,7 +158,7 @@ fn files_leave_git_alone_and_can_be_undone() {
 }
 
 #[test]
-fn what_the_user_committed_meanwhile_is_merged() {
+fn apply_merges_with_commits_of_the_user() {
     let finished = finished_pipeline();
     let root = finished.project().path("");
     fs::write(root.join("src/mine.txt"), "mine\n").unwrap();
@@ -193,7 +193,7 @@ fn one_commit_is_made_on_top_of_the_users_new_commits() {
 }
 
 #[test]
-fn what_goes_against_the_users_own_work_is_refused_whole() {
+fn apply_refuses_everything_that_conflicts_with_the_users_work() {
     let untouched = |finished: &Finished, old: &str| {
         let project = finished.project();
         assert_eq!(

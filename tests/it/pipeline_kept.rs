@@ -90,7 +90,7 @@ fn a_pipeline_that_changed_nothing_says_so() {
 }
 
 #[test]
-fn what_a_pipeline_would_be_is_shown_before_it_begins() {
+fn dry_run_shows_the_plan_of_a_pipeline() {
     let project = project();
     let head = git_in(&project.path(""), &["rev-parse", "HEAD"]);
     let shown = project.args(["--dry-run", "change it"]).success();

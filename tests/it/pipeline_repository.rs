@@ -153,7 +153,7 @@ fn the_index_follows_a_branch_that_had_moved_when_the_process_was_killed() {
 }
 
 #[test]
-fn what_the_user_staged_stays_staged() {
+fn apply_keeps_the_users_staged_changes() {
     let worked = finished_pipeline();
     let root = worked.project().path("");
     fs::write(root.join("src/other.txt"), "staged\n").unwrap();

@@ -64,7 +64,7 @@ fn check_sent_back(leaves: &str, mends: &str, message: &str) {
 }
 
 #[test]
-fn what_git_cannot_hold_goes_back_to_the_role() {
+fn files_that_git_cannot_store_return_the_work_to_the_role() {
     let cause = "git cannot hold all of it: invalid path";
     check_sent_back(
         "mkdir -p a/git~1; echo x > a/git~1/f",

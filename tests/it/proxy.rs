@@ -222,8 +222,8 @@ fn a_plain_request_is_forwarded_under_the_name_that_was_checked() {
 }
 
 #[test]
-fn what_is_too_long_or_too_many_is_refused() {
-    in_own_network("what_is_too_long_or_too_many_is_refused", || {
+fn the_proxy_limits_heads_and_connections() {
+    in_own_network("the_proxy_limits_heads_and_connections", || {
         let (_proxy, port) = proxy();
         let long = format!("CONNECT {}:1 HTTP/1.1\r\n\r\n", "a".repeat(17_000));
         assert!(ask_proxy(port, &long).starts_with("HTTP/1.1 431 "));

@@ -407,7 +407,7 @@ fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn what_a_replay_made_can_be_kept() {
+fn replay_keep_keeps_the_directories_of_the_replay() {
     let project = Project::new().file("old.txt", "old").dir("own");
     let config = builders(&project.path("own"));
     let finished = project

@@ -75,7 +75,7 @@ fn source(path: &str) -> String {
 }
 
 #[test]
-fn what_a_rule_denies_no_tool_does() {
+fn every_tool_obeys_a_deny_rule() {
     let lock = "{deny: ['write_file(*.lock)']}";
     let text = "`deny: write_file(*.lock)`";
     let write = |path: &str| json!({"path": source(path), "content": "new"});

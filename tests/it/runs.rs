@@ -642,7 +642,7 @@ fn an_interrupt_ends_the_run_with_130_and_keeps_the_best_answer() {
 }
 
 #[test]
-fn what_the_user_changes_meanwhile_is_not_overwritten() {
+fn files_that_the_user_changes_during_a_run_are_not_overwritten() {
     let last = r#"delay_ms: 6000
   calls:
     - {name: read_text_file, arguments: {path: "{{cwd}}/notes.txt"}}

@@ -779,7 +779,7 @@ fn check_gone(project: &Project, time: &str) {
 }
 
 #[test]
-fn whatever_ends_massgen_ends_its_commands() {
+fn commands_end_with_massgen_on_every_signal() {
     for level in ["overlay", "namespaces", "landlock", "off"] {
         if Room::new(level_named(level)).is_none() {
             continue;

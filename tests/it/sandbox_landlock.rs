@@ -369,7 +369,7 @@ fn everyday_tools_work_in_the_workspace() {
 }
 
 #[test]
-fn what_is_hidden_inside_an_opening_has_a_name_and_no_content() {
+fn hidden_paths_at_level_landlock_have_a_name_and_no_content() {
     let hides = |names: &'static [&'static str]| {
         move |room: &Room, policy: &mut SandboxPolicy| {
             policy.hidden = names.iter().map(|name| room.abs(name)).collect();
@@ -711,7 +711,7 @@ fn limits_of_each_process_hold() {
 
 /// What this level does not promise, as documented in `docs/sandbox.md`.
 #[test]
-fn what_stays_open_at_this_level() {
+fn level_landlock_leaves_open_what_is_documented() {
     check_each(
         "yes",
         &[

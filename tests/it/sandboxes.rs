@@ -42,7 +42,7 @@ fn each_run_has_directories_of_its_own_and_they_go_with_it() {
 }
 
 #[test]
-fn whatever_commands_made_is_cleared_and_nothing_outside() {
+fn sandbox_directories_are_cleared_and_nothing_outside_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let outside = dir.path().join("outside");
     fs::create_dir(&outside).unwrap();

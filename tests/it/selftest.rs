@@ -177,7 +177,7 @@ fn cases_have_names_of_their_own() {
 }
 
 #[test]
-fn what_matches_no_case_is_an_error() {
+fn selftest_only_without_a_matching_case_is_an_error() {
     let output = Command::new(binary())
         .args(["selftest", "--only", "no-such-case"])
         .output()

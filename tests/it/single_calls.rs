@@ -438,7 +438,7 @@ fn calls_that_run_at_the_same_time_both_deliver() {
 }
 
 #[test]
-fn what_the_user_saves_while_a_command_runs_stays() {
+fn files_that_the_user_saves_while_a_command_runs_are_kept() {
     for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
         let project = project(hold);
         let line = "touch ../ws/begun; while [ ! -e ../ws/saved ]; do sleep 0.01; done; \

@@ -143,7 +143,7 @@ fn run(project: Project, env: &str) -> Finished {
 }
 
 #[test]
-fn what_an_agent_starts_sees_nothing_of_a_strangers_variables() {
+fn harmful_variables_of_a_project_reach_no_process_of_an_agent() {
     let finished = run(with_harmful_env(Project::new()), "{}");
     let marks = recorded_marks(&finished);
     for name in ["command", "server", "hook", "check"] {

@@ -134,7 +134,7 @@ fn binary_files_are_no_text() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_never_opened() {
+fn pipes_sockets_and_devices_are_never_opened() {
     let disk = Disk::new();
     mknodat(CWD, disk.path("ws/pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
     let _socket = UnixListener::bind(disk.path("ws/socket")).unwrap();
@@ -697,7 +697,7 @@ fn nothing_unread_is_destroyed() {
 }
 
 #[test]
-fn what_the_user_changed_during_the_run_is_left_alone() {
+fn tools_do_not_overwrite_what_the_user_changed_during_the_run() {
     let disk = Disk::new();
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

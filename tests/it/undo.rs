@@ -219,7 +219,7 @@ fn contents(scene: &Scene) -> Vec<String> {
 }
 
 #[test]
-fn what_an_error_says_of_a_rollback_is_what_the_next_start_does() {
+fn errors_about_a_rollback_say_what_the_next_start_does() {
     const NOTHING: &str = "nothing was changed: the changes so far were rolled back";
     const BACK: &str = "the next start of massgen does it";
     const FORWARD: &str = "the next start completes the delivery";
@@ -604,7 +604,7 @@ fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
 }
 
 #[test]
-fn what_was_reverted_is_chosen_by_file_on_a_terminal() {
+fn apply_on_a_terminal_asks_about_each_reverted_file() {
     let (scene, lines) = reviewed();
     check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     let whole = scene.text("rw/long");

@@ -31,7 +31,7 @@ fn left_by(calls: &[&str]) -> String {
 }
 
 #[test]
-fn what_was_moved_unread_is_not_overwritten_or_deleted() {
+fn files_that_were_moved_unread_are_not_overwritten_or_deleted() {
     const MOVE: &str = "{name: move_file, arguments: {source: \"{{cwd}}/src/old\", destination: \"{{cwd}}/src/new\"}}";
     const MOVE_ALL: &str = "{name: move_file, arguments: {source: \"{{cwd}}/src/dir\", destination: \"{{cwd}}/src/dir2\"}}";
     const MOVE_ON: &str = "{name: move_file, arguments: {source: \"{{cwd}}/src/dir2/old\", destination: \"{{cwd}}/src/new\"}}";

@@ -563,7 +563,7 @@ fn of_two_answers_to_one_question_only_the_first_counts() {
 }
 
 #[test]
-fn what_is_typed_at_the_server_is_no_message_to_the_agents_of_the_page() {
+fn text_typed_at_the_web_server_is_not_sent_to_agents() {
     const TYPED: usize = 12;
     let slow = answers("yes", "agent1", 1500);
     let config = team(&[agent("ann", "", &slow)], "");

@@ -273,7 +273,7 @@ fn a_run_is_resumed_only_with_its_own_config_and_in_a_terminal() {
 }
 
 #[test]
-fn what_agents_write_reaches_the_page_visible_and_without_secrets() {
+fn text_of_agents_reaches_the_page_escaped_and_redacted() {
     let key = "sk-proj-0123456789abcdef";
     let answer = format!("a\\u202Eb <script>alert(1)</script> {key}");
     let config = team(&[agent("ann", "", &answers(&answer, "agent1", 1))], "");

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_charged_and_not_requested_again() {
+    fn unusable_media_is_charged_and_not_requested_again() {
         let response = br#"{"data":[{"b64_json":"@"}],"usage":{"output_tokens":7}}"#;
         let (content, usage) = decode_image_response(response);
         assert!(content.is_err());

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_included_is_what_must_go_back_and_what_is_asked_for() {
+    fn include_parameter_holds_required_and_requested_items() {
         check(
             json!({
                 "reasoning_effort": "low", "enable_web_search": true,

@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cluster_ended_is_named() {
+    fn a_pod_that_the_cluster_ended_is_reported_with_its_reason() {
         let evicted = json!({
             "phase": "Failed", "reason": "Evicted",
             "message": "The node was low on resource: memory. ",

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_kubectl_prints_has_a_cause() {
+    fn kubectl_errors_are_classified_by_their_cause() {
         for (errors, expected) in [
             (
                 "error: no context exists with the name: \"x\"",

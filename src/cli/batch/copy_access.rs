@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_config_says_about_the_copy_holds() {
+    fn context_paths_of_a_config_set_the_access_to_the_copy() {
         const READ: Option<Permission> = Some(Permission::Read);
         const WRITE: Option<Permission> = Some(Permission::Write);
         check("", "", [WRITE, None, None]);

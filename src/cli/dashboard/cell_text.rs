@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_becomes_no_cell() {
+    fn control_sequences_are_removed_before_cells_are_drawn() {
         assert_eq!(clean_text("a\u{1b}]0;t\u{7}b\tc\r"), "ab    c");
         assert_eq!(clean_text("user\u{202e}x"), "user\\u{202e}x");
         assert_eq!(clean_line("a\n\n b"), "a b");

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_later_replaces_the_choices_of_the_same_line_only() {
+    fn late_completions_replace_only_the_choices_of_the_same_line() {
         let mut state = EditorState::default();
         let (line, cursor) = ("see @s", 6);
         state.open(line, cursor, Some(choices_from(4)));
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_closed_stays_closed_for_its_word() {
+    fn closed_completions_stay_closed_for_the_same_word() {
         let mut state = EditorState::default();
         state.open("@s", 2, Some(choices_from(0)));
         state.close();

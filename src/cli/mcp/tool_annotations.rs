@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_announced_is_what_agents_are_offered() {
+    fn mcp_tool_descriptions_are_those_that_agents_are_offered() {
         for tool in TOOLS.iter().chain(COMMANDS) {
             let offer = tool.offer();
             let announced = tool_description(&offer);

@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_out_holds_nothing_that_is_not_seen() {
+    fn results_for_mcp_clients_have_no_invisible_characters() {
         let redactor = Redactor::default();
         let value = json!({"an\u{200b}swer": ["a\u{e0041}b\n", 1, null]});
         let expected = json!({"an\\u{200b}swer": ["a\\u{e0041}b\n", 1, null]});

@@ -370,7 +370,7 @@ fn large_lines_are_read_up_to_a_bound() {
 }
 
 #[test]
-fn what_is_read_again_and_again_is_bounded() {
+fn repeated_parsing_of_nested_commands_is_bounded() {
     let read = |line: &str| {
         let parsed = parse(line);
         (parsed.unread, parsed.commands.len())

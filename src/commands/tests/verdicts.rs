@@ -50,7 +50,7 @@ fn a_container_with_sudo_lets_commands_become_root() {
 }
 
 #[test]
-fn what_shells_read_differently_is_not_guessed() {
+fn lines_that_shells_parse_differently_are_unparsed() {
     for (line, unread) in [
         ("echo 'a", UnparsedReason::Syntax),
         ("a ) b", UnparsedReason::Syntax),

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_variable_is_text() {
+    fn malformed_variables_in_a_config_are_plain_text() {
         for text in [
             "$KEY",
             "${}",

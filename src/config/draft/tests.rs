@@ -345,7 +345,7 @@ fn expect_findings(cases: &[(Value, &[&str], &[&str])]) {
 }
 
 #[test]
-fn what_is_wrong_with_an_agent_is_beside_its_answer() {
+fn findings_of_a_draft_are_reported_at_their_answers() {
     expect_findings(&[
         (json!({"agents": [agent()]}), &[], &[]),
         (

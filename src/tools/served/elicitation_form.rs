@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_cannot_be_asked_is_no_form() {
+    fn unsupported_elicitation_schemas_make_no_form() {
         let text = json!({"type": "string"});
         assert!(form(&json!({"a": text}), &[]).is_some());
         assert_eq!(form(&json!({}), &[]), None);

@@ -192,7 +192,7 @@ fn schemas_are_bounded_and_about_objects() {
 }
 
 #[test]
-fn what_a_server_writes_is_seen_as_what_it_is() {
+fn descriptions_of_server_tools_show_hidden_characters() {
     let hostile = ServerToolDescription {
         description: format!("a\u{1b}[2Jb\n\u{202e}c{}", "x".repeat(3000)),
         schema: json!({"properties": {"p\u{200b}": {"description": "d\u{1b}\ne", "enum": ["\u{7}"]}}}),
@@ -309,7 +309,7 @@ fn uris_of_files_name_their_files() {
 }
 
 #[test]
-fn what_the_kernel_takes_for_no_path_is_none() {
+fn strings_that_cannot_be_paths_are_not_checked_as_paths() {
     check_paths(&json!({"a": "a\u{0}b"}), &[]);
     check_paths(&json!({"a": ""}), &[]);
     check_paths(&json!({"a": "x".repeat(256)}), &[]);
@@ -318,7 +318,7 @@ fn what_the_kernel_takes_for_no_path_is_none() {
 }
 
 #[test]
-fn what_servers_read_in_different_ways_is_refused() {
+fn ambiguous_paths_for_server_tools_are_refused() {
     let tool = describe_server_tool(&json!({"a": {}}), &[]);
     for text in ["~/x", "~", "~root/x", "file://host/x", "file:x%00"] {
         let error = paths(&tool, &json!({"a": text})).unwrap_err();

@@ -92,7 +92,7 @@ const CALLS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_is_written_again_is_the_same_call() {
+fn the_input_of_a_parsed_call_parses_to_the_same_call() {
     for (name, arguments) in CALLS {
         let call = parse(name, arguments, &ToolCatalogue::default()).unwrap();
         let input = call.input();

@@ -473,7 +473,7 @@ fn lists_and_patterns_are_refused_by_name() {
 }
 
 #[test]
-fn what_is_no_json_object_is_refused() {
+fn tool_arguments_that_are_no_json_object_are_refused() {
     for (arguments, message) in [
         (
             r#"{"path": "a""#,
@@ -497,7 +497,7 @@ fn what_is_no_json_object_is_refused() {
 }
 
 #[test]
-fn what_is_too_much_is_refused() {
+fn tool_arguments_over_a_limit_are_refused() {
     let write = |bytes| format!(r#"{{"path":"a","content":"{}"}}"#, "x".repeat(bytes));
     assert!(parse("write_file", &write(ARGUMENTS_BYTES_MAX - 100)).is_ok());
     assert!(parse("write_file", &write(ARGUMENTS_BYTES_MAX)).is_err());

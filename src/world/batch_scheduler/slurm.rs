@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_slurm_prints_is_read() {
+    fn output_of_slurm_commands_is_parsed() {
         let shown = "MailProg = /bin/mail\nMaxArraySize            = 1001\n";
         assert_eq!(parse_array_max(shown), Some(1001));
         assert_eq!(parse_array_max("MaxArraySize = many"), None);

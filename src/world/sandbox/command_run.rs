@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_in_time_counts_however_late_it_is_noticed() {
+    fn an_exit_before_the_timeout_counts_even_if_noticed_later() {
         for (exits, expected) in [(true, ExitReason::Exited(0)), (false, ExitReason::TimedOut)] {
             let (output, mut written) = pipe().unwrap();
             written.write_all(b"all of it").unwrap();

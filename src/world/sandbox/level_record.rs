@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_grant_makes_writable_is_no_record() {
+    fn level_records_in_writable_directories_are_ignored() {
         let runtime_dir = RuntimeDir::new();
         let is_used = |path: &AbsPath, permission| {
             let root = RealPath::vouch(path.as_path());

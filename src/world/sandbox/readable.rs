@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_written_byte_by_byte() {
+    fn bytes_that_are_not_utf8_are_shown_as_escapes() {
         let check = |bytes: &[u8], expected: &str| assert_eq!(to_readable_text(bytes), expected);
         check("grün\n".as_bytes(), "grün\n");
         check(b"caf\xe9!", "caf\\xe9!");

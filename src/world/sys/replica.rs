@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_in_a_copy_is_a_layer_over_the_tree() {
+    fn changes_in_a_replica_become_a_layer_over_the_tree() {
         let disk = tempfile::tempdir().unwrap();
         let at = disk.path().canonicalize().unwrap();
         let path = |name: &str| AbsPath::new(at.join(name)).unwrap();

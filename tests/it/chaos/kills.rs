@@ -337,7 +337,7 @@ fn carry_out(job: Job, seed: u64) -> usize {
 }
 
 #[test]
-fn whatever_is_killed_whenever_nothing_is_left() {
+fn commands_leave_nothing_when_any_process_is_killed_at_any_moment() {
     let levels = levels();
     println!("first random number: {SEED}; levels: {levels:?}");
     let jobs = jobs(&levels);

@@ -132,7 +132,7 @@ fn bad_patterns_are_errors_with_their_place() {
 }
 
 #[test]
-fn what_has_no_effect_or_opens_much_is_reported() {
+fn command_settings_without_effect_or_with_much_access_are_warnings() {
     let without = "cwd: w1\ncommand_policy: strict\ncommand_line_network: on";
     check(
         &with_backend(without),

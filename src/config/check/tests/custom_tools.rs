@@ -82,7 +82,7 @@ fn functions_with_the_same_rights_share_a_host() {
 }
 
 #[test]
-fn what_is_no_tool_is_an_error() {
+fn custom_tools_without_a_function_or_a_program_are_errors() {
     check_function("function: f, path: t.py", &[]);
     check_function("function: f", &[]);
     check_function("path: t.py", &["function"]);

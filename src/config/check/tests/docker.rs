@@ -87,7 +87,7 @@ command_line_docker_packages:
 }
 
 #[test]
-fn what_is_exposed_is_named_once() {
+fn exposed_docker_credentials_are_one_warning() {
     check(
         &in_docker(
             "command_line_docker_credentials: {mount: [ssh_keys], env_vars: [A, B], env_file: e}",
@@ -110,7 +110,7 @@ fn refuses(lines: &str, key: &str, words: &str) {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_at_its_place() {
+fn invalid_docker_settings_are_errors_at_their_keys() {
     let credentials = |inner: &str| format!("command_line_docker_credentials: {{{inner}}}");
     let mount = |inner: &str| credentials(&format!("additional_mounts: {inner}"));
     refuses(

@@ -418,7 +418,7 @@ fn a_parameter_that_the_vendor_has_not_is_one_warning_and_not_sent() {
 }
 
 #[test]
-fn what_is_disabled_loses_nothing() {
+fn disabled_unsupported_features_cause_no_warning() {
     let with =
         |keys: &str| with_orchestrator(&format!("coordination: {{prompt_improver: {keys}}}"));
     check(&with("{enabled: false, limit: 5}"), &[]);

@@ -116,7 +116,7 @@ fn tools_of_an_external_agent_are_listed_by_its_names() {
 }
 
 #[test]
-fn what_is_supported_in_part_is_one_warning() {
+fn partly_supported_keys_cause_one_warning() {
     for (lines, expected) in [
         (
             "enable_multimodal_tools: true\nimage_generation_backend: google",

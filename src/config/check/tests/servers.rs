@@ -88,7 +88,7 @@ fn every_key_of_a_server_is_read() {
 }
 
 #[test]
-fn what_a_server_is_signed_in_at_with_is_read() {
+fn oauth_settings_of_a_server_are_read() {
     let servers = servers(&with_servers(
         "[{name: s, url: 'https://e.org/mcp', \
          oauth: {client_id: id, client_secret: '${TOKEN}', scopes: [a, b], \

@@ -178,7 +178,7 @@ fn mistakes_in_roles_are_named() {
 }
 
 #[test]
-fn what_roles_decide_is_not_decided_elsewhere() {
+fn keys_that_roles_control_are_errors_elsewhere() {
     let write = "orchestrator: {context_paths: [{path: src, permission: write}]}\n";
     refused(
         ALL,

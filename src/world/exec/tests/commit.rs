@@ -20,7 +20,7 @@ use crate::world::exec::tests::ground::{Exchange, Ground, TICK};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 
 #[test]
-fn what_a_command_did_is_done_to_the_tree() {
+fn commit_applies_the_changes_of_a_command_to_the_tree() {
     let mut ground = Ground::new();
     ground.check(
         "echo y >> src/app.py; echo new > src/new.py; mkdir -m 700 d; echo 1 > d/1; rm README.md; \
@@ -137,7 +137,7 @@ fn a_recreated_directory_holds_only_new_entries() {
 }
 
 #[test]
-fn what_becomes_another_kind_of_thing_is_removed_first() {
+fn commit_replaces_entries_that_changed_their_kind() {
     let mut ground = Ground::new();
     symlink("README.md", ground.path("rw/soft")).unwrap();
     ground.check(
@@ -189,7 +189,7 @@ fn other_grants_inside_are_left_to_themselves() {
 }
 
 #[test]
-fn what_is_no_file_link_or_directory_is_left_out() {
+fn commit_leaves_out_pipes_and_keeps_files_accessible() {
     let mut ground = Ground::new();
     let carried = ground.check(
         "mkfifo pipe; echo 1 > file; chmod 000 file; mkdir shut; chmod 0 shut",
@@ -215,7 +215,7 @@ fn setuid_and_setgid_bits_are_dropped() {
 }
 
 #[test]
-fn what_was_built_stays_newer_than_its_sources() {
+fn commit_keeps_the_order_of_modification_times() {
     let mut ground = Ground::new();
     ground.check(
         "echo s > z.c; touch -d 2001-01-01 z.c; echo o > a.o; touch -d 2002-01-01 a.o",
@@ -227,7 +227,7 @@ fn what_was_built_stays_newer_than_its_sources() {
 }
 
 #[test]
-fn what_the_user_changed_meanwhile_is_kept() {
+fn commit_keeps_what_the_user_changed_meanwhile() {
     let mut ground = Ground::new();
     thread::sleep(TICK);
     fs::create_dir(ground.path("kept")).unwrap();

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_key_is_refused() {
+    fn malformed_private_keys_are_refused() {
         let no_key = STANDARD.encode("no key");
         for (pem, expected) in [
             ("MIGH".to_owned(), "not PKCS#8 in PEM"),

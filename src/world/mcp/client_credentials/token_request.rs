@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bearer_token_is_refused() {
+    fn malformed_bearer_tokens_are_refused() {
         let long = "t".repeat(TOKEN_BYTES_MAX + 1);
         for token in [
             json!(""),

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_refused() {
+    fn ambiguous_proxy_requests_are_refused() {
         for head in [
             "GET / HTTP/1.1\r\nHost: a.org\r\n\r\n",
             "GET https://a.org/ HTTP/1.1\r\n\r\n",

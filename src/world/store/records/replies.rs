@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_yaml_reads_otherwise_is_not_plain() {
+    fn values_that_yaml_reads_differently_are_not_plain() {
         for arguments in ["1.5", "1e400", "[18446744073709551615]", "{\"<<\": {}}"] {
             let value = serde_json::from_str(arguments).unwrap_or(json!(0.5));
             assert!(!is_plain(&value), "{arguments}");

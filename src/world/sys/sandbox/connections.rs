@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_of_the_internet_is_none() {
+    fn malformed_socket_addresses_are_rejected() {
         for bytes in [
             &[][..],
             &[2],

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_landlock_does_not_see_is_filtered() {
+    fn calls_that_an_older_landlock_cannot_restrict_are_filtered() {
         let closed = Some(SeccompRule::Always(DENIED));
         for (abi, expected) in [(ABI::V1, closed), (ABI::V2, closed), (ABI::V3, None)] {
             check(NetworkAccess::None, abi, libc::SYS_truncate, expected);

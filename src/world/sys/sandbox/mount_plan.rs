@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_nothing_is_left_out() {
+    fn mounts_without_effect_are_left_out() {
         check("r:/a m:/a/b r:/a/c/d", "r:/a");
         check("m:/a h:/b", "");
         check("w:/a m:/a/b m:/a/b/c", "w:/a m:/a/b");

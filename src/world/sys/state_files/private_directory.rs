@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_access_is_refused() {
+    fn private_paths_that_others_can_access_are_refused() {
         for mode in [0o755, 0o701, 0o710, 0o707] {
             let parent = Parent::new();
             set_mode(parent.directory(), mode);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_or_no_file_is_refused() {
+    fn private_paths_of_the_wrong_kind_are_refused() {
         let parent = Parent::new();
         fs::remove_file(parent.file()).unwrap();
         fs::create_dir(parent.file()).unwrap();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_user_owns_is_refused() {
+    fn private_directories_of_other_users_are_refused() {
         if !geteuid().is_root() {
             return;
         }
