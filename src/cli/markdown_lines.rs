@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_terminal_would_obey_gets_through() {
+    fn control_sequences_in_markdown_are_removed() {
         let text =
             "a\u{1b}]0;t\u{7}b\u{202e}c\n\n```\n\u{1b}[2Jx\n```\n| \u{1b}[1m |\n|---|\n| \u{9b}m |";
         let lines = markdown_lines(&parse(text), 80);

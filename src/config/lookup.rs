@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_name_the_usual_one_is_looked_for() {
+    fn without_a_name_the_default_config_is_looked_up() {
         check(
             None,
             &[

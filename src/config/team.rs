@@ -684,7 +684,7 @@ mod tests {
     }
 
     #[test]
-    fn with_nothing_there_the_hint_says_what_to_do() {
+    fn the_error_without_any_model_has_hints() {
         for keys in [[].as_slice(), &["SOME_OTHER_KEY"]] {
             let error = surroundings(keys, &[server("ollama", &[])]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Environment);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_promised_that_nothing_holds() {
+    fn the_prompt_promises_no_isolation_without_a_sandbox() {
         let loose = "Commands run in bash, with network, and nothing holds them: keep to the paths \
                      above yourself; `$TMPDIR` and `$HOME` are your commands' own and last as long \
                      as the run.\n";

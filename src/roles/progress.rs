@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_after_the_last_iteration_or_without_progress() {
+    fn a_pipeline_ends_after_its_last_iteration_or_without_progress() {
         let states = &["a", "b", "c", "d", "e"];
         let words = &["1", "2", "3", "4", "5"];
         let first = "1.0 1.1 1.2 1.3";

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_and_the_work_of_others_are_only_read() {
+    fn single_files_and_snapshots_of_others_are_read_only() {
         let grants = vec![
             workspace(),
             grant("/t", GrantKind::TempWorkspace, Permission::Write),

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_list_there_is_no_sandbox() {
+    fn an_unknown_list_of_restricted_files_is_an_error() {
         let unknown = RestrictedFiles::new(Err("too many".to_owned()));
         assert_eq!(
             unknown.hidden_from(&policy(&["/etc"])),

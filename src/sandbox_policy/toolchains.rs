@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_holds_the_home_is_a_toolchain() {
+    fn directories_that_contain_the_home_are_no_toolchains() {
         check(
             &[("PATH", "/:/home:/home/u:/home/u/..:relative::/data")],
             &[],

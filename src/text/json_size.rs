@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn one_long_text_is_few_values_and_many_numbers_are_too_many() {
+    fn json_values_are_counted_and_not_their_length() {
         let long = format!("[\"{}\"]", ",".repeat(16 * JSON_VALUES_MAX));
         assert!(!has_too_many_values(long.as_bytes()));
         let most = format!("[{}0]", "0,".repeat(JSON_VALUES_MAX - 1));

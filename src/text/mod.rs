@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_holds_everything_up_to_its_limit() {
+    fn single_line_joins_lines_and_truncates() {
         assert_eq!(single_line("a\n  b\tc", 10), "a b c");
         assert_eq!(single_line("äöüß", 3), "äöü…");
         assert_eq!(single_line("", 3), "");

@@ -130,7 +130,7 @@ fn bare(sent: &str) -> String {
 }
 
 #[test]
-fn nothing_that_a_server_says_holds_what_it_was_sent() {
+fn secrets_that_a_server_echoes_are_redacted_everywhere() {
     for place in PLACES {
         let finished = run_with(place, bare);
         let output = [finished.stdout(), finished.stderr()].concat();

@@ -323,7 +323,7 @@ fn at(base_url: &str) -> Project {
 }
 
 #[test]
-fn nothing_is_asked_unless_it_is_wanted() {
+fn doctor_sends_no_request_without_online() {
     let endpoint = Endpoint::start_with(|_| Answer::whole("200 OK", &[], r#"{"data":[]}"#));
     let finished = at(&endpoint.base_url()).success();
     let place = format!("{}/models", endpoint.base_url());

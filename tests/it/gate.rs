@@ -181,7 +181,7 @@ fn roots_are_neither_removed_nor_moved() {
 }
 
 #[test]
-fn nothing_outside_shows_in_a_denial() {
+fn denials_do_not_reveal_what_is_outside_the_grants() {
     let disk = Disk::new();
     disk.link("ws/there", "../outside/secret.txt");
     disk.link("ws/gone", "../outside/no-such-file");

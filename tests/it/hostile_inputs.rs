@@ -434,7 +434,7 @@ fn schemas_of_tools_take_no_time_and_lead_nowhere() {
 }
 
 #[test]
-fn nothing_in_the_description_of_a_tool_is_unseen() {
+fn invisible_characters_in_tool_descriptions_are_escaped() {
     let endpoint = Endpoint::start();
     let schema = format!(
         "{{type: object, properties: {{\"n{INVISIBLE}\": {{type: string, description: \"p{INVISIBLE}\"}}}}}}"

@@ -346,7 +346,7 @@ fn an_existing_file_is_replaced_only_with_force() {
 }
 
 #[test]
-fn without_anything_the_ways_out_are_named() {
+fn init_without_any_model_names_the_ways_to_get_one() {
     if has_local_server() {
         return;
     }

@@ -117,7 +117,7 @@ is_believed
 }
 
 #[test]
-fn where_others_may_write_nothing_is_recorded() {
+fn level_records_are_not_written_where_others_may_write() {
     for line in ["chmod 1777 /run", "chmod 775 /run", "chown 65533 /run"] {
         check(&format!("{line}\ncall\ntest ! -e $own"));
     }

@@ -635,7 +635,7 @@ fn agents_share_an_instance_only_if_the_config_says_so() {
 }
 
 #[test]
-fn nothing_of_a_server_is_left_whatever_ends_massgen() {
+fn servers_end_with_massgen_on_every_signal() {
     for signal in [Signal::INT, Signal::KILL] {
         let project = project("timeout_seconds: 600", &[("mcp__h__hang", json!({}))]);
         let mark = project.path("hostile.py").display().to_string();

@@ -80,7 +80,7 @@ pub(crate) fn expect_committed(project: &Project) {
 }
 
 #[test]
-fn nothing_is_applied_while_another_git_is_at_work() {
+fn apply_refuses_a_project_that_another_git_process_locks() {
     let worked = finished_pipeline();
     let lock = worked.project().path(".git/index.lock");
     fs::write(&lock, "another's").unwrap();
@@ -548,7 +548,7 @@ fn files_are_as_the_attributes_of_the_project_say() {
 }
 
 #[test]
-fn nothing_is_applied_while_something_is_half_done() {
+fn apply_refuses_a_project_with_an_unfinished_merge() {
     let worked = finished_pipeline();
     let root = worked.project().path("");
     git_in(&root, &["switch", "-q", "-c", "side"]);

@@ -664,7 +664,7 @@ fn check_refused(project: Project, file: &str, expected: &str) {
 }
 
 #[test]
-fn nothing_but_a_recording_is_replaced_by_one() {
+fn recordings_replace_only_existing_recordings() {
     let expected = "`[PROJECT]/notes.yaml` exists and is not a recording of massgen";
     let notes = Project::new().file("notes.yaml", "precious: true\n");
     check_refused(notes, "notes.yaml", expected);

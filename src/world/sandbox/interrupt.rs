@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_stays_raised_for_all_clones() {
+    fn an_interrupt_stays_raised_for_all_clones() {
         let interrupt = CommandInterrupt::new().unwrap();
         let clone = interrupt.clone();
         assert!(!clone.is_raised());

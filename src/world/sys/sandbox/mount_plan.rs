@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_for_one_place_the_one_that_gives_least_counts() {
+    fn the_strictest_of_two_mounts_at_one_path_counts() {
         check("w:/a l:/a", "l:/a");
         check("w:/a m:/a", "r:/a");
         check("r:/a w:/a/b h:/a/b", "r:/a h:/a/b");

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn it_and_its_files_are_for_the_user_alone() {
+    fn a_private_directory_and_its_files_are_for_the_user_alone() {
         let parent = Parent::new();
         for path in [parent.directory(), parent.file()] {
             let mode = fs::metadata(&path).unwrap().permissions().mode();
