@@ -94,11 +94,11 @@ impl BatchReport {
     pub(crate) fn read(batch: &BatchDir) -> Result<Self> {
         let record = batch.record()?;
         let survey = batch.survey::<ResultTally>(record.cells)?;
-        Self::of(batch, &record, &survey)
+        Self::from_survey(batch, &record, &survey)
     }
 
     /// Builds the report of a batch whose cells were read.
-    pub(crate) fn of<R: CountedResult>(
+    pub(crate) fn from_survey<R: CountedResult>(
         batch: &BatchDir,
         record: &BatchRecord,
         survey: &BatchSurvey<R>,

@@ -13,7 +13,7 @@ pub(crate) struct FoldedPath(Vec<String>);
 
 impl FoldedPath {
     /// Folds every name of `path`.
-    pub(crate) fn of(path: &Path) -> Self {
+    pub(crate) fn from_path(path: &Path) -> Self {
         let names = path.iter();
         Self(names.map(|name| fold_name(name).into_owned()).collect())
     }

@@ -80,7 +80,7 @@ impl PathPermissionManager {
         });
         let roots: Vec<FoldedPath> = grants
             .iter()
-            .map(|grant| FoldedPath::of(grant.root.as_path()))
+            .map(|grant| FoldedPath::from_path(grant.root.as_path()))
             .collect();
         let nested = (0..grants.len())
             .map(|outer| NestedGrant::all_inside(outer, &grants, &roots))
@@ -228,14 +228,14 @@ impl PathPermissionManager {
 
     /// Returns whether a grant has its root at `path`, in any spelling.
     pub fn is_a_root(&self, path: &RealPath) -> bool {
-        let folded = FoldedPath::of(path.as_path());
+        let folded = FoldedPath::from_path(path.as_path());
         self.roots.contains(&folded)
     }
 
     /// Returns whether another grant has its root strictly inside `path`, in any spelling. Deleting
     /// or moving `path` would remove that grant's root.
     pub fn contains_grant_root(&self, path: &RealPath) -> bool {
-        let folded = FoldedPath::of(path.as_path());
+        let folded = FoldedPath::from_path(path.as_path());
         let mut roots = self.roots.iter();
         roots.any(|root| root.is_within(&folded) && *root != folded)
     }

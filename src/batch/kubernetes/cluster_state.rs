@@ -132,10 +132,10 @@ impl ClusterState {
                 _ => {}
             }
         }
-        Ok(Self::of(&jobs, &pods))
+        Ok(Self::from_objects(&jobs, &pods))
     }
 
-    fn of(jobs: &[ListedBatchJob], pods: &[ListedPod]) -> Self {
+    fn from_objects(jobs: &[ListedBatchJob], pods: &[ListedPod]) -> Self {
         let mut state = Self::default();
         for pod in pods {
             state.add_pod(pod);

@@ -55,7 +55,7 @@ const WORDS: &[(&str, KubectlRefusal)] = &[
 
 impl KubectlRefusal {
     /// Returns what the error output of `kubectl` means.
-    pub fn of(errors: &str) -> Self {
+    pub fn from_output(errors: &str) -> Self {
         let shown = without_log(errors);
         // `error: context "lab" does not exist`.
         if shown.contains("context \"") && shown.contains("does not exist") {
@@ -189,7 +189,7 @@ mod tests {
             ("error: unknown flag: --x", KubectlRefusal::Unknown),
             ("", KubectlRefusal::Unknown),
         ] {
-            assert_eq!(KubectlRefusal::of(errors), expected, "{errors}");
+            assert_eq!(KubectlRefusal::from_output(errors), expected, "{errors}");
         }
         let both = "E1126 10:16:47.309657    9807 memcache.go:265] \"Unhandled Error\"\n\
                     The connection to the server 127.0.0.1:1 was refused\n";
@@ -197,7 +197,10 @@ mod tests {
             shown_error(both),
             "The connection to the server 127.0.0.1:1 was refused"
         );
-        assert_eq!(KubectlRefusal::of(both), KubectlRefusal::Unreachable);
+        assert_eq!(
+            KubectlRefusal::from_output(both),
+            KubectlRefusal::Unreachable
+        );
         assert_eq!(shown_error("error: a\nerror: a\n"), "error: a");
         assert!(shown_error("E1126 10:16:47 only a log").contains("only a log"));
     }

@@ -72,7 +72,7 @@ struct BatchProgressSnapshot {
 }
 
 impl BatchProgressSnapshot {
-    fn of(cells: &[OpenCell]) -> Self {
+    fn new(cells: &[OpenCell]) -> Self {
         Self {
             open: cells.len(),
             attempts: cells.iter().map(|cell| u64::from(cell.attempt)).sum(),
@@ -274,7 +274,7 @@ impl QueueControl {
         if count == 0 {
             return Ok(());
         }
-        let progress = BatchProgressSnapshot::of(cells);
+        let progress = BatchProgressSnapshot::new(cells);
         if jobs.is_empty() && self.submitted_at == Some(progress) {
             self.fruitless_submissions = self.fruitless_submissions.saturating_add(1);
         } else if self.submitted_at != Some(progress) {
@@ -358,7 +358,7 @@ pub(super) async fn run_queue_jobs(
         if control.faults == faults {
             control.faults = 0;
         }
-        let now = (BatchProgressSnapshot::of(&cells), jobs);
+        let now = (BatchProgressSnapshot::new(&cells), jobs);
         interval = if last.as_ref() == Some(&now) {
             POLL_MAX.min(interval.saturating_mul(2))
         } else {

@@ -60,7 +60,7 @@ pub(super) fn status(
     }
     // The reasons of failures are in whole results.
     let survey = batch.survey::<CellResult>(record.cells)?;
-    let report = BatchReport::of(&batch, &record, &survey)?;
+    let report = BatchReport::from_survey(&batch, &record, &survey)?;
     write_report(&report, false, output)?;
     let lines = failure_lines(&batch, &survey);
     for line in lines.iter().chain(&report.idle_hint()) {

@@ -195,7 +195,7 @@ async fn poll_after(batch: BatchDir, pause: Duration) -> Result<BatchPoll> {
         let record = batch.record()?;
         let survey = batch.survey::<CellResult>(record.cells)?;
         Ok(BatchPoll {
-            report: BatchReport::of(&batch, &record, &survey)?,
+            report: BatchReport::from_survey(&batch, &record, &survey)?,
             cells: WatchedCells::select(&batch, &survey),
             pause: pause_after(began.elapsed()),
         })

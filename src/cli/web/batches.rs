@@ -110,7 +110,7 @@ pub(super) async fn find_batch(server: &WebServer, id: String) -> ApiResult<Batc
 fn batch_json(batch: &BatchDir, query: &CellsQuery) -> Result<Value> {
     let record = batch.record()?;
     let survey = batch.survey::<CellResult>(record.cells)?;
-    let report = BatchReport::of(batch, &record, &survey)?;
+    let report = BatchReport::from_survey(batch, &record, &survey)?;
     let failures = WatchedCells::select(batch, &survey).failures;
     let failures = failures.into_iter().map(|failure| {
         json!({

@@ -302,7 +302,7 @@ impl ConfigChecker<'_> {
         let base = self.context.base;
         let folded = |place: &StoragePath| {
             let path = place.resolve_workspace(base, "");
-            FoldedPath::of(path.as_path())
+            FoldedPath::from_path(path.as_path())
         };
         let taken = earlier.iter().filter_map(|agent| agent.cwd.as_ref());
         let taken: Vec<FoldedPath> = taken.map(folded).collect();

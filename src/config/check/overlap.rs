@@ -52,7 +52,7 @@ impl ConfigChecker<'_> {
         let logs = base.join(STATE_DIR).join(LOGS);
         let taken: Vec<FoldedPath> = workspaces
             .chain([logs])
-            .map(|path| FoldedPath::of(path.as_path()))
+            .map(|path| FoldedPath::from_path(path.as_path()))
             .collect();
         let usual = OrchestratorConfig::default();
         let storages = [
@@ -69,7 +69,7 @@ impl ConfigChecker<'_> {
         ];
         for (key, place, usual) in storages {
             let path = place.resolve(base, None);
-            let folded = FoldedPath::of(path.as_path());
+            let folded = FoldedPath::from_path(path.as_path());
             let touches = |other: &FoldedPath| folded.is_within(other) || other.is_within(&folded);
             if place.absolute().is_some() || !taken.iter().any(touches) {
                 continue;
@@ -158,7 +158,7 @@ impl ConfigChecker<'_> {
         let log_dir = self.context.state_parent.join(STATE_DIR).join(LOGS);
         let logs = DirectoryClaim {
             owner: DirectoryOwner::Massgen,
-            folded: FoldedPath::of(log_dir.as_path()),
+            folded: FoldedPath::from_path(log_dir.as_path()),
             path: log_dir,
             key: "massgen's log".to_owned(),
             span: None,
@@ -249,7 +249,7 @@ impl<'n> DirectoryClaim<'n> {
     ) -> Self {
         Self {
             owner,
-            folded: FoldedPath::of(path.as_path()),
+            folded: FoldedPath::from_path(path.as_path()),
             path,
             key: view.key_path(key),
             span: view.text(key).map(|text| text.span),
@@ -268,7 +268,7 @@ fn overlapping_context_path<'c>(
         return None;
     }
     config.opened_paths().find(|given| {
-        let given = FoldedPath::of(given.as_path());
+        let given = FoldedPath::from_path(given.as_path());
         storage.folded.is_within(&given) || given.is_within(&storage.folded)
     })
 }

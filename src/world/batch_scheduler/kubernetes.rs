@@ -80,7 +80,7 @@ impl KubernetesQueue {
         match self.site.end(KUBECTL, &arguments, input).await? {
             SiteCommandEnd::Output(output) => Ok(output),
             SiteCommandEnd::Failure(errors) => {
-                let refusal = KubectlRefusal::of(&errors);
+                let refusal = KubectlRefusal::from_output(&errors);
                 let message = format!("{}: {}", refusal.cause(), shown_error(&errors));
                 Err(Error::new(ErrorKind::Environment, message).with_hint(refusal.hint()))
             }

@@ -189,7 +189,7 @@ impl McpClient {
     ) -> Result<Self, McpClientError> {
         let source = CredentialSource::for_server(remote);
         let tokens = tokens.filter(|_| source == CredentialSource::SignIn);
-        let credentials = Credentials::of(remote, tokens.clone());
+        let credentials = Credentials::new(remote, tokens.clone());
         let connected = Self::connect_with_credentials(remote, tokens, listener, &credentials);
         let connected = connected.await;
         connected.map_err(|fault| fault.without(&credentials))

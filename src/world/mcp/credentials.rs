@@ -21,7 +21,7 @@ pub(super) struct Credentials {
 impl Credentials {
     /// Returns the credentials for a remote server: those in `headers`, the user's tokens, and the
     /// secret of the client with which they are refreshed.
-    pub(super) fn of(remote: &RemoteServer, tokens: Option<ServerTokens>) -> Self {
+    pub(super) fn new(remote: &RemoteServer, tokens: Option<ServerTokens>) -> Self {
         let of_client = SentSecrets::default();
         let client = remote.oauth.client.as_ref();
         if let Some(secret) = client.and_then(|client| client.secret.as_ref()) {
@@ -103,7 +103,7 @@ mod tests {
                 ..OauthConfig::default()
             },
         };
-        let credentials = Credentials::of(&server, None);
+        let credentials = Credentials::new(&server, None);
         let shown = credentials.hide(&format!("invalid_client: known, {secret}"));
         assert!(shown.starts_with("invalid_client: known, "), "{shown}");
         assert!(!shown.contains(secret), "{shown}");
