@@ -8,19 +8,19 @@ use crate::code_mode::lint::{LintFinding, LintRefusal, excerpt};
 use crate::code_mode::source::{NodeWithParent, ProgramSource};
 
 /// The advice for anything that opens files.
-const FILES: &str = "use `workspace_tools.ReadTextFile` and `workspace_tools.WriteFile`";
+const FILE_ADVICE: &str = "use `workspace_tools.ReadTextFile` and `workspace_tools.WriteFile`";
 /// The advice for anything that starts processes.
-pub(super) const COMMANDS: &str = "use `workspace_tools.ExecuteCommand`";
-/// The message about the network.
-const NETWORK: &str = "programs have no network";
+pub(super) const COMMAND_ADVICE: &str = "use `workspace_tools.ExecuteCommand`";
+/// The advice for packages of the network.
+const NETWORK_ADVICE: &str = "programs have no network";
 /// The advice for anything that bypasses the type system.
-const BEHIND: &str = "work with values; files are reached by `workspace_tools` alone";
+const UNSAFE_ADVICE: &str = "work with values; files are reached by `workspace_tools` alone";
 /// The advice for packages that are not listed.
-const PACKAGES_LISTED: &str = "use the packages for data (`strings`, `encoding/json`, \
+const IMPORT_ADVICE: &str = "use the packages for data (`strings`, `encoding/json`, \
                                `encoding/csv`, `sort`, `regexp`, …); what touches files is in \
                                `workspace_tools`";
 
-/// The packages that programs may import, besides their own.
+/// The packages that programs may import in addition to their own.
 #[rustfmt::skip]
 const PACKAGES: &[&str] = &[
     "bufio", "bytes", "cmp", "container/heap", "container/list", "container/ring", "context",
@@ -67,7 +67,7 @@ fn objection(source: &ProgramSource<'_>, node: Node<'_>) -> Option<LintFinding> 
             let field = node.child_by_field_name("field")?;
             let found = format!("{} is closed", excerpt(source.text(node)));
             let is_closed = FROM_FILES.contains(&source.text(field));
-            is_closed.then(|| LintFinding::at_node(field, found, FILES))
+            is_closed.then(|| LintFinding::at_node(field, found, FILE_ADVICE))
         }
         _ => None,
     }
@@ -77,10 +77,10 @@ fn objection(source: &ProgramSource<'_>, node: Node<'_>) -> Option<LintFinding> 
 fn import_advice(path: &str) -> &'static str {
     match path {
         "os" | "io/fs" | "io/ioutil" | "path/filepath" | "embed" | "archive/zip"
-        | "archive/tar" | "debug/elf" => FILES,
-        "os/exec" | "os/signal" | "plugin" | "syscall" => COMMANDS,
-        "unsafe" | "reflect" | "runtime" | "runtime/debug" | "C" => BEHIND,
-        _ if path == "net" || path.starts_with("net/") => NETWORK,
-        _ => PACKAGES_LISTED,
+        | "archive/tar" | "debug/elf" => FILE_ADVICE,
+        "os/exec" | "os/signal" | "plugin" | "syscall" => COMMAND_ADVICE,
+        "unsafe" | "reflect" | "runtime" | "runtime/debug" | "C" => UNSAFE_ADVICE,
+        _ if path == "net" || path.starts_with("net/") => NETWORK_ADVICE,
+        _ => IMPORT_ADVICE,
     }
 }

@@ -95,9 +95,9 @@ pub fn lint_program(
     let (judged, recommends) = match dialect {
         ProgramDialect::Python(libraries) => (
             python::lint_python(libraries, program),
-            python::files::COMMANDS,
+            python::forbidden_names::COMMAND_ADVICE,
         ),
-        ProgramDialect::Go => (go::lint_go(program), go::COMMANDS),
+        ProgramDialect::Go => (go::lint_go(program), go::COMMAND_ADVICE),
     };
     judged.map_err(|mut refusal| {
         let recommending = |finding: &&mut LintFinding| finding.instead == recommends;

@@ -48,7 +48,7 @@ pub enum LimitOrigin<T> {
 /// A limit that is reached, with what was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReachedLimit {
-    /// Of money.
+    /// The limit on money.
     Cost {
         /// What was spent, as far as it is known.
         spent: Money,
@@ -57,7 +57,7 @@ pub enum ReachedLimit {
         /// Where it comes from.
         origin: LimitOrigin<Money>,
     },
-    /// Of tokens.
+    /// The limit on tokens.
     Tokens {
         /// What was used.
         used: u64,
@@ -66,7 +66,7 @@ pub enum ReachedLimit {
         /// Where it comes from.
         origin: LimitOrigin<u64>,
     },
-    /// Of tool calls.
+    /// The limit on tool calls.
     ToolCalls {
         /// The limit, which is never exceeded.
         max: u64,

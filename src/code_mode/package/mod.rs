@@ -42,9 +42,9 @@ pub struct PackageRoots {
 /// Whether paths may contain `..`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ParentPaths {
-    /// They may.
+    /// Paths may contain `..`.
     Allowed,
-    /// They may not.
+    /// Paths with `..` are refused.
     #[default]
     Refused,
 }

@@ -2,7 +2,7 @@
 //! nothing that opens files or runs strings as code. This tells a model early what cannot work; it
 //! does not look for ways around it.
 
-pub(super) mod files;
+pub(super) mod forbidden_names;
 mod modules;
 
 #[cfg(test)]
@@ -14,8 +14,8 @@ use tree_sitter::Node;
 
 use crate::code_mode::language::PythonLibraries;
 use crate::code_mode::lint::{LintFinding, LintRefusal, excerpt};
-use crate::code_mode::python::files::{
-    INTERNAL, TEXTS, function_advice, member_advice, method_advice, name_advice,
+use crate::code_mode::python::forbidden_names::{
+    EVAL_ADVICE, INTERNAL_ADVICE, function_advice, member_advice, method_advice, name_advice,
 };
 use crate::code_mode::python::modules::{import_advice, is_importable};
 use crate::code_mode::source::{NodeWithParent, ProgramSource};
@@ -114,7 +114,7 @@ impl<'p> PythonLinter<'_, 'p> {
             self.refuse(node, format!("{} is closed", excerpt(&full)), instead);
         } else if member.starts_with('_') && !is_special && is_importable(self.libraries, module) {
             let message = format!("{} is private to its module", excerpt(member));
-            self.refuse(node, message, INTERNAL);
+            self.refuse(node, message, INTERNAL_ADVICE);
         }
     }
 
@@ -135,7 +135,7 @@ impl<'p> PythonLinter<'_, 'p> {
                 }
             }
             "call" => self.check_call(node),
-            "exec_statement" => self.refuse(node, "`exec` runs a text as code", TEXTS),
+            "exec_statement" => self.refuse(node, "`exec` runs a text as code", EVAL_ADVICE),
             "print_statement" => {
                 self.refuse(
                     node,

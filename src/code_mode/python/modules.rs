@@ -3,12 +3,12 @@
 
 use crate::code_mode::PACKAGE;
 use crate::code_mode::language::PythonLibraries;
-use crate::code_mode::python::files::{COMMANDS, FILES, TEXTS};
+use crate::code_mode::python::forbidden_names::{COMMAND_ADVICE, EVAL_ADVICE, FILE_ADVICE};
 
-/// The message about the network.
-const NETWORK: &str = "programs have no network";
+/// The advice for modules of the network.
+const NETWORK_ADVICE: &str = "programs have no network";
 /// The advice for modules that are not listed.
-const MODULES_LISTED: &str = "use the modules for data (`json`, `csv`, `re`, `math`, `datetime`, \
+const IMPORT_ADVICE: &str = "use the modules for data (`json`, `csv`, `re`, `math`, `datetime`, \
                               `collections`, …); what touches files is in `workspace_tools`";
 
 /// The modules of the standard library.
@@ -35,12 +35,14 @@ pub(super) fn is_importable(libraries: PythonLibraries, module: &str) -> bool {
 pub(super) fn import_advice(module: &str) -> &'static str {
     match module.split('.').next().unwrap_or(module) {
         "os" | "io" | "pathlib" | "shutil" | "tempfile" | "glob" | "fileinput" | "codecs"
-        | "zipfile" | "tarfile" | "sqlite3" | "dbm" | "shelve" | "mmap" | "fcntl" => FILES,
-        "subprocess" | "pty" | "multiprocessing" | "signal" | "posix" | "commands" => COMMANDS,
+        | "zipfile" | "tarfile" | "sqlite3" | "dbm" | "shelve" | "mmap" | "fcntl" => FILE_ADVICE,
+        "subprocess" | "pty" | "multiprocessing" | "signal" | "posix" | "commands" => {
+            COMMAND_ADVICE
+        }
         "socket" | "urllib" | "http" | "ssl" | "asyncio" | "requests" | "ftplib" | "smtplib"
-        | "selectors" | "select" | "socketserver" | "xmlrpc" => NETWORK,
+        | "selectors" | "select" | "socketserver" | "xmlrpc" => NETWORK_ADVICE,
         "importlib" | "runpy" | "code" | "codeop" | "pickle" | "marshal" | "imp" | "zipimport"
-        | "pkgutil" | "timeit" | "doctest" => TEXTS,
-        _ => MODULES_LISTED,
+        | "pkgutil" | "timeit" | "doctest" => EVAL_ADVICE,
+        _ => IMPORT_ADVICE,
     }
 }

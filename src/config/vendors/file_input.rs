@@ -77,14 +77,14 @@ const INPUT_OF_HOSTS: &[(&str, ModelFileInput)] = &[
 ];
 
 impl ModelFileInput {
-    /// Of a model that accepts no such files, or of which that is unknown.
+    /// The files of a model that accepts none, or for which this is unknown.
     pub const NONE: Self = Self {
         documents: FilePassing::Refused,
         audio: FilePassing::Refused,
         video: FilePassing::Refused,
     };
 
-    /// Of a model whose replies are recorded.
+    /// The files of a model whose replies are recorded: all.
     pub const ALL: Self = Self {
         documents: FilePassing::BytesOrUrl,
         audio: FilePassing::BytesOrUrl,
