@@ -175,7 +175,7 @@ unprivileged() {
     command_runs:: delivery:: disk:: doctor:: exec:: gate:: git:: hooks:: hostile:: locks::
     pipeline_rights:: races:: resource_limits:: sandbox:: sandbox_helper:: sandbox_landlock:: sandboxes::
     selftest:: single_calls:: final_overlay:: store:: undo::
-    --skip selftest::level_overlay --skip selftest::every_attack --skip undo::what_an_error
+    --skip selftest::level_overlay --skip selftest::every_attack --skip undo::errors_about_a_rollback
     --skip undo::a_process_that_is_killed --skip chaos::kills --skip chaos::contained::a_flood_of_output
   )
   if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
