@@ -182,7 +182,7 @@ pub(crate) struct BatchResumeArguments {
     /// How the cells are started.
     #[command(flatten)]
     pub settings: BatchStartSettingsArguments,
-    /// Raise the maximum cost of the whole batch to this. Default: as it is.
+    /// Raise the maximum cost of the whole batch to this. Default: unchanged.
     #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars,
         allow_negative_numbers = true)]
     pub max_cost_usd: Option<Money>,
