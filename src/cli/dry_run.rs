@@ -94,6 +94,9 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
         let line = format!("note of earlier agents: {} ({size})", note.name);
         push_line(&mut text, &line);
     }
+    if let Some(warning) = team.memory_warning() {
+        push_line(&mut text, warning);
+    }
     push_line(
         &mut text,
         &format!("limits of the run: {}", limits(&config.limits)),

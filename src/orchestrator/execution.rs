@@ -24,7 +24,9 @@ use crate::orchestrator::event_queue::{EventQueue, RecordBarrier, event_queue};
 use crate::orchestrator::event_sinks::EventSinks;
 use crate::orchestrator::grants::InheritedPaths;
 use crate::orchestrator::hooks::HookRunContext;
-use crate::orchestrator::memory::{MemoryKeeper, MemoryOrigin, keeps_memory, read_memory};
+use crate::orchestrator::memory::{
+    MemoryKeeper, MemoryOrigin, StoredMemory, keeps_memory, read_memory,
+};
 use crate::orchestrator::overlays::OverlayFactory;
 use crate::orchestrator::previous_turns::{describe, previous_workspaces};
 use crate::orchestrator::record_context::{RecordContext, RunInvocation};
@@ -44,7 +46,6 @@ use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamResources};
 use crate::orchestrator::{ModelsByAgent, PreparedTurn, TurnResult, run};
 use crate::path::AbsPath;
 use crate::prompts::TaskPrompt;
-use crate::prompts::memory::MemoryPrompt;
 use crate::spending::ledger::BudgetLedger;
 use crate::spending::shared_budget::SharedBudget;
 use crate::spending::totals::UsageTotals;
@@ -310,7 +311,8 @@ impl RunExecution {
 
 /// Returns the events that precede those of the turn, beginning with `first`.
 fn opening_events(team: &AgentTeam, first: Vec<Event>) -> Vec<Event> {
-    let notices = run_notices(team).into_iter();
+    let memory_warning = team.memory_warning().map(str::to_owned);
+    let notices = memory_warning.into_iter().chain(run_notices(team));
     let warning = |message| Event::Run(RunEvent::Warning { message });
     first
         .into_iter()
@@ -415,7 +417,7 @@ impl RunRequest {
     }
 
     /// Reads the notes of earlier sessions, if the config keeps notes.
-    fn read_memory(&self) -> Result<Option<MemoryPrompt>> {
+    fn read_memory(&self) -> Result<Option<StoredMemory>> {
         if !self.keeps_memory() {
             return Ok(None);
         }

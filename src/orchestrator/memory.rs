@@ -20,6 +20,8 @@ use crate::world::store::redact::Redactor;
 const SHOWN_BYTES_MAX: usize = 16 * 1024;
 /// Maximum length of a description that agents are shown, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 300;
+/// Maximum number of stored files that are no notes and are named in the warning about them.
+const REFUSALS_NAMED_MAX: usize = 3;
 
 /// Origin of the notes that a run reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,15 @@ pub enum MemoryOrigin {
     InterruptedRun,
     /// The project's notes of today; nothing is written.
     Preview,
+}
+
+/// The notes of earlier sessions, as a run reads them.
+#[derive(Clone, Debug)]
+pub struct StoredMemory {
+    /// What agents are told about them.
+    prompt: MemoryPrompt,
+    /// Warning about stored files that agents are not given, if there are any.
+    warning: Option<String>,
 }
 
 /// Returns whether agents of `config` keep notes: without a workspace, none can be left.
@@ -51,9 +62,9 @@ pub struct MemoryKeeper {
 ///
 /// # Errors
 /// The directory of notes came with a project, or it cannot be read or copied.
-pub fn read_memory(layout: &RunLayout, origin: MemoryOrigin) -> Result<MemoryPrompt> {
+pub fn read_memory(layout: &RunLayout, origin: MemoryOrigin) -> Result<StoredMemory> {
     let directory = layout.temp_workspaces.join(MEMORY);
-    let MemoryContent { notes, .. } = match origin {
+    let MemoryContent { notes, refusals } = match origin {
         MemoryOrigin::InterruptedRun => read_notes(&directory)?,
         MemoryOrigin::Project | MemoryOrigin::Preview => MemoryStore::new(&layout.state).read()?,
     };
@@ -61,7 +72,7 @@ pub fn read_memory(layout: &RunLayout, origin: MemoryOrigin) -> Result<MemoryPro
         copy_notes(&notes, &layout.temp_workspaces)?;
     }
     let mut bytes_left = SHOWN_BYTES_MAX;
-    Ok(MemoryPrompt {
+    let prompt = MemoryPrompt {
         directory: directory.to_string(),
         notes: notes
             .iter()
@@ -71,7 +82,31 @@ pub fn read_memory(layout: &RunLayout, origin: MemoryOrigin) -> Result<MemoryPro
             "At most {NOTES_MAX} files of {NOTE_BYTES_MAX} bytes and {MEMORY_BYTES_MAX} bytes \
              together are kept, with names of letters, digits, `-` and `_`."
         ),
+    };
+    Ok(StoredMemory {
+        prompt,
+        warning: refusal_warning(&refusals),
     })
+}
+
+/// Returns the one warning about stored files that are no notes, if there are any.
+fn refusal_warning(refusals: &[String]) -> Option<String> {
+    if refusals.is_empty() {
+        return None;
+    }
+    let named: Vec<&str> = refusals
+        .iter()
+        .map(String::as_str)
+        .take(REFUSALS_NAMED_MAX)
+        .collect();
+    let more = match refusals.len().saturating_sub(named.len()) {
+        0 => String::new(),
+        count => format!("; and {count} more"),
+    };
+    Some(format!(
+        "agents are not given everything in the memory: {}{more} (`massgen memory list`)",
+        named.join("; ")
+    ))
 }
 
 fn listed_note(note: &MemoryNote, bytes_left: &mut usize) -> ListedNote {
@@ -144,9 +179,17 @@ impl MemoryKeeper {
 impl AgentTeam {
     /// Returns the team with these notes.
     #[must_use]
-    pub fn with_memory(mut self, memory: Option<MemoryPrompt>) -> Self {
-        self.memory = memory;
+    pub fn with_memory(mut self, memory: Option<StoredMemory>) -> Self {
+        if let Some(StoredMemory { prompt, warning }) = memory {
+            self.memory = Some(prompt);
+            self.memory_warning = warning;
+        }
         self
+    }
+
+    /// Returns the warning about stored files that agents are not given, if there are any.
+    pub fn memory_warning(&self) -> Option<&str> {
+        self.memory_warning.as_deref()
     }
 
     /// Returns the event that tells which notes the agents are given, if there are any.

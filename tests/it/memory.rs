@@ -237,3 +237,67 @@ fn invalid_notes_are_refused_and_the_others_are_kept() {
     assert_eq!(kept, ["good.md"], "{}", finished.stderr());
     finished.has_file(".massgen/memory/short_term/good.md", "key [redacted]");
 }
+
+#[test]
+fn stored_files_that_are_no_notes_are_named_in_one_warning_of_the_run() {
+    let first = run(Project::new(), &config(NOTES, "USE TABS", KEEP));
+    let words = ["--config", "team.yaml", "task"];
+    let warning = "agents are not given everything in the memory";
+    // Control: with notes alone, there is no warning.
+    let plain = first
+        .then(words)
+        .file("team.yaml", config(&[], "USE TABS", KEEP));
+    let plain = plain.success();
+    assert!(!plain.stderr().contains(warning), "{}", plain.stderr());
+
+    let memory = plain.project().path(".massgen/memory");
+    fs::rename(memory.join("long_term"), plain.project().path("elsewhere")).unwrap();
+    let spoilt = plain
+        .then(words)
+        .file(".massgen/memory/short_term/large.md", "x".repeat(17_000))
+        .file(".massgen/memory/short_term/bytes.md", b"\xff")
+        .link(".massgen/memory/short_term/link.md", "style.md")
+        .link(".massgen/memory/long_term", "../../elsewhere")
+        .success();
+    let lines = spoilt.stderr().lines();
+    let told: Vec<&str> = lines.filter(|line| line.contains(warning)).collect();
+    assert_eq!(told.len(), 1, "{}", spoilt.stderr());
+    for part in [
+        "bytes.md` is not a note: it is not UTF-8 text",
+        "large.md` is not a note: a note has at most 16384 bytes",
+        "link.md` is not a note: it is a symlink",
+        "; and 1 more (`massgen memory list`)",
+    ] {
+        assert!(told[0].contains(part), "{part}: {}", told[0]);
+    }
+    // The others are given as before.
+    let read = events(&spoilt, "memory_read");
+    let files = serde_json::json!(["short_term/style.md"]);
+    assert_eq!(read[0]["files"], files, "{read:?}");
+
+    let listed = spoilt.then(["memory", "list"]).success();
+    assert!(
+        listed
+            .stderr()
+            .contains("long_term` holds no notes: it is a symlink"),
+        "{}",
+        listed.stderr()
+    );
+    let preview = listed
+        .then(["--config", "team.yaml", "--dry-run", "x"])
+        .success();
+    assert!(preview.stdout().contains(warning), "{}", preview.stdout());
+
+    // Nothing is written through the symlink either.
+    let notes = [("long_term/new.md", "NEW")];
+    let refused = preview
+        .then(words)
+        .file("team.yaml", config(&notes, "x", KEEP));
+    let refused = refused.success();
+    assert!(
+        refused.stderr().contains("cannot keep notes"),
+        "{}",
+        refused.stderr()
+    );
+    refused.has_no("elsewhere/new.md");
+}

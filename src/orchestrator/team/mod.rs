@@ -160,6 +160,8 @@ pub struct AgentTeam {
     subagent_types: SubagentTypes,
     /// The notes of earlier sessions, if the config keeps notes.
     pub(super) memory: Option<MemoryPrompt>,
+    /// The warning about stored files that agents are not given as notes.
+    pub(super) memory_warning: Option<String>,
 }
 
 /// What the members of a team work with. A dry run has none of it, and a single call only what it
@@ -259,6 +261,7 @@ impl AgentTeam {
             has_generated_criteria: false,
             subagent_types: SubagentTypes::default(),
             memory: None,
+            memory_warning: None,
         })
     }
 

@@ -142,7 +142,8 @@ impl MemoryStore {
     }
 
     fn write(&self, name: &str, text: &str) -> Result<()> {
-        prepare_state_dir(&self.state, [&self.dir])?;
+        let parent = self.dir.join(name).parent();
+        prepare_state_dir(&self.state, parent.iter().chain([&self.dir]))?;
         if !file::exists(&self.dir) {
             create_sealed(&self.dir)?;
         }
@@ -250,14 +251,13 @@ pub fn read_notes(dir: &AbsPath) -> Result<MemoryContent> {
     let mut content = MemoryContent::default();
     let mut bytes_left = MEMORY_BYTES_MAX;
     if !file::is_directory(dir) {
-        if file::exists(dir) {
-            content.refusals.push(refusal(dir, "it is not a directory"));
-        }
+        content.refusals.extend(directory_refusal(dir));
         return Ok(content);
     }
     for tier in TIERS {
         let directory = dir.join(tier);
         if !file::is_directory(&directory) {
+            content.refusals.extend(directory_refusal(&directory));
             continue;
         }
         let mut names = dir::first_names(&directory, ENTRIES_MAX)?;
@@ -316,6 +316,18 @@ fn read_note(path: &AbsPath, name: &str, bytes_left: usize) -> std::result::Resu
         ));
     }
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
+}
+
+/// Returns the message that `path`, which is not a directory, holds no notes; `None` if nothing is
+/// there.
+fn directory_refusal(path: &AbsPath) -> Option<String> {
+    let reason = if file::is_link(path) {
+        "it is a symlink"
+    } else {
+        "it is not a directory"
+    };
+    let shown = escape_name(&path.to_string());
+    file::exists(path).then(|| format!("`{shown}` holds no notes: {reason}"))
 }
 
 fn refusal(path: &AbsPath, reason: &str) -> String {
