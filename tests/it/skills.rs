@@ -1,5 +1,7 @@
 //! Which skills agents are offered, what they may do with them, and which skills are refused.
 
+use rustix::fs::{CWD, Mode, mkfifoat};
+
 use crate::project::{Finished, Project, events, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
@@ -230,6 +232,33 @@ fn hostile_skills_are_refused_and_named_once() {
         "{shown:.3000}"
     );
     assert!(shown.contains("24576 bytes together"), "{shown:.3000}");
+}
+
+#[test]
+fn a_skill_file_that_is_no_file_is_named_once() {
+    let some = project(USE_SKILLS)
+        .dir(".claude/skills/pipe")
+        .dir(".claude/skills/folder/SKILL.md")
+        .dir(".claude/skills/lost")
+        .link(".claude/skills/lost/SKILL.md", "nowhere")
+        // Controls: a directory without the file and a symlink to a file are no skills.
+        .file(".claude/skills/other/README.md", "x")
+        .link(".claude/skills/readme", "other/README.md")
+        .file(".claude/skills/good/SKILL.md", skill("description: GOOD"));
+    mkfifoat(CWD, some.path(".claude/skills/pipe/SKILL.md"), Mode::RWXU).unwrap();
+    let shown = preview(some);
+    for (name, cause) in [
+        ("pipe", "it is a named pipe"),
+        ("folder", "its `SKILL.md` is a directory"),
+        ("lost", "its `SKILL.md` is a symlink that leads nowhere"),
+    ] {
+        let lines = shown.lines().filter(|line| {
+            line.contains(&format!("skills/{name}` is not used")) && line.contains(cause)
+        });
+        assert_eq!(lines.count(), 1, "{name}: {shown}");
+    }
+    assert_eq!(shown.matches("is not used").count(), 3, "{shown}");
+    assert!(shown.contains("GOOD"), "{shown}");
 }
 
 #[test]

@@ -148,12 +148,14 @@ impl SkillLocations {
         };
         for name in names {
             let skill = path.join(&name);
-            if !matches!(locate(&skill.join(SKILL_FILE)), Ok(LocatedPath::File(_))) {
-                continue;
-            }
-            match self.usable_root(&skill, directory.author, base, in_project) {
-                Ok(root) if self.roots.contains(&root) => {}
-                Ok(root) => self.roots.push(root),
+            let root = has_skill_file(&skill).and_then(|has_file| {
+                let root = || self.usable_root(&skill, directory.author, base, in_project);
+                has_file.then(root).transpose()
+            });
+            match root {
+                Ok(None) => {}
+                Ok(Some(root)) if self.roots.contains(&root) => {}
+                Ok(Some(root)) => self.roots.push(root),
                 Err(reason) => self.notices.push(unused_notice(&skill, &reason)),
             }
         }
@@ -206,6 +208,26 @@ impl SkillLocations {
         let mut skills = read_skills(&self.roots, &self.grants(), &Arc::default(), base)?;
         skills.notices.splice(0..0, self.notices.clone());
         Ok(skills)
+    }
+}
+
+/// Returns whether `directory`, which may be a symlink that leads to none, is a skill.
+///
+/// # Errors
+/// Its `SKILL.md` is not a file, or cannot be inspected.
+fn has_skill_file(directory: &AbsPath) -> std::result::Result<bool, String> {
+    let Ok(LocatedPath::Directory(root)) = locate(directory) else {
+        return Ok(false);
+    };
+    let file = skill_file(&root);
+    match locate(&file) {
+        Ok(LocatedPath::File(_)) => Ok(true),
+        Ok(LocatedPath::Missing(target)) if target.to_abs() == file => Ok(false),
+        Ok(LocatedPath::Missing(_)) => Err(format!(
+            "its `{SKILL_FILE}` is a symlink that leads nowhere"
+        )),
+        Ok(LocatedPath::Directory(_)) => Err(format!("its `{SKILL_FILE}` is a directory")),
+        Err(error) => Err(error.to_string()),
     }
 }
 
