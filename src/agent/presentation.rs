@@ -7,7 +7,9 @@ use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::backend::BackendError;
 use crate::event::RunEvent;
 use crate::prompts;
-use crate::tools::workflow::{ModelCall, WorkflowCall, is_workflow_tool, parse_model_call};
+use crate::tools::workflow::{
+    ModelCall, WorkflowCall, is_workflow_tool, parse_model_call, presented_text,
+};
 
 /// Maximum number of consecutive replies that only vote or answer again, after which the presentation
 /// ends.
@@ -16,7 +18,7 @@ const LATE_DECISIONS_MAX: u32 = 3;
 /// Result of a presentation.
 #[derive(Debug, Default)]
 pub struct FinalPresentation {
-    /// The final text; empty if the model gave none.
+    /// The final text, which the model said last or handed in with `new_answer`; empty if it gave none.
     pub text: String,
     /// The changes to files and the denials of the whole presentation.
     pub effects: ToolEffects,
@@ -67,8 +69,8 @@ async fn run_presentation(session: &mut ModelSession, deadline: &RunDeadline) ->
                 return presentation;
             }
         };
-        if !reply.text.trim().is_empty() {
-            presentation.text = reply.text;
+        if let Some(text) = presented_text(&reply.text, &reply.calls) {
+            presentation.text = text;
         }
         if reply.calls.is_empty() {
             if session.has_unread_messages() {

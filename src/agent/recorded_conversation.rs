@@ -13,6 +13,7 @@ use crate::prompts::untrusted_text::note;
 use crate::tools::image::ModelImage;
 use crate::tools::request::CallRequest;
 use crate::tools::task_plan::TaskPlan;
+use crate::tools::workflow::presented_text;
 use crate::world::exec::subagents::SubagentReport;
 
 /// The recorded part of one conversation.
@@ -148,14 +149,13 @@ impl RecordedConversation {
         self.replies.is_empty()
     }
 
-    /// Returns the text of the last reply.
-    pub fn last_text(&self) -> Option<&str> {
+    /// Returns the text that the final agent presented last.
+    pub fn last_presented_text(&self) -> Option<String> {
         let mut latest_first = self.replies.iter().rev();
-        let last = latest_first.find_map(|remembered| match remembered {
-            RecordedReply::Whole { text, .. } => Some(text.trim()),
+        latest_first.find_map(|remembered| match remembered {
+            RecordedReply::Whole { text, calls, .. } => presented_text(text, calls),
             RecordedReply::Failed(_) => None,
-        });
-        last.filter(|text| !text.is_empty())
+        })
     }
 
     /// Returns whether the call `id` is recorded.

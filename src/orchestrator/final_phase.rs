@@ -264,8 +264,8 @@ async fn recover_result(
     let end = end_after_interrupt(CoordinationEnd::Agreed, &rows, deadline);
     Ok(Some(FinalPhaseResult {
         text: memory
-            .last_text()
-            .map_or_else(|| Arc::clone(stored), Arc::from),
+            .last_presented_text()
+            .map_or_else(|| Arc::clone(stored), |text| text.trim().into()),
         rows: with_fingerprints(rows, users).await?,
         selected_by: None,
         end,

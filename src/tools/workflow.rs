@@ -7,6 +7,7 @@ use crate::tools::arguments::ToolCallArguments;
 use crate::tools::call::ToolCall;
 use crate::tools::error::CallParseError;
 use crate::tools::parse;
+use crate::tools::request::CallRequest;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{
     ParameterNeed, ParameterType, ToolOffer, ToolParameter, ToolSpec, WORK_TABLES,
@@ -203,6 +204,25 @@ pub fn parse_model_call(
             instructions: arguments.text("instructions")?,
         }),
         _ => parse::build_call(tool, &mut arguments).map(ModelCall::File),
+    }
+}
+
+/// Returns the text that a reply of the final agent presents: the content of its last `new_answer`,
+/// which counts no more as an answer, or else its own text. `None` if it says nothing.
+pub fn presented_text(text: &str, calls: &[CallRequest]) -> Option<String> {
+    let mut latest_first = calls.iter().rev();
+    let answered = latest_first.find_map(answer_content);
+    answered.or_else(|| (!text.trim().is_empty()).then(|| text.to_owned()))
+}
+
+/// Returns the content of a `new_answer` that has some.
+fn answer_content(call: &CallRequest) -> Option<String> {
+    if call.name != NEW_ANSWER {
+        return None;
+    }
+    match parse_model_call(&call.name, &call.arguments, &ToolCatalogue::default()) {
+        Ok(ModelCall::Workflow(WorkflowCall::NewAnswer { content })) => content,
+        Ok(_) | Err(_) => None,
     }
 }
 

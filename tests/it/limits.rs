@@ -384,7 +384,7 @@ fn a_final_agent_that_never_presents_is_stopped_with_a_warning() {
     let malformed = "{name: vote, arguments: {}}";
     check_presentation(&endless(malformed), "stored", 3, Some(votes));
     let answers = "{name: new_answer, arguments: {content: again}}";
-    check_presentation(&endless(answers), "stored", 3, Some(votes));
+    check_presentation(&endless(answers), "again", 3, Some(votes));
     check_presentation(&endless(look), "stored", 0, Some(wanders));
     // Control: votes that are followed by a result, or come with work, end nothing.
     let presents = "- {when: {system: \"the final agent\"}, text: presented}\n";
@@ -392,6 +392,27 @@ fn a_final_agent_that_never_presents_is_stopped_with_a_warning() {
     check_presentation(&twice, "presented", 2, None);
     let both = calls(&format!("{vote}, {look}")).repeat(4);
     check_presentation(&format!("{both}{presents}"), "presented", 4, None);
+}
+
+#[test]
+fn a_final_agent_that_hands_in_an_answer_presents_its_text() {
+    let reply = |rest: &str| format!("- {{when: {{system: \"the final agent\"}}, {rest}}}\n");
+    let answer = "calls: [{name: new_answer, arguments: {content: handed in}}]";
+    let hands_in = reply(answer);
+    let introduced = reply(&format!("text: My result follows., {answer}"));
+    let empty = "calls: [{name: new_answer, arguments: {}}]";
+    let nothing = reply("text: \"\"");
+    let says = reply("text: said");
+    check_presentation(&format!("{hands_in}{nothing}"), "handed in", 1, None);
+    check_presentation(&format!("{introduced}{nothing}"), "handed in", 1, None);
+    // Controls: what it says later counts, a call without content adds nothing, and neither do votes.
+    check_presentation(&format!("{hands_in}{says}"), "said", 1, None);
+    let talks = reply(&format!("text: talked, {empty}"));
+    check_presentation(&format!("{talks}{nothing}"), "talked", 1, None);
+    let silent = reply(empty);
+    check_presentation(&format!("{silent}{nothing}"), "stored", 1, None);
+    let vote = reply("calls: [{name: vote, arguments: {agent_id: agent1, reason: mine}}]");
+    check_presentation(&format!("{vote}{nothing}"), "stored", 1, None);
 }
 
 #[test]
