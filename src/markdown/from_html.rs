@@ -1,11 +1,13 @@
 //! Converts an HTML page to Markdown for a model: headings, paragraphs, lists, links, code and
-//! tables. Scripts, styles and whatever is not text are left out. The page is a stranger's: nothing
+//! tables. Scripts, styles, what is not text and text that the HTML itself hides are left out. The page is a stranger's: nothing
 //! is recursive, and the result is bounded.
 
 use std::convert::Infallible;
 
 use html5gum::{DefaultEmitter, StartTag, StringReader, Token, Tokenizer};
 use url::Url;
+
+use crate::markdown::open_elements::{BLOCKS, EndTagEffect, OpenElements};
 
 /// The maximum depth of nested lists and quotes that is shown; deeper ones are not indented further.
 const NESTING_MAX: usize = 12;
@@ -23,41 +25,15 @@ const SKIPPED: &[&[u8]] = &[
     b"svg",
     b"math",
     b"iframe",
+    b"noembed",
+    b"noframes",
+    b"audio",
+    b"video",
     b"object",
     b"canvas",
     b"select",
     b"datalist",
     b"textarea",
-];
-
-/// Elements that begin a paragraph of their own.
-const BLOCKS: &[&[u8]] = &[
-    b"address",
-    b"article",
-    b"aside",
-    b"body",
-    b"center",
-    b"dd",
-    b"details",
-    b"div",
-    b"dl",
-    b"dt",
-    b"fieldset",
-    b"figcaption",
-    b"figure",
-    b"footer",
-    b"form",
-    b"header",
-    b"hgroup",
-    b"legend",
-    b"main",
-    b"menu",
-    b"nav",
-    b"p",
-    b"search",
-    b"section",
-    b"summary",
-    b"caption",
 ];
 
 /// A page as Markdown.
@@ -122,6 +98,10 @@ struct MarkdownWriter<'b> {
     links: Vec<Option<String>>,
     /// The element whose content is skipped, and how often it is open.
     skipped: Option<(Vec<u8>, usize)>,
+    elements: OpenElements,
+    /// Whether a formula for screen readers was skipped since the last text: its visible form may
+    /// follow.
+    has_formula: bool,
     is_in_title: bool,
     /// The number of cells in the current row of a table, and whether it is the first row.
     cells: usize,
@@ -141,6 +121,8 @@ impl<'b> MarkdownWriter<'b> {
             preformatted: 0,
             links: Vec::new(),
             skipped: None,
+            elements: OpenElements::default(),
+            has_formula: false,
             is_in_title: false,
             cells: 0,
             is_first_row: false,
@@ -175,9 +157,13 @@ impl<'b> MarkdownWriter<'b> {
             return;
         }
         if SKIPPED.contains(&name) {
+            self.has_formula |= name == b"math";
             if !tag.self_closing {
                 self.skipped = Some((name.to_vec(), 1));
             }
+            return;
+        }
+        if self.elements.open(tag, self.has_formula) {
             return;
         }
         match name {
@@ -231,6 +217,9 @@ impl<'b> MarkdownWriter<'b> {
                     self.skipped = None;
                 }
             }
+            return;
+        }
+        if self.elements.close(name) == EndTagEffect::Hidden {
             return;
         }
         match name {
@@ -445,7 +434,7 @@ impl<'b> MarkdownWriter<'b> {
     }
 
     fn text(&mut self, text: &str) {
-        if self.skipped.is_some() {
+        if self.skipped.is_some() || self.elements.hides_text() {
             return;
         }
         if self.is_in_title {
@@ -486,6 +475,7 @@ impl<'b> MarkdownWriter<'b> {
             }
         }
         self.gap = TextGap::None;
+        self.has_formula = false;
         self.out.push_str(&self.marks);
         self.marks.clear();
         self.out.push_str(text);
@@ -559,6 +549,68 @@ mod tests {
     }
 
     #[test]
+    fn text_that_the_html_hides_is_left_out() {
+        for attributes in [
+            "hidden",
+            "hidden=until-found",
+            "popover",
+            "aria-hidden=true",
+            "style='display: none'",
+            "style='color:red;DISPLAY:none!important'",
+            "style='visibility:hidden'",
+            "style='font-size:0'",
+        ] {
+            for (html, expected) in [
+                ("a<span @>x <b>y</b></span>b", "ab"),
+                ("a<p @>x<p>b", "a\n\nb"),
+                ("a<div @><div>x</div>y</i></div>b", "ab"),
+                ("<ul><li>a<li @>x<ul><li>y</ul><li>b</ul>c", "- a\n- b\n\nc"),
+                ("<ul><li @>x</ul>a", "a"),
+                ("<table @><tr><td>x</table>a", "a"),
+                ("<table><tr><td>a<td @>x<td>b</table>c", "| a | b\n\nc"),
+                ("<dl><dt @>x<dd>a</dl>", "a"),
+                ("<pre @>x</pre>a", "a"),
+                ("<a @ href=x>x</a>a", "a"),
+                ("a<dialog @ open>x</dialog>", "a"),
+            ] {
+                check(&html.replace('@', attributes), expected);
+            }
+        }
+        check("a<dialog>x</dialog>b", "ab");
+        check("a<img hidden alt=x src=c.png>b", "ab");
+        // Controls: what is shown, or shown again.
+        for html in [
+            "<span style='display:inline'>a</span>",
+            "<span hidden style='display:block'>a</span>",
+            "<span aria-hidden=false>a</span>",
+            "<dialog open>a</dialog>",
+            "<p style='visibility:hidden'><b style='visibility:visible'>a</b></p>",
+            "<p style='font-size:0'>x<span style='font-size:12px'>a</span></p>",
+            "<body hidden>a",
+            "<span hidden></span>a",
+            "<math>x</math><span aria-hidden=true>a</span>",
+        ] {
+            let base = Url::parse("https://example.org").unwrap();
+            let shown = page_to_markdown(html, &base, 100).markdown;
+            assert_eq!(shown.replace('*', ""), "a", "{html}");
+        }
+        check("<p hidden><b style='visibility:visible'>x</b></p>", "");
+        check(
+            "<p style='font-size:0'><b style='font-size:2em'>x</b></p>",
+            "",
+        );
+        check("<math>x</math>a<span aria-hidden=true>y</span>", "a");
+    }
+
+    #[test]
+    fn hidden_text_stays_hidden_however_deep_it_is() {
+        let deep = "<div>".repeat(2_000);
+        check(&format!("{deep}a<div hidden>{deep}x"), "a");
+        check(&format!("<div hidden>{}x", "</span>".repeat(2_000)), "");
+        check(&format!("<div hidden>{}x</div>a", "<p>".repeat(2_000)), "a");
+    }
+
+    #[test]
     fn a_hostile_page_is_bounded() {
         let base = Url::parse("https://example.org").unwrap();
         for html in [
@@ -570,6 +622,8 @@ mod tests {
             "<title>".to_owned() + &"é ".repeat(50_000),
             "</ul></li></blockquote></pre></a></b></tr>".repeat(1000),
             "<pre><".repeat(1000),
+            "<span>".repeat(1000) + &"</x>".repeat(20_000),
+            "<p hidden style='display:none'>x".repeat(20_000),
         ] {
             let page = page_to_markdown(&html, &base, 5_000);
             assert!(page.markdown.len() <= 5_000 && page.title.len() <= 2_048);

@@ -2,6 +2,7 @@
 //! HTML is text, a link leads to the web or a mail address, and an image is a link. Its size and depth
 //! are bounded.
 
+mod open_elements;
 pub mod from_html;
 
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};

@@ -26,6 +26,14 @@ const EMBEDS: &str = "<meta http-equiv=refresh content='0; url=/secret'><img src
 const INVISIBLE: &str = "<title>t\u{202e}\u{e0041}</title><p>a\u{202e}b\u{200b}c\u{e0041}d</p>\
                       <!-- a comment --><a href='javascript:evil()'>a link</a>";
 
+/// A page with text that a browser does not show.
+const HIDDEN: &str = "<p>shown</p><p hidden>secret one<p style='DISPLAY: none'>secret two\
+                      <div style='visibility:hidden'>secret three <b>secret four</b></div>\
+                      <span aria-hidden=true>secret five</span><template>secret six</template>\
+                      <p style='color:red; font-size:0px'>secret seven</p><!-- secret eight -->\
+                      <ul><li>an item<li hidden>secret nine<li>another</ul>\
+                      <p style='color:red'>shown too</p><p aria-hidden=false>and this</p>";
+
 /// A server that records the heads of all requests.
 struct PageServer {
     port: u16,
@@ -106,6 +114,7 @@ fn answer(mut client: TcpStream, port: u16, seen: &Mutex<String>) {
             "Content-Type: text/html; charset=utf-8".to_owned(),
             INVISIBLE,
         ),
+        "/hidden" => ("200 OK", "Content-Type: text/html".to_owned(), HIDDEN),
         "/nested" => (
             "200 OK",
             "Content-Type: text/html".to_owned(),
@@ -226,6 +235,11 @@ fn pages_of_open_hosts_are_read_and_no_others() {
                     "/unseen",
                     r"a\u{202e}b\u{200b}c\u{e0041}d",
                 ),
+                (
+                    "public.example",
+                    "/hidden",
+                    "shown\n\n- an item\n- another\n\nshown too\n\nand this",
+                ),
                 ("public.example", "/nested", "deep"),
                 ("public.example", "/secret", "`permissions` denies it"),
                 (
@@ -274,6 +288,8 @@ fn pages_of_open_hosts_are_read_and_no_others() {
             for part in ["\u{202e}", "\u{e0041}", "a comment", "evil()"] {
                 assert!(!unseen.contains(part), "{part:?}: {unseen}");
             }
+            let hidden = &results[&at("public.example", "/hidden")];
+            assert!(!hidden.contains("secret"), "{hidden}");
             let heads = server.heads.lock().unwrap().to_lowercase();
             for secret in ["secret-key", "cookie", "authorization", "get /secret"] {
                 assert!(!heads.contains(secret), "{heads}");
