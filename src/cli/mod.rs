@@ -22,6 +22,7 @@ use crate::world::exec::agent_socket;
 mod args;
 mod batch;
 mod batch_report;
+mod broad_paths;
 mod approval_prompt;
 mod automation;
 mod terminal_text;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::args::RunArguments;
+use crate::cli::broad_paths::{reject_broad_cwd, reject_broad_mentions};
 use crate::cli::command_line::usage_error;
 use crate::cli::continued_session::{ContinuedSession, default_sessions, requested_session};
 use crate::cli::deliveries::recover;
@@ -340,7 +341,10 @@ async fn prepare(
     let turn = continued
         .as_ref()
         .map_or(1, |continued| continued.place.next_turn());
+    let listed = &config.orchestrator.context_paths;
+    reject_broad_mentions(&prompt, listed, &host)?;
     if let Some(access) = arguments.cwd_context {
+        reject_broad_cwd(access.into(), listed, &host)?;
         open_path(&mut opened, &host.cwd, access.into(), turn);
     }
     open_mentions(&mut opened, &prompt, turn);

@@ -204,3 +204,59 @@ fn mentions_typed_during_a_turn_need_confirmation() {
     terminal.type_keys("n\r");
     terminal.wait_for_output("done: ");
 }
+
+/// Returns a preview of a run with this task, for a team with `rest` in its config.
+fn preview(task: &[&str], rest: &str) -> Project {
+    let replies = "- calls: [{name: new_answer, arguments: {content: done}}]\n";
+    let team = team(&[agent("a", "cwd: w", replies)], rest);
+    Project::new()
+        .file("team.yaml", team)
+        .args(["--config", "team.yaml", "--dry-run"])
+        .args(task)
+}
+
+#[test]
+fn what_is_more_than_a_project_is_opened_by_a_config_alone() {
+    for (task, broad) in [
+        ("read @/etc", "`/etc` is a system directory"),
+        ("change @/etc:w", "`/etc` is a system directory"),
+        ("change @/proc/self/comm:w", "is a system directory"),
+        ("change @.massgen/sessions:w", "is massgen's own state"),
+        ("read @.massgen/sessions", "is massgen's own state"),
+    ] {
+        let refused = preview(&[task], "").dir(".massgen/sessions").failure(2);
+        let stderr = refused.stderr();
+        assert!(stderr.contains(broad), "{task}: {stderr}");
+        assert!(stderr.contains("`allow_broad: true`"), "{task}: {stderr}");
+    }
+    let home = |access: &str, rest: &str| {
+        let project = preview(&["--cwd-context", access, "tidy"], rest);
+        let cwd = project.path("");
+        project.env("HOME", cwd.to_str().unwrap().trim_end_matches('/'))
+    };
+    for access in ["ro", "rw"] {
+        let refused = home(access, "").failure(2);
+        let stderr = refused.stderr();
+        assert!(stderr.contains("is your home directory"), "{stderr}");
+    }
+    // Controls: a file for reading, a project, logs, and what the config opens deliberately.
+    let opened = |path: &str, permission: &str| {
+        format!(
+            "orchestrator:\n  context_paths: [{{path: {path}, permission: {permission}, \
+             allow_broad: true}}]\n"
+        )
+    };
+    let files = |project: Project| project.dir("src").dir(".massgen/massgen_logs");
+    for task in [
+        "read @/etc/passwd",
+        "change @src:w",
+        "read @.massgen/massgen_logs",
+    ] {
+        drop(files(preview(&[task], "")).success());
+    }
+    drop(preview(&["--cwd-context", "rw", "tidy"], "").success());
+    drop(preview(&["read @/etc"], &opened("/etc", "read")).success());
+    drop(home("ro", &opened(".", "read")).success());
+    // A config that opens it for reading does not open it for writing.
+    drop(preview(&["change @/etc:w"], &opened("/etc", "read")).failure(2));
+}

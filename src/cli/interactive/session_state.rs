@@ -2,6 +2,7 @@
 //! Prepares each turn from it, as the command line prepares a single run.
 
 use crate::cli::args::RunArguments;
+use crate::cli::broad_paths::{reject_broad_cwd, reject_broad_mentions};
 use crate::cli::command_line::usage_error;
 use crate::cli::continued_session::{ContinuedSession, requested_session};
 use crate::cli::directory_question::{directory_breadth_reason, needs_directory_question};
@@ -146,6 +147,9 @@ impl SessionState {
             self.continue_session(continued, output)?;
         }
         if let Some(access) = self.arguments.cwd_context {
+            let config = self.config();
+            let listed = config.map(|config| config.orchestrator.context_paths.as_slice());
+            reject_broad_cwd(access.into(), listed.unwrap_or_default(), &self.host)?;
             let (cwd, turn) = (self.host.cwd.clone(), self.turn());
             open_path(&mut self.opened, &cwd, access.into(), turn);
         }
@@ -348,6 +352,8 @@ impl SessionState {
         reject_broad_mention(&prompt)?;
         self.recover_missing_session(output);
         let team = self.team(output).await?;
+        let listed = &team.config.orchestrator.context_paths;
+        reject_broad_mentions(&prompt, listed, &self.host)?;
         let turn = self.turn();
         open_mentions(&mut self.opened, &prompt, turn);
         let mut config = team.config;

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::cli::args::RunArguments;
+use crate::cli::broad_paths::reject_broad_mentions;
 use crate::cli::command_line::usage_error;
 use crate::cli::continued_session::ContinuedSession;
 use crate::cli::deliveries::recover;
@@ -111,6 +112,7 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun
     host.arguments = recorded_words(named, &flags);
     let prompt = mentions::parse(&TaskText::from_typed(&request.task), &host.cwd, &host);
     reject_broad_mention(&prompt)?;
+    reject_broad_mentions(&prompt, &team.config.orchestrator.context_paths, &host)?;
     expect_agreement(server, &team.config, &prompt, request)?;
     let sessions = &team.config.orchestrator.session_storage;
     let sessions = sessions.resolve(&host.state_parent, None);
