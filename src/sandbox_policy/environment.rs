@@ -75,6 +75,9 @@ const PROXY: &[&str] = &[
     "http_proxy",
     "https_proxy",
 ];
+/// The variable with which Node.js 24 and later use the proxy in the variables above; other versions
+/// ignore it.
+const NODE_PROXY: &str = "NODE_USE_ENV_PROXY";
 /// Variables that list the hosts reached without the proxy.
 const NO_PROXY: &[&str] = &["NO_PROXY", "no_proxy"];
 
@@ -113,6 +116,7 @@ pub fn command_environment(inputs: &EnvironmentInputs<'_>) -> BTreeMap<String, S
         for name in NO_PROXY {
             set(name, "localhost,127.0.0.1,::1".to_owned());
         }
+        set(NODE_PROXY, "1".to_owned());
     }
     env.extend(inputs.added.clone());
     env
@@ -285,11 +289,15 @@ mod tests {
         check(&proxied, "https_proxy", Some("http://127.0.0.1:99"));
         check(&proxied, "HTTPS_PROXY", Some("http://127.0.0.1:99"));
         check(&proxied, "NO_PROXY", Some("localhost,127.0.0.1,::1"));
-        check(
-            &made(&[], &[], |inputs| inputs.reach = NetworkAccess::Host),
-            "HTTPS_PROXY",
-            None,
-        );
+        check(&proxied, "NODE_USE_ENV_PROXY", Some("1"));
+        let direct = made(&[], &[], |inputs| inputs.reach = NetworkAccess::Host);
+        for name in ["HTTPS_PROXY", "NODE_USE_ENV_PROXY"] {
+            check(&direct, name, None);
+        }
+        let added = made(&[], &[("NODE_USE_ENV_PROXY", "0")], |inputs| {
+            inputs.reach = NetworkAccess::Proxy { port: 99 };
+        });
+        check(&added, "NODE_USE_ENV_PROXY", Some("0"));
     }
 
     #[test]

@@ -418,6 +418,21 @@ fn unsupported_names_and_schemas_are_dropped_and_reported() {
 }
 
 #[test]
+fn a_server_with_a_list_of_hosts_is_told_about_the_proxy() {
+    let calls = [("mcp__h__where", json!({}))];
+    for (network, is_told) in [("[example.org]", true), ("on", false), ("off", false)] {
+        let finished = project(&format!("network: {network}"), &calls).success();
+        let read = read(&finished);
+        let report: Value = serde_json::from_str(&read[0]).unwrap();
+        let names = report["env"].as_array().unwrap();
+        for name in ["HTTPS_PROXY", "NODE_USE_ENV_PROXY"] {
+            let is_set = names.contains(&Value::from(name));
+            assert_eq!(is_set, is_told, "{network}: {name}\n{report}");
+        }
+    }
+}
+
+#[test]
 fn arguments_name_the_directory_that_a_program_begins_in() {
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py', '${cwd}']}";
     let calls = [("mcp__h__where", json!({}))];
