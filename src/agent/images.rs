@@ -13,10 +13,12 @@ use crate::prompts::images::{
 use crate::prompts::untrusted_text::tool_result;
 use crate::text::count_noun;
 use crate::tools::call::{ToolCall, UserPath};
-use crate::tools::image::ImageCollector;
+use crate::tools::image::{ImageCollector, ModelImage};
+use crate::tools::page_url::PageUrl;
 use crate::tools::request::CallRequest;
 use crate::world::access::gate::Gate;
 use crate::world::exec;
+use crate::world::io::page_fetcher::PageFetcher;
 
 /// Maximum number of images in a conversation. Above that, Anthropic accepts only smaller ones:
 /// <https://platform.claude.com/docs/en/build-with-claude/vision>.
@@ -61,10 +63,35 @@ impl ModelSession {
         let Ok(task) = tokio::task::spawn_blocking(read).await else {
             return Vec::new();
         };
+        self.show_task_images(task)
+    }
+
+    /// Adds the images at `urls`, which the config uploads and `fetcher` reads, if the model accepts
+    /// images. Returns why others are not shown.
+    pub(crate) async fn add_image_urls(
+        &mut self,
+        urls: &[PageUrl],
+        fetcher: &PageFetcher,
+    ) -> Vec<String> {
+        if self.image_input() == ImageInput::Refused {
+            return Vec::new();
+        }
+        let bytes_max = usize::try_from(ModelImage::BYTES_MAX).unwrap_or(usize::MAX);
+        let mut task = TaskImages::default();
+        for url in urls {
+            let fetched = fetcher.fetch_file(url.clone(), bytes_max).await;
+            let added = fetched.and_then(|bytes| task.add_downloaded(&bytes));
+            task.record(url.to_string(), added);
+        }
+        self.show_task_images(task)
+    }
+
+    /// Adds the images of `task` to the conversation, and returns its warnings.
+    fn show_task_images(&mut self, task: TaskImages) -> Vec<String> {
         let images = task.images.into_images();
         if !images.is_empty() {
             self.conversation.push(ChatMessage::Images {
-                text: task_images_follow(&task.paths),
+                text: task_images_follow(&task.places),
                 images,
             });
         }
@@ -110,11 +137,11 @@ impl ModelSession {
     }
 }
 
-/// The images that a task mentions.
+/// The images that a task mentions, or that a config uploads.
 #[derive(Debug, Default)]
 struct TaskImages {
-    /// Their paths.
-    paths: Vec<String>,
+    /// Their paths or addresses.
+    places: Vec<String>,
     /// The images, in the same order.
     images: ImageCollector,
     /// Why other files are not among them.
@@ -127,14 +154,27 @@ impl TaskImages {
         let mut task = Self::default();
         for file in files {
             let path = file.to_string();
-            match task.read_image(gate, &path) {
-                Ok(()) => task.paths.push(path),
-                Err(reason) => task
-                    .warnings
-                    .push(format!("`{path}` is not shown as an image: {reason}")),
-            }
+            let added = task.read_image(gate, &path);
+            task.record(path, added);
         }
         task
+    }
+
+    /// Records whether the image at `place` was `added`, or why not.
+    fn record(&mut self, place: String, added: Result<(), String>) {
+        match added {
+            Ok(()) => self.places.push(place),
+            Err(reason) => self
+                .warnings
+                .push(format!("`{place}` is not shown as an image: {reason}")),
+        }
+    }
+
+    /// Adds the image whose file was read from a server.
+    fn add_downloaded(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let image = ModelImage::from_bytes(bytes).map_err(|rejection| rejection.to_string())?;
+        let added = self.images.add(image.base64());
+        added.map(|_| ()).map_err(|rejection| rejection.to_string())
     }
 
     fn read_image(&mut self, gate: &Gate, path: &str) -> Result<(), String> {
@@ -192,7 +232,6 @@ pub(super) fn replace_images_by_notes(messages: &mut [ChatMessage], end: usize) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::image::ModelImage;
 
     /// Returns a message with this many images; `number` makes it distinguishable.
     fn images(number: usize, count: usize) -> ChatMessage {
@@ -201,6 +240,21 @@ mod tests {
             text: number.to_string(),
             images: vec![ModelImage::parse(gif.into()).unwrap(); count],
         }
+    }
+
+    #[test]
+    fn an_image_from_a_server_is_what_its_bytes_show() {
+        let mut task = TaskImages::default();
+        let gif = b"GIF89a\x03\x00\x02\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff;";
+        let added = task.add_downloaded(gif);
+        task.record("https://example.org/a.png".to_owned(), added);
+        let added = task.add_downloaded(b"<html>no image</html>");
+        task.record("https://example.org/b.png".to_owned(), added);
+        assert_eq!(task.places, ["https://example.org/a.png"]);
+        let expected = "`https://example.org/b.png` is not shown as an image: it is no PNG, JPEG, \
+                        GIF or WebP image";
+        assert_eq!(task.warnings, [expected]);
+        assert_eq!(task.images.into_images().len(), 1);
     }
 
     #[test]

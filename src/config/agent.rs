@@ -17,6 +17,7 @@ use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::spending::limits::BudgetLimits;
+use crate::tools::page_url::PageUrl;
 use crate::tools::spec::ToolSpec;
 use crate::tools::tool_selection::names_tool;
 
@@ -36,6 +37,8 @@ pub struct AgentConfig {
     pub context_paths: Vec<ContextPath>,
     /// Image files that are part of its first message; it may read them.
     pub uploaded_images: Vec<AbsPath>,
+    /// The addresses of further images that are part of its first message; massgen reads them.
+    pub uploaded_image_urls: Vec<PageUrl>,
     /// Documents, recordings and videos that are part of its first message; it may read those on
     /// this machine.
     pub uploaded_files: Vec<UploadedFile>,

@@ -153,9 +153,11 @@ fn coordination(orchestrator: &OrchestratorConfig) -> Value {
 fn uploaded_entries(agent: &AgentConfig) -> Vec<Value> {
     let images = agent.uploaded_images.iter();
     let images = images.map(|image| json!({uploads::IMAGE_PATH.name(): image.to_string()}));
+    let urls = agent.uploaded_image_urls.iter();
+    let urls = urls.map(|url| json!({uploads::IMAGE_URL.name(): url.as_str()}));
     let files = agent.uploaded_files.iter();
     let files = files.map(|file| json!({file.key(): file.source.to_string()}));
-    images.chain(files).collect()
+    images.chain(urls).chain(files).collect()
 }
 
 fn agent(agent: &AgentConfig) -> Value {
@@ -270,6 +272,7 @@ agents:
       context_paths: [{path: docs, permission: write, protected_paths: [a], hidden_paths: [b/c]}]
       upload_files:
         - {image_path: pictures/a.png}
+        - {image_url: 'https://example.org/b.png'}
         - {file_path: papers/a.pdf, audio_path: /srv/a.wav}
         - {video_path: 'https://example.org/a.mp4'}
   - id: two
@@ -315,6 +318,7 @@ orchestrator:
                     id,
                     context_paths,
                     uploaded_images,
+                    uploaded_image_urls,
                     uploaded_files,
                     folder_guard,
                     read_before_delete,
@@ -324,7 +328,7 @@ orchestrator:
                 let has_workspace = agent.cwd.is_some();
                 format!(
                     "{id} {has_workspace} {context_paths:?} {uploaded_images:?} \
-                     {uploaded_files:?} {folder_guard:?} {read_before_delete:?} {tools:?}"
+                     {uploaded_image_urls:?} {uploaded_files:?} {folder_guard:?} {read_before_delete:?} {tools:?}"
                 )
             });
             let agents: Vec<String> = agents.collect();

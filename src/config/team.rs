@@ -453,6 +453,7 @@ fn agent(
         cwd: (workspaces == WorkspaceMode::Given).then(workspace),
         context_paths: Vec::new(),
         uploaded_images: Vec::new(),
+        uploaded_image_urls: Vec::new(),
         uploaded_files: Vec::new(),
         folder_guard: FolderGuard::Off,
         read_before_delete: ReadBeforeDelete::Enforced,

@@ -250,6 +250,7 @@ fn close_paths(config: &mut Config, reach: &RecordPathScope, notes: &mut Vec<Str
         let images = &mut agent.uploaded_images;
         images.retain(|path| reach.keeps(path, inspect(path) == LookupResult::File, notes));
         // A replay reads nothing from a URL.
+        agent.uploaded_image_urls.clear();
         agent.uploaded_files.retain(|file| {
             let path = file.path();
             path.is_none_or(|path| reach.keeps(path, inspect(path) == LookupResult::File, notes))

@@ -176,6 +176,40 @@ fn one_line_says_which_files_a_model_does_not_receive() {
 }
 
 #[test]
+fn an_image_at_a_url_is_read_from_public_servers_alone() {
+    for (wire, vendor, url, reason) in [
+        (
+            &CLAUDE,
+            "claude",
+            "https://localhost/pic.png",
+            "is not shown as an image: the host has no public address",
+        ),
+        (
+            &CHAT,
+            "chatcompletion",
+            "https://example.org/pic.png",
+            "as far as massgen knows, `m` accepts no images",
+        ),
+    ] {
+        let endpoint = model(wire);
+        let file = format!("{{image_url: '{url}'}}");
+        let (finished, first) = first_request(&endpoint, project(&endpoint, vendor, &file));
+        let stderr = finished.stderr();
+        let lines = stderr.lines().filter(|line| line.contains(url));
+        let lines: Vec<&str> = lines.collect();
+        assert_eq!(lines.len(), 1, "{stderr}");
+        assert!(lines[0].contains(reason), "{stderr}");
+        assert!(!first.to_string().contains("pic.png"), "{first}");
+    }
+    // A config that came along with a project names no URL.
+    let config = "agents:\n  - id: one\n    backend: {type: scripted, replies: [{text: x}], \
+                  upload_files: [{image_url: 'https://example.org/pic.png'}]}\n";
+    let found = Project::new().config(config).args(["go"]).failure(2);
+    let stderr = found.stderr();
+    assert!(stderr.contains("gives an agent the file at"), "{stderr}");
+}
+
+#[test]
 fn a_replay_has_the_same_files() {
     let endpoint = model(&CLAUDE);
     let files = "{file_path: paper.pdf}, {file_path: 'https://example.org/other.pdf'}";

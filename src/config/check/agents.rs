@@ -186,6 +186,7 @@ impl ConfigChecker<'_> {
         let context_paths =
             self.own_context_paths(&view_of_backend, shared.context_paths, &folder_guard);
         let uploaded_images = self.uploaded_images(&view_of_backend, &folder_guard);
+        let uploaded_image_urls = self.uploaded_image_urls(&view_of_backend);
         let uploaded_files = self.uploaded_files(&view_of_backend);
         let servers = self.agent_servers(&view_of_backend, shared.servers);
         let mut tools = self.tool_filter(&view_of_backend, &servers);
@@ -238,6 +239,7 @@ impl ConfigChecker<'_> {
             cwd,
             context_paths,
             uploaded_images,
+            uploaded_image_urls,
             uploaded_files,
             folder_guard,
             read_before_delete,

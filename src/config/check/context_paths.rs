@@ -107,11 +107,26 @@ impl ConfigChecker<'_> {
             } else {
                 let message = format!("{} is not shown", quote(text.written));
                 let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
-                let hint = "save it as a PNG, JPEG, GIF or WebP file on this machine";
+                let hint = "name a PNG, JPEG, GIF or WebP file on this machine, or a URL in \
+                            `image_url`";
                 self.findings.push(warning.with_suggestion(hint));
             }
         }
         images
+    }
+
+    /// Returns the URLs of the images that a backend shows to its model at the beginning.
+    pub(super) fn uploaded_image_urls(&mut self, backend: &MappingView<'_>) -> Vec<PageUrl> {
+        let mut urls: Vec<PageUrl> = Vec::new();
+        for (path, node) in backend.items(&uploads::KEY).into_iter().take(PATHS_MAX) {
+            let entry = MappingView { node, path };
+            let Some(text) = entry.text(&uploads::IMAGE_URL) else {
+                continue;
+            };
+            let url = self.upload_url(&text);
+            urls.extend(url.filter(|url| !urls.contains(url)));
+        }
+        urls
     }
 
     /// Returns the documents, recordings and videos that a backend shows to its model at the
@@ -141,11 +156,17 @@ impl ConfigChecker<'_> {
 
     /// Returns where the uploaded file is that `text` names.
     fn upload_source(&mut self, text: &TextValue<'_>) -> Option<UploadSource> {
-        if !is_remote(text.written) {
-            return self.path(text).map(UploadSource::Path);
+        if is_remote(text.written) {
+            self.upload_url(text).map(UploadSource::Url)
+        } else {
+            self.path(text).map(UploadSource::Path)
         }
+    }
+
+    /// Returns the URL that `text` names; adds a warning if massgen reads nothing from it.
+    fn upload_url(&mut self, text: &TextValue<'_>) -> Option<PageUrl> {
         let fault = match PageUrl::parse(text.written) {
-            Ok(url) if url.as_url().scheme() == "https" => return Some(UploadSource::Url(url)),
+            Ok(url) if url.as_url().scheme() == "https" => return Some(url),
             Ok(_) => "is not encrypted",
             Err(fault) => fault,
         };

@@ -3,9 +3,7 @@
 use crate::config::keys::found_config::FoundConfigUse::Inside;
 use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::shape::{self, NodeList, Text};
-use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape,
-};
+use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape};
 
 pub(crate) const KEY: TypedKey<NodeList> = TypedKey::optional(
     &["upload_files"],
@@ -21,6 +19,13 @@ pub(crate) const IMAGE_PATH: TypedKey<Text> = TypedKey::optional(
     "A PNG, JPEG, GIF or WebP file: absolute, below `~`, or relative to the directory in which \
      massgen is started. The agent may read it.",
     Inside(PathPurpose::Opened),
+);
+
+pub(crate) const IMAGE_URL: TypedKey<Text> = TypedKey::optional(
+    &["image_url"],
+    shape::text(),
+    "The `https` URL of a PNG, JPEG, GIF or WebP file on a public server, which massgen reads.",
+    Inside(PathPurpose::Uploaded),
 );
 
 pub(crate) const FILE_PATH: TypedKey<Text> = TypedKey::optional(
@@ -46,9 +51,6 @@ pub(crate) const VIDEO_PATH: TypedKey<Text> = TypedKey::optional(
     Inside(PathPurpose::Uploaded),
 );
 
-/// What to do for an image at a URL.
-const NO_IMAGE_URL: &str = "save the image as a file on this machine, and name it in `image_path`";
-
 /// A file that is shown to a model at the beginning.
 pub static UPLOAD: KeySection = KeySection {
     path: "agents[].backend.upload_files[]",
@@ -56,14 +58,9 @@ pub static UPLOAD: KeySection = KeySection {
     others: UnknownKeys::Refused,
     keys: &[
         IMAGE_PATH.row(),
+        IMAGE_URL.row(),
         FILE_PATH.row(),
         AUDIO_PATH.row(),
         VIDEO_PATH.row(),
-        ConfigKey::unsupported(
-            &["image_url"],
-            ValueShape::Text,
-            NO_IMAGE_URL,
-            IgnoredEffect::Cosmetic,
-        ),
     ],
 };

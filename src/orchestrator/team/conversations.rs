@@ -137,6 +137,8 @@ impl AgentTeam {
     async fn add_task_media(&self, member: &TeamMember, session: &mut ModelSession) {
         let images = Self::mentioned_images(member);
         let mut warnings = session.add_task_images(images).await;
+        let urls = Self::uploaded_image_urls(member);
+        warnings.extend(session.add_image_urls(urls, &self.page_fetcher).await);
         warnings.extend(Self::unseen_images(member));
         let files = Self::uploaded_files(member);
         warnings.extend(session.add_uploads(&files, &self.page_fetcher).await);

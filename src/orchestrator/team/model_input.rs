@@ -27,6 +27,7 @@ use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::text::list_first;
 use crate::tools::image::is_image_name;
 use crate::tools::media::MediaKind;
+use crate::tools::page_url::PageUrl;
 use crate::tools::spec::{MEDIA, PAGES, PLANNING, SUBAGENTS, ToolOffer, ToolSpec, VENDOR_TOOLS};
 use crate::tools::tool_selection::{
     CommandOffering, DirectoryNaming, ImageOffering, ToolSelection, names_any, names_tool,
@@ -312,19 +313,39 @@ impl AgentTeam {
     /// Returns the warnings about images that the config uploads for `member`, whose model does not
     /// receive any.
     pub(super) fn unseen_images(member: &TeamMember) -> Vec<String> {
-        let backend = &member.config.backend;
-        if backend.external_agent.is_some() || backend.image_input == ImageInput::Accepted {
-            return Vec::new();
-        }
-        let images = member.config.uploaded_images.iter();
-        let warning = |image: &AbsPath| {
-            format!(
-                "`{image}` is not sent to {}: as far as massgen knows, `{}` accepts no images; \
-                 `image_input: true` in its backend says that it does",
-                member.id, backend.model
-            )
+        let AgentConfig {
+            backend,
+            uploaded_images,
+            uploaded_image_urls,
+            ..
+        } = &member.config;
+        let is_external = backend.external_agent.is_some();
+        let reason = match backend.image_input {
+            _ if is_external => {
+                "it looks at files on this machine with tools of its own".to_owned()
+            }
+            ImageInput::Accepted => return Vec::new(),
+            ImageInput::Refused => format!(
+                "as far as massgen knows, `{}` accepts no images; `image_input: true` in its \
+                 backend says that it does",
+                backend.model
+            ),
         };
-        images.map(warning).collect()
+        let files = uploaded_images.iter().filter(|_| !is_external);
+        let files = files.map(ToString::to_string);
+        let urls = uploaded_image_urls.iter().map(ToString::to_string);
+        files
+            .chain(urls)
+            .map(|image| format!("`{image}` is not sent to {}: {reason}", member.id))
+            .collect()
+    }
+
+    /// Returns the addresses of the images that are part of the first message of `member`.
+    pub(super) fn uploaded_image_urls(member: &TeamMember) -> &[PageUrl] {
+        match member.config.backend.external_agent {
+            Some(_) => &[],
+            None => &member.config.uploaded_image_urls,
+        }
     }
 
     /// Returns the documents, recordings and videos that are part of the first message of `member`.

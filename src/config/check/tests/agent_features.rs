@@ -34,13 +34,23 @@ fn uploaded_images_are_files_to_read() {
             "upload_files[0].image_path: `/` is not shown",
         ),
         (
-            "{image_url: 'https://example.org/a.png'}",
-            "upload_files[0].image_url: `image_url` is not supported",
+            "{image_url: 'http://example.org/a.png'}",
+            "upload_files[0].image_url: `http://example.org/a.png` is not shown: it is not encrypted",
+        ),
+        (
+            "{image_url: a.png}",
+            "upload_files[0].image_url: `a.png` is not shown: it is not a complete URL",
         ),
     ] {
         check(&backend(&format!("[{entry}]")), &[finding]);
         assert_eq!(opened(&backend(&format!("[{entry}]"))), "");
     }
+    let at_url = backend("[{image_url: 'https://example.org/a.png'}]");
+    check(&at_url, &[]);
+    let loaded = try_load(&at_url).unwrap();
+    let urls = loaded.config.agents[0].uploaded_image_urls.iter();
+    let urls: Vec<String> = urls.map(ToString::to_string).collect();
+    assert_eq!(urls, ["https://example.org/a.png"]);
     let guarded = "agent: {id: a, folder_guard: {read: [src]}, backend: {type: openai, model: m, \
                    cwd: w, upload_files: [{image_path: a.png}]}}";
     check(
