@@ -547,6 +547,30 @@ const PASTE: &str = "\u{1b}[200~";
 const PASTE_END: &str = "\u{1b}[201~";
 
 #[test]
+fn a_long_pasted_text_is_a_label_on_the_screen_and_reaches_the_agents() {
+    let replies = "- when: {last: \"Count: line 1\\nline 2\\n\"}\n  \
+                   calls: [{name: new_answer, arguments: {content: all of it}}]";
+    let mut terminal = session(project(replies));
+    let lines: Vec<String> = (1..=12).map(|number| format!("line {number}")).collect();
+    terminal.type_keys("Count: ");
+    terminal.type_keys(&format!("{PASTE}{}{PASTE_END}", lines.join("\r")));
+    terminal.wait_for_prompt(&["> Count: [pasted text, 12 lines]"]);
+    turn_as_it_stands(&mut terminal);
+    terminal.wait_for_output("all of it");
+    // The history has the text itself.
+    terminal.type_keys(UP);
+    let mut shown = vec!["> Count: line 1"];
+    shown.extend(lines.iter().skip(1).map(String::as_str));
+    terminal.wait_for_prompt(&shown);
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_text("press Ctrl-C again to exit");
+    // Control: a short text is shown, and keys in it are no commands.
+    terminal.type_keys(&format!("{PASTE}a\u{3}b\u{18}\u{5}c\t:d{PASTE_END}"));
+    terminal.wait_for_text("abc");
+    terminal.wait_for_text(":d");
+}
+
+#[test]
 fn alt_enter_and_shift_enter_begin_a_new_line() {
     for key in ["\u{1b}\r", "\u{1b}[13;2u", "\u{1b}[27;2;13~"] {
         let mut terminal = session(project(ANSWERS));

@@ -96,12 +96,15 @@ pub(super) fn bind_handlers<H: Helper, I: History, K, E: ConditionalEventHandler
 impl ConditionalEventHandler for LineKeyBinding {
     fn handle(
         &self,
-        _: &Event,
-        _: RepeatCount,
+        event: &Event,
+        count: RepeatCount,
         _: bool,
         context: &EventContext<'_>,
     ) -> Option<Cmd> {
         let mut state = self.shared.lock();
+        if let Some(command) = state.pastes.take_key(event, count) {
+            return Some(command);
+        }
         let (line, cursor) = (context.line(), context.pos());
         match self.key {
             LineKey::NewLine => Some(Cmd::Newline),
@@ -154,12 +157,15 @@ pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &Sh
 impl ConditionalEventHandler for KeyBinding {
     fn handle(
         &self,
-        _: &Event,
-        _: RepeatCount,
+        event: &Event,
+        count: RepeatCount,
         _: bool,
         context: &EventContext<'_>,
     ) -> Option<Cmd> {
         let mut state = self.shared.lock();
+        if let Some(command) = state.pastes.take_key(event, count) {
+            return Some(command);
+        }
         let (line, cursor) = (context.line(), context.pos());
         let is_open = state.is_open(line, cursor);
         match self.key {

@@ -196,7 +196,7 @@ fn run(
             let opens_editor =
                 helper.is_some_and(|assist| std::mem::take(&mut assist.shared.lock().opens_editor));
             match read {
-                Ok(text) if opens_editor => match edit_text(&text, &env) {
+                Ok(text) if opens_editor => match edit_text(&unfold(&mut editor, &text), &env) {
                     Ok(edited) => edited.trim_end_matches('\n').clone_into(&mut initial),
                     Err(error) => {
                         initial = text;
@@ -214,6 +214,7 @@ fn run(
                     .helper_mut()
                     .map(|assist| assist.shared.lock().pastes.take(&text))
                     .unwrap_or_default();
+                text = unfold(&mut editor, &text);
                 // A simple terminal does not mark pasted text: lines that arrive without a pause
                 // were pasted.
                 let mut is_pasted = false;
@@ -240,6 +241,15 @@ fn run(
     Ok(())
 }
 
+/// Returns `line` with the pasted texts in place of their labels.
+fn unfold(editor: &mut LineEditor<LineEditorHelper, MemHistory>, line: &str) -> String {
+    let helper = editor.helper_mut();
+    helper.map_or_else(
+        || line.to_owned(),
+        |assist| assist.shared.lock().pastes.unfold(line),
+    )
+}
+
 fn line_editor(setup: EditorConfig) -> rustyline::Result<LineEditor<LineEditorHelper, MemHistory>> {
     let (shown, colours) = match setup.style {
         EditorStyle::Full => (ChoiceDisplay::WhileTyping, ColorMode::Forced),
@@ -259,7 +269,7 @@ fn line_editor(setup: EditorConfig) -> rustyline::Result<LineEditor<LineEditorHe
     }
     let shared = SharedEditorState::default();
     let redraw = Arc::new(Mutex::new(None));
-    paste::bind(&mut editor, &shared);
+    paste::bind(&mut editor, &shared, setup.style);
     if setup.style != EditorStyle::Simple {
         keys::bind_line_keys(&mut editor, &shared);
     }

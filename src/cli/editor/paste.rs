@@ -1,5 +1,5 @@
 //! Tracks text pasted into the edited line, as far as the terminal marks it (bracketed paste). The
-//! user may not have written such text.
+//! user may not have written such text. A long one is shown as a label, and sent whole.
 
 use rustyline::history::History;
 use rustyline::{
@@ -7,8 +7,15 @@ use rustyline::{
     Modifiers, RepeatCount,
 };
 
+use crate::cli::editor::EditorStyle;
 use crate::cli::editor::keys::bind_handlers;
 use crate::cli::editor::state::SharedEditorState;
+use crate::text::count_noun;
+
+/// Number of lines from which on a pasted text is shown as a label.
+const FOLDED_LINES_MIN: usize = 10;
+/// Number of characters from which on a pasted text is shown as a label.
+const FOLDED_CHARS_MIN: usize = 2000;
 
 /// The texts that were pasted into a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +23,17 @@ pub(crate) struct PastedTexts {
     /// The line just before a paste whose text is not known yet.
     open: Option<LineBeforePaste>,
     texts: Vec<String>,
+    /// The beginning of a text that is arriving, key by key.
+    arriving: Option<String>,
+    /// The texts of which only labels are in the line.
+    folded: Vec<FoldedText>,
+}
+
+/// A pasted text with its label in the line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FoldedText {
+    label: String,
+    text: String,
 }
 
 /// A line with its cursor.
@@ -51,6 +69,81 @@ impl PastedTexts {
         }
     }
 
+    /// Records that a text begins to arrive.
+    fn begin_arriving(&mut self) {
+        self.arriving = Some(String::new());
+    }
+
+    /// Takes a key of the text that is arriving: none of them is a command. Returns what the editor
+    /// does instead; `None` if no text is arriving. `count` is how often the key counts.
+    pub(crate) fn take_key(&mut self, event: &Event, count: RepeatCount) -> Option<Cmd> {
+        let arriving = self.arriving.as_mut()?;
+        let key = event.get(0).copied();
+        if key != Some(KeyEvent(KeyCode::BracketedPasteEnd, Modifiers::NONE)) {
+            arriving.extend(key.and_then(pasted_char));
+            return Some(Cmd::Noop);
+        }
+        let inserted = self.end_arriving();
+        // A count comes from a key in the text.
+        let is_inserted = count == 1 && !inserted.is_empty();
+        Some(if is_inserted {
+            Cmd::Insert(1, inserted)
+        } else {
+            Cmd::Noop
+        })
+    }
+
+    /// Records the text that has arrived, and returns what is inserted into the line for it: the
+    /// text, or the label of a long one.
+    fn end_arriving(&mut self) -> String {
+        let text = self.arriving.take().unwrap_or_default();
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
+        if text.is_empty() {
+            return text;
+        }
+        self.texts.push(text.clone());
+        let (lines, chars) = (text.lines().count(), text.chars().count());
+        let size = if lines >= FOLDED_LINES_MIN {
+            count_noun(lines, "line")
+        } else if chars >= FOLDED_CHARS_MIN {
+            count_noun(chars, "character")
+        } else {
+            return text;
+        };
+        let number = match self.folded.len() {
+            0 => String::new(),
+            earlier => format!(" {}", earlier.saturating_add(1)),
+        };
+        let label = format!("[pasted text{number}, {size}]");
+        self.folded.push(FoldedText {
+            label: label.clone(),
+            text,
+        });
+        label
+    }
+
+    /// Returns `line` with the texts in place of their labels. Labels in these texts are no labels.
+    pub(crate) fn unfold(&self, line: &str) -> String {
+        let mut unfolded = String::new();
+        let mut rest = line;
+        while let Some((before, folded, after)) = self.split_at_label(rest) {
+            unfolded.push_str(before);
+            unfolded.push_str(&folded.text);
+            rest = after;
+        }
+        unfolded.push_str(rest);
+        unfolded
+    }
+
+    /// Splits `line` at its first label.
+    fn split_at_label<'t>(&self, line: &'t str) -> Option<(&'t str, &FoldedText, &'t str)> {
+        let splits = self.folded.iter().filter_map(|folded| {
+            let (before, after) = line.split_once(folded.label.as_str())?;
+            Some((before, folded, after))
+        });
+        splits.min_by_key(|(before, _, _)| before.len())
+    }
+
     /// Returns everything that was pasted into the line, which is now complete.
     pub(crate) fn take(&mut self, line: &str) -> Vec<String> {
         self.end(line);
@@ -58,32 +151,83 @@ impl PastedTexts {
     }
 }
 
-/// Makes `editor` record pastes: from the terminal, and with Ctrl-Y and Alt-Y from text that was
-/// cut before, which may have been pasted then.
-pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &SharedEditorState) {
-    let keys = [
-        KeyEvent(KeyCode::BracketedPasteStart, Modifiers::NONE),
-        KeyEvent::ctrl('Y'),
-        KeyEvent::alt('y'),
-    ];
-    let keys = keys.map(|key| (key, ()));
-    bind_handlers(editor, keys, |()| PasteHandler(shared.clone()));
+/// Returns the character that a key of a pasted text stands for; `None` for a key that is no text.
+fn pasted_char(key: KeyEvent) -> Option<char> {
+    match key {
+        KeyEvent(KeyCode::Char(c), Modifiers::NONE) => Some(c),
+        KeyEvent(KeyCode::Char('J'), Modifiers::CTRL) => Some('\n'),
+        KeyEvent(KeyCode::Enter, Modifiers::NONE) => Some('\r'),
+        KeyEvent(KeyCode::Tab, Modifiers::NONE) => Some('\t'),
+        _ => None,
+    }
 }
 
-/// Records that a paste begins, and lets the editor insert its text.
-struct PasteHandler(SharedEditorState);
+/// A key that concerns pasted text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PasteKey {
+    /// A text begins to arrive, which the editor inserts by itself.
+    Inserted,
+    /// A text begins to arrive, which may be shown as a label.
+    Folded,
+    /// A text is inserted that was cut before.
+    Cut,
+    /// Another key, which may be part of a text.
+    Other,
+}
+
+/// Makes `editor` record pastes: from the terminal, and with Ctrl-Y and Alt-Y from text that was
+/// cut before, which may have been pasted then. In full style, long texts are shown as labels.
+pub(super) fn bind<H: Helper, I: History>(
+    editor: &mut Editor<H, I>,
+    shared: &SharedEditorState,
+    style: EditorStyle,
+) {
+    let start = match style {
+        EditorStyle::Full => PasteKey::Folded,
+        EditorStyle::Plain | EditorStyle::Simple => PasteKey::Inserted,
+    };
+    let start_key = KeyEvent(KeyCode::BracketedPasteStart, Modifiers::NONE);
+    let keys = [
+        (Event::from(start_key), start),
+        (Event::from(KeyEvent::ctrl('Y')), PasteKey::Cut),
+        (Event::from(KeyEvent::alt('y')), PasteKey::Cut),
+    ];
+    let others = (style == EditorStyle::Full).then_some((Event::Any, PasteKey::Other));
+    bind_handlers(editor, keys.into_iter().chain(others), |key| PasteHandler {
+        key,
+        shared: shared.clone(),
+    });
+}
+
+/// Records pasted text.
+struct PasteHandler {
+    key: PasteKey,
+    shared: SharedEditorState,
+}
 
 impl ConditionalEventHandler for PasteHandler {
     fn handle(
         &self,
-        _: &Event,
-        _: RepeatCount,
+        event: &Event,
+        count: RepeatCount,
         _: bool,
         context: &EventContext<'_>,
     ) -> Option<Cmd> {
-        let mut state = self.0.lock();
-        state.pastes.begin(context.line(), context.pos());
-        None
+        let mut state = self.shared.lock();
+        if let Some(command) = state.pastes.take_key(event, count) {
+            return Some(command);
+        }
+        match self.key {
+            PasteKey::Inserted | PasteKey::Cut => {
+                state.pastes.begin(context.line(), context.pos());
+                None
+            }
+            PasteKey::Folded => {
+                state.pastes.begin_arriving();
+                Some(Cmd::Noop)
+            }
+            PasteKey::Other => None,
+        }
     }
 }
 
@@ -107,5 +251,43 @@ mod tests {
         // The editor changed the line in another way.
         pastes.begin("abc", 3);
         assert_eq!(pastes.take("xyz"), ["xyz"]);
+    }
+
+    /// Pastes `keys`, and returns what is inserted into the line.
+    fn paste(pastes: &mut PastedTexts, keys: &str) -> Option<String> {
+        pastes.begin_arriving();
+        for key in keys.chars() {
+            let taken = pastes.take_key(&KeyEvent::from(key).into(), 1);
+            assert_eq!(taken, Some(Cmd::Noop), "{key:?}");
+        }
+        let end = KeyEvent(KeyCode::BracketedPasteEnd, Modifiers::NONE);
+        let Some(Cmd::Insert(1, inserted)) = pastes.take_key(&end.into(), 1) else {
+            return None;
+        };
+        Some(inserted)
+    }
+
+    #[test]
+    fn a_long_text_has_a_label_in_the_line() {
+        let mut pastes = PastedTexts::default();
+        assert_eq!(pastes.take_key(&KeyEvent::from('a').into(), 1), None);
+        assert_eq!(paste(&mut pastes, ""), None);
+        let short = paste(&mut pastes, "a\r\nb\rc\nd\te\u{3}\u{18}\u{7f}");
+        assert_eq!(short.as_deref(), Some("a\nb\nc\nd\te"));
+        let lines = "[pasted text 2, 2000 characters] x\r".repeat(FOLDED_LINES_MIN);
+        let first = paste(&mut pastes, &lines).unwrap();
+        assert_eq!(first, "[pasted text, 10 lines]");
+        let second = paste(&mut pastes, &"\u{e9}".repeat(FOLDED_CHARS_MIN)).unwrap();
+        assert_eq!(second, "[pasted text 2, 2000 characters]");
+        let whole = pastes.unfold(&format!("see {second}, {first} [pasted text, 11 lines]"));
+        let expected = format!(
+            "see {}, {} [pasted text, 11 lines]",
+            "\u{e9}".repeat(FOLDED_CHARS_MIN),
+            lines.replace('\r', "\n")
+        );
+        assert_eq!(whole, expected);
+        assert_eq!(pastes.take("").len(), 3);
+        // Control: without labels, the line is what it is.
+        assert_eq!(PastedTexts::default().unfold(&first), first);
     }
 }
