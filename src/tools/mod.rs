@@ -18,6 +18,7 @@ pub mod parse;
 pub mod request;
 pub mod served;
 pub mod spec;
+pub mod text_calls;
 pub mod aliases;
 pub mod workflow;
 

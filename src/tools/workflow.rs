@@ -12,6 +12,7 @@ use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{
     ParameterNeed, ParameterType, ToolOffer, ToolParameter, ToolSpec, WORK_TABLES,
 };
+use crate::tools::text_calls::{TextCall, parse_text_call};
 
 /// Any call that a model can make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,19 +209,26 @@ pub fn parse_model_call(
 }
 
 /// Returns the text that a reply of the final agent presents: the content of its last `new_answer`,
-/// which counts no more as an answer, or else its own text. `None` if it says nothing.
+/// which counts no more as an answer, or else its own text. A call that is written as text is taken
+/// for that call. `None` if it says nothing.
 pub fn presented_text(text: &str, calls: &[CallRequest]) -> Option<String> {
     let mut latest_first = calls.iter().rev();
-    let answered = latest_first.find_map(answer_content);
-    answered.or_else(|| (!text.trim().is_empty()).then(|| text.to_owned()))
+    let answered = latest_first.find_map(|call| answer_content(&call.name, &call.arguments));
+    answered.or_else(|| {
+        let offers: Vec<ToolOffer> = COORDINATION.iter().map(ToolSpec::offer).collect();
+        match parse_text_call(text, &offers) {
+            Some(TextCall { name, arguments }) => answer_content(&name, &arguments),
+            None => (!text.trim().is_empty()).then(|| text.to_owned()),
+        }
+    })
 }
 
 /// Returns the content of a `new_answer` that has some.
-fn answer_content(call: &CallRequest) -> Option<String> {
-    if call.name != NEW_ANSWER {
+fn answer_content(name: &str, arguments: &str) -> Option<String> {
+    if name != NEW_ANSWER {
         return None;
     }
-    match parse_model_call(&call.name, &call.arguments, &ToolCatalogue::default()) {
+    match parse_model_call(name, arguments, &ToolCatalogue::default()) {
         Ok(ModelCall::Workflow(WorkflowCall::NewAnswer { content })) => content,
         Ok(_) | Err(_) => None,
     }

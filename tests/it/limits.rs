@@ -416,6 +416,19 @@ fn a_final_agent_that_hands_in_an_answer_presents_its_text() {
 }
 
 #[test]
+fn a_final_agent_that_writes_a_call_as_text_presents_what_the_call_says() {
+    let reply =
+        |text: &str| format!("- {{when: {{system: \"the final agent\"}}, text: '{text}'}}\n");
+    let answer = r#"<new_answer>{"content": "written"}</new_answer>"#;
+    check_presentation(&reply(answer), "written", 0, None);
+    let vote = r#"<vote>{"agent_id": "agent1", "reason": "mine"}</vote>"#;
+    check_presentation(&reply(vote), "stored", 0, None);
+    // Control: a text that is more than the call is the text.
+    let more = format!("This is it: {answer}");
+    check_presentation(&reply(&more), &more, 0, None);
+}
+
+#[test]
 fn an_answer_of_an_earlier_attempt_is_not_lost() {
     let script = r#"
 - when: {offers: restart_orchestration}

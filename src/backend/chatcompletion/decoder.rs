@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 
 use crate::backend::chatcompletion::calls::{ToolCallAssembler, ToolCallFault};
 use crate::backend::chatcompletion::reasoning::ReasoningCollector;
-use crate::backend::chatcompletion::text_calls::{TEXT_CALL_BYTES_MAX, TextCall, parse_text_call};
 use crate::backend::conversation::Conversation;
 use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
 use crate::backend::{ModelRequest, ReplyEvent};
@@ -17,6 +16,7 @@ use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
+use crate::tools::text_calls::{TEXT_CALL_BYTES_MAX, TextCall, parse_text_call};
 
 /// The piece that ends a stream; it is not JSON.
 const DONE: &str = "[DONE]";

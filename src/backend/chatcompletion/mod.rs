@@ -19,7 +19,6 @@ mod calls;
 mod decoder;
 mod reasoning;
 mod request;
-mod text_calls;
 
 /// Chat Completions codec of one model.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::tools::spec::ToolOffer;
 
 /// Maximum length of a text that can be a call, in bytes.
-pub(super) const TEXT_CALL_BYTES_MAX: usize = 256 * 1024;
+pub const TEXT_CALL_BYTES_MAX: usize = 256 * 1024;
 /// The mark around a block of code.
 const FENCE: &str = "```";
 /// The element in which many models write a call, as their templates say.
@@ -17,14 +17,18 @@ const ARGUMENTS: &[&str] = &["arguments", "parameters"];
 
 /// A call that is written as text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TextCall {
-    pub(super) name: String,
+pub struct TextCall {
+    /// The tool's name.
+    pub name: String,
     /// The arguments, as JSON.
-    pub(super) arguments: String,
+    pub arguments: String,
 }
 
 /// Returns the call that `text` consists of, if it is one of `tools`.
-pub(super) fn parse_text_call(text: &str, tools: &[ToolOffer]) -> Option<TextCall> {
+pub fn parse_text_call(text: &str, tools: &[ToolOffer]) -> Option<TextCall> {
+    if text.len() > TEXT_CALL_BYTES_MAX {
+        return None;
+    }
     let text = without_fence(text.trim());
     if let Some(inside) = inside_element(text, CALL_ELEMENT) {
         return parse_named_call(inside, tools);
