@@ -1,5 +1,5 @@
 //! Refuses what a mention or `--cwd-context` would open although it is more than a project, as the
-//! check of a config does. What the config opens deliberately may be opened. Pure.
+//! check of a config does. What the config opens deliberately may be opened.
 
 use crate::cli::directory_question::{breadth_message, directory_breadth_reason};
 use crate::config::ContextPath;
@@ -9,6 +9,7 @@ use crate::host::Host;
 use crate::mentions::{LookupResult, Mention, ParsedPrompt};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
+use crate::world::io::locate::resolve_existing;
 
 /// Refuses a mention of a directory that is more than a project, such as `/etc`, unless it is in a
 /// path that the config lists with the same permission.
@@ -62,8 +63,11 @@ fn broad_mention_reason(mention: &Mention, host: &Host) -> Option<&'static str> 
 }
 
 fn is_listed(path: &AbsPath, permission: Permission, listed: &[ContextPath]) -> bool {
-    let mut listed = listed.iter();
-    listed.any(|listed| path.is_within(&listed.path) && listed.permission >= permission)
+    let real = resolve_existing(path);
+    let mut listed = listed
+        .iter()
+        .filter(|listed| listed.permission >= permission);
+    listed.any(|listed| path.is_within(&listed.path) || real.is_within(&listed.path))
 }
 
 fn broad_path_error(path: &AbsPath, reason: &str) -> Error {

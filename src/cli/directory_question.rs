@@ -1,17 +1,19 @@
 //! The question whether the current directory is opened to the agents: when it is asked, its text,
-//! and how an answer is parsed. Sessions and single runs ask it alike. Pure.
+//! and how an answer is parsed. Sessions and single runs ask it alike. It decides which directories
+//! are more than a project.
 
 use std::collections::BTreeSet;
 
 use crate::cli::team_file::config_context;
 use crate::config::check::breadth_reason;
-use crate::config::{Config, ContextPath};
+use crate::config::{Config, ConfigContext, ContextPath};
 use crate::dotenv::ConfigVariables;
 use crate::host::Host;
 use crate::mentions::LookupResult;
 use crate::mentions::opened_paths::OpenedPath;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
+use crate::world::io::locate::resolve_existing;
 
 /// Heading of the list of open paths before the question.
 pub(crate) const HEADING: &str = "📂 Context Paths:";
@@ -131,10 +133,20 @@ pub(crate) fn resolve_typed_path(text: &str, host: &Host) -> AbsPath {
 
 /// Returns why the directory `path` is more than a project: it is a system directory, for example,
 /// or contains the home directory. `None` if it is not. The check of a config refuses the same
-/// directories.
+/// directories; here, one to which a symlink leads counts too, because a project can contain one.
 pub(crate) fn directory_breadth_reason(path: &AbsPath, host: &Host) -> Option<&'static str> {
     let (env, packages) = (ConfigVariables::default(), BTreeSet::new());
-    breadth_reason(path, &config_context(host, &env, &packages))
+    let context = config_context(host, &env, &packages);
+    breadth_reason(path, &context).or_else(|| {
+        let home = context.home.map(resolve_existing);
+        let real = ConfigContext {
+            base: &resolve_existing(context.base),
+            state_parent: &resolve_existing(context.state_parent),
+            home: home.as_ref(),
+            ..context
+        };
+        breadth_reason(&resolve_existing(path), &real)
+    })
 }
 
 /// Returns the message about a directory that is more than a project for this `reason`.

@@ -223,8 +223,13 @@ fn what_is_more_than_a_project_is_opened_by_a_config_alone() {
         ("change @/proc/self/comm:w", "is a system directory"),
         ("change @.massgen/sessions:w", "is massgen's own state"),
         ("read @.massgen/sessions", "is massgen's own state"),
+        // A symlink in a project may lead to such a directory.
+        ("change @docs:w", "is your home directory"),
+        ("read @above", "is a parent of your home directory"),
     ] {
-        let refused = preview(&[task], "").dir(".massgen/sessions").failure(2);
+        let project = preview(&[task], "").dir(".massgen/sessions");
+        let linked = project.link("docs", "../home").link("above", "..");
+        let refused = linked.failure(2);
         let stderr = refused.stderr();
         assert!(stderr.contains(broad), "{task}: {stderr}");
         assert!(stderr.contains("`allow_broad: true`"), "{task}: {stderr}");
@@ -246,10 +251,14 @@ fn what_is_more_than_a_project_is_opened_by_a_config_alone() {
              allow_broad: true}}]\n"
         )
     };
-    let files = |project: Project| project.dir("src").dir(".massgen/massgen_logs");
+    let files = |project: Project| {
+        let project = project.dir("src").dir(".massgen/massgen_logs");
+        project.link("sources", "src")
+    };
     for task in [
         "read @/etc/passwd",
         "change @src:w",
+        "change @sources:w",
         "read @.massgen/massgen_logs",
     ] {
         drop(files(preview(&[task], "")).success());
