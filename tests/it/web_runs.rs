@@ -197,48 +197,124 @@ fn a_file_that_is_edited_while_the_review_waits_is_a_conflict() {
     assert_eq!(read(&server, "out/made.txt").as_deref(), Some("made\n"));
 }
 
-#[test]
-fn after_an_undo_only_what_is_taken_is_applied() {
-    let server = started("delivery: review\n");
-    let run = server.start_run(&json!({"task": "change a", "team": "team.yaml"}));
-    let mut page = server.stream(&run, None);
-    page.question("delivery");
-    let diff = || server.get(&format!("/api/runs/{run}/diff")).json();
-    // Returns the decision about `out/a.txt` that takes one of its hunks, as the page shows it.
-    let hunk = |index: usize| {
-        let shown = diff();
-        let files = shown["files"].as_array().unwrap();
-        let mut named = files.iter().filter(|file| file["path"] == "out/a.txt");
-        let file = named.next().unwrap_or_else(|| panic!("{shown}"));
-        let digest = &file["hunks"][index]["digest"];
-        json!({"path": "out/a.txt", "take": true, "hunks": [{"index": index, "digest": digest}]})
-    };
-    let deliver = |files: Value| {
-        let target = format!("/api/runs/{run}/delivery");
-        server.post(&target, &json!({ "files": files }))
-    };
-    let made = |take: bool| json!({"path": "out/made.txt", "take": take});
-    assert_eq!(deliver(json!([hunk(1), made(false)])).status, 200);
-    page.read_to_end();
-    let undone = server.post(&format!("/api/runs/{run}/undo"), &json!({}));
-    assert_eq!(undone.status, 200, "{undone:?}");
-    assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
-    let shown = diff()["files"][0].clone();
-    assert_eq!(shown["undone"], "apply it again as a whole", "{shown}");
-    assert_eq!(shown["conflict"], Value::Null, "{shown}");
-    // The undone file counts as changed since the run began, so its hunks cannot be taken; those
-    // that were delivered before are not applied in their place, and nothing else is.
-    for files in [json!([hunk(0)]), json!([hunk(0), made(true)])] {
-        refused(&deliver(files), 409, "is not a change that can be applied");
-        assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
-        assert_eq!(read(&server, "out/made.txt"), None);
+/// A run whose delivery waited for review, was applied as a whole, and was undone.
+struct UndoneRun {
+    server: WebServer,
+    run: String,
+}
+
+impl UndoneRun {
+    fn new() -> Self {
+        let server = started("delivery: review\n");
+        let run = server.start_run(&json!({"task": "change a", "team": "team.yaml"}));
+        let mut page = server.stream(&run, None);
+        page.question("delivery");
+        let undone = Self { server, run };
+        let all =
+            json!([{"path": "out/a.txt", "take": true}, {"path": "out/made.txt", "take": true}]);
+        assert_eq!(undone.deliver(all).status, 200);
+        page.read_to_end();
+        undone.expect_files(AFTER, Some("made\n"));
+        undone.undo();
+        undone
     }
-    assert_eq!(deliver(json!([made(true)])).status, 200);
-    assert_eq!(read(&server, "out/made.txt").as_deref(), Some("made\n"));
-    let whole = deliver(json!([{"path": "out/a.txt", "take": true}]));
-    assert_eq!(whole.json()["rows"][0]["outcome"], "restored", "{whole:?}");
+
+    fn undo(&self) {
+        let target = format!("/api/runs/{}/undo", self.run);
+        let undone = self.server.post(&target, &json!({}));
+        assert_eq!(undone.status, 200, "{undone:?}");
+        self.expect_files(BEFORE, None);
+    }
+
+    fn deliver(&self, files: Value) -> Reply {
+        let target = format!("/api/runs/{}/delivery", self.run);
+        self.server.post(&target, &json!({ "files": files }))
+    }
+
+    /// Returns a file as the page shows it.
+    #[track_caller]
+    fn shown(&self, path: &str) -> Value {
+        let target = format!("/api/runs/{}/diff", self.run);
+        let diff = self.server.get(&target).json();
+        let files = diff["files"].as_array().unwrap();
+        let named: Vec<&Value> = files.iter().filter(|file| file["path"] == path).collect();
+        assert_eq!(named.len(), 1, "{diff}");
+        named[0].clone()
+    }
+
+    /// Returns the decision that takes one hunk of `out/a.txt`.
+    fn hunk(&self, index: usize) -> Value {
+        let digest = self.shown("out/a.txt")["hunks"][index]["digest"].clone();
+        json!({"path": "out/a.txt", "take": true, "hunks": [{"index": index, "digest": digest}]})
+    }
+
+    #[track_caller]
+    fn expect_files(&self, changed: &str, made: Option<&str>) {
+        assert_eq!(read(&self.server, "out/a.txt").as_deref(), Some(changed));
+        assert_eq!(read(&self.server, "out/made.txt").as_deref(), made);
+    }
+}
+
+#[test]
+fn what_was_undone_is_applied_again_by_file_and_hunk() {
+    let undone = UndoneRun::new();
+    let whole = json!({"path": "out/a.txt", "take": true});
+    let made = json!({"path": "out/made.txt", "take": true});
+    for path in ["out/a.txt", "out/made.txt"] {
+        let file = undone.shown(path);
+        assert_eq!(file["undone"], true, "{file}");
+        assert_eq!(file["conflict"], Value::Null, "{file}");
+    }
+    let mut stale = undone.hunk(0);
+    stale["hunks"][0]["index"] = 1.into();
+    let twice = json!([made, undone.hunk(0), undone.hunk(1)]);
+    let unknown = json!([made, {"path": "out/b", "take": true}]);
+    for (files, status, why) in [
+        (json!([made, stale]), 409, "not the one that the page shows"),
+        (twice, 400, "named twice"),
+        (unknown, 409, "is not a change"),
+    ] {
+        refused(&undone.deliver(files), status, why);
+        undone.expect_files(BEFORE, None);
+    }
+
+    let rows = undone.deliver(json!([undone.hunk(1)])).json()["rows"].clone();
+    assert_eq!(rows[0]["outcome"], "restored", "{rows}");
+    assert_eq!(rows[0]["hunks"], json!({"taken": 1, "total": 2}), "{rows}");
+    assert_eq!(rows.as_array().unwrap().len(), 1, "{rows}");
     let partly = BEFORE.replacen("12", "twelve", 1);
-    assert_eq!(read(&server, "out/a.txt"), Some(partly));
+    undone.expect_files(&partly, None);
+    // Without hunks, a file is applied again as it was applied before.
+    undone.undo();
+    let again = undone.deliver(json!([whole]));
+    assert_eq!(again.json()["rows"][0]["outcome"], "restored", "{again:?}");
+    undone.expect_files(&partly, None);
+    // The rest of it and another file that was undone are taken together.
+    let rest = undone.shown("out/a.txt");
+    assert_eq!(rest["undone"], Value::Null, "{rest}");
+    let both = undone.deliver(json!([undone.hunk(0), made])).json();
+    assert_eq!(both["rows"].as_array().unwrap().len(), 2, "{both}");
+    undone.expect_files(AFTER, Some("made\n"));
+}
+
+#[test]
+fn what_the_user_changed_after_an_undo_is_a_conflict() {
+    let undone = UndoneRun::new();
+    let hunk = undone.hunk(0);
+    let whole = json!({"path": "out/a.txt", "take": true});
+    let made = json!({"path": "out/made.txt", "take": true});
+    let edited = format!("{BEFORE}13\n");
+    std::fs::write(undone.server.project.path("out/a.txt"), &edited).unwrap();
+    let conflict = undone.shown("out/a.txt");
+    assert_eq!(conflict["undone"], Value::Null, "{conflict}");
+    assert_eq!(conflict["conflict"], "you changed it since the run began");
+    for decision in [hunk, whole] {
+        let reply = undone.deliver(json!([decision, made]));
+        refused(&reply, 409, "is not a change that can be applied");
+        undone.expect_files(&edited, None);
+    }
+    assert_eq!(undone.deliver(json!([made])).status, 200);
+    undone.expect_files(&edited, Some("made\n"));
 }
 
 #[test]

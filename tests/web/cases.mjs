@@ -203,6 +203,15 @@ export const cases = {
     await page.getByRole('button', { name: 'Undo the delivery' }).click();
     await page.getByRole('heading', { name: 'Undone' }).waitFor();
     assert.equal(readFileSync(story, 'utf8'), STORY);
+    // What was undone can be chosen again.
+    await first.getByText('undone').waitFor();
+    await first.locator('.hunk-choice').check();
+    await page.getByRole('button', { name: 'Apply 1 file, 1 hunk' }).click();
+    await page.getByRole('heading', { name: 'What was delivered' }).waitFor();
+    assert.equal(readFileSync(story, 'utf8'), STORY.replace('11\n', 'SECOND\n'));
+    await page.getByRole('button', { name: 'Undo the delivery' }).click();
+    await page.getByRole('heading', { name: 'Undone' }).waitFor();
+    assert.equal(readFileSync(story, 'utf8'), STORY);
   },
 
   /** Comments on lines become the task of the next turn, and open no path. */

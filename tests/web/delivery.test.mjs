@@ -78,15 +78,29 @@ test('a delivery that waits is answered even if nothing of it can be taken any m
   assert.match(drawn, /conflict: you changed it since the run began/);
 });
 
-test('a file that was undone is no conflict', async () => {
-  const files = [['a.txt', { undone: 'apply it again as a whole' }], ['b.txt', { conflict: 'you changed it' }]]
-    .map(([path, why]) => ({ path, change: 'changed', hunks: [], ...why }));
-  globalThis.fetch = async () => Response.json({ state: 'kept', files, applied: [], parts: [] });
+test('a file that was undone can be taken by hunk, and one that was changed cannot', async () => {
+  const hunk = (index) => ({ index, digest: `d${index}`, header: '', old_start: 1, new_start: 1, lines: [{ kind: 'added', text: 'x' }] });
+  const files = [['a.txt', { undone: true }], ['b.txt', { conflict: 'you changed it' }]]
+    .map(([path, why]) => ({ path, change: 'changed', hunks: [hunk(0), hunk(1)], ...why }));
+  let sent = null;
+  globalThis.fetch = async (address, { method, body }) => {
+    if (method !== 'POST') return Response.json({ state: 'kept', files, applied: [], parts: [] });
+    sent = JSON.parse(body);
+    return Response.json({ rows: [{ path: 'a.txt', outcome: 'restored', hunks: { taken: 1, total: 2 } }] });
+  };
   const view = () => deliveryView({ ...stream, id: 'log_z' }, { isReadOnly: false, directory: '/project', answer: '' });
   view();
   await settled();
   const drawn = text(view());
-  assert.match(drawn, /undone: apply it again as a whole/);
+  assert.match(drawn, / undone</);
   assert.equal(drawn.split('conflict: ').length, 2);
-  assert.doesNotMatch(drawn, /id="apply"/);
+  const choices = templates(view()).filter(({ strings }) => strings.some((part) => part.includes('class="hunk-choice"')));
+  assert.equal(choices.length, 4);
+  const handler = ({ strings, values }, name) => values[strings.findIndex((part) => part.endsWith(name))];
+  for (const index of [1, 2]) handler(choices[index], '@change=')({ target: { checked: true } });
+  const apply = templates(view()).find(({ strings }) => strings.some((part) => part.includes('id="apply"')));
+  assert.match(text(apply), /Apply 1 file, 1 hunk/);
+  handler(apply, '@click=')();
+  await settled();
+  assert.deepEqual(sent, { files: [{ path: 'a.txt', take: true, hunks: [{ index: 1, digest: 'd1' }] }] });
 });

@@ -74,7 +74,7 @@ type Hunk = {index: number, digest: string, header?: string, old_start: number, 
   lines: DiffLine[]};
 type DiffSide = {type: string, size?: number, sha256?: string, target?: string};
 type DiffFile = {path: string, change?: string, before?: DiffSide, after?: DiffSide, refused?: string | null,
-  mode?: {before: string, after: string} | null, conflict?: string | null, undone?: string, too_long?: boolean,
+  mode?: {before: string, after: string} | null, conflict?: string | null, undone?: boolean, too_long?: boolean,
   state?: string, binary?: boolean, protected?: boolean, hunks: Hunk[]};
 type DiffReply = {state: 'pending' | 'offered' | 'kept' | 'none' | 'answer', files: DiffFile[],
   refused?: {path: string, refused: string}[], applied?: DiffFile[], parts?: string[], may_commit?: boolean};

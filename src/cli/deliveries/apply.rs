@@ -1,7 +1,6 @@
 //! Implements `massgen apply`: applies what was declined of a delivery, what was reverted, or the
 //! answer of another agent.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -13,6 +12,7 @@ use crate::cli::deliveries::interactive_review::{
     show_difference,
 };
 use crate::cli::deliveries::pipeline;
+use crate::cli::deliveries::reapplied_files::ReappliedFiles;
 use crate::cli::deliveries::undo::{UndoRemedy, report};
 use crate::cli::deliveries::{display_path, find_delivery, require_known_path, resolve_paths};
 use crate::cli::execution::UserPresence;
@@ -20,7 +20,6 @@ use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::render::event_lines::{OutcomeText, delivery_outcome};
 use crate::delivery::choice::DeliveryChoice;
-use crate::delivery::hunks::HunkChoice;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan, EntryAction};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::{CoordinationEvent, DeliveryOutcome, Event};
@@ -114,7 +113,7 @@ fn reapply(
         Some(ReappliedSelection::All) => {
             delivered.move_steps(UndoDirection::Redo, paths, ChangedFilePolicy::Kept)?
         }
-        Some(ReappliedSelection::Chosen { whole, parts }) => delivered.reapply(&whole, &parts)?,
+        Some(ReappliedSelection::Chosen(files)) => files.apply(&mut delivered)?,
     };
     report(name, &host.cwd, &rows, UndoRemedy::None, output).map(Some)
 }
@@ -123,11 +122,8 @@ fn reapply(
 enum ReappliedSelection {
     /// All of it.
     All,
-    /// These files, and these hunks of other files.
-    Chosen {
-        whole: BTreeSet<AbsPath>,
-        parts: BTreeMap<AbsPath, Vec<HunkChoice>>,
-    },
+    /// These files.
+    Chosen(ReappliedFiles),
 }
 
 /// Shows what was reverted, and asks what of it to apply again. `None` if it is nothing.
@@ -181,21 +177,11 @@ fn reapplied_selection(
     changes: &[RevertedChange],
     selections: Vec<FileReviewSelection>,
 ) -> Option<ReappliedSelection> {
-    let (mut whole, mut parts) = (BTreeSet::new(), BTreeMap::new());
+    let mut files = ReappliedFiles::default();
     for (change, selection) in changes.iter().zip(selections) {
-        let path = change.path.clone();
-        match selection {
-            FileReviewSelection::Whole(DeliveryChoice::Apply) => {
-                whole.insert(path);
-            }
-            FileReviewSelection::Hunks(hunks) if hunks.iter().any(|hunk| hunk.is_taken) => {
-                parts.insert(path, hunks);
-            }
-            FileReviewSelection::Whole(DeliveryChoice::Leave) | FileReviewSelection::Hunks(_) => {}
-        }
+        files.add(change, selection);
     }
-    let is_nothing = whole.is_empty() && parts.is_empty();
-    (!is_nothing).then_some(ReappliedSelection::Chosen { whole, parts })
+    (!files.is_empty()).then_some(ReappliedSelection::Chosen(files))
 }
 
 /// Returns the delivery source with the files of another agent's last answer instead of the offered

@@ -81,7 +81,7 @@ pub(crate) fn ask_after_failed_check(
 
 /// What of the change of one file the user selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FileReviewSelection {
+pub(crate) enum FileReviewSelection {
     /// All of it, or nothing.
     Whole(DeliveryChoice),
     /// These hunks.

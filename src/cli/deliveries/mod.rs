@@ -16,6 +16,7 @@ use crate::world::delivery::store::{DeliveryUse, find};
 pub(crate) mod apply;
 pub(crate) mod diff;
 pub(crate) mod pipeline;
+pub(crate) mod reapplied_files;
 pub(crate) mod interactive_review;
 pub(crate) mod diff_text;
 pub(crate) mod parts;

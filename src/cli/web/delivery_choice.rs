@@ -6,14 +6,18 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use crate::cli::deliveries::display_path;
+use crate::cli::deliveries::interactive_review::FileReviewSelection;
 use crate::cli::web::change_json::{hunk_digest, hunks_of};
 use crate::cli::web::reply::{ApiError, ApiResult};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::HunkChoice;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
+use crate::error::Result;
 use crate::orchestrator::review::DeliverySelection;
 use crate::path::AbsPath;
-use crate::world::delivery::contents::{DiffSide, change_since_plan, difference};
+use crate::world::delivery::contents::{
+    DeliveryDifference, DiffSide, change_since_plan, difference,
+};
 use crate::world::delivery::store::OpenDelivery;
 
 /// The choice about one file.
@@ -29,9 +33,27 @@ pub(super) struct FileDecision {
 }
 
 impl FileDecision {
-    /// Returns whether the file is taken without a choice of hunks.
-    pub(super) fn takes_whole_file(&self) -> bool {
-        self.take && self.hunks.is_none()
+    /// Returns what is taken of the file; `read` returns its change.
+    pub(super) fn selection(
+        &self,
+        read: impl FnOnce() -> Result<DeliveryDifference>,
+    ) -> ApiResult<FileReviewSelection> {
+        let whole = FileReviewSelection::Whole;
+        let Some(wanted) = self.hunks.as_ref().filter(|_| self.take) else {
+            return Ok(whole(if self.take {
+                DeliveryChoice::Apply
+            } else {
+                DeliveryChoice::Leave
+            }));
+        };
+        let hunks = choose_hunks(&read()?, self, wanted)?;
+        Ok(if hunks.iter().all(|hunk| hunk.is_taken) {
+            whole(DeliveryChoice::Apply)
+        } else if hunks.iter().any(|hunk| hunk.is_taken) {
+            FileReviewSelection::Hunks(hunks)
+        } else {
+            whole(DeliveryChoice::Leave)
+        })
     }
 }
 
@@ -70,26 +92,19 @@ pub(super) fn select(
             return Err(ApiError::conflict(message).with_hint("read the changes again"));
         };
         if !chosen.insert(index) {
-            return Err(ApiError::invalid(format!("`{}` is named twice", file.path)));
+            return Err(named_twice(&file.path));
         }
-        let mut choice = DeliveryChoice::Leave;
-        if file.take {
-            if change_since_plan(plan, entry)?.is_some() {
-                let message = format!("`{}` was changed while the review waited", file.path);
-                return Err(ApiError::conflict(message).with_hint("read the changes again"));
-            }
-            match &file.hunks {
-                None => choice = DeliveryChoice::Apply,
-                Some(hunks) => {
-                    let hunks = choose_hunks(delivery, plan, entry, file, hunks)?;
-                    if hunks.iter().all(|hunk| hunk.is_taken) {
-                        choice = DeliveryChoice::Apply;
-                    } else if hunks.iter().any(|hunk| hunk.is_taken) {
-                        selection.parts.insert(index, hunks);
-                    }
-                }
-            }
+        if file.take && change_since_plan(plan, entry)?.is_some() {
+            let message = format!("`{}` was changed while the review waited", file.path);
+            return Err(ApiError::conflict(message).with_hint("read the changes again"));
         }
+        let choice = match file.selection(|| difference(delivery, plan, entry))? {
+            FileReviewSelection::Whole(choice) => choice,
+            FileReviewSelection::Hunks(hunks) => {
+                selection.parts.insert(index, hunks);
+                DeliveryChoice::Leave
+            }
+        };
         if let Some(place) = selection.choices.get_mut(index) {
             *place = choice;
         }
@@ -97,17 +112,19 @@ pub(super) fn select(
     Ok(selection)
 }
 
+/// Returns the error of a request with two decisions about the file `path`.
+pub(super) fn named_twice(path: &str) -> ApiError {
+    ApiError::invalid(format!("`{path}` is named twice"))
+}
+
 /// Returns the choices about the hunks of a file.
 fn choose_hunks(
-    delivery: &OpenDelivery,
-    plan: &DeliveryPlan,
-    entry: &DeliveryEntry,
+    file_diff: &DeliveryDifference,
     file: &FileDecision,
     wanted: &[HunkDecision],
 ) -> ApiResult<Vec<HunkChoice>> {
-    let file_diff = difference(delivery, plan, entry)?;
     let is_text = |side: &DiffSide| matches!(side, DiffSide::Text(_));
-    let hunks = hunks_of(&file_diff);
+    let hunks = hunks_of(file_diff);
     if hunks.len() > 1 && !(is_text(&file_diff.before) && is_text(&file_diff.after)) {
         let message = format!("`{}` can only be taken as a whole", file.path);
         return Err(ApiError::conflict(message));

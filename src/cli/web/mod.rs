@@ -18,6 +18,7 @@ pub(crate) mod page_run;
 mod pending_questions;
 mod pipeline_review;
 mod reply;
+mod reverted_files;
 mod review;
 mod router;
 mod web_run_registry;

@@ -2,7 +2,7 @@
 //! undoes them. A delivery that waits for the user is answered; any other is applied like
 //! `massgen apply` does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use crate::cli::deliveries::apply::{EarlierParts, labelled_source};
 use crate::cli::deliveries::parts::{parts_of, revertible_parts};
+use crate::cli::deliveries::reapplied_files::ReappliedFiles;
 use crate::cli::deliveries::{
     deliveries_directory, display_path, recover, require_known_path, resolve_paths,
 };
@@ -25,9 +26,10 @@ use crate::cli::web::overview::run_blocking;
 use crate::cli::web::page_run::PageRun;
 use crate::cli::web::pipeline_review;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
+use crate::cli::web::reverted_files::{offer_reverted, reverted_json, split_reverted};
 use crate::cli::web::server_state::WebServer;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::DeliveryRow;
 use crate::host::Host;
 use crate::orchestrator::delivery_rows::change_outcome;
@@ -49,9 +51,6 @@ use crate::world::store::runs::RunDir;
 
 /// Maximum wait for the outcome of an answered delivery; after it, the outcome follows in the stream.
 const OUTCOME_TIME_MAX: Duration = Duration::from_secs(10);
-
-/// What can be done with the files of a delivery that was undone: they are not offered one by one.
-const UNDONE: &str = "apply it again as a whole";
 
 /// Query of `GET /api/runs/{id}/diff`.
 #[derive(Debug, Deserialize)]
@@ -274,7 +273,7 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     let delivery = Arc::new(OpenDelivery::open(&deliveries, newest)?);
     let AppliedChanges {
         files: applied,
-        undone,
+        reverted,
         partial,
     } = AppliedChanges::read(&delivery, host)?;
     let applied = earlier.unwrap_or(applied);
@@ -283,9 +282,7 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     let mut review = plan_json("kept", &delivery, &planned, host)?;
     if let Some(fields) = review.as_object_mut() {
         if let Some(files) = fields.get_mut("files").and_then(Value::as_array_mut) {
-            for file in files {
-                explain_undone(file, &undone);
-            }
+            offer_reverted(files, reverted);
         }
         fields.insert("applied".to_owned(), applied.into());
         fields.insert("parts".to_owned(), parts.into());
@@ -304,8 +301,8 @@ pub(super) fn applied_files(part: &str, host: &Host) -> Result<Vec<Value>> {
 struct AppliedChanges {
     /// The files, each with its current state.
     files: Vec<Value>,
-    /// The paths of those that were reverted.
-    undone: BTreeSet<String>,
+    /// Those that were reverted, by path, each as the change that applies it again.
+    reverted: BTreeMap<String, Value>,
     partial: PartialFiles,
 }
 
@@ -315,15 +312,13 @@ impl AppliedChanges {
         let Some(mut delivered) = AppliedDelivery::open(Arc::clone(delivery))? else {
             return Ok(Self::default());
         };
-        let (mut files, mut undone) = (Vec::new(), BTreeSet::new());
+        let mut files = Vec::new();
         let partial = delivered.partial_files();
+        let reverted = reverted_json(&mut delivered, &host.cwd)?;
         let states: BTreeMap<AbsPath, DeliveredState> = delivered
             .names()
             .map(|(path, _, state)| (path, state))
             .collect();
-        let reverted = states.iter();
-        let reverted = reverted.filter(|(_, state)| **state == DeliveredState::Reverted);
-        undone.extend(reverted.map(|(path, _)| display_path(path, &host.cwd)));
         for file_diff in delivered.differences() {
             let file_diff = file_diff?;
             let mut change = change_json(&file_diff, None, &host.cwd);
@@ -335,21 +330,9 @@ impl AppliedChanges {
         }
         Ok(Self {
             files,
-            undone,
+            reverted,
             partial,
         })
-    }
-}
-
-/// Marks a file as undone whose conflict is only the undo: the user changed nothing else.
-fn explain_undone(file: &mut Value, undone: &BTreeSet<String>) {
-    let path = file.get("path").and_then(Value::as_str);
-    let is_undone = path.is_some_and(|path| undone.contains(path));
-    if is_undone && let Some(file) = file.as_object_mut() {
-        let conflict = file.insert("conflict".to_owned(), Value::Null);
-        if conflict.is_some_and(|conflict| conflict.is_string()) {
-            file.insert("undone".to_owned(), UNDONE.into());
-        }
     }
 }
 
@@ -446,7 +429,6 @@ pub(super) fn recover_silently(host: &Host) -> Result<()> {
 /// Applies a kept delivery, or the files of an answer.
 fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult<Value> {
     recover_silently(host)?;
-    let paths = taken_paths(request, host);
     if let Some(label) = &request.answer {
         let delivery = open_newest(&run.name(), host)?;
         let source = labelled_source(run, label, delivery.read_source()?)?;
@@ -462,14 +444,68 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
         }
         return applied;
     }
-    if let Some(rows) = reapply(run, request, &paths, host)? {
-        return Ok(json!({"answered": true, "rows": rows}));
-    }
     let delivery = Arc::new(open_newest(&run.name(), host)?);
-    let earlier = EarlierParts::read(&delivery)?;
-    let source = delivery.read_source()?;
-    let mut planned = plan_of(&delivery, &source, earlier.partial)?;
-    apply_selected(&delivery, &mut planned, request, host)
+    let Some(mut delivered) = AppliedDelivery::open(Arc::clone(&delivery))? else {
+        return apply_rest(&delivery, request, host);
+    };
+    let (again, files) = split_reverted(&mut delivered, &request.files, &host.cwd)?;
+    let roots = delivered.roots();
+    drop(delivered);
+    let rest = DeliveryRequest {
+        files,
+        answer: None,
+        history: RequestedHistory::None,
+    };
+    if again.is_empty() {
+        return apply_rest(&delivery, &rest, host);
+    }
+    refuse_outside(&roots, &host.project, &again.paths())?;
+    let takes_more = rest.files.iter().any(|file| file.take);
+    if takes_more {
+        // Nothing is applied again if something else is refused.
+        let planned = plan_rest(&delivery)?;
+        refuse_outside(&planned.roots, &host.project, &taken_paths(&rest, host))?;
+        select(&delivery, &planned, &rest.files, &host.cwd)?;
+    }
+    let mut rows = reapply(&delivery, &again, host)?;
+    if takes_more {
+        let applied = apply_rest(&delivery, &rest, host).map_err(|error| {
+            error.with_hint("the files that had been undone were applied again before that")
+        })?;
+        if let Some(Value::Array(more)) = applied.get("rows") {
+            rows.extend(more.iter().cloned());
+        }
+    }
+    Ok(json!({"answered": true, "rows": rows}))
+}
+
+/// Plans what was not applied of a kept delivery.
+fn plan_rest(delivery: &Arc<OpenDelivery>) -> Result<DeliveryPlan> {
+    let earlier = EarlierParts::read(delivery)?;
+    plan_of(delivery, &delivery.read_source()?, earlier.partial)
+}
+
+/// Applies what the request takes of what was not applied of a kept delivery.
+fn apply_rest(
+    delivery: &Arc<OpenDelivery>,
+    request: &DeliveryRequest,
+    host: &Host,
+) -> ApiResult<Value> {
+    let mut planned = plan_rest(delivery)?;
+    apply_selected(delivery, &mut planned, request, host)
+}
+
+/// Applies files again that were undone.
+fn reapply(
+    delivery: &Arc<OpenDelivery>,
+    files: &ReappliedFiles,
+    host: &Host,
+) -> Result<Vec<Value>> {
+    let delivered = AppliedDelivery::open(Arc::clone(delivery))?;
+    let mut delivered =
+        delivered.ok_or_else(|| Error::bug("a delivery was undone, but not applied"))?;
+    let rows = files.apply(&mut delivered)?;
+    Ok(rows.iter().map(|row| undo_row(row, host)).collect())
 }
 
 /// Returns the paths of the selected files.
@@ -503,34 +539,6 @@ pub(super) fn change_rows(changes: &[FileChange], host: &Host) -> Vec<DeliveryRo
 fn change_row(change: &FileChange, here: &AbsPath) -> Option<DeliveryRow> {
     let path = display_path(&change.path.to_abs(), here);
     Some(DeliveryRow::new(path, change_outcome(&change.kind)?))
-}
-
-/// Applies the selected files again, if each was reverted and is selected as a whole: reapplying does
-/// not support hunks. Any other request is a new selection of changes.
-fn reapply(
-    run: &RunDir,
-    request: &DeliveryRequest,
-    paths: &[AbsPath],
-    host: &Host,
-) -> ApiResult<Option<Vec<Value>>> {
-    let mut taken = request.files.iter().filter(|file| file.take);
-    if paths.is_empty() || !taken.all(FileDecision::takes_whole_file) {
-        return Ok(None);
-    }
-    let Some(mut delivered) = AppliedDelivery::open(open_newest(&run.name(), host)?)? else {
-        return Ok(None);
-    };
-    let is_reverted = |path: &AbsPath| {
-        let mut names = delivered.names();
-        names.any(|(known, _, now)| known == *path && now == DeliveredState::Reverted)
-    };
-    if !paths.iter().all(is_reverted) {
-        return Ok(None);
-    }
-    refuse_outside(&delivered.roots(), &host.project, paths)?;
-    let direction = UndoDirection::Redo;
-    let rows = delivered.move_steps(direction, paths, ChangedFilePolicy::Kept)?;
-    Ok(Some(rows.iter().map(|row| undo_row(row, host)).collect()))
 }
 
 /// Reverts a delivery of a run or a pipeline.

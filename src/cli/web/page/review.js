@@ -25,7 +25,7 @@ const narrow = window.matchMedia('(max-width: 900px)');
 const style = { isSplit: localStorage.getItem('massgen-split') === 'yes', hidesSpace: false };
 
 /** @param {DiffFile} file */
-export const isTakeable = (file) => !file.refused && !file.conflict && !file.undone;
+export const isTakeable = (file) => !file.refused && !file.conflict;
 
 /** All files of a diff; those that are refused come last. @param {DiffReply} reply @returns {DiffFile[]} */
 export const filesOf = ({ files, refused = [] }) => [...files, ...refused.map((one) => ({ ...one, hunks: [] }))];
@@ -203,7 +203,7 @@ function toggleSpace() {
 
 /** Why nothing of a file can be taken. @param {DiffFile} file */
 const refusal = (file) => (file.refused ? `${file.protected ? 'protected' : 'refused'}: ${file.refused}`
-  : file.conflict ? `conflict: ${file.conflict}` : file.undone ? `undone: ${file.undone}` : '');
+  : file.conflict ? `conflict: ${file.conflict}` : '');
 
 /** @param {DiffFile} file @param {'before' | 'after'} when */
 function sideText(file, when) {
@@ -278,6 +278,7 @@ function fileSection(review, file, index, choices) {
         ?disabled=${!choices.isOpen || !isTakeable(file)} @change=${(/** @type {Event} */ event) => choices.setFile(file, /** @type {HTMLInputElement} */ (event.target).checked)}>` : nothing}
       <h3 id="file-name-${index}" class="path"><bdi>${file.path}</bdi></h3>
       ${change ? html`<span class="chip">${change}</span>` : nothing}${file.state ? html`<span class="chip">${file.state}</span>` : nothing}
+      ${file.undone ? html`<span class="chip">${icon('undo')} undone</span>` : nothing}
       ${reason ? html`<span class="chip tone-ask">${icon('lock')} ${reason}</span>` : nothing}
       ${countsText(file.hunks)}<span class="grow"></span>
       <label class="check"><input type="checkbox" .checked=${review.viewed.has(file.path)} @change=${() => review.toggleViewed(file)}> Viewed<span class="hidden"> ${file.path}</span></label></header>

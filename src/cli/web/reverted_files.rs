@@ -1,0 +1,68 @@
+//! Files of a delivery that were undone: the page offers to apply them again, as a whole or by hunk.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::cli::deliveries::display_path;
+use crate::cli::deliveries::reapplied_files::ReappliedFiles;
+use crate::cli::web::change_json::change_json;
+use crate::cli::web::delivery_choice::{FileDecision, named_twice};
+use crate::cli::web::reply::ApiResult;
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::delivery::undo::{AppliedDelivery, RevertedChange};
+
+/// Returns the files of `delivered` that were undone, by path, each as the change that applies it again.
+pub(super) fn reverted_json(
+    delivered: &mut AppliedDelivery,
+    here: &AbsPath,
+) -> Result<BTreeMap<String, Value>> {
+    let mut files = BTreeMap::new();
+    for change in delivered.reverted() {
+        let mut file = change_json(&delivered.reverted_difference(&change)?, None, here);
+        if let Some(fields) = file.as_object_mut() {
+            fields.insert("undone".to_owned(), true.into());
+        }
+        files.insert(display_path(&change.path, here), file);
+    }
+    Ok(files)
+}
+
+/// Offers the files that were undone in place of those in `files`, where they count as changed by the
+/// user.
+pub(super) fn offer_reverted(files: &mut Vec<Value>, mut reverted: BTreeMap<String, Value>) {
+    for file in files.iter_mut() {
+        let path = file.get("path").and_then(Value::as_str);
+        if let Some(undone) = path.and_then(|path| reverted.remove(path)) {
+            *file = undone;
+        }
+    }
+    files.extend(reverted.into_values());
+}
+
+/// Divides the decisions in `files` into what they take of files that were undone, and the others.
+pub(super) fn split_reverted(
+    delivered: &mut AppliedDelivery,
+    files: &[FileDecision],
+    here: &AbsPath,
+) -> ApiResult<(ReappliedFiles, Vec<FileDecision>)> {
+    let reverted = delivered.reverted().into_iter();
+    let reverted: BTreeMap<String, RevertedChange> = reverted
+        .map(|change| (display_path(&change.path, here), change))
+        .collect();
+    let (mut again, mut others) = (ReappliedFiles::default(), Vec::new());
+    let mut named = BTreeSet::new();
+    for file in files {
+        let Some(change) = reverted.get(&file.path) else {
+            others.push(file.clone());
+            continue;
+        };
+        if !named.insert(&file.path) {
+            return Err(named_twice(&file.path));
+        }
+        let selection = file.selection(|| delivered.reverted_difference(change))?;
+        again.add(change, selection);
+    }
+    Ok((again, others))
+}
