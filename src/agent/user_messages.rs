@@ -184,6 +184,16 @@ impl UserMessageSender {
     }
 }
 
+impl UserMessageReceiver {
+    /// Waits for the next message; forever if none can come. Cancel-safe.
+    pub async fn next(&mut self) -> UserMessage {
+        match self.messages.recv().await {
+            Some(message) => message,
+            None => std::future::pending().await,
+        }
+    }
+}
+
 impl Default for UserMessageReceiver {
     /// Creates a receiver to which nothing can be sent.
     fn default() -> Self {
@@ -251,7 +261,7 @@ impl UserMessageLog {
     /// Waits for the next message, and adds it to the log; forever if none can come. Cancel-safe.
     pub async fn next(&mut self, events: &mpsc::Sender<Event>) -> NumberedMessage {
         if self.taken.is_none() {
-            self.taken = self.incoming.messages.recv().await;
+            self.taken = Some(self.incoming.next().await);
         }
         let Some(message) = self.taken.clone() else {
             return std::future::pending().await;

@@ -74,11 +74,6 @@ pub(crate) async fn execute(
 ) -> Result<RunOutcome> {
     if prepared.config.workflow.is_some() {
         reject_parking(arguments)?;
-        if arguments.inbox_dir.is_some() {
-            let message = "`--inbox-dir` is not available for a pipeline";
-            return Err(Error::new(ErrorKind::Usage, message)
-                .with_hint("its agents take no messages while they work"));
-        }
         let running = pipeline::run::begin(prepared, arguments, stop, output, reader);
         return Box::pin(running).await;
     }
@@ -296,7 +291,7 @@ pub(crate) struct UserInteraction {
     /// The questions for the terminal.
     questions: mpsc::Receiver<UserQuestion>,
     /// Whether lines that the user types meanwhile are messages to the agents.
-    takes_typed_messages: bool,
+    pub(crate) takes_typed_messages: bool,
 }
 
 /// Decides who answers approval requests and reviews the delivery in a run of `config` that was

@@ -148,6 +148,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::agent::user_messages::user_message_channel;
     use crate::cli::output::CliOutput;
     use crate::cli::render::RunRenderer;
     use crate::cli::run_terminal::RunTerminal;
@@ -191,7 +192,8 @@ mod tests {
             questions: tokio::sync::mpsc::channel(1).1,
             stop: CancellationToken::new(),
         };
-        let mut steering = SteeringInput::disabled();
+        let sender = user_message_channel([]).0;
+        let mut steering = SteeringInput::open(sender, None, None).unwrap();
         let followed = forward_events(events, view, reviewer, &mut steering);
         let error = followed.await.unwrap_err();
         drop(output);

@@ -5,9 +5,7 @@ use std::future::pending;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::user_messages::{
-    MessageRecipient, UserMessage, UserMessageSender, user_message_channel,
-};
+use crate::agent::user_messages::{MessageRecipient, UserMessage, UserMessageSender};
 use crate::cli::typed_message::{TypedMessageLine, parse_message};
 use crate::error::Result;
 use crate::event::InputChannel;
@@ -56,16 +54,6 @@ impl SteeringInput {
             keyboard,
             line: TypedMessageLine::default(),
         })
-    }
-
-    /// Creates the input of a run that takes no messages.
-    pub(crate) fn disabled() -> Self {
-        Self {
-            sender: user_message_channel([]).0,
-            inbox: None,
-            keyboard: None,
-            line: TypedMessageLine::default(),
-        }
     }
 
     /// Waits for input and sends the message that it completes; returns warnings about what was

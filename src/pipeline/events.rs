@@ -38,6 +38,12 @@ impl PipelineEvents {
         &self.display
     }
 
+    /// Returns the number of messages of the user in the log that earlier processes wrote.
+    pub(super) fn earlier_messages(&self) -> u32 {
+        let log = self.lock_log();
+        log.as_ref().map_or(0, PipelineLog::earlier_messages)
+    }
+
     /// Passes on an event. If the log cannot be written, the pipeline continues without it.
     pub(super) async fn emit(&self, event: impl Into<Event>) {
         let event = event.into();

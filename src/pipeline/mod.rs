@@ -6,6 +6,7 @@ pub mod delivery;
 pub mod repository;
 mod events;
 mod instructions;
+mod message_router;
 pub mod inspect;
 mod merge;
 mod stage_run;
@@ -17,11 +18,14 @@ mod role_prompt;
 mod reached_limit;
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
 use tokio::sync::mpsc::Sender;
 
+use crate::agent::user_messages::{MessageRecipient, UserMessageReceiver};
 use crate::config::Config;
 use crate::config::workflow::WorkflowConfig;
 use crate::error::{Error, ExitStatus, Result};
@@ -36,6 +40,7 @@ use crate::orchestrator::{FinalAnswer, ModelsByAgent};
 use crate::path::AbsPath;
 use crate::pipeline::events::PipelineEvents;
 use crate::pipeline::merge::StageMerger;
+use crate::pipeline::message_router::{MessageRouter, RoutingOutcome};
 use crate::pipeline::reached_limit::PipelineLimit;
 use crate::pipeline::repository::PipelineRepository;
 use crate::pipeline::role_instance::{RoleInstance, reject_unsupported_agents};
@@ -45,8 +50,12 @@ use crate::roles::journal::{JournalEntry, completed_stages, merged_copies};
 use crate::roles::progress::{NextStep, PipelineEnd, next_step};
 use crate::roles::{PipelineSpec, PipelineStage};
 use crate::spending::totals::UsageTotals;
+use crate::text::single_line;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::redact::Redactor;
+
+/// Maximum length of a message of the user in a warning, in characters.
+const MESSAGE_CHARS_SHOWN_MAX: usize = 100;
 
 /// The models of a pipeline, and what it needs of the process and of its user.
 #[derive(Debug)]
@@ -69,6 +78,10 @@ pub struct PipelineContext {
     pub host: HostEnvironment,
     /// Where approval of calls is requested.
     pub approvals: ApprovalConfig,
+    /// Receives the messages of the user to the agents.
+    pub messages: UserMessageReceiver,
+    /// The directory from which such messages are read, if there is one: no agent may write to it.
+    pub inbox: Option<AbsPath>,
     /// The user's answers to questions about the task, if they were given in advance.
     pub answers: Option<String>,
     /// What the user should know at the start and was not told yet, one sentence each.
@@ -87,6 +100,7 @@ pub struct PipelineRun {
     usage: Mutex<UsageTotals>,
     /// The sandbox reports that have been emitted.
     reported_sandboxes: Mutex<BTreeSet<String>>,
+    messages: MessageRouter,
 }
 
 /// Result of a pipeline.
@@ -126,6 +140,7 @@ impl PipelineRun {
         reject_unsupported_agents(&config, &workflow.pipeline.stages)?;
         let redactor = context.redactor.clone();
         let events = PipelineEvents::open(&repository.dir, redactor, events)?;
+        let messages = MessageRouter::new(events.earlier_messages());
         Ok(Self {
             config,
             workflow,
@@ -135,13 +150,18 @@ impl PipelineRun {
             events,
             usage: Mutex::default(),
             reported_sandboxes: Mutex::default(),
+            messages,
         })
     }
 
     /// Runs it to its end. A failure of a role is part of the result; an error means that it could
     /// not continue at all.
-    pub async fn run(self) -> Result<PipelineResult> {
-        let ended = self.run_stages().await;
+    pub async fn run(mut self) -> Result<PipelineResult> {
+        let mut incoming = std::mem::take(&mut self.context.messages);
+        let ended = tokio::select! {
+            ended = self.run_stages() => ended,
+            never = self.route_messages(&mut incoming) => never,
+        };
         if let Err(error) = &ended {
             self.events.record_failure(error);
         }
@@ -170,7 +190,40 @@ impl PipelineRun {
                 }
             }
         };
+        self.report_unread_messages().await;
         self.conclude(ended).await
+    }
+
+    /// Passes the messages of the user on to the stages, as long as the pipeline works.
+    async fn route_messages(&self, incoming: &mut UserMessageReceiver) -> ! {
+        loop {
+            let message = incoming.next().await;
+            let to = message.to.clone();
+            let notice = match (self.messages.send(message), to) {
+                (RoutingOutcome::Sent, _) => continue,
+                (RoutingOutcome::Waiting, MessageRecipient::All) => {
+                    "no role works now: your message waits for the next one".to_owned()
+                }
+                (RoutingOutcome::Waiting, MessageRecipient::Agent(agent)) => {
+                    format!("{agent} does not work now: your message waits until it does")
+                }
+                (RoutingOutcome::Rejected(why), _) => {
+                    format!("your message was not sent: {why}")
+                }
+                (RoutingOutcome::Closed, _) => match pending::<Infallible>().await {},
+            };
+            let warning = RunEvent::Warning { message: notice };
+            self.events.emit(warning).await;
+        }
+    }
+
+    /// Refuses further messages of the user, and warns about those that no agent was given.
+    async fn report_unread_messages(&self) {
+        for message in self.messages.close() {
+            let text = single_line(&message.text, MESSAGE_CHARS_SHOWN_MAX);
+            let message = format!("no agent has read your message: {text}");
+            self.events.emit(RunEvent::Warning { message }).await;
+        }
     }
 
     fn spec(&self) -> &PipelineSpec {
@@ -437,6 +490,21 @@ impl PipelineRun {
             answer,
         })
     }
+}
+
+/// Returns the agents that may work in the stages of the pipeline of `config`; in further copies of a
+/// role, they have names of their own.
+pub fn agents_of_stages(config: &Config) -> Result<BTreeSet<AgentId>> {
+    let mut agents = BTreeSet::new();
+    let workflow = config.workflow.as_ref();
+    let stages = workflow.map(|workflow| workflow.pipeline.stages.iter());
+    for (number, stage) in stages.into_iter().flatten().enumerate() {
+        for copy in 1..=stage.copies {
+            let instance = RoleInstance::new(&stage.role, 1, number, copy, stage.copies);
+            agents.extend(instance_agents(stage, &instance)?);
+        }
+    }
+    Ok(agents)
 }
 
 /// Returns the entries of a trail by reference, each with its text.

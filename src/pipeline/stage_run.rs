@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::agent::user_messages::UserMessageReceiver;
+use crate::agent::user_messages::{UserMessageReceiver, user_message_channel};
 use crate::config::Config;
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryEvent, Event, PipelineEvent, RunEvent};
@@ -19,6 +19,7 @@ use crate::orchestrator::replay_order::ReplayInput;
 use crate::orchestrator::snapshots::SnapshotMode;
 use crate::orchestrator::{ModelsByAgent, TurnResult};
 use crate::path::{AbsPath, RelPath};
+use crate::pipeline::message_router::{StageMessageEvents, StagePosition};
 use crate::pipeline::reached_limit::PipelineLimit;
 use crate::pipeline::role_instance::{
     InstanceDirectories, RoleInstance, WriteScope, instance_agent_id, instance_config,
@@ -46,6 +47,17 @@ pub(super) struct StageRun<'a> {
     pub(super) stage: &'a PipelineStage,
     pub(super) instance: RoleInstance,
     pub(super) task: StageTask,
+}
+
+impl StageRun<'_> {
+    /// Returns its position in the pipeline.
+    fn position(&self) -> StagePosition {
+        StagePosition {
+            iteration: self.instance.iteration,
+            stage: self.instance.stage,
+            attempt: self.task.attempt(),
+        }
+    }
 }
 
 /// The task of a stage run.
@@ -362,7 +374,7 @@ impl PipelineRun {
             session: None,
             models: self.models(stage_run)?,
             messages: UserMessageReceiver::default(),
-            inbox: None,
+            inbox: context.inbox.clone(),
             redactor: context.redactor.clone(),
             telemetry: context.telemetry.clone(),
             invocation: context.invocation.clone(),
@@ -422,6 +434,13 @@ impl PipelineRun {
         request: RunRequest,
     ) -> Result<std::result::Result<(AgentId, Arc<str>), PipelineStop>> {
         let (role, share) = (&stage_run.instance.name, request.config.limits);
+        let agents = request.config.agents.iter().map(|agent| agent.id.clone());
+        let agents: Vec<AgentId> = agents.collect();
+        let (sender, messages) = user_message_channel(agents.iter().cloned());
+        let request = RunRequest {
+            messages,
+            ..request
+        };
         let run = RunExecution::prepare(request, self.stop.clone())?;
         let log_dir = run.output_paths().log_dir;
         self.repository.dir.record_run(&log_dir)?;
@@ -433,17 +452,22 @@ impl PipelineRun {
         }
         let (event_sender, mut events) = mpsc::channel::<Event>(EVENTS_WAITING_MAX);
         let mut own_usage = UsageTotals::default();
+        let mut message_events = StageMessageEvents::new(&self.messages, agents);
         let passing = async {
             while let Some(event) = events.recv().await {
                 event.add_to_totals(&mut self.usage());
                 event.add_to_totals(&mut own_usage);
                 let event = self.restate_limit(event);
                 if is_pipeline_event(&event) && self.is_new(&event) {
-                    self.events.emit(event).await;
+                    for event in message_events.restate(event) {
+                        self.events.emit(event).await;
+                    }
                 }
             }
         };
+        let working = self.messages.begin(stage_run.position(), sender);
         let (result, ()) = tokio::join!(run.execute(event_sender), passing);
+        self.messages.end(working);
         let TurnResult {
             status,
             summary,

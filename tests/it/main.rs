@@ -131,6 +131,7 @@ mod pipeline;
 mod pipeline_apply;
 mod pipeline_kept;
 mod pipeline_kills;
+mod pipeline_messages;
 mod pipeline_unusual_files;
 mod pipeline_projects;
 mod pipeline_repository;

@@ -21,13 +21,13 @@ use crate::terminal::Terminal;
 const INBOX: &str = "inbox";
 
 /// A message that is sent when an event of this type and of this agent happens.
-struct Trigger {
+pub(crate) struct Trigger {
     kind: &'static str,
     agent: &'static str,
     message: Value,
 }
 
-fn on(kind: &'static str, agent: &'static str, message: Value) -> Trigger {
+pub(crate) fn on(kind: &'static str, agent: &'static str, message: Value) -> Trigger {
     Trigger {
         kind,
         agent,
@@ -35,11 +35,11 @@ fn on(kind: &'static str, agent: &'static str, message: Value) -> Trigger {
     }
 }
 
-fn to_all(text: &str) -> Value {
+pub(crate) fn to_all(text: &str) -> Value {
     json!({"content": text})
 }
 
-fn to(agent: &str, text: &str) -> Value {
+pub(crate) fn to(agent: &str, text: &str) -> Value {
     json!({"content": text, "target_agents": [agent], "source": "test"})
 }
 
@@ -52,14 +52,14 @@ fn leave(project: &Project, name: &str, message: &[u8]) {
 }
 
 /// A run that has ended.
-struct Steered {
+pub(crate) struct Steered {
     project: Project,
     events: Vec<Value>,
 }
 
 /// Runs `project`, and sends the messages in their order, each when its event happens.
 #[track_caller]
-fn steer(project: Project, words: &[&str], triggers: &[Trigger]) -> Steered {
+pub(crate) fn steer(project: Project, words: &[&str], triggers: &[Trigger]) -> Steered {
     let project = project.dir(INBOX);
     let mut command = project.command();
     command
@@ -89,17 +89,17 @@ fn steer(project: Project, words: &[&str], triggers: &[Trigger]) -> Steered {
 
 impl Steered {
     /// Returns the events of this type, each as the values of `fields`.
-    fn event_fields(&self, kind: &str, fields: &[&str]) -> Vec<Value> {
+    pub(crate) fn event_fields(&self, kind: &str, fields: &[&str]) -> Vec<Value> {
         let events = self.events.iter().filter(|event| event["type"] == kind);
         let values = |event: &Value| fields.iter().map(|field| event[*field].clone()).collect();
         events.map(values).collect()
     }
 
-    fn answer(&self) -> &str {
+    pub(crate) fn answer(&self) -> &str {
         self.events.last().unwrap()["answer"].as_str().unwrap()
     }
 
-    fn warnings(&self) -> Vec<&str> {
+    pub(crate) fn warnings(&self) -> Vec<&str> {
         let warnings = self.events.last().unwrap()["warnings"].as_array().unwrap();
         warnings.iter().filter_map(Value::as_str).collect()
     }

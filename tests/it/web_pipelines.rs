@@ -123,8 +123,14 @@ fn a_pipeline_is_started_cancelled_and_continued_at_the_page() {
         (&json!(true), &json!("running")),
         "{live}"
     );
-    let message = server.post(&format!("/api/runs/{run}/messages"), &json!({"text": "hi"}));
-    assert_eq!(message.status, 409, "{message:?}");
+    let send = |agent: &str| {
+        let message = json!({"text": "be quick", "agent": agent});
+        server.post(&format!("/api/runs/{run}/messages"), &message)
+    };
+    assert_eq!(send("nobody").status, 400);
+    let sent = send("implementer");
+    assert_eq!(sent.status, 200, "{sent:?}");
+    page.read_until(|sections| sections["run"]["messages"][0]["text"] == "be quick");
 
     let cancel = json!({"mode": "cancel"});
     let stopped = server.post(&format!("/api/runs/{run}/stop"), &cancel);
@@ -157,6 +163,9 @@ fn a_pipeline_is_started_cancelled_and_continued_at_the_page() {
     assert_eq!(stages[1]["state"], "merged", "{stages}");
     assert_eq!(stages[1]["runs"][0], json!(of_stage), "{stages}");
     assert_eq!(page.sections["approvals"], json!([]));
+    // The message was sent before the role was interrupted, and is read after that.
+    let log = server.get(&format!("/api/runs/{of_stage}/log?limit=1000"));
+    assert!(log.body.contains("user_messages_shown"), "{log:?}");
     assert!(
         page.sections["delivery"]["answer"]
             .as_str()

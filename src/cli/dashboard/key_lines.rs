@@ -116,7 +116,8 @@ fn view_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
             let mut shown = vec![("Tab", "agent"), ("Enter", "open")];
             if scene.has_stages() {
                 shown.push(("p", "stages"));
-            } else if !scene.is_record {
+            }
+            if !scene.is_record {
                 shown.push(("i", "message"));
             }
             shown.extend([

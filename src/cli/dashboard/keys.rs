@@ -305,10 +305,6 @@ impl KeyTarget<'_> {
 
     /// Begins a message to the agent that is shown in full, or else to all.
     fn open_composer(&mut self) {
-        if !self.run.pipeline().stages.is_empty() {
-            self.state.note = Some("the roles of a pipeline take no messages");
-            return;
-        }
         let agent = self.run.agents().get(self.state.agent);
         let agent = agent.filter(|_| self.state.view == OpenView::Agent);
         let text = agent.map(|agent| format!("{}: ", agent.id));

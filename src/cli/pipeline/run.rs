@@ -3,6 +3,7 @@
 
 use tokio::sync::mpsc;
 
+use crate::agent::user_messages::user_message_channel;
 use crate::cli::args::{CliArguments, RunArguments};
 use crate::cli::command_line::usage_error;
 use crate::cli::dashboard::detection::{DisplayFacts, select_display};
@@ -33,11 +34,12 @@ use crate::orchestrator::execution::{RunOutputPaths, ShutdownSignal};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::pipeline::repository::{NewPipeline, PipelineRepository};
-use crate::pipeline::{PipelineContext, PipelineRun};
+use crate::pipeline::{PipelineContext, PipelineRun, agents_of_stages};
 use crate::spending::models::ModelList;
 use crate::world::diagnostics::probe::terminal::terminal_size;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::io::files::{expect_output_file, read_capped, write_output_file};
+use crate::world::io::terminal_input::TerminalInput;
 use crate::world::store::approvals::ApprovalFile;
 use crate::world::store::pipelines::{PipelineDir, PipelineRecord, list, lookup};
 use crate::world::store::prepare_state_dir;
@@ -113,7 +115,7 @@ pub(crate) async fn begin(
     };
     let pipelines = pipelines_directory(&launch.host);
     prepare_state_dir(&launch.host.state_parent.join(STATE_DIR), [&pipelines])?;
-    let mut context = launch.pipeline_context()?;
+    let (mut context, steering) = launch.pipeline_context()?;
     let workflow = launch.config.workflow.as_ref();
     let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
     let (repository, notes) = PipelineRepository::create(NewPipeline {
@@ -136,7 +138,8 @@ pub(crate) async fn begin(
             output.warning(note);
         }
     }
-    Box::pin(launch.run(context, repository, stop, output, reader)).await
+    let running = launch.run(context, steering, repository, stop, output, reader);
+    Box::pin(running).await
 }
 
 /// Resumes the pipeline in `dir`, and shows it.
@@ -217,9 +220,10 @@ pub(crate) async fn resume_with_team(
         file: team.file,
         arguments,
     };
-    let context = launch.pipeline_context()?;
+    let (context, steering) = launch.pipeline_context()?;
     record_limits(&mut repository, arguments, &context.redactor)?;
-    Box::pin(launch.run(context, repository, stop, output, reader)).await
+    let running = launch.run(context, steering, repository, stop, output, reader);
+    Box::pin(running).await
 }
 
 /// Returns the flags with which a pipeline was started, as far as they hold when it is resumed.
@@ -270,11 +274,36 @@ fn record_limits(
     repository.dir.write_record(&repository.record, redactor)
 }
 
+/// Returns where the pipeline in `dir`, which reads messages from `inbox`, leaves its output.
+fn output_paths(dir: &PipelineDir, inbox: Option<AbsPath>) -> RunOutputPaths {
+    RunOutputPaths {
+        log_dir: dir.dir().clone(),
+        status_file: dir.dir().join("pipeline.json"),
+        answer_file: dir.answer(),
+        workspace: dir.workspace(),
+        inbox,
+    }
+}
+
+/// Returns what old runs of the project are removed from.
+fn project_store(config: &Config, host: &Host) -> ProjectStore {
+    let layout = RunLayout::plan(config, &host.state_parent, RunName::new(0));
+    ProjectStore {
+        state: layout.state,
+        sessions: layout.sessions,
+    }
+}
+
 impl PipelineLaunch<'_> {
-    /// Returns the pipeline's context. Approvals are set later, once the reader is known.
-    fn pipeline_context(&self) -> Result<PipelineContext> {
+    /// Returns the pipeline's context, and the input of messages to its agents. Approvals and the
+    /// keyboard are set later, once the reader is known.
+    fn pipeline_context(&self) -> Result<(PipelineContext, SteeringInput)> {
         let host = &self.host;
-        Ok(PipelineContext {
+        let (sender, messages) = user_message_channel(agents_of_stages(&self.config)?);
+        let inbox = self.arguments.inbox_dir.as_ref();
+        let inbox = inbox.map(|dir| host.cwd.join(dir));
+        let steering = SteeringInput::open(sender, inbox.as_ref(), None)?;
+        let context = PipelineContext {
             base: self.host.cwd.clone(),
             state_parent: self.host.state_parent.clone(),
             opened: self.opened.clone(),
@@ -284,9 +313,12 @@ impl PipelineLaunch<'_> {
             invocation: run_invocation(self.file.as_ref(), host, self.arguments),
             host: host_environment(host),
             approvals: ApprovalConfig::default(),
+            messages,
+            inbox,
             answers: self.clarifications()?,
             notes: Vec::new(),
-        })
+        };
+        Ok((context, steering))
     }
 
     /// Reads the user's answers from the file of `--clarifications`.
@@ -309,6 +341,7 @@ impl PipelineLaunch<'_> {
     async fn run(
         self,
         mut context: PipelineContext,
+        mut steering: SteeringInput,
         repository: PipelineRepository,
         stop: ShutdownSignal,
         output: &mut CliOutput<'_>,
@@ -335,9 +368,12 @@ impl PipelineLaunch<'_> {
         };
         let dashboard = select_display(&facts, arguments, &reader)?;
         if let OutputMode::Page(page) = &reader {
+            page.accept_messages(steering.sender.clone());
             page.show_limits(config.limits);
         }
         let interaction = user_interaction(&config, &host.cwd, person, arguments, &reader, output)?;
+        let keyboard = interaction.takes_typed_messages.then(TerminalInput::start);
+        steering.keyboard = keyboard.flatten();
         context.approvals = ApprovalConfig {
             channel: interaction.approval_channel.clone(),
             session: consents,
@@ -351,20 +387,10 @@ impl PipelineLaunch<'_> {
             task: repository.record.task.clone(),
         };
         let (kept_in, redactor) = (repository.dir.answer(), context.redactor.clone());
-        let places = RunOutputPaths {
-            log_dir: dir.clone(),
-            status_file: dir.join("pipeline.json"),
-            answer_file: kept_in.clone(),
-            workspace: repository.dir.workspace(),
-            inbox: None,
-        };
+        let places = output_paths(&repository.dir, context.inbox.clone());
         let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let retention = config.retention;
-        let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(0));
-        let store = ProjectStore {
-            state: layout.state,
-            sessions: layout.sessions,
-        };
+        let store = project_store(&config, &host);
         limits::write(&dir, &config.limits)?;
         // A page follows the log, which exists from now on.
         let pipeline = PipelineRun::new(config, context, repository, stop, shown)?;
@@ -372,7 +398,6 @@ impl PipelineLaunch<'_> {
         let view = RunObserver::begin(
             reader, dashboard, run_start, redacting, arguments, places, output,
         )?;
-        let mut steering = SteeringInput::disabled();
         let (result, followed) = tokio::join!(
             pipeline.run(),
             forward_events(events, view, questions, &mut steering)
@@ -390,7 +415,7 @@ impl PipelineLaunch<'_> {
             status: result.status,
             session: name,
             log_dir: dir,
-            unsent: String::new(),
+            unsent: steering.line.take_rest(),
             hint: None,
             kept_files: None,
         })

@@ -21,6 +21,8 @@ pub struct PipelineLog {
     redactor: Redactor,
     /// Whether the pipeline was started by an earlier process.
     is_resumed: bool,
+    /// The number of messages of the user that earlier processes recorded.
+    messages: u32,
 }
 
 /// The last line of a log.
@@ -48,6 +50,7 @@ impl PipelineLog {
                 log: EventLog::create(path)?,
                 redactor,
                 is_resumed: false,
+                messages: 0,
             });
         }
         let mut reopened = EventLog::reopen(&path)?;
@@ -58,11 +61,20 @@ impl PipelineLog {
             let end = reopened.line_end(lines);
             reopened.log.truncate(end)?;
         }
+        let is_message = |event: &Event| matches!(event, Event::Run(RunEvent::UserMessage { .. }));
+        let known = reopened.events.iter().flatten();
+        let messages = known.filter(|(event, _)| is_message(event)).count();
         Ok(Self {
             log: reopened.log,
             redactor,
             is_resumed: lines > 0,
+            messages: u32::try_from(messages).unwrap_or(u32::MAX),
         })
+    }
+
+    /// Returns the number of messages of the user that earlier processes recorded.
+    pub fn earlier_messages(&self) -> u32 {
+        self.messages
     }
 
     /// Appends `event` if it is one of the pipeline itself. A pipeline that is resumed has started
@@ -89,7 +101,7 @@ pub fn last_line(dir: &PipelineDir) -> Option<LastLine> {
 }
 
 /// Returns whether an event is one of a pipeline itself: its steps, its start and end, what it used,
-/// and what it asks.
+/// what it asks, and what the user tells its agents.
 fn is_own(event: &Event) -> bool {
     match event {
         Event::Pipeline(_) => true,
@@ -99,6 +111,8 @@ fn is_own(event: &Event) -> bool {
                 | RunEvent::RunEnded { .. }
                 | RunEvent::LimitMet { .. }
                 | RunEvent::SandboxSelected { .. }
+                | RunEvent::UserMessage { .. }
+                | RunEvent::UserMessagesShown { .. }
                 | RunEvent::Warning { .. }
         ),
         Event::Delivery(event) => matches!(event, DeliveryEvent::FinalAnswer { .. }),

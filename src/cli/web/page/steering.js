@@ -75,6 +75,12 @@ function stop(run, mode) {
   redraw();
 }
 
+/** When a message is read. @param {string} run @param {string} to its recipient, if it is one agent */
+function whenRead(run, to) {
+  if (!isPipeline(run)) return 'it is read before the next request';
+  return to ? 'it is read before the next request, or when the next stage of the agent begins' : 'those that work read it before their next request';
+}
+
 /** The message to one agent or to all. @param {RunStream} stream @param {string | null} agent the agent in view, if it is one */
 function messageForm(stream, agent) {
   onKey('s', 'message to the agents', () => document.getElementById('steer')?.focus(), 'Run');
@@ -85,13 +91,13 @@ function messageForm(stream, agent) {
     const text = String(new FormData(form).get('text') ?? '').trim();
     if (!text) return;
     form.reset();
-    send(runPath(stream.id, 'messages'), to ? { agent: to, text } : { text }, `Sent to ${to || 'all agents'}; it is read before the next request.`);
+    send(runPath(stream.id, 'messages'), to ? { agent: to, text } : { text }, `Sent to ${to || 'all agents'}; ${whenRead(stream.id, to)}.`);
   };
   return html`<form class="row grow" @submit=${submit}><label class="hidden" for="steer-to">To</label>
     <select id="steer-to" class="input" .value=${to} ?disabled=${agent !== null} @change=${(/** @type {Event} */ event) => {
       steering.agent = valueOf(event);
       redraw();
-    }}><option value="" ?selected=${!to}>all agents</option>${stream.agents.map(({ id }) => html`<option value=${id} ?selected=${id === to}>${id}</option>`)}</select>
+    }}><option value="" ?selected=${!to}>all agents</option>${(stream.run?.agents ?? []).map((id) => html`<option value=${id} ?selected=${id === to}>${id}</option>`)}</select>
     <input id="steer" class="input grow" name="text" autocomplete="off" placeholder="Message to ${to || 'all agents'}" aria-label="Message" @keydown=${leaveOnEscape}>
     <button class="button">Send</button></form>`;
 }
@@ -105,7 +111,7 @@ export function steeringLine(stream, agent) {
   };
   const hasStages = isPipeline(stream.id);
   return html`<div class="sticky-bar steering" role="region" aria-label="Steering">
-    ${hasStages ? html`<span class="muted grow">The roles of a pipeline take no messages.</span>` : messageForm(stream, agent)}
+    ${messageForm(stream, agent)}
     ${hasStages ? nothing : stopButton('finish', 'End with the best', 'Really end now?')}${stopButton('cancel', 'Cancel', 'Really cancel?', 'danger')}
     ${steering.note ? html`<span class="muted">${steering.note}</span>` : nothing}
     ${steering.error ? failure(steering.error) : nothing}</div>`;

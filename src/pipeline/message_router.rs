@@ -1,0 +1,298 @@
+//! Passes the messages of the user on to the runs of the stages that work, whose logs have them. A
+//! message to an agent that does not work waits for its next stage.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::agent::user_messages::{MessageRejection, UserMessage, UserMessageSender};
+use crate::event::{Event, RunEvent};
+use crate::id::AgentId;
+
+/// What became of a message.
+#[derive(Debug)]
+pub(super) enum RoutingOutcome {
+    /// The agents that it is for and that work have it.
+    Sent,
+    /// It waits for a stage.
+    Waiting,
+    /// The run of a stage does not take it.
+    Rejected(MessageRejection),
+    /// The pipeline is over.
+    Closed,
+}
+
+/// A point in the pipeline: all copies of a role work at the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StagePosition {
+    /// The iteration, from 1.
+    pub(super) iteration: u32,
+    /// The index of the stage, from 0.
+    pub(super) stage: usize,
+    /// The number of the repair attempt; 0 for the role's own work.
+    pub(super) attempt: u32,
+}
+
+/// The messages of the user in a pipeline.
+#[derive(Debug)]
+pub(super) struct MessageRouter {
+    state: Mutex<RouterState>,
+}
+
+#[derive(Debug, Default)]
+struct RouterState {
+    /// Senders to the stage runs that work, by their numbers.
+    working: BTreeMap<u32, UserMessageSender>,
+    /// The number of the last stage run.
+    last_run: u32,
+    /// The number of the last message in the events of the pipeline.
+    last_message: u32,
+    waiting: Vec<WaitingMessage>,
+    is_closed: bool,
+}
+
+/// A message for which no agent worked when it arrived.
+#[derive(Debug)]
+struct WaitingMessage {
+    message: UserMessage,
+    /// Where agents were given it; those of further copies of the role get it too.
+    given_at: Option<StagePosition>,
+}
+
+impl MessageRouter {
+    /// Creates the router of a pipeline whose events have so many messages already.
+    pub(super) fn new(messages: u32) -> Self {
+        Self {
+            state: Mutex::new(RouterState {
+                last_message: messages,
+                ..RouterState::default()
+            }),
+        }
+    }
+
+    /// Sends `message` to the stage runs that work, or keeps it for the next one that it is for.
+    pub(super) fn send(&self, message: UserMessage) -> RoutingOutcome {
+        let mut state = self.lock();
+        if state.is_closed {
+            return RoutingOutcome::Closed;
+        }
+        let mut is_sent = false;
+        for sender in state.working.values() {
+            if !is_for(&message, sender) {
+                continue;
+            }
+            match sender.send(message.clone()) {
+                Ok(()) => is_sent = true,
+                // It has just ended.
+                Err(MessageRejection::RunOver) => {}
+                Err(rejection) => return RoutingOutcome::Rejected(rejection),
+            }
+        }
+        if is_sent {
+            return RoutingOutcome::Sent;
+        }
+        state.waiting.push(WaitingMessage {
+            message,
+            given_at: None,
+        });
+        RoutingOutcome::Waiting
+    }
+
+    /// Adds a stage run, which works from now on, and sends it what waits for it. Returns its number.
+    pub(super) fn begin(&self, at: StagePosition, sender: UserMessageSender) -> u32 {
+        let mut state = self.lock();
+        state
+            .waiting
+            .retain(|waiting| waiting.given_at.is_none_or(|given_at| given_at == at));
+        for waiting in &mut state.waiting {
+            if is_for(&waiting.message, &sender) && sender.send(waiting.message.clone()).is_ok() {
+                waiting.given_at = Some(at);
+            }
+        }
+        state.last_run = state.last_run.saturating_add(1);
+        let number = state.last_run;
+        state.working.insert(number, sender);
+        number
+    }
+
+    /// Removes the stage run with this number, which has ended.
+    pub(super) fn end(&self, number: u32) {
+        self.lock().working.remove(&number);
+    }
+
+    /// Refuses further messages, and returns those that no agent was given.
+    pub(super) fn close(&self) -> Vec<UserMessage> {
+        let mut state = self.lock();
+        state.is_closed = true;
+        let waiting = std::mem::take(&mut state.waiting).into_iter();
+        let unread = waiting.filter(|waiting| waiting.given_at.is_none());
+        unread.map(|waiting| waiting.message).collect()
+    }
+
+    fn next_number(&self) -> u32 {
+        let mut state = self.lock();
+        state.last_message = state.last_message.saturating_add(1);
+        state.last_message
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RouterState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns whether an agent of the stage run of `sender` is to read `message`.
+fn is_for(message: &UserMessage, sender: &UserMessageSender) -> bool {
+    let to = message.to.agent();
+    to.is_none_or(|agent| sender.agents().contains(agent))
+}
+
+/// Restates the messages in the events of a stage run as those of the pipeline, in which each message
+/// to all agents of the stage is one to each of them.
+#[derive(Debug)]
+pub(super) struct StageMessageEvents<'r> {
+    router: &'r MessageRouter,
+    /// The agents of the stage run.
+    agents: Vec<AgentId>,
+    /// The numbers in the pipeline, by number in the stage run and recipient.
+    numbers: BTreeMap<(u32, AgentId), u32>,
+}
+
+impl<'r> StageMessageEvents<'r> {
+    /// Creates the restatement for a stage run of `agents`.
+    pub(super) fn new(router: &'r MessageRouter, agents: Vec<AgentId>) -> Self {
+        Self {
+            router,
+            agents,
+            numbers: BTreeMap::new(),
+        }
+    }
+
+    /// Returns `event` as events of the pipeline.
+    pub(super) fn restate(&mut self, event: Event) -> Vec<Event> {
+        match event {
+            Event::Run(RunEvent::UserMessage {
+                number,
+                agent,
+                text,
+                by,
+            }) => {
+                let recipients = agent.map_or_else(|| self.agents.clone(), |agent| vec![agent]);
+                let restated = recipients.into_iter().map(|agent| {
+                    let own = self.router.next_number();
+                    self.numbers.insert((number, agent.clone()), own);
+                    Event::Run(RunEvent::UserMessage {
+                        number: own,
+                        agent: Some(agent),
+                        text: Arc::clone(&text),
+                        by,
+                    })
+                });
+                restated.collect()
+            }
+            Event::Run(RunEvent::UserMessagesShown { agent, numbers }) => {
+                // Those that an earlier process recorded have other numbers.
+                let known = numbers
+                    .iter()
+                    .filter_map(|number| self.numbers.get(&(*number, agent.clone())).copied());
+                let numbers: Vec<u32> = known.collect();
+                if numbers.is_empty() {
+                    return Vec::new();
+                }
+                vec![Event::Run(RunEvent::UserMessagesShown { agent, numbers })]
+            }
+            other => vec![other],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::agent::user_messages::{UserMessageReceiver, user_message_channel};
+    use crate::event::InputChannel;
+
+    fn agent(id: &str) -> AgentId {
+        AgentId::parse(id).unwrap()
+    }
+
+    fn message(to: Option<&str>, text: &str) -> UserMessage {
+        UserMessage {
+            to: to.map(agent).into(),
+            text: text.into(),
+            by: Some(InputChannel::Web),
+        }
+    }
+
+    fn position(stage: usize) -> StagePosition {
+        StagePosition {
+            iteration: 1,
+            stage,
+            attempt: 0,
+        }
+    }
+
+    /// Adds a stage run of one agent. Returns its number, and what it receives.
+    fn begin(router: &MessageRouter, stage: usize, id: &str) -> (u32, UserMessageReceiver) {
+        let (sender, receiver) = user_message_channel([agent(id)]);
+        (router.begin(position(stage), sender), receiver)
+    }
+
+    /// Returns the texts of the messages that have arrived.
+    fn texts(mut receiver: UserMessageReceiver) -> Vec<String> {
+        let mut texts = Vec::new();
+        while let Some(message) = receiver.next().now_or_never() {
+            texts.push(message.text.to_string());
+        }
+        texts
+    }
+
+    #[test]
+    fn messages_go_to_the_agents_that_work_or_wait_for_them() {
+        let router = MessageRouter::new(0);
+        let send = |to, text| router.send(message(to, text));
+        assert!(matches!(send(None, "early"), RoutingOutcome::Waiting));
+        let (first, to_a) = begin(&router, 0, "a");
+        let (copy, to_copy) = begin(&router, 0, "a-2");
+        assert!(matches!(send(None, "all"), RoutingOutcome::Sent));
+        assert!(matches!(send(Some("a"), "one"), RoutingOutcome::Sent));
+        assert!(matches!(send(Some("b"), "later"), RoutingOutcome::Waiting));
+        assert_eq!(texts(to_a), ["early", "all", "one"]);
+        assert_eq!(texts(to_copy), ["early", "all"]);
+        router.end(first);
+        router.end(copy);
+        assert!(matches!(send(Some("a"), "never"), RoutingOutcome::Waiting));
+        let (_, to_b) = begin(&router, 1, "b");
+        assert_eq!(texts(to_b), ["later"]);
+        let unread = router.close();
+        assert_eq!(unread, [message(Some("a"), "never")]);
+        assert!(matches!(send(None, "late"), RoutingOutcome::Closed));
+    }
+
+    #[test]
+    fn the_numbers_of_messages_are_those_of_the_pipeline() {
+        let router = MessageRouter::new(4);
+        let mut events = StageMessageEvents::new(&router, vec![agent("a"), agent("b")]);
+        let sent = |number, to: Option<&str>| {
+            Event::Run(RunEvent::UserMessage {
+                number,
+                agent: to.map(agent),
+                text: "x".into(),
+                by: None,
+            })
+        };
+        let shown = |id, numbers: &[u32]| {
+            Event::Run(RunEvent::UserMessagesShown {
+                agent: agent(id),
+                numbers: numbers.to_vec(),
+            })
+        };
+        assert_eq!(
+            events.restate(sent(1, None)),
+            [sent(5, Some("a")), sent(6, Some("b"))]
+        );
+        assert_eq!(events.restate(sent(2, Some("b"))), [sent(7, Some("b"))]);
+        assert_eq!(events.restate(shown("b", &[1, 2])), [shown("b", &[6, 7])]);
+        assert!(events.restate(shown("a", &[9])).is_empty());
+    }
+}

@@ -1,0 +1,82 @@
+//! Messages of the user to the roles of a pipeline, through the real binary: who reads them and when.
+
+use serde_json::json;
+
+use crate::pipeline::pipeline;
+use crate::project::Project;
+use crate::scripted_team::agent;
+use crate::steering::{on, steer, to, to_all};
+
+const KEYS: &str = "stages: [understand, implementer]\nproject: none";
+
+/// Answers `heard` once it has a message with `text`; before that, it answers `otherwise` after a while.
+fn listens(text: &str, heard: &str, otherwise: &str) -> String {
+    format!(
+        r#"
+- when: {{contains: "{text}"}}
+  calls: [{{name: new_answer, arguments: {{content: "{heard}"}}}}]
+  repeat: true
+- delay_ms: 5000
+  calls: [{{name: new_answer, arguments: {{content: "{otherwise}"}}}}]
+  repeat: true
+"#
+    )
+}
+
+fn project() -> Project {
+    let agents = [
+        agent("understand", "", &listens("be quick", "short", "long")),
+        agent("implementer", "", &listens("use Zig", "Zig", "another")),
+    ];
+    Project::new().config(&pipeline(KEYS, &agents, ""))
+}
+
+#[test]
+fn a_message_is_read_by_the_role_that_works_or_waits_for_its_agent() {
+    let messages = [
+        on("model_request_started", "understand", to_all("be quick")),
+        on("user_message", "understand", to("implementer", "use Zig")),
+    ];
+    let steered = steer(project(), &["go"], &messages);
+    assert!(steered.answer().starts_with("Zig"), "{}", steered.answer());
+    assert_eq!(
+        steered.event_fields("user_message", &["number", "agent", "text", "by"]),
+        [
+            json!([1, "understand", "be quick", "inbox_dir"]),
+            json!([2, "implementer", "use Zig", "inbox_dir"])
+        ]
+    );
+    let shown = steered.event_fields("user_messages_shown", &["agent", "numbers"]);
+    for expected in [json!(["understand", [1]]), json!(["implementer", [2]])] {
+        assert!(shown.contains(&expected), "{shown:?}");
+    }
+    let answers = steered.event_fields("answered", &["agent", "content"]);
+    assert_eq!(
+        answers,
+        [
+            json!(["understand", "short"]),
+            json!(["implementer", "Zig"])
+        ]
+    );
+    let warning = "implementer does not work now: your message waits until it does";
+    let warnings = steered.warnings();
+    assert!(warnings.contains(&warning), "{warnings:?}");
+}
+
+#[test]
+fn a_message_that_no_role_was_given_is_reported() {
+    let message = on(
+        "model_request_started",
+        "implementer",
+        to("understand", "be quick"),
+    );
+    let steered = steer(project(), &["go"], &[message]);
+    let answer = steered.answer();
+    assert!(answer.starts_with("another"), "{answer}");
+    let warnings = steered.warnings();
+    assert!(
+        warnings.contains(&"no agent has read your message: be quick"),
+        "{warnings:?}"
+    );
+    assert!(steered.event_fields("user_message", &["text"]).is_empty());
+}
