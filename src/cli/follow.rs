@@ -111,7 +111,11 @@ pub(crate) async fn forward_events(
                     let shown = view.on_event(&event, since_start.elapsed());
                     outcome = outcome.and(shown);
                 }
-                None => return outcome.and(view.finish().await),
+                None => {
+                    let (left, unsent) = view.leave_dashboard();
+                    steering.keep_unsent(&unsent);
+                    return outcome.and(left).and(view.finish().await);
+                }
             },
             Some(question) = reviewer.questions.recv() => reviewer.answer_question(question, &mut view),
             found = steering.forward(&reviewer.stop, reader) => warnings = found,

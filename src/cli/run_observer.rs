@@ -118,6 +118,14 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         terminal.map_or_else(String::new, RunTerminal::take_typed)
     }
 
+    /// Leaves the dashboard of a run that has ended. Returns the message that was being typed on it.
+    pub(crate) fn leave_dashboard(&mut self) -> (Result<()>, String) {
+        match &mut self.terminal {
+            Some(terminal) => (terminal.leave_dashboard(), terminal.take_unsent()),
+            None => (Ok(()), String::new()),
+        }
+    }
+
     /// Waits for an input of the dashboard, forever if there is none. Can be cancelled.
     pub(crate) async fn next_input(&mut self) -> DashboardInput {
         match &mut self.terminal {

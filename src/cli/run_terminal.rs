@@ -21,6 +21,8 @@ pub(crate) struct RunTerminal<'o, 'w> {
     unanswered: Vec<UserQuestion>,
     /// What was typed after the key that left the dashboard.
     typed: String,
+    /// The message that was being typed on the dashboard when it ended.
+    unsent: String,
 }
 
 impl<'o, 'w> RunTerminal<'o, 'w> {
@@ -31,6 +33,7 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
             dashboard: None,
             unanswered: Vec::new(),
             typed: String::new(),
+            unsent: String::new(),
         }
     }
 
@@ -46,6 +49,7 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
             dashboard: dashboard.map(Box::new),
             unanswered: Vec::new(),
             typed: String::new(),
+            unsent: String::new(),
         }
     }
 
@@ -78,6 +82,11 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
     /// Returns what was typed after the key that left the dashboard.
     pub(crate) fn take_typed(&mut self) -> String {
         std::mem::take(&mut self.typed)
+    }
+
+    /// Returns the message that was being typed on the dashboard when it ended.
+    pub(crate) fn take_unsent(&mut self) -> String {
+        std::mem::take(&mut self.unsent)
     }
 
     /// Shows a message that is not an event.
@@ -118,6 +127,7 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
         let rest = dashboard.close(self.lines.output());
         self.unanswered = rest.questions;
         self.typed = rest.typed;
+        self.unsent = rest.unsent;
         let mut outcome = Ok(());
         let lines = &mut self.lines;
         let omitted = dashboard.for_each_event(|event, elapsed| {

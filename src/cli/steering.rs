@@ -103,6 +103,12 @@ impl SteeringInput {
         self.send_line(&line)
     }
 
+    /// Keeps a message that was not sent before the run ended, even if it is complete, as the line that
+    /// is being typed.
+    pub(crate) fn keep_unsent(&mut self, message: &str) {
+        self.line.push(message.trim_end_matches('\n').as_bytes());
+    }
+
     /// Sends a line that the user typed. Returns a warning if it was not sent.
     pub(crate) fn send_line(&self, line: &str) -> Option<String> {
         let message = parse_message(line.trim(), self.sender.agents());

@@ -17,9 +17,11 @@ const CTRL_W: char = '\u{17}';
 const ESCAPE: char = '\u{1b}';
 
 /// The line that is being typed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct TypedMessageLine {
     text: String,
+    /// The length from which on nothing is added, in bytes.
+    bytes_max: usize,
     /// The beginning of a character that is not complete yet.
     partial: Vec<u8>,
     escape: EscapeState,
@@ -37,7 +39,24 @@ enum EscapeState {
     Parameters,
 }
 
+impl Default for TypedMessageLine {
+    fn default() -> Self {
+        // One byte more than a message has, so that the run refuses it as too long.
+        Self::with_limit(MESSAGE_BYTES_MAX.saturating_add(1))
+    }
+}
+
 impl TypedMessageLine {
+    /// Creates an empty line to which nothing is added from a length of `bytes_max` on.
+    pub(crate) fn with_limit(bytes_max: usize) -> Self {
+        Self {
+            text: String::new(),
+            bytes_max,
+            partial: Vec::new(),
+            escape: EscapeState::default(),
+        }
+    }
+
     /// Adds what was typed, and returns the line that it completes. Pasted lines, which arrive
     /// together, are one message.
     pub(crate) fn push(&mut self, keys: &[u8]) -> Option<String> {
@@ -81,8 +100,7 @@ impl TypedMessageLine {
             self.text
                 .truncate(word_start.map_or(0, |at| at.saturating_add(1)));
         } else if (key == '\n' || key == '\t' || !key.is_control())
-            // One byte more, so that the run refuses it as too long.
-            && self.text.len() <= MESSAGE_BYTES_MAX
+            && self.text.len() < self.bytes_max
         {
             self.text.push(key);
         }

@@ -663,6 +663,36 @@ fn a_recorded_run_is_shown_until_the_user_closes_it() {
 }
 
 #[test]
+fn a_message_that_is_typed_as_the_run_ends_begins_the_next_prompt() {
+    let mut terminal = Terminal::open(two_agents(60_000, "").retyped::<&str>([]), 80);
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("Cats or dogs?\r");
+    terminal.wait_for_text("2 ben");
+    terminal.type_keys("i");
+    terminal.type_keys("ann: and bird");
+    terminal.wait_for_text("> ann: and bird_");
+    terminal.type_keys(CTRL_C);
+    lines_after_dashboard(&terminal, "ended: ");
+    terminal.wait_for_prompt(&["> ann: and bird"]);
+    terminal.type_keys("s");
+    terminal.wait_for_prompt(&["> ann: and birds"]);
+    // Keys of the dashboard are no text.
+    terminal.type_keys("\u{15}Cats or dogs?\r");
+    terminal.wait(
+        || terminal.written().matches(COVERS).count() == 2,
+        || "a second turn".to_owned(),
+    );
+    terminal.wait_for_text("2 ben");
+    terminal.type_keys("v");
+    terminal.wait_for_text("Esc overview");
+    terminal.type_keys(CTRL_C);
+    lines_after_dashboard(&terminal, "ended: ");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("\u{4}");
+    let _project = terminal.wait_for_end(0);
+}
+
+#[test]
 fn a_turn_of_a_session_is_shown_on_the_dashboard_and_the_prompt_returns() {
     let mut terminal = Terminal::open(two_agents(500, "").retyped::<&str>([]), 80);
     terminal.wait_for_prompt(&[">"]);

@@ -357,6 +357,22 @@ fn a_history_that_came_with_the_project_is_not_recalled() {
 }
 
 #[test]
+fn special_keys_that_are_typed_ahead_leave_no_text() {
+    let project = project(ANSWERS).env("SHELL", "/bin/sh");
+    let typed = project.path("typed");
+    let mut terminal = session(project);
+    terminal.type_keys("!echo beg''un; until test -e typed; do sleep 0.1; done\r");
+    terminal.wait_for_output("begun\r\n");
+    terminal.type_keys(&format!("{UP}ca{UP}ts"));
+    fs::write(typed, "").unwrap();
+    terminal.wait_for_prompt(&["> cats"]);
+    terminal.type_keys(CLEAR_LINE);
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys(CTRL_D);
+    let _project = terminal.wait_for_end(0);
+}
+
+#[test]
 fn a_signal_during_a_shell_command_ends_the_session() {
     let mut terminal = session(project(ANSWERS).env("SHELL", "/bin/sh"));
     terminal.type_keys("!echo begun; sleep 1\r");

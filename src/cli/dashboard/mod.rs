@@ -17,7 +17,7 @@ use crate::cli::dashboard::line_history::LineHistory;
 use crate::cli::dashboard::question::{QuestionAnswer, QuestionPanel};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::screen::{FrameSignals, TerminalScreen, area_of};
-use crate::cli::dashboard::view_state::{OpenView, ViewState};
+use crate::cli::dashboard::view_state::{ComposerPurpose, OpenView, ViewState};
 use crate::cli::output::CliOutput;
 use crate::event::{Event, RunEvent};
 use crate::orchestrator::review::UserQuestion;
@@ -102,6 +102,8 @@ pub(crate) struct DashboardRest {
     pub(crate) questions: Vec<UserQuestion>,
     /// What was typed after the key that closed it.
     pub(crate) typed: String,
+    /// The message that was being typed when the run ended, with what was typed after it.
+    pub(crate) unsent: String,
 }
 
 /// A dashboard that covers the terminal.
@@ -282,13 +284,17 @@ impl Dashboard {
 
     /// Restores the terminal.
     pub(crate) fn close(&mut self, output: &mut CliOutput<'_>) -> DashboardRest {
-        let typed = self.input.close();
+        let mut typed = self.input.close();
+        let composer = self.state.composer.take();
+        let message = composer.filter(|line| line.purpose == ComposerPurpose::Message);
+        let unsent = message.map(|line| line.text.into_string() + &std::mem::take(&mut typed));
         self.screen.leave(output);
         self.input.stops = None;
         let questions = self.questions.drain(..);
         DashboardRest {
             questions: questions.map(QuestionPanel::into_question).collect(),
             typed,
+            unsent: unsent.unwrap_or_default(),
         }
     }
 

@@ -21,6 +21,7 @@ use crate::cli::interrupts::{SignalListener, SignalRequest};
 use crate::cli::output::{CliOutput, ColourChoice, SCREEN_READER};
 use crate::cli::resume::resume;
 use crate::cli::run::{CALLS_END_MAX, runtime};
+use crate::cli::typed_message::TypedMessageLine;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
@@ -41,6 +42,8 @@ mod session_state;
 
 /// Prompt of the line editor.
 const BEFORE: &str = "> ";
+/// Most text that is kept of what was typed ahead, in bytes.
+const TYPED_AHEAD_BYTES_MAX: usize = 128 * 1024;
 /// Terminals that can only print one line after another.
 const SIMPLE_TERMINALS: [&str; 3] = ["dumb", "cons25", "emacs"];
 
@@ -286,13 +289,14 @@ impl InteractiveSession {
         }
     }
 
-    /// Keeps what was typed in the meantime as the beginning of the next line.
+    /// Keeps what was typed in the meantime as the beginning of the next line. Keys that edit a line edit
+    /// it, and other special keys, such as arrows, have no effect.
     fn keep_typed_ahead(&mut self) {
         let ahead = self.keyboard.read_typed_ahead();
         let ahead = format!("{}{ahead}", self.typed_ahead);
-        self.typed_ahead = ahead
-            .trim_end_matches('\n')
-            .replace(|c: char| c.is_control() && c != '\n', "");
+        let mut line = TypedMessageLine::with_limit(TYPED_AHEAD_BYTES_MAX);
+        line.push(ahead.trim_end_matches('\n').as_bytes());
+        self.typed_ahead = line.take_rest().replace('\t', "");
     }
 
     /// Runs a turn. A line that is typed during the turn and not ended becomes the beginning of the
