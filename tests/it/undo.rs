@@ -536,9 +536,8 @@ fn lists(project: Project, outcome: &str) -> Finished {
     listed
 }
 
-#[test]
-fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
-    let lines = numbered(30);
+/// Returns a project whose agent changes `long.txt`, which has these lines, in two places.
+fn two_changes_project(lines: &str) -> Project {
     let rewrites = format!(
         r#"
 - when: {{system: "{FINAL}"}}
@@ -556,10 +555,51 @@ fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
         &[agent("one", "cwd: w1", &rewrites)],
         &format!("{WRITE_HERE}delivery: review"),
     );
-    let project = Project::new()
+    Project::new()
         .config(&config)
-        .file("long.txt", &lines)
-        .args(["build"]);
+        .file("long.txt", lines)
+        .args(["build"])
+}
+
+#[test]
+fn hunks_that_were_left_are_offered_after_an_undo_too() {
+    let lines = numbered(30);
+    let last = lines.replace("\n28\n", "\nlast\n");
+    let first = lines.replace("\n2\n", "\ntwo\n");
+    let project = two_changes_project(&lines);
+    let file = project.path("long.txt");
+    let has = |text: &str| assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    let (shown, status) = run_typed(&project, "c\ns\nn\ny\n");
+    assert_eq!(status, 0, "{shown}");
+    has(&last);
+    let undone = project.retyped(["undo"]).success();
+    has(&lines);
+    // The other hunk alone.
+    let project = undone.then(["apply"]);
+    let (shown, status) = run_typed(&project, "c\ns\ny\nn\n");
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("long.txt: 1 of 2 hunks"), "{shown}");
+    has(&first);
+    let undone = lists(project, "partly applied").then(["undo"]).success();
+    has(&lines);
+    // Without a choice, the file becomes as it was before the undo.
+    let again = undone.then(["apply", "--yes"]).success();
+    has(&first);
+    let undone = again.then(["undo"]).success();
+    has(&lines);
+    let project = undone.then(["apply"]);
+    let (shown, status) = run_typed(&project, "c\ny\n");
+    assert_eq!(status, 0, "{shown}");
+    has(&first.replace("\n28\n", "\nlast\n"));
+    let undone = lists(project, "delivered").then(["undo"]).success();
+    has(&lines);
+    lists(undone.then([""]), "undone");
+}
+
+#[test]
+fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
+    let lines = numbered(30);
+    let project = two_changes_project(&lines);
     let (shown, status) = run_typed(&project, "c\ns\nn\ny\n");
     assert_eq!(status, 0, "{shown}");
     assert!(shown.contains("long.txt: 1 of 2 hunks"), "{shown}");

@@ -286,6 +286,8 @@ fn what_was_undone_is_applied_again_by_file_and_hunk() {
     undone.expect_files(&partly, None);
     // Without hunks, a file is applied again as it was applied before.
     undone.undo();
+    let offered = undone.shown("out/a.txt");
+    assert_eq!(offered["hunks"].as_array().unwrap().len(), 2, "{offered}");
     let again = undone.deliver(json!([whole]));
     assert_eq!(again.json()["rows"][0]["outcome"], "restored", "{again:?}");
     undone.expect_files(&partly, None);
@@ -295,6 +297,24 @@ fn what_was_undone_is_applied_again_by_file_and_hunk() {
     let both = undone.deliver(json!([undone.hunk(0), made])).json();
     assert_eq!(both["rows"].as_array().unwrap().len(), 2, "{both}");
     undone.expect_files(AFTER, Some("made\n"));
+}
+
+#[test]
+fn hunks_that_were_left_can_be_taken_after_an_undo() {
+    let undone = UndoneRun::new();
+    assert_eq!(undone.deliver(json!([undone.hunk(1)])).status, 200);
+    undone.undo();
+    let rows = undone.deliver(json!([undone.hunk(0)])).json()["rows"].clone();
+    assert_eq!(rows[0]["hunks"], json!({"taken": 1, "total": 2}), "{rows}");
+    undone.expect_files(&BEFORE.replacen('1', "one", 1), None);
+    undone.undo();
+    let mut both = undone.hunk(0);
+    let second = undone.hunk(1)["hunks"][0].clone();
+    both["hunks"].as_array_mut().unwrap().push(second);
+    let rows = undone.deliver(json!([both])).json()["rows"].clone();
+    assert_eq!(rows[0]["outcome"], "restored", "{rows}");
+    undone.expect_files(AFTER, None);
+    undone.undo();
 }
 
 #[test]

@@ -147,10 +147,7 @@ fn review_reverted(
     }
     let mut lines = TerminalLines::new(CancellationToken::new());
     let mut next = || lines.next();
-    let mut read = |change: &RevertedChange| -> Result<(String, DeliveryDifference)> {
-        let file_diff = delivered.reverted_difference(change)?;
-        Ok((display_path(&change.path, &host.cwd), file_diff))
-    };
+    let name = |change: &RevertedChange| display_path(&change.path, &host.cwd);
     loop {
         let question = "[a]pply what was reverted, [d]iff, [c]hoose, [n]othing?";
         match ask_what_to_apply(question, output, &mut next) {
@@ -158,11 +155,14 @@ fn review_reverted(
             Some(ReviewAnswer::All) => return Ok(Some(ReappliedSelection::All)),
             Some(ReviewAnswer::Diff) => {
                 for change in changes {
-                    let (name, file_diff) = read(change)?;
-                    show_difference(&file_diff, &name, output);
+                    let file_diff = delivered.reverted_difference(change)?;
+                    show_difference(&file_diff, &name(change), output);
                 }
             }
             Some(ReviewAnswer::Choose) => {
+                let mut read = |change: &RevertedChange| -> Result<(String, DeliveryDifference)> {
+                    Ok((name(change), delivered.offered_difference(change)?))
+                };
                 let selections = ask_about_files(changes, &mut read, output, &mut next)?;
                 return Ok(
                     selections.and_then(|selections| reapplied_selection(changes, selections))

@@ -33,6 +33,11 @@ pub(super) struct FileDecision {
 }
 
 impl FileDecision {
+    /// Returns whether it names the hunks that are taken.
+    pub(super) fn names_hunks(&self) -> bool {
+        self.hunks.is_some()
+    }
+
     /// Returns what is taken of the file; `read` returns its change.
     pub(super) fn selection(
         &self,

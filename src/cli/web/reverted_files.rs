@@ -5,22 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::cli::deliveries::display_path;
+use crate::cli::deliveries::interactive_review::FileReviewSelection;
 use crate::cli::deliveries::reapplied_files::ReappliedFiles;
 use crate::cli::web::change_json::change_json;
 use crate::cli::web::delivery_choice::{FileDecision, named_twice};
 use crate::cli::web::reply::ApiResult;
+use crate::delivery::choice::DeliveryChoice;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::undo::{AppliedDelivery, RevertedChange};
 
-/// Returns the files of `delivered` that were undone, by path, each as the change that applies it again.
+/// Returns the files of `delivered` that were undone, by path, each as the change of which parts can
+/// be applied again.
 pub(super) fn reverted_json(
     delivered: &mut AppliedDelivery,
     here: &AbsPath,
 ) -> Result<BTreeMap<String, Value>> {
     let mut files = BTreeMap::new();
     for change in delivered.reverted() {
-        let mut file = change_json(&delivered.reverted_difference(&change)?, None, here);
+        let mut file = change_json(&delivered.offered_difference(&change)?, None, here);
         if let Some(fields) = file.as_object_mut() {
             fields.insert("undone".to_owned(), true.into());
         }
@@ -61,8 +64,12 @@ pub(super) fn split_reverted(
         if !named.insert(&file.path) {
             return Err(named_twice(&file.path));
         }
-        let selection = file.selection(|| delivered.reverted_difference(change))?;
-        again.add(change, selection);
+        match file.selection(|| delivered.offered_difference(change))? {
+            FileReviewSelection::Whole(DeliveryChoice::Apply) if !file.names_hunks() => {
+                again.add_as_before(change);
+            }
+            selection => again.add(change, selection),
+        }
     }
     Ok((again, others))
 }

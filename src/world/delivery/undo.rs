@@ -91,13 +91,24 @@ pub struct RevertedChange {
     last_step: usize,
 }
 
-/// A step that takes some hunks of a file that was reverted.
+/// What of a reverted file is applied again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReappliedPart {
+    /// What was applied of it before.
+    AsBefore,
+    /// All that is offered of it.
+    Whole,
+    /// These hunks of what is offered.
+    Hunks(Vec<HunkChoice>),
+}
+
+/// A step that takes other hunks of a reverted file than those that were applied before.
 #[derive(Clone, Copy, Debug)]
 struct HunkStep {
     /// Its number.
     number: u32,
-    /// How many hunks it takes.
-    hunks: HunkCount,
+    /// How many hunks it takes; `None` if it takes all.
+    hunks: Option<HunkCount>,
 }
 
 /// A delivery that was applied.
@@ -174,11 +185,35 @@ impl AppliedDelivery {
         reverted.into_values().collect()
     }
 
-    /// Returns both sides of a change that was reverted.
+    /// Returns both sides of a change that was reverted, as it was applied.
     pub fn reverted_difference(&mut self, change: &RevertedChange) -> Result<DeliveryDifference> {
-        let step = self.session.steps.get(change.last_step).cloned();
-        let step = step.ok_or_else(|| Error::bug("a change that was reverted has no step"))?;
+        let step = self.last_step(change)?;
         self.difference(&step, DeliveredState::Reverted)
+    }
+
+    /// Returns both sides of what can be applied of a file that was reverted: also the hunks that were
+    /// not applied before.
+    pub fn offered_difference(&mut self, change: &RevertedChange) -> Result<DeliveryDifference> {
+        let step = self.last_step(change)?;
+        self.offered_sides(&step)
+    }
+
+    fn last_step(&self, change: &RevertedChange) -> Result<DeliveryStep> {
+        let step = self.session.steps.get(change.last_step).cloned();
+        step.ok_or_else(|| Error::bug("a change that was reverted has no step"))
+    }
+
+    /// Returns both sides of what can be applied of the file of `last`, which was reverted.
+    fn offered_sides(&mut self, last: &DeliveryStep) -> Result<DeliveryDifference> {
+        let mut sides = self.difference(last, DeliveredState::Reverted)?;
+        // Of a file with a number of hunks, the rest is in the agents' version.
+        let whole = last.hunks.and_then(|_| self.layer_contents(last));
+        if let Some(FileContents::Whole(bytes)) = whole
+            && let Ok(text) = String::from_utf8(bytes)
+        {
+            sides.after = DiffSide::Text(text);
+        }
+        Ok(sides)
     }
 
     /// Returns whether some path is as it was delivered.
@@ -254,24 +289,16 @@ impl AppliedDelivery {
         self.move_wanted(direction, &order, &is_wanted, &BTreeMap::new())
     }
 
-    /// Applies again what was reverted at the paths in `whole`, and the hunks that `parts` takes of
-    /// other files.
+    /// Applies these parts of files that were reverted.
     ///
     /// # Errors
     /// Nothing is changed in that case; what had been done is rolled back.
-    pub fn reapply(
-        &mut self,
-        whole: &BTreeSet<AbsPath>,
-        parts: &BTreeMap<AbsPath, Vec<HunkChoice>>,
-    ) -> Result<Vec<UndoRow>> {
+    pub fn reapply(&mut self, parts: &BTreeMap<AbsPath, ReappliedPart>) -> Result<Vec<UndoRow>> {
         let is_wanted = |path: &AbsPath, entry: &DeliveryEntry| {
             // A directory is removed with the selected files in it.
             let is_removal = entry.ours.is_absent() && !entry.is_file();
-            let holds_one = || {
-                let mut selected = whole.iter().chain(parts.keys());
-                selected.any(|selected| selected.is_within(path))
-            };
-            whole.contains(path) || parts.contains_key(path) || (is_removal && holds_one())
+            let holds_one = || parts.keys().any(|selected| selected.is_within(path));
+            parts.contains_key(path) || (is_removal && holds_one())
         };
         let order = self.movable_steps(UndoDirection::Redo);
         self.move_wanted(UndoDirection::Redo, &order, &is_wanted, parts)
@@ -291,14 +318,14 @@ impl AppliedDelivery {
         order
     }
 
-    /// Takes those of the steps in `order` whose entries are wanted. Of a file with `parts`, which is
-    /// applied again, only these hunks remain.
+    /// Takes those of the steps in `order` whose entries are wanted. Of a file that is applied again, only
+    /// its part in `parts` remains.
     fn move_wanted(
         &mut self,
         direction: UndoDirection,
         order: &[usize],
         is_wanted: &dyn Fn(&AbsPath, &DeliveryEntry) -> bool,
-        parts: &BTreeMap<AbsPath, Vec<HunkChoice>>,
+        parts: &BTreeMap<AbsPath, ReappliedPart>,
     ) -> Result<Vec<UndoRow>> {
         let mut plan = DeliveryPlan {
             roots: self.session.root_paths(),
@@ -342,9 +369,10 @@ impl AppliedDelivery {
         for row in &mut rows {
             if row.outcome == UndoOutcome::Restored
                 && let Some(step) = hunk_steps.get(&row.path)
+                && let Some(hunks) = step.hunks
                 && !skipped.contains_key(&step.number)
             {
-                row.outcome = UndoOutcome::PartlyRestored(step.hunks);
+                row.outcome = UndoOutcome::PartlyRestored(hunks);
             }
         }
         self.inspect()?;
@@ -357,7 +385,7 @@ impl AppliedDelivery {
         &mut self,
         direction: UndoDirection,
         mut numbers: Vec<u32>,
-        parts: &BTreeMap<AbsPath, Vec<HunkChoice>>,
+        parts: &BTreeMap<AbsPath, ReappliedPart>,
     ) -> Result<(SkippedSteps, BTreeMap<AbsPath, HunkStep>)> {
         if numbers.is_empty() {
             return Ok((SkippedSteps::new(), BTreeMap::new()));
@@ -379,20 +407,20 @@ impl AppliedDelivery {
         Ok((skipped, added))
     }
 
-    /// Adds a step after those with these `numbers` for each file with `parts`: from the delivered
-    /// version to one with only these hunks.
+    /// Adds a step after those with these `numbers` for each file whose part is not the delivered version:
+    /// from that version to the part.
     fn add_hunk_steps(
         &mut self,
         numbers: &[u32],
-        parts: &BTreeMap<AbsPath, Vec<HunkChoice>>,
+        parts: &BTreeMap<AbsPath, ReappliedPart>,
     ) -> Result<BTreeMap<AbsPath, HunkStep>> {
         let mut added = BTreeMap::new();
         for change in self.reverted_changes() {
             let step = self.session.steps.get(change.last_step).cloned();
             let step = step.filter(|step| numbers.contains(&step.number));
-            let choices = parts.get(&change.path);
-            if let (Some(step), Some(choices)) = (step, choices)
-                && let Some(hunk_step) = self.add_hunk_step(&step, choices)?
+            let part = parts.get(&change.path);
+            if let (Some(step), Some(part)) = (step, part)
+                && let Some(hunk_step) = self.add_hunk_step(&step, part)?
             {
                 added.insert(change.path, hunk_step);
             }
@@ -400,19 +428,26 @@ impl AppliedDelivery {
         Ok(added)
     }
 
-    /// Adds a step from the version that `last` delivers to one with only the chosen hunks; `None` if
-    /// all are chosen.
+    /// Adds a step from the version that `last` delivers to `part`; `None` if that is this version.
     fn add_hunk_step(
         &mut self,
         last: &DeliveryStep,
-        choices: &[HunkChoice],
+        part: &ReappliedPart,
     ) -> Result<Option<HunkStep>> {
-        let decisions: Vec<bool> = choices.iter().map(|hunk| hunk.is_taken).collect();
-        let Some(hunks) = HunkCount::of(&decisions) else {
-            return Ok(None);
+        let choices = match part {
+            ReappliedPart::AsBefore => return Ok(None),
+            ReappliedPart::Whole => None,
+            ReappliedPart::Hunks(choices) => Some(choices),
         };
+        let hunks = choices.and_then(|choices| {
+            let decisions: Vec<bool> = choices.iter().map(|hunk| hunk.is_taken).collect();
+            HunkCount::of(&decisions)
+        });
+        if hunks.is_none() && last.hunks.is_none() {
+            return Ok(None);
+        }
         let path = self.session.path(last);
-        let sides = self.difference(last, DeliveredState::Reverted)?;
+        let sides = self.offered_sides(last)?;
         let changed = || {
             let message = format!("`{path}` was changed while you chose its hunks");
             Error::new(ErrorKind::Usage, message).with_hint("nothing was applied")
@@ -422,15 +457,19 @@ impl AppliedDelivery {
         else {
             return Err(changed());
         };
-        let text = apply_hunks(&old, &new, choices).ok_or_else(changed)?;
+        let text = match choices {
+            Some(choices) => apply_hunks(&old, &new, choices).ok_or_else(changed)?,
+            None => new.clone(),
+        };
         // The rest of a merged text cannot be offered later: its plan would not merge.
-        let is_of_agents = last.hunks.is_some() || self.is_in_layer(last, &new);
+        let layer = self.layer_contents(last);
+        let is_of_agents = layer == Some(FileContents::Whole(new.into_bytes()));
         let number = u32::try_from(self.session.steps.len()).ok();
         let number = number.ok_or_else(|| Error::bug("a delivery has too many steps"))?;
         let mut step = DeliveryStep {
             number,
             theirs: last.ours.clone(),
-            hunks: is_of_agents.then_some(hunks),
+            hunks: hunks.filter(|_| is_of_agents),
             ..last.clone()
         };
         let tree = self.session.delivery_tree(last.root)?;
@@ -451,12 +490,11 @@ impl AppliedDelivery {
         Ok(Some(HunkStep { number, hunks }))
     }
 
-    /// Returns whether `text` is the agents' version of the file of `step`.
-    fn is_in_layer(&self, step: &DeliveryStep, text: &str) -> bool {
-        let source = self.delivery.read_source().ok();
-        let origin = source.and_then(|source| self.delivery.source_dir(&source, step.root));
-        let layer = origin.and_then(|origin| read(&origin.path, &step.rel).ok());
-        layer == Some(FileContents::Whole(text.as_bytes().to_vec()))
+    /// Returns the agents' version of the file of `step`; `None` if it cannot be read.
+    fn layer_contents(&self, step: &DeliveryStep) -> Option<FileContents> {
+        let source = self.delivery.read_source().ok()?;
+        let origin = self.delivery.source_dir(&source, step.root)?;
+        read(&origin.path, &step.rel).ok()
     }
 
     /// Refuses to replace pipes, sockets and devices, because they could not be restored.
