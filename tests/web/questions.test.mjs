@@ -121,6 +121,20 @@ test('a run is stopped only after a question about this run, and a new line says
   assert.doesNotMatch(text(steeringLine(other, null)), /it can be continued/);
 });
 
+test('a message in the view of a stage goes to its pipeline, which is not stopped there', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const stream = { id: 'log_stage', reading: Symbol('log_stage'), run: { agents: ['planner'] } };
+  const drawn = () => steeringLine(stream, 'planner', 'pipeline_4');
+  assert.doesNotMatch(text(drawn()), /Cancel|End with the best/);
+  const form = templates(drawn()).find(({ strings }) => strings.some((part) => part.endsWith('@submit=')));
+  globalThis.FormData = class { get() { return ' be quick '; } };
+  const submit = form.values[form.strings.findIndex((part) => part.endsWith('@submit='))];
+  submit({ preventDefault() {}, target: { reset() {} } });
+  assert.deepEqual(asked.splice(0), ['/api/runs/pipeline_4/messages {"agent":"planner","text":"be quick"}']);
+  await settled();
+  assert.match(text(drawn()), /Sent to planner/);
+});
+
 test('the second click of a double click confirms nothing', async (context) => {
   context.mock.timers.enable({ apis: ['setTimeout'] });
   const stream = { id: 'pipeline_3', reading: Symbol('pipeline_3'), agents: [] };

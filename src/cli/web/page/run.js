@@ -234,6 +234,14 @@ function rowOf(stream) {
   return row;
 }
 
+/** The run that the page can steer in this view: the run itself, or the pipeline of which it is a stage.
+ * @param {RunRow | undefined} row @returns {string | null} */
+function steeredRun(row) {
+  if (!row || row.live) return row?.id ?? null;
+  const runs = row.pipeline ? load('runs', askRuns).value?.runs ?? [] : [];
+  return runs.some((/** @type {RunRow} */ run) => run.id === row.pipeline && run.live) ? row.pipeline : null;
+}
+
 /** @param {Context} context */
 export function runView(context) {
   const { stream, info, route } = context;
@@ -241,13 +249,13 @@ export function runView(context) {
   const row = rowOf(stream);
   if (stream.state === 'failed') return html`<div class="page"><h1 tabindex="-1">${stream.id}</h1>${failure(stream.error)}<p><a href="#/">All runs</a></p></div>`;
   if (!isPipeline(stream.id)) agentKeys(stream);
-  const isDriven = stream.isLive && !info.read_only && row?.live === true;
+  const steered = stream.isLive && !info.read_only ? steeredRun(row) : null;
   const agent = view === 'agents' ? route.parts[3] ?? null : null;
   return html`<div class="run ${stream.isLive ? 'live' : ''}">${header(context, row)}${tabs(stream, view === 'agents' ? 'none' : view)}
     ${questionPanel(stream, !info.read_only, view === 'delivery')}
     <div class="run-body">${stream.run ? body(context, view) : loading('Loading the run …')}</div>
     ${commentBar(stream.id, row?.session ?? null, !info.read_only)}
-    ${isDriven && !isReviewed(stream) ? steeringLine(stream, agent) : nothing}</div>`;
+    ${steered && !isReviewed(stream) ? steeringLine(stream, agent, steered) : nothing}</div>`;
 }
 
 /** The number of questions that wait, and the title of the tab. @param {Context} context */

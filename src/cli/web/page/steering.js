@@ -81,8 +81,9 @@ function whenRead(run, to) {
   return to ? 'it is read before the next request, or when the next stage of the agent begins' : 'those that work read it before their next request';
 }
 
-/** The message to one agent or to all. @param {RunStream} stream @param {string | null} agent the agent in view, if it is one */
-function messageForm(stream, agent) {
+/** The message to one agent or to all. @param {RunStream} stream @param {string | null} agent the agent in view, if it is one
+ * @param {string} run the run that takes it */
+function messageForm(stream, agent, run) {
   onKey('s', 'message to the agents', () => document.getElementById('steer')?.focus(), 'Run');
   const to = agent ?? steering.agent;
   const submit = (/** @type {SubmitEvent} */ event) => {
@@ -91,7 +92,7 @@ function messageForm(stream, agent) {
     const text = String(new FormData(form).get('text') ?? '').trim();
     if (!text) return;
     form.reset();
-    send(runPath(stream.id, 'messages'), to ? { agent: to, text } : { text }, `Sent to ${to || 'all agents'}; ${whenRead(stream.id, to)}.`);
+    send(runPath(run, 'messages'), to ? { agent: to, text } : { text }, `Sent to ${to || 'all agents'}; ${whenRead(run, to)}.`);
   };
   return html`<form class="row grow" @submit=${submit}><label class="hidden" for="steer-to">To</label>
     <select id="steer-to" class="input" .value=${to} ?disabled=${agent !== null} @change=${(/** @type {Event} */ event) => {
@@ -102,17 +103,18 @@ function messageForm(stream, agent) {
     <button class="button">Send</button></form>`;
 }
 
-/** @param {RunStream} stream @param {string | null} agent the agent in view, if it is one */
-export function steeringLine(stream, agent) {
+/** @param {RunStream} stream @param {string | null} agent the agent in view, if it is one
+ * @param {string} [run] the run that is steered: that in view, or the pipeline of which it is a stage */
+export function steeringLine(stream, agent, run = stream.id) {
   beginLine(stream);
   const stopButton = (/** @type {'finish' | 'cancel'} */ mode, /** @type {string} */ text, /** @type {string} */ sure, look = '') => {
     const isAsked = confirmation.key === stopQuestion(stream.id, mode);
     return heldButton(isAsked ? sure : text, () => stop(stream.id, mode), isAsked ? confirmation : null, { look, id: `stop-${mode}` });
   };
-  const hasStages = isPipeline(stream.id);
+  const isStage = run !== stream.id;
   return html`<div class="sticky-bar steering" role="region" aria-label="Steering">
-    ${messageForm(stream, agent)}
-    ${hasStages ? nothing : stopButton('finish', 'End with the best', 'Really end now?')}${stopButton('cancel', 'Cancel', 'Really cancel?', 'danger')}
+    ${messageForm(stream, agent, run)}
+    ${isPipeline(run) ? nothing : stopButton('finish', 'End with the best', 'Really end now?')}${isStage ? nothing : stopButton('cancel', 'Cancel', 'Really cancel?', 'danger')}
     ${steering.note ? html`<span class="muted">${steering.note}</span>` : nothing}
     ${steering.error ? failure(steering.error) : nothing}</div>`;
 }
