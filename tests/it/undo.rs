@@ -874,7 +874,18 @@ fn the_answer_of_another_agent_can_be_taken() {
         "{}",
         finished.stderr()
     );
-    let applied = finished
+    let shown = finished
+        .then(["diff", "last", "--agent", "agent2"])
+        .success()
+        .has_no("two.txt");
+    let difference = shown.stdout();
+    assert!(
+        difference.contains("two.txt")
+            && difference.contains("+by two")
+            && !difference.contains("one.txt"),
+        "{difference}"
+    );
+    let applied = shown
         .then(["apply", "last", "--agent", "agent2", "--yes"])
         .success();
     assert_eq!(applied.stdout(), "created two.txt\n");

@@ -550,6 +550,10 @@ pub(crate) struct DiffArguments {
     /// The run or pipeline. Default: the newest one with a delivery.
     #[arg(default_value = LAST, hide_default_value = true)]
     pub run: String,
+    /// Show the files of the last answer of this agent, by its id or its name among the agents,
+    /// such as `agent2`. Default: the result of the final agent.
+    #[arg(long, value_name = "AGENT")]
+    pub agent: Option<String>,
     /// Show only changes below this path. Default: all.
     #[arg(long, value_name = "PATH")]
     pub path: Vec<String>,

@@ -186,7 +186,7 @@ fn reapplied_selection(
 
 /// Returns the delivery source with the files of another agent's last answer instead of the offered
 /// ones.
-fn agent_source(
+pub(super) fn agent_source(
     name: &str,
     agent: &str,
     offer: DeliverySource,
@@ -221,6 +221,18 @@ pub(crate) fn labelled_source(
         Error::new(ErrorKind::Usage, message).with_hint(format!("the answers: {known}"))
     })?;
     answer_source(&run.name(), wanted, files, offer)
+}
+
+/// Plans the files of an answer, which `source` has for its first write path, without those of the other
+/// write paths. What the user has changed in the meantime does not matter for a comparison.
+pub(crate) fn plan_answer(
+    delivery: &OpenDelivery,
+    source: &DeliverySource,
+) -> Result<DeliveryPlan> {
+    let target = source.tree();
+    let mut planned = plan(delivery, source, None)?;
+    planned.entries.retain(|entry| Some(entry.root) == target);
+    Ok(planned)
 }
 
 /// The files of an answer.

@@ -1,6 +1,8 @@
 //! Implements `massgen diff`.
 
 use crate::cli::args::DiffArguments;
+use crate::cli::command_line::usage_error;
+use crate::cli::deliveries::apply::{agent_source, plan_answer};
 use crate::cli::deliveries::diff_text::{lines, stat, stat_line, stat_summary};
 use crate::cli::deliveries::parts::newest_part;
 use crate::cli::deliveries::pipeline;
@@ -19,16 +21,25 @@ use crate::world::delivery::undo::{AppliedDelivery, is_selected};
 use crate::world::io::pager::PagerProcess;
 use crate::world::store::pipelines::PipelineDir;
 
-/// Shows what a run delivered, or would deliver.
+/// Shows what a run delivered, or would deliver, or the files of an answer.
 pub(crate) fn run(
     host: &Host,
     arguments: &DiffArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     if let Some(pipeline) = pipeline::resolve_pipeline(&arguments.run, host)? {
+        if arguments.agent.is_some() {
+            return Err(usage_error("`--agent` does not apply to pipelines"));
+        }
         return show_pipeline(pipeline, host, arguments, output);
     }
     let (deliveries, name) = find_delivery(&arguments.run, DeliveryUse::Apply, host, output)?;
+    if let Some(agent) = &arguments.agent {
+        let delivery = OpenDelivery::open(&deliveries, &name)?;
+        let source = agent_source(&name, agent, delivery.read_source()?, host)?;
+        let planned = plan_answer(&delivery, &source)?;
+        return show_plan(&delivery, &planned, host, arguments, output);
+    }
     show_delivery(&deliveries, &name, host, arguments, output)
 }
 

@@ -112,7 +112,13 @@ impl InteractiveSession {
             InteractiveCommand::Files => self.print_last_run(run_reports::show_files),
             InteractiveCommand::Diff => self.run_delivery_command(rest, |host, run, output| {
                 let (path, stat) = (Vec::new(), false);
-                diff::run(host, &DiffArguments { run, path, stat }, output)
+                let arguments = DiffArguments {
+                    run,
+                    agent: None,
+                    path,
+                    stat,
+                };
+                diff::run(host, &arguments, output)
             }),
             InteractiveCommand::Apply => self.run_delivery_command(rest, |host, run, output| {
                 let arguments = ApplyArguments {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::cli::deliveries::apply::{EarlierParts, labelled_source};
+use crate::cli::deliveries::apply::{EarlierParts, labelled_source, plan_answer};
 use crate::cli::deliveries::parts::{parts_of, revertible_parts};
 use crate::cli::deliveries::reapplied_files::ReappliedFiles;
 use crate::cli::deliveries::{
@@ -387,12 +387,8 @@ fn answer_plan(
     delivery: &OpenDelivery,
     offer: DeliverySource,
 ) -> Result<DeliveryPlan> {
-    let target = offer.tree();
     let source = labelled_source(run, label, offer)?;
-    // The user's changes in the meantime do not matter for a comparison.
-    let mut planned = plan(delivery, &source, None)?;
-    planned.entries.retain(|entry| Some(entry.root) == target);
-    Ok(planned)
+    plan_answer(delivery, &source)
 }
 
 /// Returns how the project after the changes `new` differs from the project after the changes `old`.
