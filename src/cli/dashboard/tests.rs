@@ -443,6 +443,14 @@ fn tool_calls_that_the_log_of_a_pipeline_lacks_are_not_shown() {
 }
 
 #[test]
+fn messages_are_offered_in_a_live_pipeline() {
+    let mut case = Case::new("stages", (120, 24), pipeline_run());
+    assert!(describe(&case.draw()).contains("p stages  i message"));
+    case.is_record = true;
+    assert!(!describe(&case.draw()).contains("i message"));
+}
+
+#[test]
 fn no_frame_has_half_a_character_or_one_that_a_terminal_obeys() {
     for case in cases() {
         let mut sizes = vec![case.size];
