@@ -104,3 +104,26 @@ test('a file that was undone can be taken by hunk, and one that was changed cann
   await settled();
   assert.deepEqual(sent, { files: [{ path: 'a.txt', take: true, hunks: [{ index: 1, digest: 'd1' }] }] });
 });
+
+test('an undo that leaves a changed file says how to revert it too', async () => {
+  const rows = [{ path: 'a.txt', outcome: 'left', reason: 'it was changed since' }, { path: 'b.txt', outcome: 'restored' }];
+  globalThis.fetch = async (address, { method }) => Response.json(method === 'POST' ? { rows, may_apply_again: true }
+    : { state: 'kept', files: [], applied: [{ path: 'a.txt', change: 'changed', state: 'changed since', hunks: [] }], parts: ['log_k'] });
+  const view = () => deliveryView({ ...stream, id: 'log_k' }, { isReadOnly: false, directory: '/project', answer: '' });
+  const command = /massgen undo log_k --force/;
+  view();
+  await settled();
+  assert.doesNotMatch(text(view()), command);
+  const undo = async () => {
+    const button = templates(view()).find(({ values }) => values.includes('undo'));
+    button.values[button.strings.findIndex((part) => part.endsWith('@click='))]({ detail: 1 });
+    await settled();
+    view();
+    await settled();
+  };
+  await undo();
+  assert.match(text(view()), command);
+  rows[0].reason = 'it contains files that are kept';
+  await undo();
+  assert.doesNotMatch(text(view()), command);
+});

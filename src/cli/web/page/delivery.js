@@ -120,6 +120,9 @@ const OUTCOMES = /** @type {Record<string, [string, string]>} */ ({ created: ['d
   mode: ['done', 'mode changed'], declined: ['idle', 'declined'], denied: ['bad', 'denied'], conflict: ['ask', 'conflict'], failed: ['bad', 'failed'],
   taken_back: ['wait', 'reverted'], left: ['idle', 'left'], restored: ['done', 'restored'], removed: ['done', 'removed'] });
 
+/** Why an undo leaves a file, as the server says it. */
+const CHANGED_SINCE = 'it was changed since';
+
 /** Paths below `directory` are shown relative to it. @param {DeliveryRow[]} rows @param {string} directory */
 const rowsTable = (rows, directory) => html`<div class="scroll" role="region" tabindex="0" aria-label="Outcome for each file"><table><thead><tr>
   <th scope="col">Outcome</th><th scope="col">File</th><th scope="col">Note</th></tr></thead><tbody>${rows.map((row) => {
@@ -177,11 +180,13 @@ function outcome(chosen, stream, { parts, directory }) {
   if (!shown && !checks.length) return nothing;
   // Without hunks, a file that was undone is applied again as it was applied before.
   const undone = chosen.wasUndone && chosen.mayApplyAgain ? (shown ?? []).filter(({ outcome: word }) => word !== 'left').map(({ path }) => ({ path, take: true })) : [];
+  const isKept = chosen.wasUndone && shown?.some(({ outcome: word, reason }) => word === 'left' && reason === CHANGED_SINCE);
   return html`<section aria-labelledby="outcome"><div class="bar"><h3 id="outcome" tabindex="-1">${chosen.wasUndone ? 'Undone' : 'What was delivered'}</h3>
       ${parts ? undoButton(chosen, parts) : nothing}
       ${undone.length ? html`<button class="button" id="again" ?disabled=${chosen.isSending} @click=${() => chosen.send('delivery', { files: undone })}>Apply it again</button>` : nothing}</div>
     ${chosen.commit ? html`<p>${state('done', html`committed to <bdi>${chosen.commit.branch}</bdi>: <code>${chosen.commit.commit.slice(0, 10)}</code>`)}</p>` : nothing}
     ${shown?.length ? rowsTable(shown, directory) : html`<p class="muted">No file was delivered.</p>`}
+    ${isKept ? html`<p>What you changed since stays. This reverts it too, and keeps your version with the delivery: <code>massgen undo ${chosen.undonePart ?? chosen.review.run} --force</code></p>` : nothing}
     ${checks.length ? html`<h3>Checks after the delivery</h3>${checkList(checks)}` : nothing}</section>`;
 }
 
