@@ -79,8 +79,8 @@ impl ModelSession {
         let bytes_max = usize::try_from(ModelImage::BYTES_MAX).unwrap_or(usize::MAX);
         let mut task = TaskImages::default();
         for url in urls {
-            let fetched = fetcher.fetch_file(url.clone(), bytes_max).await;
-            let added = fetched.and_then(|bytes| task.add_downloaded(&bytes));
+            let download = fetcher.fetch_file(url.clone(), bytes_max).await;
+            let added = download.and_then(|bytes| task.add_downloaded(&bytes));
             task.record(url.to_string(), added);
         }
         self.show_task_images(task)

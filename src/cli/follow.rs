@@ -106,16 +106,14 @@ pub(crate) async fn forward_events(
             KeyboardReader::MessageLine
         };
         tokio::select! {
-            event = events.recv() => match event {
-                Some(event) => {
-                    let shown = view.on_event(&event, since_start.elapsed());
-                    outcome = outcome.and(shown);
-                }
-                None => {
+            event = events.recv() => {
+                let Some(event) = event else {
                     let (left, unsent) = view.leave_dashboard();
                     steering.keep_unsent(&unsent);
                     return outcome.and(left).and(view.finish().await);
-                }
+                };
+                let shown = view.on_event(&event, since_start.elapsed());
+                outcome = outcome.and(shown);
             },
             Some(question) = reviewer.questions.recv() => reviewer.answer_question(question, &mut view),
             found = steering.forward(&reviewer.stop, reader) => warnings = found,

@@ -199,7 +199,13 @@ impl<'r> StageMessageEvents<'r> {
                 }
                 vec![Event::Run(RunEvent::UserMessagesShown { agent, numbers })]
             }
-            other => vec![other],
+            Event::Run(_)
+            | Event::Model(_)
+            | Event::Tool(_)
+            | Event::Subagent(_)
+            | Event::Coordination(_)
+            | Event::Delivery(_)
+            | Event::Pipeline(_) => vec![event],
         }
     }
 }

@@ -93,6 +93,12 @@ fn check_delivery(server: &WebServer, run: &str) {
     assert!(!file.exists());
 }
 
+/// Sends a message to an agent of a run.
+fn post_message(server: &WebServer, run: &str, agent: &str) -> Reply {
+    let message = json!({"text": "be quick", "agent": agent});
+    server.post(&format!("/api/runs/{run}/messages"), &message)
+}
+
 #[test]
 fn a_pipeline_is_started_cancelled_and_continued_at_the_page() {
     let server = WebServer::start(project(), &["--config", "line.yaml"]);
@@ -123,13 +129,9 @@ fn a_pipeline_is_started_cancelled_and_continued_at_the_page() {
         (&json!(true), &json!("running")),
         "{live}"
     );
-    let send = |agent: &str| {
-        let message = json!({"text": "be quick", "agent": agent});
-        server.post(&format!("/api/runs/{run}/messages"), &message)
-    };
-    assert_eq!(send("nobody").status, 400);
-    let sent = send("implementer");
-    assert_eq!(sent.status, 200, "{sent:?}");
+    assert_eq!(post_message(&server, &run, "nobody").status, 400);
+    let posted = post_message(&server, &run, "implementer");
+    assert_eq!(posted.status, 200, "{posted:?}");
     page.read_until(|sections| sections["run"]["messages"][0]["text"] == "be quick");
 
     let cancel = json!({"mode": "cancel"});

@@ -212,7 +212,7 @@ impl UndoneRun {
         let undone = Self { server, run };
         let all =
             json!([{"path": "out/a.txt", "take": true}, {"path": "out/made.txt", "take": true}]);
-        assert_eq!(undone.deliver(all).status, 200);
+        assert_eq!(undone.deliver(&all).status, 200);
         page.read_to_end();
         undone.expect_files(AFTER, Some("made\n"));
         undone.undo();
@@ -226,7 +226,7 @@ impl UndoneRun {
         self.expect_files(BEFORE, None);
     }
 
-    fn deliver(&self, files: Value) -> Reply {
+    fn deliver(&self, files: &Value) -> Reply {
         let target = format!("/api/runs/{}/delivery", self.run);
         self.server.post(&target, &json!({ "files": files }))
     }
@@ -274,11 +274,11 @@ fn what_was_undone_is_applied_again_by_file_and_hunk() {
         (twice, 400, "named twice"),
         (unknown, 409, "is not a change"),
     ] {
-        refused(&undone.deliver(files), status, why);
+        refused(&undone.deliver(&files), status, why);
         undone.expect_files(BEFORE, None);
     }
 
-    let rows = undone.deliver(json!([undone.hunk(1)])).json()["rows"].clone();
+    let rows = undone.deliver(&json!([undone.hunk(1)])).json()["rows"].clone();
     assert_eq!(rows[0]["outcome"], "restored", "{rows}");
     assert_eq!(rows[0]["hunks"], json!({"taken": 1, "total": 2}), "{rows}");
     assert_eq!(rows.as_array().unwrap().len(), 1, "{rows}");
@@ -288,13 +288,13 @@ fn what_was_undone_is_applied_again_by_file_and_hunk() {
     undone.undo();
     let offered = undone.shown("out/a.txt");
     assert_eq!(offered["hunks"].as_array().unwrap().len(), 2, "{offered}");
-    let again = undone.deliver(json!([whole]));
+    let again = undone.deliver(&json!([whole]));
     assert_eq!(again.json()["rows"][0]["outcome"], "restored", "{again:?}");
     undone.expect_files(&partly, None);
     // The rest of it and another file that was undone are taken together.
     let rest = undone.shown("out/a.txt");
     assert_eq!(rest["undone"], Value::Null, "{rest}");
-    let both = undone.deliver(json!([undone.hunk(0), made])).json();
+    let both = undone.deliver(&json!([undone.hunk(0), made])).json();
     assert_eq!(both["rows"].as_array().unwrap().len(), 2, "{both}");
     undone.expect_files(AFTER, Some("made\n"));
 }
@@ -302,16 +302,16 @@ fn what_was_undone_is_applied_again_by_file_and_hunk() {
 #[test]
 fn hunks_that_were_left_can_be_taken_after_an_undo() {
     let undone = UndoneRun::new();
-    assert_eq!(undone.deliver(json!([undone.hunk(1)])).status, 200);
+    assert_eq!(undone.deliver(&json!([undone.hunk(1)])).status, 200);
     undone.undo();
-    let rows = undone.deliver(json!([undone.hunk(0)])).json()["rows"].clone();
+    let rows = undone.deliver(&json!([undone.hunk(0)])).json()["rows"].clone();
     assert_eq!(rows[0]["hunks"], json!({"taken": 1, "total": 2}), "{rows}");
     undone.expect_files(&BEFORE.replacen('1', "one", 1), None);
     undone.undo();
     let mut both = undone.hunk(0);
     let second = undone.hunk(1)["hunks"][0].clone();
     both["hunks"].as_array_mut().unwrap().push(second);
-    let rows = undone.deliver(json!([both])).json()["rows"].clone();
+    let rows = undone.deliver(&json!([both])).json()["rows"].clone();
     assert_eq!(rows[0]["outcome"], "restored", "{rows}");
     undone.expect_files(AFTER, None);
     undone.undo();
@@ -329,11 +329,11 @@ fn what_the_user_changed_after_an_undo_is_a_conflict() {
     assert_eq!(conflict["undone"], Value::Null, "{conflict}");
     assert_eq!(conflict["conflict"], "you changed it since the run began");
     for decision in [hunk, whole] {
-        let reply = undone.deliver(json!([decision, made]));
+        let reply = undone.deliver(&json!([decision, made]));
         refused(&reply, 409, "is not a change that can be applied");
         undone.expect_files(&edited, None);
     }
-    assert_eq!(undone.deliver(json!([made])).status, 200);
+    assert_eq!(undone.deliver(&json!([made])).status, 200);
     undone.expect_files(&edited, Some("made\n"));
 }
 

@@ -101,7 +101,7 @@ impl ScriptedReplies {
         };
         let fault = match serde_yaml::from_str(text) {
             Ok(list) => return Ok((list, RecordingEnd::Whole)),
-            Err(error) => malformed_script(error),
+            Err(error) => malformed(error),
         };
         let has_replies = |text: &str| text.lines().any(|line| line.starts_with("- "));
         let lines = text.rsplit_once('\n').map_or("", |(lines, _)| lines);

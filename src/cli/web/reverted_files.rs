@@ -22,7 +22,7 @@ pub(super) fn reverted_json(
     here: &AbsPath,
 ) -> Result<BTreeMap<String, Value>> {
     let mut files = BTreeMap::new();
-    for change in delivered.reverted() {
+    for change in delivered.reverted_changes() {
         let mut file = change_json(&delivered.offered_difference(&change)?, None, here);
         if let Some(fields) = file.as_object_mut() {
             fields.insert("undone".to_owned(), true.into());
@@ -50,7 +50,7 @@ pub(super) fn split_reverted(
     files: &[FileDecision],
     here: &AbsPath,
 ) -> ApiResult<(ReappliedFiles, Vec<FileDecision>)> {
-    let reverted = delivered.reverted().into_iter();
+    let reverted = delivered.reverted_changes().into_iter();
     let reverted: BTreeMap<String, RevertedChange> = reverted
         .map(|change| (display_path(&change.path, here), change))
         .collect();
@@ -68,7 +68,9 @@ pub(super) fn split_reverted(
             FileReviewSelection::Whole(DeliveryChoice::Apply) if !file.names_hunks() => {
                 again.add_as_before(change);
             }
-            selection => again.add(change, selection),
+            selection @ (FileReviewSelection::Whole(_) | FileReviewSelection::Hunks(_)) => {
+                again.add(change, selection);
+            }
         }
     }
     Ok((again, others))
