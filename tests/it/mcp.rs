@@ -265,7 +265,7 @@ fn progress_of_a_server_is_shown_at_most_once_a_second() {
 
 #[test]
 fn a_server_that_exits_is_restarted_a_limited_number_of_times() {
-    let dies = "the server `h` has ended, and what became of the call is not known; \
+    let dies = "the server `h` has ended, and the outcome of the call is unknown; \
                 it ended with status 3; it wrote: last words\\u{1b}[2J of nobody";
     check(
         "",

@@ -311,7 +311,7 @@ fn a_stream_that_does_not_say_where_messages_go_is_given_up() {
 
 #[test]
 fn a_stream_that_ends_or_an_event_that_does_not_ends_the_link() {
-    let gone = "error: the server `t` has ended, and what became of the call is not known";
+    let gone = "error: the server `t` has ended, and the outcome of the call is unknown";
     let ends: [fn(&Feed, &Value); 2] = [
         |feed, _| feed.end(),
         |feed, _| {

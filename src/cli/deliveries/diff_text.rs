@@ -144,7 +144,7 @@ fn change_word(difference: &DeliveryDifference) -> &'static str {
         (DiffSide::Lost, _) => "not kept",
         (DiffSide::Directory, DiffSide::Directory) => "mode",
         (DiffSide::Nothing, DiffSide::Directory) => "new directory",
-        (DiffSide::Directory, _) => "directory gone",
+        (DiffSide::Directory, _) => "directory removed",
         _ => "binary",
     }
 }

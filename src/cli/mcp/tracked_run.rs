@@ -325,7 +325,7 @@ fn describe_run_event(event: &RunEvent) -> Option<String> {
     } = event
     {
         let agents = count_noun(agents.len(), "agent");
-        Some(format!("attempt {attempt}: {agents} at work"))
+        Some(format!("attempt {attempt}: {agents} working"))
     } else if let RunEvent::AttemptRestarted { reason, .. } = event {
         Some(format!("the agents begin again: {reason}"))
     } else if let RunEvent::RunEnded { summary, .. } = event {

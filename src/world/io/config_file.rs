@@ -84,7 +84,7 @@ fn read_existing(
     let most = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX);
     if meta.version.size_bytes > most {
         return Err(FileSystemError::Limit(
-            "a file larger than a config is there",
+            "the existing file is larger than a config may be",
         ));
     }
     let mut bytes = Vec::new();
@@ -106,12 +106,12 @@ fn write_error(file: &RelPath, fault: FileSystemError) -> Error {
         }
     };
     let why = if fault == FileSystemError::Replaced {
-        "a symlink is on the way to it".to_owned()
+        "its path contains a symlink".to_owned()
     } else {
         fault.to_string()
     };
     Error::new(kind, format!("cannot write `{file}`: {why}"))
-        .with_hint("write another name, or remove what is there")
+        .with_hint("choose another name, or remove the existing file")
 }
 
 fn missing_directory_error(file: &RelPath) -> Error {

@@ -537,7 +537,7 @@ impl ConnectionSlot {
             McpClientError::Gone => {
                 let words = link.exit_report().await;
                 format!(
-                    "the server `{name}` has ended, and what became of the call is not known{words}"
+                    "the server `{name}` has ended, and the outcome of the call is unknown{words}"
                 )
             }
             fault @ (McpClientError::Closed(_) | McpClientError::Failed(_)) => {

@@ -201,12 +201,12 @@ impl NetworkProxyInner {
     }
 
     fn count_allowed(&self, host: &HostName) {
-        tracing::info!(host = host.as_str(), "a command reaches a host");
+        tracing::info!(host = host.as_str(), "a command was allowed a host");
         count(&mut self.lock_visits().allowed, host.as_str());
     }
 
     fn count_refused(&self, host: &str) {
-        tracing::warn!(host, "a command is kept from a host");
+        tracing::warn!(host, "a command was denied a host");
         count(&mut self.lock_visits().refused, host);
     }
 
