@@ -148,13 +148,13 @@ async fn a_refusal_for_good_is_reported_in_the_vendors_words() {
     insta::assert_snapshot!(refusals(rows).await, @"
     permanent: `groq` answered 401 Unauthorized: Invalid API Key (the key is from `api_key`)
     permanent: `groq` answered 403 Forbidden: No access. (the key is from `api_key`)
-    unfit: `groq` answered 404 Not Found: model 'm' not found (asked at `http://here/v1/chat/completions`)
-    unfit: `groq` answered 400 Bad Request: bad tool
-    unfit: `groq` answered 400 Bad Request: Unknown parameter: 'stream_options'. (set `stream_options: null` next to `model` to omit it)
-    unfit: `groq` answered 400 Bad Request: INVALID
+    invalid request: `groq` answered 404 Not Found: model 'm' not found (asked at `http://here/v1/chat/completions`)
+    invalid request: `groq` answered 400 Bad Request: bad tool
+    invalid request: `groq` answered 400 Bad Request: Unknown parameter: 'stream_options'. (set `stream_options: null` next to `model` to omit it)
+    invalid request: `groq` answered 400 Bad Request: INVALID
     permanent: `groq` answered 402 Payment Required: Insufficient credits
-    unfit: `groq` answered 413 Payload Too Large
-    unfit: `groq` answered 422 Unprocessable Entity: field required
+    invalid request: `groq` answered 413 Payload Too Large
+    invalid request: `groq` answered 422 Unprocessable Entity: field required
     permanent: `groq` answered 307 Temporary Redirect (redirects to `https://elsewhere.example/v1` are not followed)
     permanent: `groq` answered 429 Too Many Requests: You exceeded your quota.
     ");
@@ -247,7 +247,7 @@ async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
     transient: `groq` reported an error: Overloaded
     transient: `groq` reported an error: Network connection lost.
     transient: `groq` reported an error: Slow down.
-    unfit: `groq` reported an error: Too long.
+    invalid request: `groq` reported an error: Too long.
     permanent: `groq` reported an error: No.
     transient: `groq` reported an error: plain words
     transient: `groq` reported an error: vLLM is sorry

@@ -81,13 +81,13 @@ async fn a_refused_request_is_reported_in_the_vendors_words() {
         refusal("529 Overloaded", &[], "overloaded_error", "Overloaded"),
     ];
     insta::assert_snapshot!(lines_of(answers).await, @"
-    unfit: `claude` answered 400 Bad Request: max_tokens: Field required (request `req_1`)
+    invalid request: `claude` answered 400 Bad Request: max_tokens: Field required (request `req_1`)
     too long: `claude` answered 400 Bad Request: prompt is too long: 209000 tokens > 200000 maximum (request `req_1`)
     too long: `claude` answered 400 Bad Request: input length and `max_tokens` exceed context limit: 188240 + 32000 > 200000 (request `req_1`)
     permanent: `claude` answered 401 Unauthorized: invalid x-api-key (request `req_1`) (the key is from `api_key`)
     permanent: `claude` answered 402 Payment Required: no credit (request `req_1`)
     permanent: `claude` answered 403 Forbidden: no access (request `req_1`) (the key is from `api_key`)
-    unfit: `claude` answered 404 Not Found: model: big-model (request `req_1`) (asked at `http://here/v1/messages`)
+    invalid request: `claude` answered 404 Not Found: model: big-model (request `req_1`) (asked at `http://here/v1/messages`)
     too long: `claude` answered 413 Payload Too Large: Request exceeds the maximum size (request `req_1`)
     transient after 7s: `claude` answered 429 Too Many Requests: slow down (request `req_1`)
     transient: `claude` answered 500 Internal Server Error: Internal server error (request `req_1`)

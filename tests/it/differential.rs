@@ -251,7 +251,7 @@ impl Scene {
     }
 
     /// Returns the grant that applies to a path.
-    fn speaking(&self, path: &std::path::Path) -> Option<&Grant> {
+    fn applicable_grant(&self, path: &std::path::Path) -> Option<&Grant> {
         let path = RealPath::vouch(path);
         let mut grants = self.manager.grants().iter();
         grants.find(|grant| grant.relative_path(&path).is_some())
@@ -283,7 +283,7 @@ impl Scene {
     /// Returns whether a command can change the existing file `path`, or, with `new_in`, create it
     /// in that directory.
     fn command_writes(&self, path: &std::path::Path, new_in: Option<&std::path::Path>) -> bool {
-        let Some(grant) = self.speaking(path) else {
+        let Some(grant) = self.applicable_grant(path) else {
             return false;
         };
         match (grant.kind, self.level) {

@@ -492,8 +492,8 @@ async fn a_refused_request_says_what_to_change() {
     lines.push(line_of(limited(&[])).await);
     lines.push(line_of(limited(&["retry-after: 2"])).await);
     insta::assert_snapshot!(lines.join("\n"), @"
-    unfit: `openai` answered 400 Bad Request: Encrypted content is not supported with this model. (set `include: null` next to `model` to not request it)
-    unfit: `openai` answered 400 Bad Request: Unsupported parameter: 'temperature' is not supported with this model.
+    invalid request: `openai` answered 400 Bad Request: Encrypted content is not supported with this model. (set `include: null` next to `model` to not request it)
+    invalid request: `openai` answered 400 Bad Request: Unsupported parameter: 'temperature' is not supported with this model.
     too long: `openai` answered 400 Bad Request: Your input exceeds the context window of this model.
     transient after 20ms: `openai` answered 429 Too Many Requests: Please try again in 20ms.
     transient after 2s: `openai` answered 429 Too Many Requests: Please try again in 20ms.

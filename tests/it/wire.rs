@@ -92,7 +92,7 @@ pub(crate) fn assistant_message(events: &[ReplyEvent]) -> ChatMessage {
 pub(crate) fn fault_line(fault: &BackendError) -> String {
     let kind = match fault.kind {
         BackendErrorKind::Permanent => "permanent".to_owned(),
-        BackendErrorKind::InvalidRequest => "unfit".to_owned(),
+        BackendErrorKind::InvalidRequest => "invalid request".to_owned(),
         BackendErrorKind::ContextTooLong => "too long".to_owned(),
         BackendErrorKind::Unreachable => "unreachable".to_owned(),
         BackendErrorKind::Transient { retry_after: None } => "transient".to_owned(),
