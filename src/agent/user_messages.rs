@@ -273,6 +273,16 @@ impl UserMessageLog {
         NumberedMessage { number, message }
     }
 
+    /// Adds the next message to the log, if one has arrived.
+    pub async fn next_arrived(&mut self, events: &mpsc::Sender<Event>) -> Option<NumberedMessage> {
+        let has_one = self.taken.is_some() || !self.incoming.messages.is_empty();
+        if has_one {
+            Some(self.next(events).await)
+        } else {
+            None
+        }
+    }
+
     /// Adds the messages that arrive to the log, forever, while only `agent` works.
     pub async fn receive_for(&mut self, agent: &AgentId, events: &mpsc::Sender<Event>) -> ! {
         loop {
@@ -289,9 +299,7 @@ impl UserMessageLog {
     /// Refuses further messages, and returns those that no agent was shown.
     pub async fn close(&mut self, events: &mpsc::Sender<Event>) -> Vec<NumberedMessage> {
         self.incoming.messages.close();
-        while self.taken.is_some() || !self.incoming.messages.is_empty() {
-            self.next(events).await;
-        }
+        while self.next_arrived(events).await.is_some() {}
         let logged = self.logged.borrow();
         let unread = logged.iter().enumerate();
         let unread = unread.filter(|(_, logged)| !logged.was_shown.load(Ordering::Relaxed));

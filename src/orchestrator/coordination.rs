@@ -154,9 +154,11 @@ pub async fn run(
     let ended = CancellationToken::new();
     let mut tasks = JoinSet::new();
     let mut agents_by_task = BTreeMap::new();
-    for participant in participants {
-        let (number, participant, session) = participant.into_parts();
-        coordinator.participants.insert(number, participant);
+    let sessions = coordinator.register(participants);
+    if !queue.follows_recording() {
+        coordinator.take_early_messages(messages).await;
+    }
+    for (number, session) in sessions {
         let handle = CoordinatorHandle {
             me: number,
             agents,
@@ -418,6 +420,27 @@ impl Coordinator<'_> {
         let effects = self.ballot.apply_user_message(number, agent);
         let nothing = UnconfirmedSubmission::Nothing;
         self.perform(effects, nothing, Some(number)).await
+    }
+
+    /// Registers the participants. Returns their sessions, which do not work yet.
+    fn register(&mut self, participants: Vec<Participant>) -> Vec<(AgentNumber, ModelSession)> {
+        let mut sessions = Vec::new();
+        for participant in participants {
+            let (number, participant, session) = participant.into_parts();
+            self.participants.insert(number, participant);
+            sessions.push((number, session));
+        }
+        sessions
+    }
+
+    /// Takes the messages of the user that arrived before the agents work, so that each reads them before
+    /// its first request.
+    async fn take_early_messages(&mut self, messages: &mut UserMessageLog) {
+        while let Some(early) = messages.next_arrived(self.events).await {
+            let NumberedMessage { number, message } = early;
+            // Nothing is decided yet, so that nothing follows.
+            self.handle_user_message(number, &message.to).await;
+        }
     }
 
     /// Performs what follows from a submission, or from the user's message `message`.

@@ -58,6 +58,9 @@ fn a_message_is_read_by_the_role_that_works_or_waits_for_its_agent() {
             json!(["implementer", "Zig"])
         ]
     );
+    // A message that waited is read before the first request, so that no reply is in vain.
+    let rejected = steered.event_fields("submission_rejected", &["agent"]);
+    assert_eq!(rejected, [json!(["understand"])]);
     let warning = "implementer does not work now: your message waits until it does";
     let warnings = steered.warnings();
     assert!(warnings.contains(&warning), "{warnings:?}");
