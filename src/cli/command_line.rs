@@ -191,7 +191,10 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
 const SIBLINGS_MAX: usize = 6;
 
 /// Commands of `massgen pipeline` that may also be typed without `pipeline`, as they once were.
-const FORMER_COMMANDS: [&str; 5] = ["branches", "roles", "log", "revert", "reset"];
+pub(crate) const FORMER_COMMANDS: [&str; 5] = ["branches", "roles", "log", "revert", "reset"];
+
+/// Words that are understood as the flags `--help` and `--version` if they come first.
+pub(crate) const HELP_WORDS: [&str; 2] = ["help", "version"];
 
 /// Parses the words after the program's name.
 pub(crate) fn parse(words: &[String]) -> Result<CliInvocation> {

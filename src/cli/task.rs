@@ -6,7 +6,7 @@ use std::io::Read;
 use clap::CommandFactory as _;
 
 use crate::cli::args::CliArguments;
-use crate::cli::command_line::{unsupported_error, usage_error};
+use crate::cli::command_line::{FORMER_COMMANDS, HELP_WORDS, unsupported_error, usage_error};
 use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::error::{Error, Result};
 use crate::mentions::TaskText;
@@ -98,7 +98,8 @@ fn no_task_error() -> Error {
 /// Rejects a single word that was meant as a subcommand.
 fn reject_subcommand(task: &str) -> Result<()> {
     let as_task = format!("if it is the task, write `massgen -- {task}`");
-    match (unsupported_error(task), similar_subcommand(task)) {
+    let command = other_command(task).or_else(|| similar_subcommand(task));
+    match (unsupported_error(task), command) {
         (Some(error), _) => Err(error.with_hint(as_task)),
         (None, Some(name)) => Err(not_a_task_error(task, &name).with_hint(as_task)),
         (None, None) => Ok(()),
@@ -116,6 +117,17 @@ fn not_a_task_error(word: &str, name: &str) -> Error {
         usage_error(format!("`{word}` is not a subcommand"))
             .with_hint(format!("did you mean `massgen {name}`?"))
     }
+}
+
+/// Returns the command that `word` is under another name than that of a subcommand.
+fn other_command(word: &str) -> Option<String> {
+    let word = word.to_lowercase();
+    let command = CliArguments::command();
+    let mut subcommands = command.get_subcommands();
+    let is_command = HELP_WORDS.contains(&word.as_str())
+        || FORMER_COMMANDS.contains(&word.as_str())
+        || subcommands.any(|named| named.get_all_aliases().any(|alias| alias == word));
+    is_command.then_some(word)
 }
 
 /// Returns the subcommand that `word` resembles: one letter in three may differ.
@@ -166,6 +178,19 @@ mod tests {
         check(&["serve"], Err("`serve` is not in this version of massgen"));
         check(&["auth"], Err("`auth` is not in this version of massgen"));
         check(&["inti"], Err("`inti` is not a subcommand"));
+        for word in [
+            "help",
+            "version",
+            "setup",
+            "quickstart",
+            "branches",
+            "reset",
+        ] {
+            let message = format!("the subcommand `{word}` cannot follow the flags of a run");
+            check(&[word], Err(message.as_str()));
+        }
+        check(&["Help"], Err("`Help` is not a subcommand"));
+        check(&["help me"], Ok(TaskSource::Typed("help me".to_owned())));
         check(
             &["run", "fix it"],
             Err("`run` is not in this version of massgen"),

@@ -279,6 +279,12 @@ fn usage_errors_say_what_to_do() {
          hint: put it first: `massgen explain`\n\
          hint: if it is the task, write `massgen -- explain`\n",
     );
+    check_usage(
+        &["--config", "team.yaml", "help"],
+        "error: the subcommand `help` cannot follow the flags of a run\n\
+         hint: put it first: `massgen help`\n\
+         hint: if it is the task, write `massgen -- help`\n",
+    );
 }
 
 #[test]
