@@ -52,7 +52,7 @@ pub(crate) fn reject_broad_cwd(
 
 /// Returns why a mention would open more than a project. A file that is only read is none of these
 /// places, and neither are the logs of massgen's runs, which a config may open for reading, too.
-fn broad_mention_reason(mention: &Mention, host: &Host) -> Option<&'static str> {
+pub(crate) fn broad_mention_reason(mention: &Mention, host: &Host) -> Option<&'static str> {
     let is_read = mention.permission == Permission::Read;
     let logs = host.state_parent.join(STATE_DIR).join(LOGS);
     let is_harmless = mention.found == LookupResult::File || mention.path.is_within(&logs);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::cli::broad_paths::broad_mention_reason;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::error::Result;
 use crate::host::Host;
@@ -83,17 +84,18 @@ pub(crate) fn explain(
     let parsed = parse(&TaskText::from_typed(text), &base, host);
     match form {
         ReportFormat::Json => output.result(&format!("{}\n", mentions::to_json(&parsed))),
-        ReportFormat::Text => output.result(&to_text(&parsed)),
+        ReportFormat::Text => output.result(&to_text(&parsed, host)),
     }
 }
 
-fn to_text(prompt: &ParsedPrompt) -> String {
+fn to_text(prompt: &ParsedPrompt, host: &Host) -> String {
     let mut text = String::new();
     for mention in &prompt.mentions {
-        let note = match mention.reach {
-            MentionReach::Inside => "",
-            MentionReach::Outside => "  (outside the base directory)",
-            MentionReach::Broad => "  (opens much more than a project)",
+        let note = match (mention.reach, broad_mention_reason(mention, host)) {
+            (MentionReach::Broad, _) => "  (opens much more than a project)".to_owned(),
+            (_, Some(reason)) => format!("  (refused unless a config opens it: {reason})"),
+            (MentionReach::Inside, None) => String::new(),
+            (MentionReach::Outside, None) => "  (outside the base directory)".to_owned(),
         };
         let Mention {
             permission, path, ..

@@ -234,6 +234,21 @@ fn what_is_more_than_a_project_is_opened_by_a_config_alone() {
         assert!(stderr.contains(broad), "{task}: {stderr}");
         assert!(stderr.contains("`allow_broad: true`"), "{task}: {stderr}");
     }
+    let explained = Project::new().args(["explain", "prompt", "read @/etc and @/etc/passwd"]);
+    let explained = explained.success();
+    let refused = "/etc  (refused unless a config opens it: a system directory)\n";
+    assert!(
+        explained.stdout().contains(refused),
+        "{}",
+        explained.stdout()
+    );
+    assert!(
+        explained
+            .stdout()
+            .contains("/etc/passwd  (outside the base directory)\n"),
+        "{}",
+        explained.stdout()
+    );
     let home = |access: &str, rest: &str| {
         let project = preview(&["--cwd-context", access, "tidy"], rest);
         let cwd = project.path("");
