@@ -277,6 +277,7 @@ impl<'a> MentionParser<'a> {
         if before == PrecedingText::Word {
             candidates.retain(MentionCandidate::is_path_after_word);
         }
+        let mut shortest = None;
         for candidate in candidates.iter().rev() {
             let mention = self.look_up(candidate);
             if matches!(mention.found, LookupResult::File | LookupResult::Directory) {
@@ -288,11 +289,12 @@ impl<'a> MentionParser<'a> {
                 self.mentions.add(mention);
                 return Some(candidate.rest);
             }
+            shortest = Some((candidate, mention));
         }
-        if let (PrecedingText::Gap, Some(shortest)) = (before, candidates.first())
-            && shortest.is_certainly_path()
+        // A word that names something that cannot be read was meant as a path, too.
+        if let (PrecedingText::Gap, Some((shortest, mention))) = (before, shortest)
+            && (shortest.is_certainly_path() || mention.found == LookupResult::Unreadable)
         {
-            let mention = self.look_up(shortest);
             self.missing.add(mention);
         }
         None

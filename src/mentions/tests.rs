@@ -46,7 +46,7 @@ fn abs(path: &str) -> AbsPath {
 fn disk(path: &AbsPath) -> LookupResult {
     let base = abs("/home/u/p");
     let on = |names: &[&str]| names.iter().any(|name| base.join(name) == *path);
-    if path.as_path().starts_with("/root") {
+    if path.as_path().starts_with("/root") || on(&["locked"]) {
         LookupResult::Unreadable
     } else if on(FILES) {
         LookupResult::File
@@ -310,6 +310,7 @@ fn a_missing_path_is_reported_and_stays_as_written() {
         ("@src/build.gradle", "~/src/build.gradle"),
         ("@*.py", "~/*.py"),
         ("@/root/secret", "/root/secret"),
+        ("@locked by @alice", "~/locked"),
         ("@x.py @y.py @x.py", "~/x.py; ~/y.py"),
     ] {
         let missing = missing.replace("~/", "/home/u/p/");

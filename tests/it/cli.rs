@@ -703,6 +703,24 @@ fn a_mention_of_a_missing_path_is_reported() {
         warnings(&finished),
         ["warning: mentioned path `[PROJECT]/gone.rs` does not exist"]
     );
+    // What exists and cannot be read is no handle of a person.
+    let project = Project::new();
+    mkfifoat(CWD, project.path("alice"), Mode::RWXU).unwrap();
+    let words = [
+        "--config",
+        "@examples/basic/two_agents",
+        "--dry-run",
+        "ask @alice",
+    ];
+    let finished = project
+        .args(words)
+        .env("OPENAI_API_KEY", "k")
+        .env("GEMINI_API_KEY", "k")
+        .success();
+    assert_eq!(
+        warnings(&finished),
+        ["warning: mentioned path `[PROJECT]/alice` cannot be read"]
+    );
 }
 
 #[test]
