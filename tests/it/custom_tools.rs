@@ -492,6 +492,27 @@ fn programs_need_no_python_and_functions_say_that_they_do() {
 }
 
 #[test]
+fn a_program_that_does_not_exist_is_named_before_it_is_called() {
+    let keys = "tools: [{name: gone, command: ./gone.sh, description: d}, \
+                {name: here, command: ./here.sh, description: d}]";
+    let calls = [("custom_tool__here", json!({}))];
+    let script = "#!/bin/sh\necho it is here\n";
+    let finished = with_program(project(keys, &calls, ""), "here.sh", script).success();
+    let stderr = finished.stderr();
+    let named: Vec<&str> = stderr
+        .lines()
+        .filter(|line| line.contains("there is no program"))
+        .collect();
+    assert_eq!(named.len(), 1, "{stderr}");
+    assert!(
+        named[0].contains("calls of `custom_tool__gone` fail: there is no program `./gone.sh`"),
+        "{stderr}"
+    );
+    // Control: the other one is called.
+    assert_eq!(read(&finished)[0].trim(), "it is here", "{stderr}");
+}
+
+#[test]
 fn a_module_in_the_workspace_is_not_part_of_a_program() {
     let keys = "tools: [{name: show, command: [/usr/bin/python3, -m, json.tool], description: d, \
                 schema: {type: object}}]";

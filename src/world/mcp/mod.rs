@@ -43,8 +43,11 @@ use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::text::list_names;
 use crate::tools::served::offer::{ServerToolDescription, offer_tools};
-use crate::tools::served::{ServedTool, ServerCall, ServerName, ServerOperation, ToolCatalogue};
+use crate::tools::served::{
+    CUSTOM_PREFIX, ServedTool, ServerCall, ServerName, ServerOperation, ToolCatalogue,
+};
 use crate::tools::tool_selection::is_own_tool;
+use crate::world::io::files::first_file;
 use crate::world::mcp::client::{McpClient, McpClientError};
 use crate::world::mcp::lifecycle::HandshakeChoice;
 use crate::world::mcp::packages::{InstalledProgram, PackageStore};
@@ -296,7 +299,7 @@ impl McpServers {
             None | Some(ProgramInterface::Mcp) => None,
             Some(ProgramInterface::SingleTool(tool)) => {
                 self.0.known.insert(config, &[describe_tool(tool)].into());
-                return Ok(Vec::new());
+                return Ok(missing_program_note(tool).into_iter().collect());
             }
             Some(ProgramInterface::PythonFunctions(python)) => Some(python),
         };
@@ -631,6 +634,19 @@ fn describe_tool(tool: &ProgramTool) -> ServerToolDescription {
         schema: tool.schema.clone(),
         operation: ServerOperation::Tool,
     }
+}
+
+/// Returns the note that the program of a tool does not exist, if the config names it by its path.
+fn missing_program_note(tool: &ProgramTool) -> Option<String> {
+    let (_, program) = tool.files.iter().find(|(index, _)| *index == 0)?;
+    let is_missing = first_file(&program.candidates).is_none();
+    is_missing.then(|| {
+        format!(
+            "calls of `{CUSTOM_PREFIX}{}` fail: there is no program `{}`: relative paths start in \
+             the directory of the config",
+            tool.name, program.written
+        )
+    })
 }
 
 fn timeout_message() -> String {
