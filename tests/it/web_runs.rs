@@ -248,6 +248,14 @@ impl UndoneRun {
         json!({"path": "out/a.txt", "take": true, "hunks": [{"index": index, "digest": digest}]})
     }
 
+    /// Returns the decision that takes both hunks of `out/a.txt`.
+    fn both_hunks(&self) -> Value {
+        let mut both = self.hunk(0);
+        let second = self.hunk(1)["hunks"][0].clone();
+        both["hunks"].as_array_mut().unwrap().push(second);
+        both
+    }
+
     #[track_caller]
     fn expect_files(&self, changed: &str, made: Option<&str>) {
         assert_eq!(read(&self.server, "out/a.txt").as_deref(), Some(changed));
@@ -291,10 +299,10 @@ fn what_was_undone_is_applied_again_by_file_and_hunk() {
     let again = undone.deliver(&json!([whole]));
     assert_eq!(again.json()["rows"][0]["outcome"], "restored", "{again:?}");
     undone.expect_files(&partly, None);
-    // The rest of it and another file that was undone are taken together.
-    let rest = undone.shown("out/a.txt");
-    assert_eq!(rest["undone"], Value::Null, "{rest}");
-    let both = undone.deliver(&json!([undone.hunk(0), made])).json();
+    // All of it and another file that was undone are taken together.
+    undone.undo();
+    let all = undone.both_hunks();
+    let both = undone.deliver(&json!([all, made])).json();
     assert_eq!(both["rows"].as_array().unwrap().len(), 2, "{both}");
     undone.expect_files(AFTER, Some("made\n"));
 }
@@ -308,10 +316,7 @@ fn hunks_that_were_left_can_be_taken_after_an_undo() {
     assert_eq!(rows[0]["hunks"], json!({"taken": 1, "total": 2}), "{rows}");
     undone.expect_files(&BEFORE.replacen('1', "one", 1), None);
     undone.undo();
-    let mut both = undone.hunk(0);
-    let second = undone.hunk(1)["hunks"][0].clone();
-    both["hunks"].as_array_mut().unwrap().push(second);
-    let rows = undone.deliver(&json!([both])).json()["rows"].clone();
+    let rows = undone.deliver(&json!([undone.both_hunks()])).json()["rows"].clone();
     assert_eq!(rows[0]["outcome"], "restored", "{rows}");
     undone.expect_files(AFTER, None);
     undone.undo();
@@ -325,9 +330,14 @@ fn what_the_user_changed_after_an_undo_is_a_conflict() {
     let made = json!({"path": "out/made.txt", "take": true});
     let edited = format!("{BEFORE}13\n");
     std::fs::write(undone.server.project.path("out/a.txt"), &edited).unwrap();
-    let conflict = undone.shown("out/a.txt");
-    assert_eq!(conflict["undone"], Value::Null, "{conflict}");
-    assert_eq!(conflict["conflict"], "you changed it since the run began");
+    let target = format!("/api/runs/{}/diff", undone.run);
+    let diff = undone.server.get(&target).json();
+    let applied = &diff["applied"][0];
+    assert_eq!(
+        (&applied["path"], &applied["state"]),
+        (&json!("out/a.txt"), &json!("changed since")),
+        "{diff}"
+    );
     for decision in [hunk, whole] {
         let reply = undone.deliver(&json!([decision, made]));
         refused(&reply, 409, "is not a change that can be applied");

@@ -206,14 +206,30 @@ impl AppliedDelivery {
     /// Returns both sides of what can be applied of the file of `last`, which was reverted.
     fn offered_sides(&mut self, last: &DeliveryStep) -> Result<DeliveryDifference> {
         let mut sides = self.difference(last, DeliveredState::Reverted)?;
+        if last.hunks.is_none() {
+            // What was delivered as a whole at first is no longer in the layer.
+            if let Some(first) = self.first_whole_step(last) {
+                sides.after = self.difference(&first, DeliveredState::Reverted)?.after;
+            }
+            return Ok(sides);
+        }
         // Of a file with a number of hunks, the rest is in the agents' version.
-        let whole = last.hunks.and_then(|_| self.layer_contents(last));
-        if let Some(FileContents::Whole(bytes)) = whole
+        if let Some(FileContents::Whole(bytes)) = self.layer_contents(last)
             && let Ok(text) = String::from_utf8(bytes)
         {
             sides.after = DiffSide::Text(text);
         }
         Ok(sides)
+    }
+
+    /// Returns the first step of the file of `last`, if it delivered the file as a whole and is
+    /// reverted too.
+    fn first_whole_step(&self, last: &DeliveryStep) -> Option<DeliveryStep> {
+        let mut steps = self.session.steps.iter().zip(&self.now);
+        let (first, now) =
+            steps.find(|(step, _)| step.root == last.root && step.rel == last.rel)?;
+        let is_whole = first.hunks.is_none() && *now == DeliveredState::Reverted;
+        (is_whole && first.number != last.number).then(|| first.clone())
     }
 
     /// Returns whether some path is as it was delivered.
@@ -443,11 +459,14 @@ impl AppliedDelivery {
             let decisions: Vec<bool> = choices.iter().map(|hunk| hunk.is_taken).collect();
             HunkCount::of(&decisions)
         });
-        if hunks.is_none() && last.hunks.is_none() {
+        let sides = self.offered_sides(last)?;
+        if hunks.is_none()
+            && last.hunks.is_none()
+            && sides.after == self.difference(last, DeliveredState::Reverted)?.after
+        {
             return Ok(None);
         }
         let path = self.session.path(last);
-        let sides = self.offered_sides(last)?;
         let changed = || {
             let message = format!("`{path}` was changed while you chose its hunks");
             Error::new(ErrorKind::Usage, message).with_hint("nothing was applied")
