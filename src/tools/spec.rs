@@ -343,7 +343,7 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Create a directory and its parents.",
         permission: Permission::Write,
         parameters: &[required_parameter("path", ParameterType::Text, "")],
-        result: "that it is there, or was before",
+        result: "that it was created, or already existed",
     },
     ToolSpec {
         name: "move_file",

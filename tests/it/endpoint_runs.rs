@@ -502,7 +502,7 @@ fn each_model_flag_adds_an_agent() {
         .args(["--dry-run", "task"])
         .success();
     for part in [
-        "agent openai (agent2): chatcompletion gpt-5",
+        "agent openai (agent2): openai gpt-5",
         "agent claude (agent1): claude claude-sonnet-5-5",
         "execute_command",
     ] {

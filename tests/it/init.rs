@@ -94,7 +94,7 @@ fn the_defaults_are_a_commented_team_of_what_is_found() {
     agents:
       - id: openai
         backend:
-          type: chatcompletion
+          type: openai
           model: gpt-5-mini
           cwd: workspace1
           enable_mcp_command_line: true

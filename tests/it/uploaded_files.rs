@@ -182,7 +182,7 @@ fn an_image_at_a_url_is_read_from_public_servers_alone() {
             &CLAUDE,
             "claude",
             "https://localhost/pic.png",
-            "is not shown as an image: the host has no public address",
+            "is not shown as an image: the page cannot be read: the host has no public address",
         ),
         (
             &CHAT,
