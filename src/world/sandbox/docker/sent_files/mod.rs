@@ -123,8 +123,10 @@ struct IncomingRoom {
 enum TransferFault {
     /// The engine refused, or the connection was lost.
     Engine(EngineError),
-    /// A local file cannot be read or written, or everything that was received is refused.
+    /// A local file cannot be read or written.
     Files(Error),
+    /// Everything that was received is refused. It may only be incomplete, because the connection was lost.
+    Received(Error),
     /// The command that it belongs to was interrupted.
     Interrupted,
 }
@@ -447,7 +449,7 @@ impl ReplaceableContainer {
                 return Err(fault);
             }
             read.map_err(|error| Error::io("cannot read from the container engine", error))?;
-            check_gone(paths, &output)?;
+            check_gone(paths, &output).map_err(TransferFault::Received)?;
         }
         Ok(())
     }
@@ -554,9 +556,19 @@ impl ReplaceableContainer {
             }
             TransferFault::Engine(error) => {
                 let why = self.engine.lost_reason();
-                let why = why.unwrap_or_else(|| command_error(error).to_string());
+                let why = why.unwrap_or_else(|| {
+                    let host = self.engine.client.host();
+                    let place = host
+                        .map(|host| format!("on `{host}`: "))
+                        .unwrap_or_default();
+                    format!("{place}{}", command_error(error))
+                });
                 Error::new(ErrorKind::Environment, format!("{what}: {why}"))
             }
+            TransferFault::Received(error) => match self.engine.lost_reason() {
+                Some(why) => Error::new(ErrorKind::Environment, format!("{what}: {why}")),
+                None => error,
+            },
         }
     }
 }
@@ -571,15 +583,15 @@ fn no_room_error(why: &str) -> Error {
         .with_hint("free some space here, then run another command, such as `true`")
 }
 
-fn refused_archive(root: &AbsPath, why: &io::Error) -> Error {
+fn refused_archive(root: &AbsPath, why: &io::Error) -> TransferFault {
     if let Some(SpoolError(why)) = why
         .get_ref()
         .and_then(|why| why.downcast_ref::<SpoolError>())
     {
-        return no_room_error(why);
+        return no_room_error(why).into();
     }
     let message = format!("what the engine sent of `{root}` is refused: {why}");
-    Error::new(ErrorKind::Environment, message)
+    TransferFault::Received(Error::new(ErrorKind::Environment, message))
 }
 
 /// Returns a path in the format of the scripts that remove and look for files: with `\0OOO` for a
