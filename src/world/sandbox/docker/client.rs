@@ -162,6 +162,14 @@ impl EngineClient {
         self.tunnel.as_ref().map(|tunnel| tunnel.host())
     }
 
+    /// Connects to the engine's machine again, if it is another one and the connection was lost.
+    pub(super) async fn ensure_connected(&self) -> Result<()> {
+        match &self.tunnel {
+            Some(tunnel) => tunnel.ensure_connected().await,
+            None => Ok(()),
+        }
+    }
+
     /// Returns the name and the version of the engine.
     pub fn version(&self) -> &str {
         &self.version

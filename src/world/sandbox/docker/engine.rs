@@ -51,10 +51,7 @@ impl ContainerEngine {
 
     /// Connects to the engine's machine again, if it is another one and the connection was lost.
     pub(super) fn ensure_connected(&self) -> Result<()> {
-        match &self.client.tunnel {
-            Some(tunnel) => self.block_on(tunnel.ensure_connected()),
-            None => Ok(()),
-        }
+        self.block_on(self.client.ensure_connected())
     }
 
     /// Returns why the connection to the engine's machine was lost, if it was.

@@ -117,6 +117,8 @@ impl ContainerInstance {
 
     /// Stops and removes it, with the image of its changes.
     pub(super) async fn remove(self, client: &EngineClient) -> Result<()> {
+        // The connection may have been lost since the last command.
+        client.ensure_connected().await?;
         remove_container(client, &self.id).await?;
         match self.saved_image {
             Some(image) => remove_image(client, &image).await,
