@@ -201,7 +201,7 @@ with_podman() {
   local binaries binary status=0
   binaries=$(test_binaries) || return 1
   for binary in $binaries; do
-    MASSGEN_TEST_PODMAN=1 INSTA_WORKSPACE_ROOT=$PWD in_memory "$binary" docker_ssh:: || status=1
+    MASSGEN_TEST_PODMAN=1 INSTA_WORKSPACE_ROOT=$PWD in_memory "$binary" docker_ssh || status=1
   done
   return "$status"
 }

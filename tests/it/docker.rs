@@ -54,6 +54,8 @@ const SOCKET: &str = "MASSGEN_TEST_DOCKER_SOCKET";
 /// A daemon with one image. It stops with the last test that uses it, or with the process.
 pub(crate) struct Daemon {
     dir: TempDir,
+    /// Words before the command that starts it.
+    enter: Vec<String>,
     process: Option<Child>,
 }
 
@@ -75,10 +77,16 @@ pub(crate) fn daemon() -> Option<Arc<Daemon>> {
 
 impl Daemon {
     pub(crate) fn start() -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), Vec::new())
+    }
+
+    /// Starts one whose files are in `dir`, by a command that begins with `enter`.
+    pub(crate) fn start_in(dir: TempDir, enter: Vec<String>) -> Self {
         install("dockerd", "docker.io");
         install("busybox", "busybox-static");
         let mut daemon = Self {
-            dir: tempfile::tempdir().unwrap(),
+            dir,
+            enter,
             process: None,
         };
         daemon.begin();
@@ -89,6 +97,12 @@ impl Daemon {
     /// Returns the path of one of its files.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// Starts it again after it was killed, by a command that begins with `enter`.
+    pub(crate) fn restart_in(&mut self, enter: Vec<String>) {
+        self.enter = enter;
+        self.restart();
     }
 
     /// Starts it again after it was killed.
@@ -105,7 +119,9 @@ impl Daemon {
         let place = |name: &str| self.path(name).display().to_string();
         let log = fs::File::create(place("log")).unwrap();
         // If this process ends, the pipe closes, which stops the daemon.
-        let mut process = Command::new("sh");
+        let mut words = self.enter.iter().map(String::as_str).chain(["sh"]);
+        let mut process = Command::new(words.next().unwrap());
+        process.args(words);
         if is_podman() {
             install("podman", "podman");
             fs::write(place("containers.conf"), CONTAINERS_CONF).unwrap();
@@ -319,6 +335,11 @@ impl Scene {
             env: BTreeMap::new(),
             run: RunName::new(run.unwrap()),
         }
+    }
+
+    /// Creates another one, whose commands share the connection to the engine.
+    pub(crate) fn beside(&self) -> Self {
+        Self::on(self.engine.clone())
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {

@@ -91,7 +91,7 @@ impl Drop for Elsewhere {
 }
 
 /// Runs a command as a run does: sends files before it, and fetches changes after it.
-fn run(
+pub(crate) fn run(
     scene: &Scene,
     container: &AgentContainer,
     reachable: &ReachablePaths,

@@ -9,6 +9,9 @@ use std::process::{Child, Command, Stdio};
 use crate::project::make_program;
 use crate::slurm_cluster::{free_ports, wait_until};
 
+/// The address of this machine.
+const LOOPBACK: &str = "127.0.0.1";
+
 /// A running server.
 pub(crate) struct SshServer {
     pub(crate) process: Child,
@@ -17,6 +20,19 @@ pub(crate) struct SshServer {
 
 /// Starts a server whose files are in `dir`. `bin/ssh` there is `ssh` that reaches it under any name.
 pub(crate) fn start_ssh_server(dir: &Path, settings: &str) -> SshServer {
+    let port = free_ports(1)[0];
+    let options = write_server_files(dir, (LOOPBACK, port), settings);
+    write_ssh(dir, "bin", &options, port);
+    run_server(dir, (LOOPBACK, port), &[])
+}
+
+/// Writes the keys and the settings of a server at `address` to `dir`. Returns the options with which `ssh`
+/// may log in there.
+pub(crate) fn write_server_files(
+    dir: &Path,
+    (address, port): (&str, u16),
+    settings: &str,
+) -> String {
     for name in ["host", "user"] {
         let key = dir.join(name).display().to_string();
         let made = Command::new("ssh-keygen")
@@ -27,33 +43,39 @@ pub(crate) fn start_ssh_server(dir: &Path, settings: &str) -> SshServer {
                 .success()
         );
     }
-    fs::create_dir_all("/run/sshd").unwrap();
-    let (place, port) = (dir.display(), free_ports(1)[0]);
+    let place = dir.display();
     let server = format!(
-        "Port {port}\nListenAddress 127.0.0.1\nHostKey {place}/host\nStrictModes no\nPidFile none\n\
+        "Port {port}\nListenAddress {address}\nHostKey {place}/host\nStrictModes no\nPidFile none\n\
          AuthorizedKeysFile {place}/user.pub\nUsePAM no\nPermitRootLogin yes\n{settings}"
     );
-    let conf = dir.join("sshd_config");
-    fs::write(&conf, server).unwrap();
-    let options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null";
-    write_ssh(dir, "bin", &format!("-i {place}/user {options}"), port);
+    fs::write(dir.join("sshd_config"), server).unwrap();
+    format!("-i {place}/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null")
+}
+
+/// Starts the server whose files are in `dir`, by a command that begins with `enter`, and waits until it
+/// answers.
+pub(crate) fn run_server(dir: &Path, (address, port): (&str, u16), enter: &[String]) -> SshServer {
+    fs::create_dir_all("/run/sshd").unwrap();
     let log = File::create(dir.join("sshd.log")).unwrap();
-    let process = Command::new("/usr/sbin/sshd")
+    let mut words = enter.iter().map(String::as_str).chain(["/usr/sbin/sshd"]);
+    let process = Command::new(words.next().unwrap())
+        .args(words)
         .args(["-D", "-e", "-f"])
-        .arg(&conf)
+        .arg(dir.join("sshd_config"))
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)
         .spawn()
         .expect("install SSH: apt-get install openssh-server");
-    wait_until("sshd", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    wait_until("sshd", || TcpStream::connect((address, port)).is_ok());
     SshServer { process, port }
 }
 
-/// Writes `ssh` to the directory `name` in `dir`, which connects to this machine with `options`.
+/// Writes `ssh` to the directory `name` in `dir`, which connects with `options`, and to this machine unless
+/// they name another address.
 pub(crate) fn write_ssh(dir: &Path, name: &str, options: &str, port: u16) {
     let script = format!(
-        "#!/bin/sh\nexec /usr/bin/ssh -F none -p {port} -o HostName=127.0.0.1 -o LogLevel=ERROR {options} \"$@\"\n"
+        "#!/bin/sh\nexec /usr/bin/ssh -F none -p {port} -o LogLevel=ERROR {options} -o HostName={LOOPBACK} \"$@\"\n"
     );
     let bin = dir.join(name);
     fs::create_dir(&bin).unwrap();

@@ -1,0 +1,361 @@
+//! Commands on another machine whose link is slow or cut, whose disk is full, or that is switched off: they
+//! go on or end with the reason, the run goes on, and nothing is left there after the next start.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use massgen::permissions::grant::Permission;
+use massgen::world::sandbox::ExitReason;
+use massgen::world::sandbox::docker::container::AgentContainer;
+
+use crate::docker::{IMAGE, Scene};
+use crate::docker_ssh::run;
+use crate::linked_host::{IMPATIENT, LinkedHost};
+use crate::project::{Project, logged_events};
+use crate::repetition::is_long;
+use crate::slurm_cluster::wait_until;
+
+/// Rate of a link on which transfers take seconds.
+const SLOW: &str = "2mbit";
+/// Size of a file whose transfer at that rate is cut, in bytes, and when it is.
+const LARGE_BYTES: usize = 1 << 20;
+const CUT_AFTER_BYTES: u64 = 300_000;
+
+/// Runs a command like an agent, and returns what it printed or why it could not be run.
+fn says(scene: &Scene, container: &AgentContainer, line: &str) -> Result<String, String> {
+    let finished = run(scene, container, &scene.reachable(Permission::Read), line)?;
+    let text = format!("{}{}", finished.stdout.text, finished.stderr.text);
+    assert_eq!(finished.ended, ExitReason::Exited(0), "{line}: {text}");
+    Ok(text)
+}
+
+/// Returns bytes that cannot be compressed.
+fn noise(count: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let bytes = std::iter::repeat_with(|| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        state.to_be_bytes()[0]
+    });
+    bytes.take(count).collect()
+}
+
+#[track_caller]
+fn assert_contains(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "no `{part}` in: {text}");
+    }
+}
+
+/// Waits until a command runs in a container there.
+fn wait_for_process(host: &LinkedHost, container: &str, line: &str) {
+    wait_until("running command", || {
+        let listed = host
+            .daemon
+            .client_output(&["top", container, "-eo", "pid,args"]);
+        listed.contains(line)
+    });
+}
+
+/// Lists the containers and images of massgen's there.
+fn left(host: &LinkedHost) -> String {
+    let list = |what: &[&str]| {
+        let filter = ["--filter", "label=massgen.state"];
+        host.daemon.client_output(&[what, &filter].concat())
+    };
+    format!("{}{}", list(&["ps", "-aq"]), list(&["images", "-aq"]))
+}
+
+#[test]
+fn a_cut_link_ends_what_is_running_and_the_next_command_connects_again() {
+    let Some(host) = LinkedHost::start(None, IMPATIENT) else {
+        return;
+    };
+    let scene = host.scene();
+    let container = scene.open();
+    let does = |line: &str| says(&scene, &container, line);
+    let file = |name: &str| scene.workspace().join(name).as_path().to_owned();
+    // While a command runs.
+    let lost = thread::scope(|scope| {
+        let running = scope.spawn(|| does("sleep 300"));
+        wait_for_process(&host, container.name(), "sleep 300");
+        host.cut();
+        running.join().unwrap().unwrap_err()
+    });
+    assert_contains(&lost, &["the connection to `ssh://build1", "was lost"]);
+    let unreachable = does("true").unwrap_err();
+    assert_contains(&unreachable, &["ssh://build1", "cannot connect"]);
+    host.restore();
+    let line = "cat begin; ps | grep -c '[s]leep 300' || true";
+    assert_eq!(does(line).unwrap(), "begin\n0\n");
+    // While files are sent.
+    let large = noise(LARGE_BYTES);
+    fs::write(file("sent"), &large).unwrap();
+    host.slow_down(SLOW);
+    let lost = thread::scope(|scope| {
+        let earlier = host.bytes("tx");
+        let running = scope.spawn(|| does("true"));
+        host.wait_for_bytes("tx", earlier, CUT_AFTER_BYTES);
+        host.cut();
+        running.join().unwrap().unwrap_err()
+    });
+    assert_contains(
+        &lost,
+        &[
+            "the files cannot be sent",
+            "the connection to `ssh://build1",
+            "was lost",
+        ],
+    );
+    host.restore();
+    host.speed_up();
+    assert_eq!(
+        does("wc -c <sent; cat begin").unwrap(),
+        format!("{LARGE_BYTES}\nbegin\n")
+    );
+    // While changes are fetched.
+    host.slow_down(SLOW);
+    let lost = thread::scope(|scope| {
+        let earlier = host.bytes("rx");
+        let running = scope.spawn(|| does("cp sent fetched; rm sent"));
+        host.wait_for_bytes("rx", earlier, CUT_AFTER_BYTES);
+        host.cut();
+        running.join().unwrap().unwrap_err()
+    });
+    assert_contains(
+        &lost,
+        &[
+            "cannot be fetched",
+            "the connection to `ssh://build1",
+            "was lost",
+        ],
+    );
+    assert!(file("sent").exists() && !file("fetched").exists());
+    host.restore();
+    host.speed_up();
+    does("true").unwrap();
+    assert!(fs::read(file("fetched")).unwrap() == large && !file("sent").exists());
+    // The link was cut and restored after the last command: the container is removed all the same.
+    host.cut();
+    let lost = does("true").unwrap_err();
+    assert_contains(&lost, &["ssh://build1"]);
+    host.restore();
+    container.close().unwrap();
+    assert_eq!(left(&host), "");
+}
+
+#[test]
+fn a_full_disk_there_is_named_and_the_next_command_finds_its_files_when_there_is_room() {
+    let Some(host) = LinkedHost::start(Some(32), IMPATIENT) else {
+        return;
+    };
+    let scene = host.scene();
+    let container = scene.open();
+    let does = |line: &str| says(&scene, &container, line);
+    assert_eq!(does("cat begin").unwrap(), "begin\n");
+    let fill = host.daemon.path("data/fill");
+    let filled = Command::new("dd")
+        .args(["if=/dev/zero", "bs=1M"])
+        .arg(format!("of={}", fill.display()))
+        .stderr(Stdio::null())
+        .status();
+    assert!(!filled.unwrap().success());
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&fill)
+        .unwrap()
+        .set_len(fs::metadata(&fill).unwrap().len() - (2 << 20))
+        .unwrap();
+    let large = vec![0; 4 << 20];
+    fs::write(scene.workspace().join("large").as_path(), large).unwrap();
+    for _ in 0..2 {
+        let refused = does("true").unwrap_err();
+        assert_contains(
+            &refused,
+            &[
+                "the files cannot be sent",
+                "ssh://build1",
+                "no space left on device",
+            ],
+        );
+    }
+    fs::remove_file(&fill).unwrap();
+    assert_eq!(does("wc -c <large; cat begin").unwrap(), "4194304\nbegin\n");
+    container.close().unwrap();
+    // A run whose files are too large for the disk there goes on without the command.
+    let project = Project::new()
+        .file("data/large", vec![0; 40 << 20])
+        .file("team.yaml", team("true"))
+        .env("DOCKER_HOST", host.host())
+        .env("PATH", host.program_path())
+        .args(["--config", "team.yaml", "go"]);
+    let finished = project.success();
+    let events = logged_events(finished.project());
+    assert_contains(
+        &events,
+        &[
+            "answer without",
+            "the files cannot be sent",
+            "no space left on device",
+        ],
+    );
+    assert_eq!(left(&host), "");
+}
+
+/// Returns a team of one whose agent runs this in a container, and answers.
+fn team(command: &str) -> String {
+    format!(
+        r#"
+agents:
+  - id: one
+    backend:
+      type: scripted
+      cwd: one
+      enable_mcp_command_line: true
+      command_line_execution_mode: docker
+      command_line_docker_image: {IMAGE}
+      replies:
+        - when: {{system: "the final agent"}}
+          text: "presented"
+        - when: {{last: "<task>"}}
+          calls: [{{name: execute_command, arguments: {{command: "{command}"}}}}]
+        - when: {{last: "success"}}
+          calls: [{{name: new_answer, arguments: {{content: "answer with"}}}}]
+        - when: {{last: "ssh://build1"}}
+          calls: [{{name: new_answer, arguments: {{content: "answer without"}}}}]
+        - calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "it is good"}}}}]
+orchestrator:
+  context_paths: [{{path: data, permission: read}}]
+"#
+    )
+}
+
+/// Starts a run there whose agent's command sleeps, and waits until it does.
+fn sleeping_run(host: &LinkedHost, project: &Project) -> Child {
+    let run = project
+        .command()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let listed = || {
+        let running = ["ps", "-q", "--filter", "label=massgen.state"];
+        host.daemon.client_output(&running)
+    };
+    wait_until("container", || !listed().is_empty());
+    wait_for_process(host, &listed(), "sleep 300");
+    run
+}
+
+#[test]
+fn a_machine_that_is_switched_off_leaves_nothing_after_the_next_start() {
+    let Some(mut host) = LinkedHost::start(None, IMPATIENT) else {
+        return;
+    };
+    let scene = host.scene();
+    let container = scene.open();
+    let does = |line: &str| says(&scene, &container, line);
+    does("echo kept >/tmp/kept; echo new >new").unwrap();
+    thread::scope(|scope| {
+        let running = scope.spawn(|| does("sleep 300"));
+        wait_for_process(&host, container.name(), "sleep 300");
+        host.switch_off();
+        let lost = running.join().unwrap().unwrap_err();
+        assert_contains(&lost, &["the connection to `ssh://build1", "was lost"]);
+    });
+    let unreachable = does("true").unwrap_err();
+    assert_contains(&unreachable, &["ssh://build1", "cannot connect"]);
+    host.switch_on();
+    let line = "cat begin new /tmp/kept; ps | grep -c '[s]leep 300' || true";
+    assert_eq!(does(line).unwrap(), "begin\nnew\nkept\n0\n");
+    container.close().unwrap();
+    assert_eq!(left(&host), "");
+    // A run goes on without it, and the next run removes what is left there.
+    let project = Project::new()
+        .file("data/note", "note\n")
+        .file("team.yaml", team("sleep 300"))
+        .file("quick.yaml", team("true"))
+        .env("DOCKER_HOST", host.host())
+        .env("PATH", host.program_path())
+        .args(["--config", "team.yaml", "go"]);
+    let going = sleeping_run(&host, &project);
+    host.switch_off();
+    let ended = going.wait_with_output().unwrap();
+    assert!(
+        ended.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ended.stderr)
+    );
+    assert_contains(&logged_events(&project), &["was lost", "answer without"]);
+    host.switch_on();
+    assert_ne!(left(&host), "");
+    let next = project.retyped(["--config", "quick.yaml", "go"]).success();
+    assert_contains(&logged_events(next.project()), &["answer with\""]);
+    assert_eq!(left(&host), "");
+    if !is_long() {
+        return;
+    }
+    // The same if massgen is killed while the machine is off.
+    let project = next.then(["--config", "team.yaml", "go"]);
+    let mut going = sleeping_run(&host, &project);
+    host.switch_off();
+    going.kill().unwrap();
+    going.wait().unwrap();
+    host.switch_on();
+    let next = project.retyped(["--config", "quick.yaml", "go"]).success();
+    assert_contains(&logged_events(next.project()), &["answer with\""]);
+    assert_eq!(left(&host), "");
+}
+
+/// With the times that `ssh` has without `IMPATIENT`.
+#[test]
+fn a_slow_link_makes_commands_slower_and_ends_none() {
+    if !is_long() {
+        return;
+    }
+    let Some(host) = LinkedHost::start(None, "") else {
+        return;
+    };
+    host.delay(Duration::from_millis(100));
+    host.slow_down("256kbit");
+    let scene = host.scene();
+    let container = scene.open();
+    let does = |line: &str| says(&scene, &container, line);
+    let large = noise(1 << 20);
+    let file = |name: &str| scene.workspace().join(name).as_path().to_owned();
+    fs::write(file("sent"), &large).unwrap();
+    assert_eq!(does("cat begin; wc -c <sent").unwrap(), "begin\n1048576\n");
+    does("cp sent fetched").unwrap();
+    assert!(fs::read(file("fetched")).unwrap() == large);
+    // Commands of another agent start and end while the link is full in each direction.
+    let other = scene.beside();
+    let others = other.open();
+    fs::write(file("more"), noise(2 << 20)).unwrap();
+    thread::scope(|scope| {
+        let busy = scope.spawn(|| does("cp more again"));
+        while !busy.is_finished() {
+            assert_eq!(says(&other, &others, "cat begin").unwrap(), "begin\n");
+        }
+        busy.join().unwrap().unwrap();
+    });
+    assert!(fs::read(file("again")).unwrap() == fs::read(file("more")).unwrap());
+    // Limits hold: what takes too long is killed there.
+    let interrupt = massgen::world::sandbox::interrupt::CommandInterrupt::new().unwrap();
+    let wait = massgen::world::sandbox::CommandWaitLimits {
+        time_max: Duration::from_secs(5),
+        output_bytes_max: 4096,
+        interrupt: &interrupt,
+        network: None,
+    };
+    let reachable = scene.reachable(Permission::Read);
+    let ended = container.run_with_paths("yes", &scene.workspace(), &reachable, wait);
+    assert_eq!(ended.unwrap().ended, ExitReason::TimedOut);
+    assert_eq!(does("ps | grep -c '[y]es' || true").unwrap(), "0\n");
+    others.close().unwrap();
+    container.close().unwrap();
+    assert_eq!(left(&host), "");
+}

@@ -1,0 +1,327 @@
+//! Another machine: an engine of containers and a server of SSH in namespaces of their own, behind a link
+//! that can be slow or cut. It can be switched off and on again. Requires root.
+#![expect(clippy::print_stderr, reason = "a test says why it has nothing to do")]
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use massgen::world::sandbox::docker::engine::ContainerEngine;
+use rustix::process::geteuid;
+use tempfile::TempDir;
+
+use crate::docker::{Daemon, Mounted, Scene};
+use crate::slurm_cluster::{free_ports, wait_until};
+use crate::ssh_server::{run_server, write_server_files, write_ssh};
+
+/// The name by which `ssh` reaches it.
+const NAME: &str = "build1";
+/// Its network interface.
+const INTERFACE: &str = "link0";
+/// What it does first: what is in `/run` is gone when a machine is switched off.
+const BOOT: &str =
+    "mount -t tmpfs none /run && mkdir /run/sshd && ip link set lo up && echo up && exec cat";
+/// Options with which `ssh` notices after a few seconds that a host is gone.
+pub(crate) const IMPATIENT: &str =
+    "-o ServerAliveInterval=1 -o ServerAliveCountMax=2 -o ConnectTimeout=2";
+/// How much a relay keeps: parts of this size, and their number.
+const RELAYED_BYTES: usize = 4096;
+const RELAYED_PARTS: usize = 16;
+
+/// Another machine. It is gone when this is dropped, also if its process is killed.
+pub(crate) struct LinkedHost {
+    pub(crate) daemon: Daemon,
+    /// Its disk, if that is a small one.
+    _disk: Option<Mounted>,
+    /// The files of its server, and `bin/ssh`.
+    dir: TempDir,
+    machine: Child,
+    /// The process of its namespaces.
+    first: u32,
+    /// The end of the link here.
+    near: String,
+    /// The addresses at both ends of the link.
+    addresses: [String; 2],
+    port: u16,
+}
+
+impl LinkedHost {
+    /// Starts it, with a disk of `disk_mib` if that is named. `options` are some of `ssh`. `None` if this user
+    /// cannot.
+    pub(crate) fn start(disk_mib: Option<u32>, options: &str) -> Option<Self> {
+        if !geteuid().is_root() {
+            eprintln!("skipped: only root can start another machine");
+            return None;
+        }
+        let port = free_ports(1)[0];
+        // A network of four addresses for each port, in the range for tests of devices.
+        let place = u32::from(port) * 4;
+        let address = |number: u32| {
+            let [_, high, middle, low] = (place + number).to_be_bytes();
+            format!("198.{}.{middle}.{low}", 18 + high)
+        };
+        let addresses = [address(1), address(2)];
+        let near = format!("mg{}p{port}", std::process::id());
+        let dir = tempfile::tempdir().unwrap();
+        let login = write_server_files(dir.path(), (&addresses[1], port), "");
+        let options = format!("-o HostName={} {options} {login}", addresses[1]);
+        write_ssh(dir.path(), "bin", &options, port);
+        let files = tempfile::tempdir().unwrap();
+        let disk = disk_mib.map(|mib| {
+            let disk = Mounted::at(&files.path().join("data"));
+            let size = format!("remount,size={mib}m");
+            run("mount", &["-o", &size, &disk.0.display().to_string()]);
+            disk
+        });
+        let (machine, first) = boot();
+        let daemon = Daemon::start_in(files, enter(first));
+        let host = Self {
+            daemon,
+            _disk: disk,
+            dir,
+            machine,
+            first,
+            near,
+            addresses,
+            port,
+        };
+        host.connect();
+        Some(host)
+    }
+
+    /// Returns the address of its engine.
+    pub(crate) fn host(&self) -> String {
+        format!("ssh://{NAME}{}", self.daemon.socket().display())
+    }
+
+    /// Returns a `PATH` with the `ssh` that reaches it.
+    pub(crate) fn program_path(&self) -> String {
+        format!("{}:/usr/bin:/bin", self.dir.path().join("bin").display())
+    }
+
+    /// Returns a user's directories, for commands in its containers.
+    pub(crate) fn scene(&self) -> Scene {
+        let env = [("PATH".to_owned(), self.program_path())].into();
+        Scene::on(ContainerEngine::open(Some(&self.host()), &env).unwrap())
+    }
+
+    /// Cuts the link. Nothing says so at this end.
+    pub(crate) fn cut(&self) {
+        self.inside(&["ip", "link", "set", INTERFACE, "down"]);
+    }
+
+    /// Restores the link, and waits until this end has noticed it.
+    pub(crate) fn restore(&self) {
+        self.inside(&["ip", "link", "set", INTERFACE, "up"]);
+        wait_until("restored link", || {
+            TcpStream::connect((self.addresses[1].as_str(), self.port)).is_ok()
+        });
+    }
+
+    /// Lets no more than this pass in each direction, such as `256kbit`.
+    pub(crate) fn slow_down(&self, rate: &str) {
+        let words = |interface| {
+            [
+                "tc", "qdisc", "replace", "dev", interface, "root", "tbf", "rate", rate,
+            ]
+            .into_iter()
+            .chain(["burst", "8k", "latency", "400ms"])
+            .collect::<Vec<&str>>()
+        };
+        let here = words(&self.near);
+        run(here[0], &here[1..]);
+        self.inside(&words(INTERFACE));
+    }
+
+    /// Undoes [`Self::slow_down`].
+    pub(crate) fn speed_up(&self) {
+        run("tc", &["qdisc", "del", "dev", &self.near, "root"]);
+        self.inside(&["tc", "qdisc", "del", "dev", INTERFACE, "root"]);
+    }
+
+    /// Delays everything that `ssh` sends and receives from its next connection on.
+    pub(crate) fn delay(&self, time: Duration) {
+        let to = (self.addresses[1].clone(), self.port);
+        let port = relay(to, time);
+        let ssh = self.dir.path().join("bin/ssh");
+        let script = fs::read_to_string(&ssh).unwrap();
+        let script = script.replace(&format!("-p {}", self.port), &format!("-p {port}"));
+        let script = script.replace(
+            &format!("HostName={}", self.addresses[1]),
+            "HostName=127.0.0.1",
+        );
+        fs::write(ssh, script).unwrap();
+    }
+
+    /// Waits until `bytes` more than `earlier` have crossed the link in one direction, `tx` or `rx`.
+    pub(crate) fn wait_for_bytes(&self, direction: &str, earlier: u64, bytes: u64) {
+        wait_until("bytes on the link", || {
+            self.bytes(direction) >= earlier + bytes
+        });
+    }
+
+    /// Returns how many bytes have crossed the link in one direction, `tx` or `rx`.
+    pub(crate) fn bytes(&self, direction: &str) -> u64 {
+        let counter = format!("/sys/class/net/{}/statistics/{direction}_bytes", self.near);
+        // The list of interfaces may be that of another namespace.
+        let text = fs::read_to_string(&counter);
+        let text = text.unwrap_or_else(|error| panic!("{counter}: {error}"));
+        text.trim().parse().unwrap()
+    }
+
+    /// Switches it off: nothing of it ends in an orderly way, and nothing says so at this end.
+    pub(crate) fn switch_off(&mut self) {
+        self.machine.kill().unwrap();
+        self.machine.wait().unwrap();
+        wait_until("end of the machine", || {
+            !PathBuf::from(format!("/proc/{}", self.first)).exists()
+        });
+    }
+
+    /// Switches it on again.
+    pub(crate) fn switch_on(&mut self) {
+        // Its end of the link may be gone by now.
+        Command::new("ip")
+            .args(["link", "del", &self.near])
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        (self.machine, self.first) = boot();
+        self.daemon.restart_in(enter(self.first));
+        self.connect();
+    }
+
+    /// Creates the link and starts the server of SSH.
+    fn connect(&self) {
+        let first = self.first.to_string();
+        let [here, there] = self
+            .addresses
+            .clone()
+            .map(|address| format!("{address}/30"));
+        let near = self.near.as_str();
+        run(
+            "ip",
+            &[
+                "link", "add", near, "type", "veth", "peer", "name", INTERFACE, "netns", &first,
+            ],
+        );
+        run("ip", &["addr", "add", &here, "dev", near]);
+        run("ip", &["link", "set", near, "up"]);
+        self.inside(&["ip", "addr", "add", &there, "dev", INTERFACE]);
+        self.inside(&["ip", "link", "set", INTERFACE, "up"]);
+        // It ends with the machine.
+        drop(run_server(
+            self.dir.path(),
+            (&self.addresses[1], self.port),
+            &enter(self.first),
+        ));
+    }
+
+    /// Runs a command there.
+    fn inside(&self, words: &[&str]) {
+        let enter = enter(self.first);
+        let words: Vec<&str> = enter
+            .iter()
+            .map(String::as_str)
+            .chain(words.iter().copied())
+            .collect();
+        run(words[0], &words[1..]);
+    }
+}
+
+impl Drop for LinkedHost {
+    fn drop(&mut self) {
+        let _ended = self.machine.kill();
+        let _status = self.machine.wait();
+    }
+}
+
+/// Starts the first process of a machine; returns what keeps it, and its id here.
+fn boot() -> (Child, u32) {
+    let mut machine = Command::new("unshare")
+        .args([
+            "--mount",
+            "--net",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ])
+        .args(["sh", "-c", BOOT])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = [0; 3];
+    let stdout = machine.stdout.as_mut().unwrap();
+    stdout
+        .read_exact(&mut said)
+        .expect("namespaces for another machine");
+    let id = machine.id();
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    (machine, children.trim().parse().unwrap())
+}
+
+/// Returns the words before a command that runs on the machine of this process.
+fn enter(first: u32) -> Vec<String> {
+    let words = format!("nsenter --target {first} --mount --net --pid --");
+    words.split(' ').map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn run(program: &str, words: &[&str]) {
+    let ran = Command::new(program).args(words).output();
+    let ran = ran.unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(ran.status.success(), "{program} {words:?}: {ran:?}");
+}
+
+/// Starts a relay that passes everything on after `delay`; returns its port.
+fn relay(to: (String, u16), delay: Duration) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for near in listener.incoming() {
+            let near = near.unwrap();
+            let Ok(far) = TcpStream::connect(&to) else {
+                continue;
+            };
+            let ends = [near.try_clone().unwrap(), far.try_clone().unwrap()];
+            for (from, to) in [
+                (near, far),
+                (ends[1].try_clone().unwrap(), ends[0].try_clone().unwrap()),
+            ] {
+                thread::spawn(move || pass_on(from, to, delay));
+            }
+        }
+    });
+    port
+}
+
+/// Passes on what comes from one end of a connection, after a delay.
+fn pass_on(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
+    let (parts, received): (_, Receiver<(Instant, Vec<u8>)>) = sync_channel(RELAYED_PARTS);
+    let writing = thread::spawn(move || -> io::Result<()> {
+        for (at, part) in received {
+            sleep((at + delay).saturating_duration_since(Instant::now()));
+            to.write_all(&part)?;
+        }
+        to.shutdown(Shutdown::Write)
+    });
+    let mut part = vec![0; RELAYED_BYTES];
+    while let Ok(count @ 1..) = from.read(&mut part) {
+        if parts
+            .send((Instant::now(), part[..count].to_vec()))
+            .is_err()
+        {
+            break;
+        }
+    }
+    drop(parts);
+    // The other end may be gone.
+    let _written = writing.join().unwrap();
+}
