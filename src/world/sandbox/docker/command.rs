@@ -34,8 +34,9 @@ const MOVABLE: &str = include_str!("movable.sh");
 const PACKING: &str = "cd \"$1\" || exit 1; shift; exec tar -cf - -- \"$@\"";
 /// Environment variable that identifies a command and all its descendants.
 const MARK: &str = "MASSGEN_COMMAND";
-/// Timeout for the engine to report the exit status after the end of the output.
-const STATUS_TIME_MAX: Duration = Duration::from_secs(10);
+/// Timeout for the engine to report the exit status after the end of the output. On a slow connection to
+/// another machine, its answer comes after what is being transferred.
+const STATUS_TIME_MAX: Duration = Duration::from_mins(1);
 /// Interval between two polls of the exit status.
 const STATUS_WAIT: Duration = Duration::from_millis(2);
 /// HTTP status with which an engine reports that a container is not running.
