@@ -167,9 +167,20 @@ impl ReplaceableContainer {
     /// that is the reason. There the command may still run after any error, so it is killed before the next
     /// one: when this looks, another command may have connected again, which hides the loss.
     pub(super) fn describe_failure(&self, error: EngineError) -> io::Error {
-        let lost = self.engine.lost_reason();
+        let lost = self.lost_reason(&error);
         self.record_lost_command();
         lost.map_or_else(|| command_error(error), io::Error::other)
+    }
+
+    /// Returns why the connection to the engine's machine was lost, if it was and that caused `error`.
+    pub(super) fn lost_reason(&self, error: &EngineError) -> Option<String> {
+        // An engine that answers is connected. Only waiting would show that its connection does not end.
+        let is_answer = matches!(error, EngineError::DockerResponseServerError { .. });
+        if is_answer {
+            None
+        } else {
+            self.engine.lost_reason()
+        }
     }
 
     /// Records that a command may still run, if the engine is on another machine: it is killed before the

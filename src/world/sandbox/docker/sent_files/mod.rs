@@ -555,7 +555,7 @@ impl ReplaceableContainer {
                 Error::new(ErrorKind::Environment, message)
             }
             TransferFault::Engine(error) => {
-                let why = self.engine.lost_reason();
+                let why = self.lost_reason(&error);
                 let why = why.unwrap_or_else(|| {
                     let host = self.engine.client.host();
                     let place = host
