@@ -16,6 +16,7 @@ use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::docker::{Daemon, Mounted, Scene};
+use crate::repetition::is_long;
 use crate::slurm_cluster::{free_ports, wait_until};
 use crate::ssh_server::{run_server, write_server_files, write_ssh};
 
@@ -26,9 +27,9 @@ const INTERFACE: &str = "link0";
 /// What it does first: what is in `/run` is gone when a machine is switched off.
 const BOOT: &str =
     "mount -t tmpfs none /run && mkdir /run/sshd && ip link set lo up && echo up && exec cat";
-/// Options with which `ssh` notices after a few seconds that a host is gone.
-pub(crate) const IMPATIENT: &str =
-    "-o ServerAliveInterval=1 -o ServerAliveCountMax=2 -o ConnectTimeout=2";
+/// Options with which `ssh` notices within 5 seconds that a host is gone. In the long suite it takes as long as
+/// massgen's own options say.
+const IMPATIENT: &str = "-o ServerAliveInterval=1 -o ServerAliveCountMax=4 -o ConnectTimeout=5";
 /// How much a relay keeps: parts of this size, and their number.
 const RELAYED_BYTES: usize = 4096;
 const RELAYED_PARTS: usize = 16;
@@ -51,9 +52,8 @@ pub(crate) struct LinkedHost {
 }
 
 impl LinkedHost {
-    /// Starts it, with a disk of `disk_mib` if that is named. `options` are some of `ssh`. `None` if this user
-    /// cannot.
-    pub(crate) fn start(disk_mib: Option<u32>, options: &str) -> Option<Self> {
+    /// Starts it, with a disk of `disk_mib` if that is named. `None` if this user cannot.
+    pub(crate) fn start(disk_mib: Option<u32>) -> Option<Self> {
         if !geteuid().is_root() {
             eprintln!("skipped: only root can start another machine");
             return None;
@@ -69,7 +69,8 @@ impl LinkedHost {
         let near = format!("mg{}p{port}", std::process::id());
         let dir = tempfile::tempdir().unwrap();
         let login = write_server_files(dir.path(), (&addresses[1], port), "");
-        let options = format!("-o HostName={} {options} {login}", addresses[1]);
+        let limits = if is_long() { "" } else { IMPATIENT };
+        let options = format!("-o HostName={} {limits} {login}", addresses[1]);
         write_ssh(dir.path(), "bin", &options, port);
         let files = tempfile::tempdir().unwrap();
         let disk = disk_mib.map(|mib| {
