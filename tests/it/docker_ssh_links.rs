@@ -24,8 +24,11 @@ const LARGE_BYTES: usize = 4 << 20;
 /// When its transfer is cut, in bytes.
 const CUT_AFTER_BYTES: u64 = 100_000;
 
-/// Runs a command like an agent, and returns what it printed or why it could not be run.
-fn says(scene: &Scene, container: &AgentContainer, line: &str) -> Result<String, String> {
+/// What a command printed, or why it could not be run.
+type RanCommand = Result<String, String>;
+
+/// Runs a command like an agent.
+fn command_output(scene: &Scene, container: &AgentContainer, line: &str) -> RanCommand {
     let finished = run(scene, container, &scene.reachable(Permission::Read), line)?;
     let text = format!("{}{}", finished.stdout.text, finished.stderr.text);
     assert_eq!(finished.ended, ExitReason::Exited(0), "{line}: {text}");
@@ -70,42 +73,83 @@ fn left(host: &LinkedHost) -> String {
     format!("{}{}", list(&["ps", "-aq"]), list(&["images", "-aq"]))
 }
 
+/// Runs a command on a slow link, and cuts it when a part of the command's transfer in one direction, `tx` or
+/// `rx`, has crossed it. Returns why the command has failed. The link is not restored.
+fn cut_during_transfer(
+    host: &LinkedHost,
+    direction: &str,
+    run: &(dyn Fn() -> RanCommand + Sync),
+) -> String {
+    host.slow_down(SLOW);
+    let lost = thread::scope(|scope| {
+        let earlier = host.bytes(direction);
+        let running = scope.spawn(run);
+        host.wait_for_bytes(direction, earlier, CUT_AFTER_BYTES);
+        host.cut();
+        running.join().unwrap().unwrap_err()
+    });
+    host.speed_up();
+    lost
+}
+
+#[test]
+fn a_first_transfer_that_is_cut_is_repeated_in_a_new_container() {
+    let Some(host) = LinkedHost::start(None) else {
+        return;
+    };
+    let mut scene = host.scene();
+    scene.config.packages.python = vec!["black".to_owned()];
+    let container = scene.open();
+    let does = |line: &str| command_output(&scene, &container, line);
+    let file = |name: &str| scene.workspace().join(name).as_path().to_owned();
+    fs::write(file("sent"), noise(LARGE_BYTES)).unwrap();
+    let lost = cut_during_transfer(&host, "tx", &|| does("true"));
+    let reason = ["the files cannot be sent", "to `ssh://build1", "was lost"];
+    assert_contains(&lost, &reason);
+    // While the link is cut, commands say so.
+    let unreachable = does("true").unwrap_err();
+    assert_contains(&unreachable, &["ssh://build1", "cannot connect"]);
+    // Of the first transfer nothing is left, and the packages of the config are there.
+    fs::remove_file(file("sent")).unwrap();
+    fs::write(file("later"), "later\n").unwrap();
+    host.restore();
+    let line = "ls; cat later /tmp/installed";
+    let expected = "begin\nlater\nlater\n1000 python3 -m pip install --quiet black\n";
+    assert_eq!(does(line).unwrap(), expected);
+    assert_eq!(does("rm later; ls").unwrap(), "begin\n");
+    assert!(!file("later").exists());
+    container.close().unwrap();
+    assert_eq!(left(&host), "");
+}
+
 #[test]
 fn a_cut_link_ends_what_is_running_and_the_next_command_connects_again() {
+    if !is_long() {
+        return;
+    }
     let Some(host) = LinkedHost::start(None) else {
         return;
     };
     let scene = host.scene();
     let container = scene.open();
-    let does = |line: &str| says(&scene, &container, line);
+    let does = |line: &str| command_output(&scene, &container, line);
     let file = |name: &str| scene.workspace().join(name).as_path().to_owned();
+    assert_eq!(does("touch /tmp/kept; cat begin").unwrap(), "begin\n");
+    // While files are sent. What else is in the container stays.
     let large = noise(LARGE_BYTES);
     fs::write(file("sent"), &large).unwrap();
-    if is_long() {
-        cut_while_files_are_sent(&host, &does);
-    }
-    let size = format!("{LARGE_BYTES}\nbegin\n");
-    assert_eq!(does("wc -c <sent; cat begin").unwrap(), size);
+    let lost = cut_during_transfer(&host, "tx", &|| does("true"));
+    assert_contains(&lost, &["the files cannot be sent", "was lost"]);
+    host.restore();
+    let kept = format!("{LARGE_BYTES}\nbegin\n/tmp/kept\n");
+    let line = "wc -c <sent; cat begin; ls /tmp/kept";
+    assert_eq!(does(line).unwrap(), kept);
     // While changes are fetched.
-    host.slow_down(SLOW);
-    let lost = thread::scope(|scope| {
-        let earlier = host.bytes("rx");
-        let running = scope.spawn(|| does("cp sent fetched; rm sent"));
-        host.wait_for_bytes("rx", earlier, CUT_AFTER_BYTES);
-        host.cut();
-        running.join().unwrap().unwrap_err()
-    });
-    assert_contains(
-        &lost,
-        &[
-            "cannot be fetched",
-            "the connection to `ssh://build1",
-            "was lost",
-        ],
-    );
+    let lost = cut_during_transfer(&host, "rx", &|| does("cp sent fetched; rm sent"));
+    let reason = ["cannot be fetched", "to `ssh://build1", "was lost"];
+    assert_contains(&lost, &reason);
     assert!(file("sent").exists() && !file("fetched").exists());
     host.restore();
-    host.speed_up();
     does("true").unwrap();
     assert!(fs::read(file("fetched")).unwrap() == large && !file("sent").exists());
     // While a command runs. Its container is removed although no other command has connected again.
@@ -121,27 +165,6 @@ fn a_cut_link_ends_what_is_running_and_the_next_command_connects_again() {
     assert_eq!(left(&host), "");
 }
 
-/// Cuts the link while files are sent, and restores it after a command that cannot connect.
-fn cut_while_files_are_sent(
-    host: &LinkedHost,
-    does: &(dyn Fn(&str) -> Result<String, String> + Sync),
-) {
-    host.slow_down(SLOW);
-    let lost = thread::scope(|scope| {
-        let earlier = host.bytes("tx");
-        let running = scope.spawn(|| does("true"));
-        host.wait_for_bytes("tx", earlier, CUT_AFTER_BYTES);
-        host.cut();
-        running.join().unwrap().unwrap_err()
-    });
-    let reason = ["the files cannot be sent", "to `ssh://build1", "was lost"];
-    assert_contains(&lost, &reason);
-    let unreachable = does("true").unwrap_err();
-    assert_contains(&unreachable, &["ssh://build1", "cannot connect"]);
-    host.restore();
-    host.speed_up();
-}
-
 #[test]
 fn a_full_disk_there_is_named_and_the_next_command_finds_its_files_when_there_is_room() {
     let Some(host) = LinkedHost::start(Some(32)) else {
@@ -149,7 +172,7 @@ fn a_full_disk_there_is_named_and_the_next_command_finds_its_files_when_there_is
     };
     let scene = host.scene();
     let container = scene.open();
-    let does = |line: &str| says(&scene, &container, line);
+    let does = |line: &str| command_output(&scene, &container, line);
     assert_eq!(does("cat begin").unwrap(), "begin\n");
     let fill = host.daemon.path("data/fill");
     let filled = Command::new("dd")
@@ -178,6 +201,9 @@ fn a_full_disk_there_is_named_and_the_next_command_finds_its_files_when_there_is
     fs::remove_file(&fill).unwrap();
     assert_eq!(does("wc -c <large; cat begin").unwrap(), "4194304\nbegin\n");
     container.close().unwrap();
+    if !is_long() {
+        return;
+    }
     // A run whose files are too large for the disk there goes on without the command.
     let project = Project::new()
         .file("data/large", vec![0; 40 << 20])
@@ -246,12 +272,15 @@ fn sleeping_run(host: &LinkedHost, project: &Project) -> Child {
 
 #[test]
 fn a_machine_that_is_switched_off_leaves_nothing_after_the_next_start() {
+    if !is_long() {
+        return;
+    }
     let Some(mut host) = LinkedHost::start(None) else {
         return;
     };
     let scene = host.scene();
     let container = scene.open();
-    let does = |line: &str| says(&scene, &container, line);
+    let does = |line: &str| command_output(&scene, &container, line);
     does("echo kept >/tmp/kept; echo new >new").unwrap();
     thread::scope(|scope| {
         let running = scope.spawn(|| does("sleep 300"));
@@ -289,9 +318,6 @@ fn a_machine_that_is_switched_off_leaves_nothing_after_the_next_start() {
     let next = project.retyped(["--config", "quick.yaml", "go"]).success();
     assert_contains(&logged_events(next.project()), &["answer with\""]);
     assert_eq!(left(&host), "");
-    if !is_long() {
-        return;
-    }
     // The same if massgen is killed while the machine is off.
     let project = next.then(["--config", "team.yaml", "go"]);
     let mut going = sleeping_run(&host, &project);
@@ -316,7 +342,7 @@ fn a_slow_link_makes_commands_slower_and_ends_none() {
     host.slow_down("256kbit");
     let scene = host.scene();
     let container = scene.open();
-    let does = |line: &str| says(&scene, &container, line);
+    let does = |line: &str| command_output(&scene, &container, line);
     let large = noise(256 << 10);
     let file = |name: &str| scene.workspace().join(name).as_path().to_owned();
     fs::write(file("sent"), &large).unwrap();
@@ -330,7 +356,10 @@ fn a_slow_link_makes_commands_slower_and_ends_none() {
     thread::scope(|scope| {
         let busy = scope.spawn(|| does("cp more again"));
         while !busy.is_finished() {
-            assert_eq!(says(&other, &others, "cat begin").unwrap(), "begin\n");
+            assert_eq!(
+                command_output(&other, &others, "cat begin").unwrap(),
+                "begin\n"
+            );
         }
         busy.join().unwrap().unwrap();
     });

@@ -28,7 +28,8 @@ use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::packages::DependencyHashes;
 use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
-use crate::world::sandbox::docker::sent_files::{SentFiles, expect_available_over_ssh};
+use crate::world::sandbox::docker::sent_files::SentFiles;
+use crate::world::sandbox::docker::ssh_limits::expect_available_over_ssh;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 

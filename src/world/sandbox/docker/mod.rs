@@ -25,5 +25,6 @@ mod leftovers;
 mod process;
 mod execution;
 mod packages;
+mod ssh_limits;
 mod sent_files;
 pub mod container;

@@ -77,10 +77,7 @@ impl ReplaceableContainer {
         reachable: &ReachablePaths,
     ) -> Result<ContainerGuard<'_>> {
         let mounts = self.spec.plan_mounts(&self.engine.client, reachable)?;
-        let mut instance = self
-            .instance
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut instance = self.lock_instance();
         if let Some(current) = instance.as_mut()
             && current.mounts != mounts
         {
@@ -94,10 +91,7 @@ impl ReplaceableContainer {
 
     /// Stops and removes it. A second call has no effect.
     pub(super) fn close(&self) -> Result<()> {
-        let mut instance = self
-            .instance
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut instance = self.lock_instance();
         match instance.take() {
             Some(instance) => self.engine.block_on(instance.remove(&self.engine.client)),
             None => Ok(()),
@@ -152,15 +146,18 @@ impl ReplaceableContainer {
 
     /// Replaces a container that was removed from outside.
     pub(super) fn recreate(&self) -> Result<()> {
-        let mut instance = self
-            .instance
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut instance = self.lock_instance();
         let Some(removed) = instance.as_mut() else {
             return Ok(());
         };
         let client = &self.engine.client;
         self.engine.block_on(removed.recreate(client, &self.spec))
+    }
+
+    /// Locks the container to replace it; `None` in it is a closed one. Waits for running commands.
+    pub(super) fn lock_instance(&self) -> RwLockWriteGuard<'_, Option<ContainerInstance>> {
+        let instance = self.instance.write();
+        instance.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Converts an engine's error to one of a command. If the connection to the engine's machine was lost,

@@ -14,7 +14,7 @@ mod apply;
 mod movable_trees;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io::{self, Read};
 use std::iter::successors;
 use std::os::unix::ffi::OsStrExt;
@@ -25,8 +25,6 @@ use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
 
-use crate::config::docker::{ContainerNetwork, DockerConfig, RootAccess};
-use crate::config::engine_host::SshEngineHost;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::grant::{GrantScope, Permission};
@@ -51,6 +49,8 @@ use crate::world::sandbox::docker::sent_files::transfer_limit::TransferLimit;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sys::spool::SpoolFile;
 
+/// What has failed if no command was run.
+const NOT_SENT: &str = "the files cannot be sent";
 /// How long fetching continues after an interrupt: the changes of most interrupted commands are few.
 const INTERRUPTED_FETCH_TIME_MAX: Duration = Duration::from_secs(3);
 /// Timeout for removing files in a container.
@@ -109,6 +109,16 @@ pub(super) struct SentFiles {
     /// The listing at the last time that changes were fetched.
     listing: Option<RemoteListing>,
     reported: ReportedFiles,
+    /// What the agent is told after its next command.
+    notes: Vec<String>,
+}
+
+impl SentFiles {
+    /// Returns whether the first transfer was begun and never completed. Nothing that is in the container is
+    /// known then, and more may still arrive there.
+    fn is_abandoned(&self) -> bool {
+        self.entries.is_none() && self.is_removing
+    }
 }
 
 /// The free space that a disk here needs for the fetched files.
@@ -127,6 +137,8 @@ enum TransferFault {
     Files(Error),
     /// Everything that was received is refused. It may only be incomplete, because the connection was lost.
     Received(Error),
+    /// There is no new container yet.
+    Replacement(Error),
     /// The command that it belongs to was interrupted.
     Interrupted,
 }
@@ -147,33 +159,6 @@ fn lock_sent(sent: &Mutex<SentFiles>) -> MutexGuard<'_, SentFiles> {
     sent.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Refuses what an engine on another machine cannot provide without weakening a rule.
-pub(super) fn expect_available_over_ssh(config: &DockerConfig, host: &SshEngineHost) -> Result<()> {
-    let credentials = &config.credentials;
-    let refused = if config.root == RootAccess::BySudo {
-        (
-            "`command_line_docker_enable_sudo`",
-            "root could change the copies of read-only files",
-        )
-    } else if config.network == ContainerNetwork::Host {
-        (
-            "`command_line_docker_network_mode: host`",
-            "it would be the network of that machine, with its local services",
-        )
-    } else if !credentials.mount.is_empty() || !credentials.additional_mounts.is_empty() {
-        (
-            "a file in `command_line_docker_credentials`",
-            "files with secrets are mounted and never sent; variables are passed (`env_vars`)",
-        )
-    } else {
-        return Ok(());
-    };
-    let (what, why) = refused;
-    let message = format!("{what} is not available with an engine on `{host}`: {why}");
-    Err(Error::new(ErrorKind::Config, message)
-        .with_hint("remove it, or use an engine on this machine"))
-}
-
 impl ReplaceableContainer {
     /// Replaces a container that was removed from outside, and forgets what was sent to it.
     pub(super) fn recreate_unsent(&self, sent: &Mutex<SentFiles>) -> Result<()> {
@@ -192,8 +177,16 @@ impl ReplaceableContainer {
     ) -> Result<()> {
         self.engine.ensure_connected()?;
         let mut known = lock_sent(sent);
-        let guard = self.lock();
         let limit = TransferLimit::new(interrupt, Duration::ZERO);
+        if known.is_abandoned() {
+            let notes = self.start_over(&limit);
+            let notes = notes.map_err(|fault| self.transfer_error(NOT_SENT, fault))?;
+            *known = SentFiles {
+                notes,
+                ..SentFiles::default()
+            };
+        }
+        let guard = self.lock();
         let Err(fault) = self.send_changes(&guard, reachable, &mut known, &limit) else {
             return Ok(());
         };
@@ -208,7 +201,23 @@ impl ReplaceableContainer {
                 Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again")
             );
         }
-        Err(self.transfer_error("the files cannot be sent", fault))
+        Err(self.transfer_error(NOT_SENT, fault))
+    }
+
+    /// Replaces a container in which no command has run yet by a new one, with the packages of the config.
+    /// Returns a sentence about each kind of them that was not installed.
+    fn start_over(
+        &self,
+        limit: &TransferLimit<'_>,
+    ) -> std::result::Result<Vec<String>, TransferFault> {
+        let mut instance = self.lock_instance();
+        if let Some(current) = instance.as_mut() {
+            let replaced = current.start_over(&self.engine.client, &self.spec);
+            let replaced = self.engine.block_on(limit.watch(Box::pin(replaced)))?;
+            replaced.map_err(TransferFault::Replacement)?;
+        }
+        drop(instance);
+        Ok(self.install_packages())
     }
 
     fn send_changes(
@@ -405,7 +414,9 @@ impl ReplaceableContainer {
         sent.listing = listing.filter(|_| refused.is_empty());
         let special = sent.reported.report_new(incoming.special_files());
         refused.extend(special.named);
-        Ok(remarks(&refused, special.more))
+        let mut notes = std::mem::take(&mut sent.notes);
+        notes.extend(remarks(&refused, special.more));
+        Ok(notes)
     }
 
     /// Fetches everything below `roots`.
@@ -555,20 +566,27 @@ impl ReplaceableContainer {
                 Error::new(ErrorKind::Environment, message)
             }
             TransferFault::Engine(error) => {
-                let why = self.lost_reason(&error);
-                let why = why.unwrap_or_else(|| {
-                    let host = self.engine.client.host();
-                    let place = host
-                        .map(|host| format!("on `{host}`: "))
-                        .unwrap_or_default();
-                    format!("{place}{}", command_error(error))
-                });
+                let lost = self.lost_reason(&error);
+                let why = lost.unwrap_or_else(|| self.with_host(command_error(error)));
+                Error::new(ErrorKind::Environment, format!("{what}: {why}"))
+            }
+            TransferFault::Replacement(error) => {
+                let lost = self.engine.lost_reason();
+                let why = lost.unwrap_or_else(|| self.with_host(error));
                 Error::new(ErrorKind::Environment, format!("{what}: {why}"))
             }
             TransferFault::Received(error) => match self.engine.lost_reason() {
                 Some(why) => Error::new(ErrorKind::Environment, format!("{what}: {why}")),
                 None => error,
             },
+        }
+    }
+
+    /// Returns an error with the engine's machine, if it is another one.
+    fn with_host(&self, error: impl Display) -> String {
+        match self.engine.client.host() {
+            Some(host) => format!("on `{host}`: {error}"),
+            None => error.to_string(),
         }
     }
 }
