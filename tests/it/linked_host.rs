@@ -16,6 +16,7 @@ use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::docker::{Daemon, Mounted, Scene};
+use crate::patience;
 use crate::repetition::is_long;
 use crate::slurm_cluster::{free_ports, wait_until};
 use crate::ssh_server::{run_server, write_server_files, write_ssh};
@@ -30,6 +31,8 @@ const BOOT: &str =
 /// Options with which `ssh` notices within 5 seconds that a host is gone. In the long suite it takes as long as
 /// massgen's own options say.
 const IMPATIENT: &str = "-o ServerAliveInterval=1 -o ServerAliveCountMax=4 -o ConnectTimeout=5";
+/// Timeout for the system to forget connections whose other end does not answer.
+const FORGET_TIME_MAX: Duration = Duration::from_mins(10);
 /// How much a relay keeps: parts of this size, and their number.
 const RELAYED_BYTES: usize = 4096;
 const RELAYED_PARTS: usize = 16;
@@ -114,6 +117,19 @@ impl LinkedHost {
     /// Cuts the link. Nothing says so at this end.
     pub(crate) fn cut(&self) {
         self.inside(&["ip", "link", "set", INTERFACE, "down"]);
+    }
+
+    /// Ends the connections at this end, and says so to nobody, as the system does when a link stays cut.
+    pub(crate) fn forget_connections(&self) {
+        let there = self.addresses[1].as_str();
+        run("ss", &["--kill", "--tcp", "dst", there]);
+        // A kernel that cannot end them forgets them by itself.
+        patience::wait_until("end of the connections", FORGET_TIME_MAX, || {
+            let listed = Command::new("ss")
+                .args(["--no-header", "--tcp", "state", "big", "dst", there])
+                .output();
+            listed.unwrap().stdout.is_empty()
+        });
     }
 
     /// Restores the link, and waits until this end has noticed it.

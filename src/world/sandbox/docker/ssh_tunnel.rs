@@ -65,7 +65,28 @@ pub(super) struct SshTunnel {
     program: AbsPath,
     env: ProcessEnvironment,
     dir: SocketDirectory,
-    process: Mutex<Option<SshProcess>>,
+    connection: Mutex<SshConnection>,
+}
+
+/// The last connection to a host.
+#[derive(Debug, Default)]
+struct SshConnection {
+    /// `None` until the next one is established.
+    process: Option<SshProcess>,
+    /// What may be left of it on the host.
+    session: Option<ServerSession>,
+}
+
+/// The processes of a connection on its host. If the link breaks, they may wait for hours, and the engine with
+/// them for the rest of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ServerSession {
+    /// The one that waits for the end of its standard input.
+    waiting: u32,
+    /// Its parent, which is the server's process for this connection.
+    server: u32,
+    /// When the first one started, in the units of `/proc`; 0 on a host without it.
+    start: u64,
 }
 
 /// A running `ssh`.
@@ -93,7 +114,7 @@ impl SshTunnel {
             program,
             dir: SocketDirectory::create(&parent, &env)?,
             env,
-            process: Mutex::new(None),
+            connection: Mutex::default(),
         };
         tunnel.ensure_connected().await?;
         Ok(tunnel)
@@ -109,23 +130,24 @@ impl SshTunnel {
         self.dir.path().join("engine")
     }
 
-    /// Connects again if the connection was lost. A lost one is noticed when `ssh` has ended.
+    /// Connects again if the connection was lost, and ends what is left of it on the host. A lost one is
+    /// noticed when `ssh` has ended.
     pub(super) async fn ensure_connected(&self) -> Result<()> {
-        let mut current = self.process.lock().await;
-        if let Some(running) = current.as_mut()
+        let mut current = self.connection.lock().await;
+        if let Some(running) = current.process.as_mut()
             && matches!(running.child.try_wait(), Ok(None))
         {
             return Ok(());
         }
-        *current = None;
-        *current = Some(self.connect().await?);
+        current.process = None;
+        *current = self.connect(current.session).await?;
         Ok(())
     }
 
     /// Returns why the connection was lost, if it was.
     pub(super) async fn lost_reason(&self) -> Option<String> {
-        let mut current = self.process.lock().await;
-        let running = current.as_mut()?;
+        let mut current = self.connection.lock().await;
+        let running = current.process.as_mut()?;
         // Its sockets close shortly before it exits.
         timeout(ENDING_TIME_MAX, running.child.wait())
             .await
@@ -140,12 +162,13 @@ impl SshTunnel {
         Some(format!("the connection to `{}` was lost: {why}", self.host))
     }
 
-    async fn connect(&self) -> Result<SshProcess> {
+    /// Connects, and ends the session of an earlier connection.
+    async fn connect(&self, earlier: Option<ServerSession>) -> Result<SshConnection> {
         // A killed `ssh` leaves its socket behind, and the next one would not replace it.
         clear::remove(&self.control())?;
         let control = format!("ControlPath={}", self.control());
         let port = self.host.port().map(|port| port.to_string());
-        let script = find_socket(self.host.socket());
+        let script = find_socket(self.host.socket(), earlier);
         let mut words = vec!["-T"];
         let options = [
             "BatchMode=yes",
@@ -181,11 +204,15 @@ impl SshTunnel {
         let stdout = running.child.stdout.take();
         let answer = timeout(CONNECT_TIME_MAX, socket_line(stdout)).await;
         let failed = match answer {
-            Ok(Some(line)) => match line.strip_prefix(FOUND) {
-                Some(socket) if is_socket_path(socket) => {
-                    return self.forward(socket).await.map(|()| running);
+            Ok(Some(line)) => match line.strip_prefix(FOUND).map(found_socket) {
+                Some(Some((session, socket))) => {
+                    self.forward(socket).await?;
+                    return Ok(SshConnection {
+                        process: Some(running),
+                        session: Some(session),
+                    });
                 }
-                Some(_) => connection_error(&self.host, "it named no path of a socket"),
+                Some(None) => connection_error(&self.host, "it named no path of a socket"),
                 None => missing_socket_error(&self.host, &line),
             },
             Ok(None) => {
@@ -259,9 +286,10 @@ fn shown_messages(messages: &[u8]) -> String {
     escape_notes(&escape_line(&shown)).into_owned()
 }
 
-/// Returns the command line that finds the engine's socket on a host, prints it, and then waits until
-/// its standard input closes. Every login shell takes it: its only quotes are around the script.
-fn find_socket(named: Option<&AbsPath>) -> String {
+/// Returns the command line that finds the engine's socket on a host, prints it with the numbers of its
+/// session, and then waits until its standard input closes. First it ends the `earlier` session. Every login
+/// shell takes it: its only quotes are around the script.
+fn find_socket(named: Option<&AbsPath>, earlier: Option<ServerSession>) -> String {
     let sockets = named.map_or_else(
         || {
             "/var/run/docker.sock $r/docker.sock /run/podman/podman.sock $r/podman/podman.sock"
@@ -269,11 +297,41 @@ fn find_socket(named: Option<&AbsPath>) -> String {
         },
         ToString::to_string,
     );
+    let ending = earlier.map(end_session).unwrap_or_default();
     format!(
-        "exec /bin/sh -c 'r=${{XDG_RUNTIME_DIR:-/run/user/$(id -u)}}; d=; for s in {sockets}; do \
-         if [ -S \"$s\" ]; then if [ -w \"$s\" ]; then echo \"{FOUND}$s\"; exec cat >/dev/null; fi; \
-         d=$s; fi; done; if [ -n \"$d\" ]; then echo \"{DENIED}$d\"; else echo {NONE}; fi'"
+        "exec /bin/sh -c '{ending}set -- $(cat /proc/$$/stat 2>/dev/null); \
+         r=${{XDG_RUNTIME_DIR:-/run/user/$(id -u)}}; d=; for s in {sockets}; do \
+         if [ -S \"$s\" ]; then if [ -w \"$s\" ]; then echo \"{FOUND}$$ $PPID ${{22:-0}} $s\"; \
+         exec cat >/dev/null; fi; d=$s; fi; done; \
+         if [ -n \"$d\" ]; then echo \"{DENIED}$d\"; else echo {NONE}; fi'"
     )
+}
+
+/// Returns the part of a script that ends a session, if its numbers still are those of the same processes: the
+/// start and the parent of the one that waits are as they were. Only a server of OpenSSH is ended, which has a
+/// process for each connection.
+fn end_session(session: ServerSession) -> String {
+    let ServerSession {
+        waiting,
+        server,
+        start,
+    } = session;
+    format!(
+        "set -- $(cat /proc/{waiting}/stat 2>/dev/null); [ \"$4 ${{22}}\" = \"{server} {start}\" ] && \
+         read -r n </proc/{server}/comm && case $n in sshd|sshd-session) kill {server} ;; esac; "
+    )
+}
+
+/// Returns the session and the socket that a host reports; `None` if it can be neither.
+fn found_socket(report: &str) -> Option<(ServerSession, &str)> {
+    let mut words = report.splitn(4, ' ');
+    let session = ServerSession {
+        waiting: words.next()?.parse().ok()?,
+        server: words.next()?.parse().ok()?,
+        start: words.next()?.parse().ok()?,
+    };
+    let socket = words.next().filter(|socket| is_socket_path(socket))?;
+    Some((session, socket))
 }
 
 /// Returns whether the path that a host reports can only be a socket there.
@@ -438,10 +496,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_host_reports_a_session_and_a_socket() {
+        let session = ServerSession {
+            waiting: 7,
+            server: 6,
+            start: 5,
+        };
+        let socket = "/var/run/docker.sock";
+        let found = found_socket("7 6 5 /var/run/docker.sock");
+        assert_eq!(found, Some((session, socket)));
+        for report in [socket, "7 6 5 ", "7 6 5 s", "7 $(id) 5 /s", "7 6 5 /s t"] {
+            assert_eq!(found_socket(report), None, "{report}");
+        }
+    }
+
     #[tokio::test]
     async fn a_host_may_print_something_before_the_socket() {
         let check = async |text: &str| socket_line(Some(text.as_bytes())).await;
-        let line = "massgen-engine /var/run/docker.sock";
+        let line = "massgen-engine 7 6 5 /var/run/docker.sock";
         assert_eq!(
             check(&format!("Welcome\n{line}\n")).await.as_deref(),
             Some(line)
