@@ -27,12 +27,12 @@ use crate::world::exec::program::check_language;
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerOwner, ContainerWork};
 use crate::world::sandbox::docker::credentials::HostUser;
 use crate::world::sandbox::docker::engine::ContainerEngine;
-use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::level_record::LevelRecord;
 use crate::world::sandbox::program_environment::ProgramEnvironment;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::{Sandbox, SandboxSpec};
 use crate::world::store::sandboxes::SandboxDirs;
 

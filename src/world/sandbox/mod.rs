@@ -42,6 +42,8 @@ mod terminal;
 pub mod stdio_proxy;
 pub(in crate::world) mod stdio_process;
 pub mod overlay;
+pub mod reachable_paths;
+mod container_user;
 pub mod docker;
 pub mod exec_backend;
 pub mod exec_environment;

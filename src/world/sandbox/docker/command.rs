@@ -15,7 +15,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
-use crate::world::sandbox::docker::client::{ContainerUser, EngineClient, expect_id};
+use crate::world::sandbox::container_user::ContainerUser;
+use crate::world::sandbox::docker::client::{EngineClient, expect_id};
 use crate::world::sandbox::docker::exec_output::{EngineExecOutput, ExecStream, start_exec};
 
 /// Script that runs a command and kills what it leaves behind.

@@ -24,12 +24,12 @@ use crate::world::sandbox::docker::credentials::{ContainerCredentials, HostUser}
 use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::instance::REMOVED;
 use crate::world::sandbox::docker::labels::ContainerOrigin;
-use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::packages::DependencyHashes;
 use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
 use crate::world::sandbox::docker::sent_files::{SentFiles, expect_available_over_ssh};
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
 /// Environment variables of every command: no colours, no pager, no prompts. Debian's `pip` refuses

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::world::sandbox::background::OutputFollower;
 use crate::world::sandbox::docker::container::AgentContainer;
-use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::exec_backend::{ExecBackend, ExecCommand, NetworkControl};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::overlay::{OverlayAudience, WriteOverlay};
 use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, Sandbox};
 
 impl ExecBackend for AgentContainer {

@@ -33,11 +33,11 @@ use crate::permissions::grant::{GrantScope, Permission};
 use crate::permissions::history::FileFingerprint;
 use crate::text::{escape_name, join_with_commas};
 use crate::world::sandbox::ExitReason;
+use crate::world::sandbox::container_user::ContainerUser;
 use crate::world::sandbox::disk_watch::{DiskStatus, DiskWatch};
-use crate::world::sandbox::docker::client::{ContainerUser, command_error, is_missing};
+use crate::world::sandbox::docker::client::{command_error, is_missing};
 use crate::world::sandbox::docker::command::{ContainerCommand, ContainerExec, exit_status};
 use crate::world::sandbox::docker::instance::REMOVED;
-use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
 use crate::world::sandbox::docker::sent_files::apply::{apply_changes, missing_paths};
 use crate::world::sandbox::docker::sent_files::incoming::{
@@ -49,6 +49,7 @@ use crate::world::sandbox::docker::sent_files::outgoing::{EntryOwners, pack, upl
 use crate::world::sandbox::docker::sent_files::reported_files::ReportedFiles;
 use crate::world::sandbox::docker::sent_files::transfer_limit::TransferLimit;
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sys::spool::SpoolFile;
 
 /// How long fetching continues after an interrupt: the changes of most interrupted commands are few.

@@ -9,11 +9,11 @@ use crate::permissions::grant::Permission;
 use crate::text::escape_name;
 use crate::world::sandbox::docker::client::command_error;
 use crate::world::sandbox::docker::command::ContainerCommand;
-use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::replaceable_container::ReplaceableContainer;
 use crate::world::sandbox::docker::sent_files::incoming::EngineDownload;
 use crate::world::sandbox::docker::sent_files::transfer_limit::TransferLimit;
 use crate::world::sandbox::docker::sent_files::{COMMAND_PATHS_MAX, path_argument};
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 
 /// The longest answer, in bytes: a path and a line break.
 const ANSWER_BYTES_MAX: u64 = 4096;

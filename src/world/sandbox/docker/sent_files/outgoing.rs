@@ -15,14 +15,14 @@ use tokio::time::Instant;
 use crate::error::{Error, ErrorKind};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::world::sandbox::docker::client::ContainerUser;
+use crate::world::sandbox::container_user::ContainerUser;
 use crate::world::sandbox::docker::engine::ContainerEngine;
-use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::sent_files::local_trees::LocalTrees;
 use crate::world::sandbox::docker::sent_files::transfer_limit::TransferLimit;
 use crate::world::sandbox::docker::sent_files::{
     RemoteEntry, SentEntries, SentEntry, TransferFault,
 };
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sys::meta::SECOND_NS;
 
 /// Size of a chunk of an archive, in bytes.
