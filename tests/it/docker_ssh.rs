@@ -185,7 +185,7 @@ fn commands_on_another_machine_have_the_same_rules() {
     does(&format!("cat {}", shown("src/main.rs")), "fn main() {}\n");
     // A directory of the image that commands could move a read-only tree out of is found.
     let movable = |path: &str| {
-        let script = include_str!("../../src/world/sandbox/docker/movable.sh");
+        let script = include_str!("../../src/world/sandbox/sent_files/movable.sh");
         let call = ["exec", "-u", "1000:1000", container.name(), "sh", "-c"];
         let words = [script, "massgen", "/tmp/p", path];
         elsewhere

@@ -44,6 +44,7 @@ pub(in crate::world) mod stdio_process;
 pub mod overlay;
 pub mod reachable_paths;
 mod container_user;
+mod sent_files;
 pub mod docker;
 pub mod exec_backend;
 pub mod exec_environment;

@@ -25,5 +25,6 @@ mod leftovers;
 mod process;
 mod execution;
 mod packages;
-mod sent_files;
+mod ssh_limits;
+mod file_transfer;
 pub mod container;

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::sandbox_policy::AccessiblePath;
-use crate::world::sandbox::docker::sent_files::outgoing::pack;
+use crate::world::sandbox::sent_files::outgoing::pack;
 
 /// A project to read, with a workspace to write. In the workspace one directory is read-only and one
 /// file is hidden.
