@@ -42,6 +42,8 @@ mod terminal;
 pub mod stdio_proxy;
 pub(in crate::world) mod stdio_process;
 pub mod overlay;
+mod event_loop_thread;
+mod origin_labels;
 pub mod reachable_paths;
 mod container_user;
 mod sent_files;
