@@ -11,6 +11,7 @@ use crate::config::command_line::CommandLineConfig;
 use crate::config::docker::DockerConfig;
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::external_agents::ExternalAgentConfig;
+use crate::config::kubernetes::KubernetesConfig;
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, RunEvent};
@@ -31,6 +32,8 @@ use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::level_record::LevelRecord;
+use crate::world::sandbox::pod::agent_pod::{AgentPod, PodOwner};
+use crate::world::sandbox::pod::cluster::PodCluster;
 use crate::world::sandbox::program_environment::ProgramEnvironment;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::{Sandbox, SandboxSpec};
@@ -452,6 +455,9 @@ impl EnvironmentBuilder<'_> {
                     &engine, spec, work, docker, *run, state, self.host,
                 )?)
             }
+            ExecutionMode::Kubernetes(pod) => {
+                Arc::new(build_pod(spec, work, pod, self.layout, self.host)?)
+            }
             ExecutionMode::Local => Arc::new(self.build_sandbox(spec, &directories)?),
         };
         Ok(ExecEnvironment::new(ExecEnvironmentConfig {
@@ -575,6 +581,43 @@ fn on_separate_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Resul
     done.map_err(|panic| Error::from_panic(&*panic))?
 }
 
+/// Creates the pod of one agent.
+fn build_pod(
+    spec: EnvironmentSpec<'_>,
+    work: ContainerWork,
+    config: &KubernetesConfig,
+    layout: &RunLayout,
+    machine: &HostEnvironment,
+) -> Result<AgentPod> {
+    let reachable = first_reachable_paths(spec);
+    on_separate_thread(|| {
+        let cluster = PodCluster::open(config, &machine.env)?;
+        cluster.remove_leftovers(&layout.state)?;
+        let owner = PodOwner {
+            agent: spec.id,
+            work,
+            run: layout.run,
+            state: &layout.state,
+            config,
+            limits: &spec.config.limits,
+            added: &spec.config.added_env(&machine.variables),
+        };
+        AgentPod::open(&cluster, owner, &reachable)
+    })
+}
+
+/// Returns the paths that commands of an agent can reach first.
+fn first_reachable_paths(spec: EnvironmentSpec<'_>) -> ReachablePaths {
+    let manager = grants::permission_manager(spec.grants, Phase::Coordination);
+    let (open, hidden) = reachable_paths(&manager, SandboxLevel::Namespaces);
+    ReachablePaths {
+        open,
+        masked: Vec::new(),
+        hidden,
+        copies: BTreeMap::new(),
+    }
+}
+
 /// Creates a container of one agent on `engine`, for a run with this name and state directory.
 pub fn build_container(
     engine: &ContainerEngine,
@@ -585,14 +628,7 @@ pub fn build_container(
     state: &AbsPath,
     machine: &HostEnvironment,
 ) -> Result<AgentContainer> {
-    let manager = grants::permission_manager(spec.grants, Phase::Coordination);
-    let (open, hidden) = reachable_paths(&manager, SandboxLevel::Namespaces);
-    let reachable = ReachablePaths {
-        open,
-        masked: Vec::new(),
-        hidden,
-        copies: BTreeMap::new(),
-    };
+    let reachable = first_reachable_paths(spec);
     on_separate_thread(|| {
         engine.remove_leftovers(state)?;
         let owner = ContainerOwner {

@@ -127,6 +127,7 @@ mod patience;
 mod picker;
 mod planted_records;
 mod planted_state;
+mod pod_commands;
 mod pipeline;
 mod pipeline_apply;
 mod pipeline_kept;

@@ -13,6 +13,7 @@ use crate::commands::line::{ShellWord, SimpleCommand, WrappedKind};
 use crate::commands::parse::parse;
 use crate::commands::{CommandPolicy, CommandRules};
 use crate::config::command_line::{CommandBounds, CommandLineConfig};
+use crate::config::execution_mode::ExecutionMode;
 use crate::config::size;
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
@@ -23,7 +24,7 @@ use crate::sandbox_policy::compile::reachable_paths;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{
-    CONTAINER_LEAVES_OPEN, SandboxLevel, SandboxLevelChoice,
+    CONTAINER_LEAVES_OPEN, POD_LEAVES_OPEN, SandboxLevel, SandboxLevelChoice,
 };
 
 /// The tool that runs a command line.
@@ -113,6 +114,14 @@ enum ExplainedIsolation {
         /// The machine of its engine, if the config names one.
         #[serde(skip_serializing_if = "Option::is_none")]
         host: Option<String>,
+    },
+    /// The agent's own pod.
+    Pod {
+        /// The image.
+        image: String,
+        /// The container runtime, if the config names one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        runtime_class: Option<String>,
     },
 }
 
@@ -265,13 +274,19 @@ impl CheckPart {
 
 impl ExplainedIsolation {
     fn from_config(config: &CommandLineConfig) -> Self {
-        match (config.mode.container(), config.sandbox) {
-            (Some(docker), _) => ExplainedIsolation::Container {
+        match (&config.mode, config.sandbox) {
+            (ExecutionMode::Docker(docker), _) => ExplainedIsolation::Container {
                 image: docker.image.clone(),
                 host: docker.host.as_ref().map(ToString::to_string),
             },
-            (None, SandboxLevelChoice::Auto) => ExplainedIsolation::Sandbox { level: None },
-            (None, SandboxLevelChoice::Only(level)) => {
+            (ExecutionMode::Kubernetes(pod), _) => ExplainedIsolation::Pod {
+                image: pod.image.clone(),
+                runtime_class: pod.runtime_class.clone(),
+            },
+            (ExecutionMode::Local, SandboxLevelChoice::Auto) => {
+                ExplainedIsolation::Sandbox { level: None }
+            }
+            (ExecutionMode::Local, SandboxLevelChoice::Only(level)) => {
                 ExplainedIsolation::Sandbox { level: Some(level) }
             }
         }
@@ -281,7 +296,9 @@ impl ExplainedIsolation {
     fn assumed_level(&self) -> SandboxLevel {
         match self {
             ExplainedIsolation::Sandbox { level } => level.unwrap_or(SandboxLevel::Overlay),
-            ExplainedIsolation::Container { .. } => SandboxLevel::Namespaces,
+            ExplainedIsolation::Container { .. } | ExplainedIsolation::Pod { .. } => {
+                SandboxLevel::Namespaces
+            }
         }
     }
 
@@ -293,6 +310,7 @@ impl ExplainedIsolation {
                  without any level all commands are refused: `massgen doctor` tests it",
             ],
             ExplainedIsolation::Container { .. } => CONTAINER_LEAVES_OPEN,
+            ExplainedIsolation::Pod { .. } => POD_LEAVES_OPEN,
         }
     }
 }
@@ -308,6 +326,16 @@ impl fmt::Display for ExplainedIsolation {
             }
             ExplainedIsolation::Sandbox { level: None } => {
                 f.write_str("the strongest sandbox of this machine")
+            }
+            ExplainedIsolation::Pod {
+                image,
+                runtime_class,
+            } => {
+                write!(f, "in the agent's pod of `{image}`")?;
+                match runtime_class {
+                    Some(class) => write!(f, " with runtime class `{class}`"),
+                    None => Ok(()),
+                }
             }
             ExplainedIsolation::Container { image, host } => {
                 write!(f, "a container of `{image}`")?;

@@ -14,6 +14,11 @@ pub(in crate::world::sandbox) struct ContainerUser {
 impl ContainerUser {
     /// The root user.
     pub(in crate::world::sandbox) const ROOT: Self = Self { uid: 0, gid: 0 };
+    /// The user that owns what commands may not change. No command runs as that user.
+    pub(in crate::world::sandbox) const KEEPER: Self = Self {
+        uid: 65_533,
+        gid: 65_533,
+    };
     /// An ordinary user.
     pub(in crate::world::sandbox) const ORDINARY: Self = Self {
         uid: 1000,

@@ -48,6 +48,7 @@ pub mod reachable_paths;
 mod container_user;
 mod sent_files;
 pub mod docker;
+pub mod pod;
 pub mod exec_backend;
 pub mod exec_environment;
 pub mod program_environment;

@@ -21,7 +21,7 @@ use crate::world::sandbox::docker::exec_output::{EngineExecOutput, ExecStream, s
 use crate::world::sandbox::sent_files::helper_command::{HelperCommand, shell_script};
 
 /// Script that runs a command and kills what it leaves behind.
-const COMMAND: &str = include_str!("command.sh");
+const COMMAND: &str = concat!(include_str!("command.sh"), "exit $status\n");
 /// Script that kills running processes.
 const SWEEP: &str = include_str!("sweep.sh");
 /// Environment variable that identifies a command and all its descendants.

@@ -35,7 +35,7 @@ use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
 /// Environment variables of every command: no colours, no pager, no prompts. Debian's `pip` refuses
 /// to install into the system's packages unless a variable allows it.
-const FIXED: &[(&str, &str)] = &[
+pub(in crate::world::sandbox) const FIXED: &[(&str, &str)] = &[
     ("DEBIAN_FRONTEND", "noninteractive"),
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),

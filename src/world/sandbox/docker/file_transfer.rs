@@ -30,7 +30,9 @@ use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::sent_files::helper_command::HelperCommand;
 use crate::world::sandbox::sent_files::movable_trees::movable_trees_note;
-use crate::world::sandbox::sent_files::remote_container::{RemoteContainer, RemoteReader};
+use crate::world::sandbox::sent_files::remote_container::{
+    EntryOwnership, RemoteContainer, RemoteReader,
+};
 use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
 use crate::world::sandbox::sent_files::transfer_limit::TransferLimit;
 use crate::world::sandbox::sent_files::{SentFiles, transfer_error};
@@ -71,6 +73,10 @@ impl From<EngineError> for TransferFault {
 impl RemoteContainer for LockedContainer<'_> {
     fn user(&self) -> ContainerUser {
         self.container.engine.client.container_user()
+    }
+
+    fn ownership(&self) -> EntryOwnership {
+        EntryOwnership::ByPermission
     }
 
     fn first_owners(&self) -> Vec<ContainerUser> {
@@ -122,6 +128,7 @@ impl RemoteContainer for LockedContainer<'_> {
 
     fn unpack(
         &self,
+        _user: ContainerUser,
         write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
         limit: &TransferLimit<'_>,
     ) -> Result<(), TransferFault> {

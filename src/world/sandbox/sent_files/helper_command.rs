@@ -12,6 +12,8 @@ const PRESENCE: &str = include_str!("presence.sh");
 const LISTING: &str = include_str!("listing.sh");
 /// Script that finds directories in which a user may move what belongs to others.
 const MOVABLE: &str = include_str!("movable.sh");
+/// Script that sets the permission bits of files: pairs of bits and a path.
+const BITS: &str = "while [ $# -gt 1 ]; do chmod \"$1\" \"$2\" || exit 1; shift 2; done";
 /// Script that packs files.
 const PACKING: &str = "cd \"$1\" || exit 1; shift; exec tar -cf - -- \"$@\"";
 
@@ -43,6 +45,13 @@ impl HelperCommand {
     /// directory is left.
     pub(super) fn removal(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
         Self::of_script(user, REMOVAL, paths)
+    }
+
+    /// Creates a command that sets permission bits, which fails if it cannot.
+    pub(super) fn bits(user: ContainerUser, bits: &[(u32, String)]) -> Self {
+        let pairs = bits.iter();
+        let words = pairs.flat_map(|(bits, path)| [format!("{bits:o}"), path.clone()]);
+        Self::of_script(user, BITS, words)
     }
 
     /// Creates a command that prints for each of these paths whether it exists.

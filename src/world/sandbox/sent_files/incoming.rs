@@ -354,6 +354,14 @@ impl IncomingFiles {
         }
     }
 
+    /// Gives a file that was received these permission bits.
+    pub(super) fn set_bits(&mut self, path: &AbsPath, bits: u32) {
+        let entry = self.entries.get_mut(path);
+        if let Some(RemoteEntry::File { bits: received, .. }) = entry.map(|entry| &mut entry.what) {
+            *received = bits;
+        }
+    }
+
     /// Returns whether a directory was received there.
     pub(super) fn is_directory(&self, path: Option<&AbsPath>) -> bool {
         let entry = path.and_then(|path| self.entries.get(path));

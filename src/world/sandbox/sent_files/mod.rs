@@ -41,7 +41,7 @@ use crate::world::sandbox::sent_files::incoming::{IncomingFiles, SpoolError};
 use crate::world::sandbox::sent_files::listing::{RemoteListing, is_large};
 use crate::world::sandbox::sent_files::local_view::read_view;
 use crate::world::sandbox::sent_files::outgoing::{EntryOwners, pack};
-use crate::world::sandbox::sent_files::remote_container::RemoteContainer;
+use crate::world::sandbox::sent_files::remote_container::{EntryOwnership, RemoteContainer};
 use crate::world::sandbox::sent_files::reported_files::ReportedFiles;
 use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
 use crate::world::sandbox::sent_files::transfer_limit::TransferLimit;
@@ -109,6 +109,8 @@ pub(in crate::world::sandbox) struct SentFiles {
     /// The listing at the last time that changes were fetched.
     listing: Option<RemoteListing>,
     reported: ReportedFiles,
+    /// The writable trees in which everything belongs to the user of commands.
+    trees: BTreeSet<AbsPath>,
 }
 
 /// The free space that a disk here needs for the fetched files.
@@ -130,6 +132,7 @@ impl SentFiles {
             is_removing: false,
             listing: None,
             reported: ReportedFiles::default(),
+            trees: BTreeSet::new(),
         }
     }
 
@@ -147,14 +150,17 @@ impl SentFiles {
         interrupt: Option<&CommandInterrupt>,
     ) -> std::result::Result<(), TransferFault> {
         let limit = TransferLimit::new(interrupt, Duration::ZERO);
+        let owners = EntryOwners::in_container(remote, reachable);
+        if let Some(trees) = owners.trees() {
+            self.change_owners(trees);
+        }
         let nothing = SentEntries::new();
         let earlier = self.entries.as_ref().unwrap_or(&nothing);
         let view = read_view(reachable, earlier)?;
-        let owners = EntryOwners::for_user(remote.user());
         let plan = SendPlan::compare(earlier, &view);
         // Root might kill a command, so it removes files only before any command runs.
         let first = self.entries.is_none().then(|| remote.first_owners());
-        let users = [owners.read, owners.write].into_iter();
+        let users = owners.removers().into_iter();
         let users: Vec<ContainerUser> = users.chain(first.into_iter().flatten()).collect();
         self.is_removing |= remote.take_lost_commands();
         if self.is_removing {
@@ -168,7 +174,7 @@ impl SentFiles {
             let roots: Vec<&AbsPath> = reachable.open.iter().map(|opening| &opening.path).collect();
             remove_there(remote, &roots, &users, &limit)?;
         }
-        if let Err(fault) = transfer(remote, reachable, &view, &plan, &limit) {
+        if let Err(fault) = transfer(remote, reachable, &view, &plan, &owners, &limit) {
             let affected = plan.affected_paths(&view);
             if let Some(entries) = self.entries.as_mut() {
                 mark_unsent(entries, &affected);
@@ -183,6 +189,19 @@ impl SentFiles {
         self.entries = Some(view);
         self.is_removing = false;
         Ok(())
+    }
+
+    /// Has everything sent again where other users must own files than before.
+    fn change_owners(&mut self, trees: &BTreeSet<AbsPath>) {
+        let changed = self.trees.symmetric_difference(trees).cloned().collect();
+        let affected = AffectedPaths {
+            removed: changed,
+            added: Vec::new(),
+        };
+        if let Some(entries) = self.entries.as_mut() {
+            mark_unsent(entries, &affected);
+        }
+        self.trees.clone_from(trees);
     }
 
     /// Fetches the changes of commands in writable paths, and writes them here as far as the rules
@@ -245,16 +264,33 @@ fn transfer(
     reachable: &ReachablePaths,
     view: &SentEntries,
     plan: &SendPlan<'_>,
+    owners: &EntryOwners,
     limit: &TransferLimit<'_>,
 ) -> std::result::Result<(), TransferFault> {
-    let owners = EntryOwners::for_user(remote.user());
-    remove_there(remote, &plan.removed, &[owners.read, owners.write], limit)?;
-    if plan.added.is_empty() {
-        return Ok(());
+    remove_there(remote, &plan.removed, &owners.removers(), limit)?;
+    for user in owners.unpackers() {
+        let is_own = |path: &AbsPath| {
+            let entry = view.get(path);
+            entry.is_some_and(|entry| owners.is_unpacked_by(user, path, entry.permission))
+        };
+        let added = plan.added.iter().copied().filter(|path| is_own(path));
+        let added: Vec<&AbsPath> = added.collect();
+        if !added.is_empty() {
+            let mut write =
+                |archive: &mut dyn io::Write| pack(archive, reachable, view, &added, owners);
+            remote.unpack(user, &mut write, limit)?;
+        }
+        let bits = owners.granted_bits(user, reachable, view);
+        let is_sent = |path: &AbsPath| added.contains(&path);
+        if !bits.is_empty() && reachable.open.iter().any(|opening| is_sent(&opening.path)) {
+            let set = remote.run(HelperCommand::bits(user, &bits), REMOVAL_TIME_MAX, limit)?;
+            if set != ExitReason::Exited(0) {
+                let message = "the permissions of directories cannot be set in the container";
+                return Err(Error::new(ErrorKind::Environment, message).into());
+            }
+        }
     }
-    let mut write =
-        |archive: &mut dyn io::Write| pack(archive, reachable, view, &plan.added, owners);
-    remote.unpack(&mut write, limit)
+    Ok(())
 }
 
 /// Removes files there. Each user removes its own files; afterwards only empty directories may
@@ -316,6 +352,7 @@ impl FetchSource<'_> {
                 return Err(fault);
             }
             read.map_err(|error| refused_archive(root, &error))?;
+            self.restore_bits(root, &mut incoming, sent);
         }
         Ok(incoming)
     }
@@ -395,11 +432,22 @@ impl FetchSource<'_> {
                 }
                 read.map_err(|error| refused_archive(root, &error))?;
             }
+            self.restore_bits(root, &mut incoming, sent);
         }
         let has_all = changed
             .iter()
             .all(|path| incoming.entries().contains_key(*path));
         Ok(has_all.then_some(incoming))
+    }
+
+    /// Gives a file that is granted by itself the permission bits that it has here, if it was sent with
+    /// others.
+    fn restore_bits(&self, root: &AbsPath, incoming: &mut IncomingFiles, sent: &SentEntries) {
+        if self.remote.ownership() == EntryOwnership::ByTree
+            && let Some(RemoteEntry::File { bits, .. }) = sent.get(root).map(|sent| &sent.what)
+        {
+            incoming.set_bits(root, *bits);
+        }
     }
 
     fn new_incoming(&self) -> std::result::Result<IncomingFiles, TransferFault> {

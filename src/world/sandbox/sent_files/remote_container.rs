@@ -17,6 +17,9 @@ pub(in crate::world::sandbox) trait RemoteContainer {
     /// Returns the user that commands run as.
     fn user(&self) -> ContainerUser;
 
+    /// Returns which user owns what is sent.
+    fn ownership(&self) -> EntryOwnership;
+
     /// Returns the users besides that of commands that may own files in a container which nothing was sent
     /// to yet.
     fn first_owners(&self) -> Vec<ContainerUser>;
@@ -49,16 +52,29 @@ pub(in crate::world::sandbox) trait RemoteContainer {
         limit: &'r TransferLimit<'r>,
     ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault>;
 
-    /// Unpacks the archive that `write` writes, with names from `/`. It may take long as long as it makes
-    /// progress.
+    /// Unpacks the archive that `write` writes, with names from `/`, as one user. It may take long as long as
+    /// it makes progress.
     fn unpack(
         &self,
+        user: ContainerUser,
         write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
         limit: &TransferLimit<'_>,
     ) -> Result<(), TransferFault>;
 
     /// Returns why the connection was lost, if it was: that is the reason of all other faults.
     fn loss_reason(&self) -> Option<String>;
+}
+
+/// Which user owns what is sent to a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::world::sandbox) enum EntryOwnership {
+    /// Archives are unpacked by root: what commands may change belongs to their user, and the rest to another
+    /// user.
+    ByPermission,
+    /// Each user unpacks what belongs to it. Everything inside a writable tree belongs to the user of
+    /// commands, so a change of what they may only read there is noticed when it comes back. Everything else
+    /// belongs to another user, also the writable trees themselves, to which all users may write.
+    ByTree,
 }
 
 /// What a container sends.

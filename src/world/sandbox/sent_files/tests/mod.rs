@@ -212,7 +212,7 @@ fn what_commands_may_not_read_is_not_sent() {
     });
     let all: Vec<&AbsPath> = view.keys().collect();
     let mut packed = Vec::new();
-    pack(&mut packed, &trees.reachable, &view, &all, owners).unwrap();
+    pack(&mut packed, &trees.reachable, &view, &all, &owners).unwrap();
     let text = String::from_utf8_lossy(&packed);
     assert!(text.contains("masked") && text.contains("kept"));
     assert!(
