@@ -34,6 +34,25 @@ pub struct KubernetesConfig {
     pub connection_timeout_seconds: u64,
 }
 
+impl KubernetesConfig {
+    /// Returns the configuration of a pod of `image` for which nothing else is configured.
+    pub fn of_image(image: String) -> Self {
+        Self {
+            context: None,
+            namespace: None,
+            image,
+            image_pull_secrets: Vec::new(),
+            runtime_class: None,
+            memory_bytes: None,
+            nano_cpus: None,
+            disk_bytes: None,
+            network: PodNetwork::None,
+            deadline_seconds: DEADLINE_SECONDS,
+            connection_timeout_seconds: CONNECTION_TIMEOUT_SECONDS,
+        }
+    }
+}
+
 /// The network access of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodNetwork {

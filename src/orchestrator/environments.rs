@@ -456,7 +456,8 @@ impl EnvironmentBuilder<'_> {
                 )?)
             }
             ExecutionMode::Kubernetes(pod) => {
-                Arc::new(build_pod(spec, work, pod, self.layout, self.host)?)
+                let RunLayout { run, state, .. } = self.layout;
+                Arc::new(build_pod(spec, work, pod, *run, state, self.host)?)
             }
             ExecutionMode::Local => Arc::new(self.build_sandbox(spec, &directories)?),
         };
@@ -581,23 +582,24 @@ fn on_separate_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Resul
     done.map_err(|panic| Error::from_panic(&*panic))?
 }
 
-/// Creates the pod of one agent.
-fn build_pod(
+/// Creates the pod of one agent, for a run with this name and state directory.
+pub fn build_pod(
     spec: EnvironmentSpec<'_>,
     work: ContainerWork,
     config: &KubernetesConfig,
-    layout: &RunLayout,
+    run: RunName,
+    state: &AbsPath,
     machine: &HostEnvironment,
 ) -> Result<AgentPod> {
     let reachable = first_reachable_paths(spec);
     on_separate_thread(|| {
         let cluster = PodCluster::open(config, &machine.env)?;
-        cluster.remove_leftovers(&layout.state)?;
+        cluster.remove_leftovers(state)?;
         let owner = PodOwner {
             agent: spec.id,
             work,
-            run: layout.run,
-            state: &layout.state,
+            run,
+            state,
             config,
             limits: &spec.config.limits,
             added: &spec.config.added_env(&machine.variables),

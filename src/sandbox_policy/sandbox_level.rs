@@ -178,11 +178,12 @@ impl ExecutionIsolation {
         }
     }
 
-    /// Returns the machine of the container engine, if it is another one.
-    pub fn engine_host(&self) -> Option<&str> {
+    /// Returns whether files are sent to another machine.
+    pub fn is_elsewhere(&self) -> bool {
         match self {
-            ExecutionIsolation::Sandbox { .. } | ExecutionIsolation::Pod { .. } => None,
-            ExecutionIsolation::Container { host, .. } => host.as_deref(),
+            ExecutionIsolation::Sandbox { .. } => false,
+            ExecutionIsolation::Container { host, .. } => host.is_some(),
+            ExecutionIsolation::Pod { .. } => true,
         }
     }
 

@@ -10,9 +10,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use massgen::config::kubernetes::{
-    CONNECTION_TIMEOUT_SECONDS, DEADLINE_SECONDS, KubernetesConfig, PodNetwork,
-};
+use massgen::config::kubernetes::{KubernetesConfig, PodNetwork};
 use massgen::id::AgentId;
 use massgen::layout::RunName;
 use massgen::path::AbsPath;
@@ -70,7 +68,7 @@ fn text(path: impl AsRef<Path>) -> String {
 }
 
 /// Makes a directory with the `kubectl` of a cluster, and returns it; `None` for other users than root.
-fn make_cluster() -> Option<TempDir> {
+pub(crate) fn make_cluster() -> Option<TempDir> {
     if !geteuid().is_root() {
         println!("skipped: only root can start pods");
         return None;
@@ -78,22 +76,22 @@ fn make_cluster() -> Option<TempDir> {
     let cluster = tempfile::tempdir().unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/kubectl_for_pods.py");
     let program = cluster.path().join("kubectl");
-    let line = format!("#!/bin/sh\nexec /usr/bin/python3 -I -S '{script}' \"$@\"\n");
+    let line = format!(
+        "#!/bin/sh\nMASSGEN_TEST_CLUSTER='{}' exec /usr/bin/python3 -I -S '{script}' \"$@\"\n",
+        cluster.path().display()
+    );
     fs::write(&program, line).unwrap();
     make_program(&program);
     Some(cluster)
 }
 
-fn cluster_env(cluster: &TempDir) -> BTreeMap<String, String> {
+pub(crate) fn cluster_env(cluster: &TempDir) -> BTreeMap<String, String> {
     let dir = cluster.path().display().to_string();
     let path = std::env::var("PATH").unwrap();
-    BTreeMap::from([
-        ("PATH".to_owned(), format!("{dir}:{path}")),
-        ("MASSGEN_TEST_CLUSTER".to_owned(), dir),
-    ])
+    BTreeMap::from([("PATH".to_owned(), format!("{dir}:{path}"))])
 }
 
-fn pods(cluster: &TempDir) -> Vec<String> {
+pub(crate) fn pods(cluster: &TempDir) -> Vec<String> {
     let Ok(found) = fs::read_dir(cluster.path().join("pods")) else {
         return Vec::new();
     };
@@ -119,15 +117,7 @@ impl PodScene {
         let config = KubernetesConfig {
             context: Some("lab".to_owned()),
             namespace: Some("evals".to_owned()),
-            image: "debian:12".to_owned(),
-            image_pull_secrets: Vec::new(),
-            runtime_class: None,
-            memory_bytes: None,
-            nano_cpus: None,
-            disk_bytes: None,
-            network: PodNetwork::None,
-            deadline_seconds: DEADLINE_SECONDS,
-            connection_timeout_seconds: CONNECTION_TIMEOUT_SECONDS,
+            ..KubernetesConfig::of_image("debian:12".to_owned())
         };
         Some(Self {
             cluster,
@@ -196,7 +186,6 @@ impl PodScene {
     fn kubectl(&self, words: &[&str]) -> String {
         let called = Command::new(self.cluster.path().join("kubectl"))
             .args(words)
-            .env("MASSGEN_TEST_CLUSTER", self.cluster.path())
             .output()
             .unwrap();
         String::from_utf8(called.stdout).unwrap()

@@ -49,16 +49,11 @@ pub(crate) fn run(
     let cases = matching_cases(arguments.only.as_deref())?;
     let place = AbsPath::resolve(&host.cwd, host.env("TMPDIR").unwrap_or(PLACE));
     let mut missing = BTreeSet::new();
-    let (isolations, unavailable) = match &arguments.docker {
-        Some(image) => {
+    let (isolations, unavailable) = match tested_image(host, arguments) {
+        Some(isolation) => {
             let programs = cases.iter().flat_map(|case| case.needs.iter().cloned());
-            missing = containers::missing_programs(host, image, &programs.collect())?;
-            let image = image.clone();
-            let host = containers::ssh_engine(host).map(str::to_owned);
-            (
-                vec![ExecutionIsolation::Container { image, host }],
-                BTreeMap::new(),
-            )
+            missing = containers::missing_programs(host, &isolation, &programs.collect())?;
+            (vec![isolation], BTreeMap::new())
         }
         None => tested_levels(host, arguments.sandbox, &place)?,
     };
@@ -102,6 +97,20 @@ pub(crate) fn run(
     } else {
         ExitStatus::Environment
     })
+}
+
+/// Returns the containers or pods that the user wants to test.
+fn tested_image(host: &Host, arguments: &SelftestArguments) -> Option<ExecutionIsolation> {
+    let container = arguments.docker.clone();
+    let container = container.map(|image| ExecutionIsolation::Container {
+        image,
+        host: containers::ssh_engine(host).map(str::to_owned),
+    });
+    let pod = arguments.kubernetes.clone();
+    container.or(pod.map(|image| ExecutionIsolation::Pod {
+        image,
+        runtime_class: None,
+    }))
 }
 
 /// Returns the cases whose name or class matches.
