@@ -5,6 +5,7 @@ Files in the directory of the cluster say what is wrong: `down`, `full`, `forbid
 `closed` (the user may do nothing with pods), `broken` (how many more answers of
 programs arrive only in part) and `open` (the address of a server that every pod reaches)."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -159,8 +160,8 @@ def shown(name):
     return pod
 
 
-def end(name):
-    for holder in read(name)["holders"].values():
+def end(state):
+    for holder in state["holders"].values():
         # All processes of a container end with its first one.
         for process in [*children(holder), holder]:
             try:
@@ -257,16 +258,18 @@ def main(words):
     elif words[0] == "delete":
         for word in words[1:]:
             kind, _, name = word.partition("/")
-            if kind == "pod" and read(name) is not None:
-                end(name)
+            state = read(name) if kind == "pod" else None
+            if state:
+                end(state)
                 shutil.rmtree(path("pods", name), ignore_errors=True)
-            elif kind.startswith("networkpolicy") and os.path.exists(path("policies", name)):
-                os.remove(path("policies", name))
+            elif kind.startswith("networkpolicy"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(path("policies", name))
     elif words[0] == "evict":
         state = read(words[1])
         state["ended"] = "The node was low on resource: memory. "
         write(words[1], state)
-        end(words[1])
+        end(state)
     elif words[0] == "exec":
         execute(words)
     else:

@@ -30,6 +30,8 @@ use crate::patience::wait_until;
 use crate::project::{Project, directory_outside_tmp, make_program};
 
 const TIME_MAX: Duration = Duration::from_mins(1);
+/// Number of files whose paths together are longer than one argument of a program may be.
+const LONG_NAMES: usize = 180;
 
 /// A team with an agent whose commands run in a pod.
 const TEAM: &str = r#"
@@ -369,6 +371,28 @@ fn large_files_and_much_output_pass_in_parts() {
 }
 
 #[test]
+fn many_files_with_long_names_are_sent_and_removed() {
+    let Some(scene) = PodScene::start() else {
+        return;
+    };
+    let pod = scene.open();
+    let long = |number: usize| format!("{number:03}{}", "n".repeat(200));
+    let dir = (0..4).fold(scene.workspace().as_path().to_owned(), |dir, number| {
+        dir.join(long(number))
+    });
+    fs::create_dir_all(&dir).unwrap();
+    for number in 0..LONG_NAMES {
+        fs::write(dir.join(long(number)), "x").unwrap();
+    }
+    let count = "find . -type f -name '*n' | wc -l";
+    scene.does(&pod, count, &format!("{LONG_NAMES}\n"));
+    for number in 0..LONG_NAMES {
+        fs::remove_file(dir.join(long(number))).unwrap();
+    }
+    scene.does(&pod, count, "0\n");
+}
+
+#[test]
 fn writable_trees_keep_protected_names_in_pods() {
     let Some(scene) = PodScene::start() else {
         return;
@@ -433,7 +457,7 @@ fn a_pod_that_is_lost_is_replaced_and_a_broken_connection_loses_nothing() {
         .unwrap();
     assert_eq!(finished.ended, ExitReason::TimedOut);
     scene.does(&pod, "ps ax | grep -c '[s]leep 1234'", "0\n");
-    // No process can give another exit status than that of the command.
+    // A process that writes another exit status is noticed.
     let forge = "for d in /run/massgen/*; do echo 'x 0' >$d/status; done; sleep 1234";
     let forged = scene
         .run(&pod, Permission::Read, forge, TIME_MAX)

@@ -75,7 +75,7 @@ impl ConfigChecker<'_> {
         if is_object_name(text.written) {
             return Some(text.written.to_owned());
         }
-        self.refuse_kubernetes_name(text, "is no name of an object of Kubernetes");
+        self.refuse_kubernetes_name(text, "is not a valid name of a Kubernetes object");
         None
     }
 

@@ -37,7 +37,7 @@ pub(crate) const IMAGE: TypedKey<Text> = TypedKey::required(
     &["image"],
     shape::text(),
     "The image of the pod's containers. It needs `/bin/sh`, `setsid`, `tar`, `find` and the usual small \
-     programs; Debian, Ubuntu, Fedora and Alpine have them.",
+     programs; Debian, Ubuntu and Alpine have them.",
     Harmless,
 );
 

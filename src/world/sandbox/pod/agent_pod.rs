@@ -90,7 +90,7 @@ impl PodContents {
 }
 
 impl AgentPod {
-    /// Creates the pod of an agent. A pod that waits for the cluster is no error: commands wait for it.
+    /// Creates the pod of an agent. A pod that waits for the cluster is not an error: commands wait for it.
     pub fn open(
         cluster: &PodCluster,
         owner: PodOwner<'_>,

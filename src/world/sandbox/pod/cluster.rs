@@ -95,7 +95,7 @@ impl PodCluster {
         self.delete(names.collect()).await
     }
 
-    /// Deletes objects, and does not wait for their end; missing ones are no error.
+    /// Deletes objects, and does not wait for their end; missing ones are not an error.
     async fn delete(&self, names: Vec<String>) -> std::result::Result<(), KubectlFailure> {
         if names.is_empty() {
             return Ok(());
@@ -105,7 +105,7 @@ impl PodCluster {
         self.kubectl.ask(&words, b"").await.map(drop)
     }
 
-    /// Deletes a pod with its network policy; a missing one is no error.
+    /// Deletes a pod with its network policy; a missing one is not an error.
     pub(super) async fn delete_pod(&self, name: &str) -> std::result::Result<(), KubectlFailure> {
         let policy = match self.network {
             PodNetwork::None => Some(format!("networkpolicy.networking.k8s.io/{name}")),

@@ -326,10 +326,10 @@ impl PodReader<'_> {
 }
 
 impl Read for PodReader<'_> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            let count = self.part.read(room)?;
-            if count > 0 || room.is_empty() || self.status.is_some() {
+            let count = self.part.read(buffer)?;
+            if count > 0 || buffer.is_empty() || self.status.is_some() {
                 return Ok(count);
             }
             if let Err(fault) = self.read_part() {

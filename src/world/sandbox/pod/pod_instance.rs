@@ -16,10 +16,10 @@ use crate::world::sandbox::pod::pod_manifest::{PodContainer, PodPlan};
 use crate::world::sandbox::pod::pod_state::PodState;
 use crate::world::sandbox::pod::retry_pause::RetryPause;
 
-/// Script that looks for programs and for the network.
+/// Script that checks which programs the image has, and whether the network is closed.
 const READINESS: &str = include_str!("readiness.sh");
-/// The longest interval between two looks at a pod that is not ready yet.
-const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// The longest interval between two checks of a pod that is not ready yet.
+const POLL_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// How long a network plugin may take to apply the policy of a new pod.
 const POLICY_TIME_MAX: Duration = Duration::from_secs(15);
 /// The largest answer of a script, in bytes.
@@ -117,7 +117,7 @@ impl PodInstance {
         {
             return Ok(Some(known));
         }
-        let mut pause = RetryPause::up_to(LOOK_INTERVAL_MAX);
+        let mut pause = RetryPause::up_to(POLL_INTERVAL_MAX);
         let mut answered = Instant::now();
         loop {
             let why = match self.state(cluster).await {
@@ -151,7 +151,7 @@ impl PodInstance {
     /// Checks that the image has the programs that massgen needs, and that the network is closed.
     async fn check(&self, cluster: &PodCluster) -> Result<NetworkCheck, PodFault> {
         let until = Instant::now() + POLICY_TIME_MAX.min(cluster.connection_timeout);
-        let mut pause = RetryPause::up_to(LOOK_INTERVAL_MAX);
+        let mut pause = RetryPause::up_to(POLL_INTERVAL_MAX);
         let settings = quote_word(GIT_SETTINGS);
         let file = format!("{CONTAINER_HOME}/.gitconfig");
         let script = format!("[ -e {file} ] || printf %s {settings} >{file}\n{READINESS}");
@@ -172,8 +172,8 @@ impl PodInstance {
             };
             let answer = String::from_utf8_lossy(&answer);
             let mut lines = answer.lines();
-            let lacking = lines.next().and_then(|line| line.strip_prefix("lacking"));
-            match lacking.map(str::trim) {
+            let missing = lines.next().and_then(|line| line.strip_prefix("missing"));
+            match missing.map(str::trim) {
                 Some("") => {}
                 Some(programs) => {
                     let why = format!("its image lacks programs: {programs}");

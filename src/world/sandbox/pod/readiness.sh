@@ -1,10 +1,10 @@
-# Prints the programs that massgen needs in a pod and that its image lacks, and then whether the API server of
-# the cluster can be reached from the pod: open, closed or unknown.
-lacking=
+# Prints the programs that massgen needs in a pod and that are missing in its image, and then whether the API
+# server of the cluster can be reached from the pod: open, closed or unknown.
+missing=
 for program in setsid tar head tail wc rm mv ls tr grep sed sleep find; do
-	command -v $program >/dev/null 2>&1 || lacking="$lacking $program"
+	command -v $program >/dev/null 2>&1 || missing="$missing $program"
 done
-echo "lacking$lacking"
+echo "missing$missing"
 address=$KUBERNETES_SERVICE_HOST
 port=$KUBERNETES_SERVICE_PORT
 connect() {

@@ -220,14 +220,14 @@ impl ReplaceablePod {
         // Prevents new commands from starting meanwhile: they would not be known yet.
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let ending = ending.map(|ending| ending.number);
-        let spared = running.iter().filter(|number| Some(**number) != ending);
-        let spared: Vec<String> = match container {
-            PodContainer::Commands => spared.map(|number| mark_text(*number)).collect(),
+        let kept = running.iter().filter(|number| Some(**number) != ending);
+        let kept: Vec<String> = match container {
+            PodContainer::Commands => kept.map(|number| mark_text(*number)).collect(),
             PodContainer::Files => Vec::new(),
         };
         let program: Vec<&str> = ["/bin/sh", "-c", SWEEP, "massgen"]
             .into_iter()
-            .chain(spared.iter().map(String::as_str))
+            .chain(kept.iter().map(String::as_str))
             .collect();
         let swept = instance.exec(&self.cluster, container, &program, b"", ANSWER_BYTES_MAX);
         self.cluster.block_on(swept).map(drop)

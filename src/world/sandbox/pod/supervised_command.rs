@@ -20,6 +20,8 @@ use crate::world::sandbox::pod::retry_pause::RetryPause;
 const BEGINNING: &str = include_str!("supervised.sh");
 /// What runs the command and kills what it leaves behind.
 const COMMAND: &str = include_str!("../docker/command.sh");
+/// What runs a program of massgen's own, whose words follow the directory of the command.
+const PROGRAM: &str = "shift 2\n\"$@\"\nstatus=$?\n";
 /// The end of the supervisor.
 const STATUS: &str = include_str!("status.sh");
 /// Script that waits for output and prints it.
@@ -289,7 +291,7 @@ impl SupervisedCommand {
         let proof = &self.proof;
         format!(
             "{removals}if mkdir -m 700 \"$d\" 2>/dev/null; then\n: >\"$d/out\"\n: >\"$d/err\"\n\
-             printf '%64s\\n' ' ' >\"$d/next\"\n(\n{settings}{mark}exec setsid /bin/sh -c {supervisor} \"$d\"\n\
+             printf '%64s\\n' ' ' >\"$d/next\"\n(\n{settings}{mark}exec setsid /bin/sh -c {supervisor}\n\
              ) </dev/null >\"$d/out\" 2>\"$d/err\" 3<<'END' &\n{proof}\nEND\necho $! >\"$d/pid\"\nfi\n"
         )
     }
@@ -317,9 +319,10 @@ impl SupervisedCommand {
                 (settings, supervisor(COMMAND, line))
             }
             SupervisedProgram::Words(words) => {
+                // Each word stays an argument of its own, because the length of one is limited.
                 let words: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
-                let run = "sh -c \"$1\"\nstatus=$?\n";
-                (String::new(), supervisor(run, &words.join(" ")))
+                let supervisor = format!("{} {}", supervisor(PROGRAM, ""), words.join(" "));
+                (String::new(), supervisor)
             }
         }
     }
@@ -337,10 +340,14 @@ impl SupervisedCommand {
     }
 }
 
-/// Returns the script of a supervisor that runs `line` with `run`, and its arguments.
+/// Returns the script of a supervisor that runs `line` with `run`, and its first arguments.
 fn supervisor(run: &str, line: &str) -> String {
     let script = [BEGINNING, run, STATUS].concat();
-    format!("{} massgen {}", quote_word(&script), quote_word(line))
+    format!(
+        "{} massgen {} \"$d\"",
+        quote_word(&script),
+        quote_word(line)
+    )
 }
 
 impl<'a> PartHeader<'a> {
