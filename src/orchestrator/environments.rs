@@ -44,6 +44,8 @@ use crate::world::store::sandboxes::SandboxDirs;
 pub struct HostEnvironment {
     /// The executable that is started as the sandbox helper.
     pub executable: AbsPath,
+    /// The directory that the user started massgen in.
+    pub cwd: AbsPath,
     /// The environment of the process.
     pub env: BTreeMap<String, String>,
     /// The variables that a config may pass on.
@@ -593,7 +595,7 @@ pub fn build_pod(
 ) -> Result<AgentPod> {
     let reachable = first_reachable_paths(spec);
     on_separate_thread(|| {
-        let cluster = PodCluster::open(config, &machine.env)?;
+        let cluster = PodCluster::open(config, &machine.env, &machine.cwd)?;
         cluster.remove_leftovers(state)?;
         let owner = PodOwner {
             agent: spec.id,

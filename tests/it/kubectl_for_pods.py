@@ -227,7 +227,8 @@ def execute(words):
 
 
 def main(words):
-    words = [word for word in words if word not in ("--context=lab", "--namespace=evals")]
+    words = [word for word in words if word not in ("--context=lab", "--namespace=evals")
+             and not word.startswith("--cache-dir=")]
     os.makedirs(path("pods"), exist_ok=True)
     os.makedirs(path("policies"), exist_ok=True)
     if is_wrong("down"):

@@ -160,7 +160,8 @@ impl PodScene {
     }
 
     fn open_cluster(&self) -> PodCluster {
-        PodCluster::open(&self.config, &cluster_env(&self.cluster)).unwrap()
+        let env = cluster_env(&self.cluster);
+        PodCluster::open(&self.config, &env, &abs(self.root.path())).unwrap()
     }
 
     fn try_open(&self) -> massgen::error::Result<AgentPod> {

@@ -10,7 +10,7 @@ use crate::world::sandbox::pod::cluster_check::check_cluster;
 pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     for pod in team.map(Config::pods).unwrap_or_default() {
-        findings.push(match check_cluster(pod, &host.env).await {
+        findings.push(match check_cluster(pod, &host.env, &host.cwd).await {
             Ok(()) => {
                 let message = format!("{} answers and permits the team's pods", place(pod));
                 DoctorArea::Cluster.finding(FindingLevel::Ok, "pods", message)

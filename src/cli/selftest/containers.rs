@@ -13,6 +13,7 @@ use crate::host::Host;
 use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::pod::KUBE_CACHE;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::{CommandWaitLimits, ExitReason};
 
@@ -24,6 +25,8 @@ const SSH_AGENT: &str = "SSH_AUTH_SOCK";
 const KUBECONFIG: &str = "KUBECONFIG";
 /// The same below the home directory.
 const KUBECONFIG_DEFAULT: &str = ".kube/config";
+/// The cache of `kubectl` below the home directory.
+const KUBE_CACHE_DEFAULT: &str = ".kube/cache";
 /// Environment variable with the directories in which the user's `ssh` or `kubectl` is.
 const PATH: &str = "PATH";
 /// Caller name of the container that inspects the image.
@@ -102,13 +105,25 @@ pub(super) fn container_env(
         .collect()
 }
 
-/// Returns the environment in which the user's `kubectl` finds its settings.
+/// Returns the environment in which the user's `kubectl` finds its settings, and writes nothing to the home
+/// directory of a case.
 fn cluster_env(host: &Host) -> BTreeMap<String, String> {
-    let default = host.home.as_ref();
-    let default = default.map(|home| home.join(KUBECONFIG_DEFAULT).to_string());
-    let settings = host.env(KUBECONFIG).map(str::to_owned).or(default);
-    let path = host.env(PATH).map(str::to_owned);
-    let named = [(KUBECONFIG, settings), (PATH, path)].into_iter();
+    let value = |name| host.env(name).map(str::to_owned);
+    let in_home = |name| Some(host.home.as_ref()?.join(name).to_string());
+    let settings = value(KUBECONFIG).map(|paths| {
+        let paths = paths.split(':').filter(|path| !path.is_empty());
+        let paths = paths.map(|path| AbsPath::resolve(&host.cwd, path).to_string());
+        paths.collect::<Vec<String>>().join(":")
+    });
+    let named = [
+        (KUBECONFIG, settings.or_else(|| in_home(KUBECONFIG_DEFAULT))),
+        (
+            KUBE_CACHE,
+            value(KUBE_CACHE).or_else(|| in_home(KUBE_CACHE_DEFAULT)),
+        ),
+        (PATH, value(PATH)),
+    ];
+    let named = named.into_iter();
     named
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))
         .collect()

@@ -37,6 +37,8 @@ const PLACE: &str = "/var/tmp";
 
 /// How long a case takes on an ordinary machine, while others run on the other processors.
 const CASE_DURATION: Duration = Duration::from_millis(250);
+/// The same in a pod, which is created for it.
+const POD_CASE_DURATION: Duration = Duration::from_secs(8);
 /// Number of lines about the progress if there is no terminal.
 const PROGRESS_LINES: usize = 10;
 
@@ -74,7 +76,7 @@ pub(crate) fn run(
                 "{}: running {}, which takes about {}",
                 runner.isolation.label(),
                 count_noun(cases.len(), "case"),
-                duration_text(expected_duration(cases.len(), jobs))
+                duration_text(expected_duration(&runner.isolation, cases.len(), jobs))
             ));
             let outcome = run_all(&runner, &cases, jobs, &stop, output).await?;
             if form == ReportFormat::Text {
@@ -229,9 +231,13 @@ async fn run_all<'a>(
 }
 
 /// Returns how long `cases` take, `jobs` at a time.
-fn expected_duration(cases: usize, jobs: usize) -> Duration {
+fn expected_duration(isolation: &ExecutionIsolation, cases: usize, jobs: usize) -> Duration {
     let rounds = cases.div_ceil(jobs.max(1));
-    CASE_DURATION.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
+    let each = match isolation {
+        ExecutionIsolation::Sandbox { .. } | ExecutionIsolation::Container { .. } => CASE_DURATION,
+        ExecutionIsolation::Pod { .. } => POD_CASE_DURATION,
+    };
+    each.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
 }
 
 /// Returns how long the rest takes if `done` of `all` cases took `elapsed`.

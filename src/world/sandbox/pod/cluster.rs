@@ -57,10 +57,14 @@ struct ObjectList {
 }
 
 impl PodCluster {
-    /// Finds the user's `kubectl`; `env` is the user's environment.
-    pub fn open(config: &KubernetesConfig, env: &BTreeMap<String, String>) -> Result<Self> {
+    /// Finds the user's `kubectl`; `env` is the user's environment, and `dir` the user's directory.
+    pub fn open(
+        config: &KubernetesConfig,
+        env: &BTreeMap<String, String>,
+        dir: &AbsPath,
+    ) -> Result<Self> {
         Ok(Self {
-            kubectl: Kubectl::find(config, env)?,
+            kubectl: Kubectl::find(config, env, dir)?,
             network: config.network,
             connection_timeout: Duration::from_secs(config.connection_timeout_seconds),
             thread: Arc::new(EventLoopThread::start("kubectl")?),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::config::kubernetes::{KubernetesConfig, PodNetwork};
 use crate::error::Result;
+use crate::path::AbsPath;
 use crate::world::sandbox::pod::cluster::cluster_error;
 use crate::world::sandbox::pod::kubectl::Kubectl;
 use crate::world::sandbox::pod::pod_manifest::PodPlan;
@@ -24,15 +25,17 @@ const POLICY_ACTIONS: &[(&str, &str)] = &[
     ("delete", "networkpolicies.networking.k8s.io"),
 ];
 
-/// Asks the cluster of `config` whether a run could have its pods there; `env` is the user's environment.
+/// Asks the cluster of `config` whether a run could have its pods there; `env` is the user's environment, and
+/// `dir` the user's directory.
 ///
 /// # Errors
 /// It could not; the error says why.
 pub async fn check_cluster(
     config: &KubernetesConfig,
     env: &BTreeMap<String, String>,
+    dir: &AbsPath,
 ) -> Result<()> {
-    let kubectl = Kubectl::find(config, env)?;
+    let kubectl = Kubectl::find(config, env, dir)?;
     let plan = PodPlan {
         name: NAME.to_owned(),
         origin: BTreeMap::new(),

@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::prompts::untrusted_text::escape_notes;
 use crate::text::{escape_line, single_line};
+use crate::world::sandbox::pod::KUBE_CACHE;
 use crate::world::sys::environment::ProcessEnvironment;
 use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
 
@@ -29,7 +30,7 @@ pub(super) struct Kubectl {
     program: AbsPath,
     env: ProcessEnvironment,
     dir: AbsPath,
-    /// The options that name the context and the namespace.
+    /// The options that name the context, the namespace and the cache.
     place: Vec<String>,
 }
 
@@ -37,8 +38,15 @@ pub(super) struct Kubectl {
 pub(super) type KubectlFailure = String;
 
 impl Kubectl {
-    /// Finds `kubectl`, which gets all variables of `env`: the programs that log in may need any of them.
-    pub(super) fn find(config: &KubernetesConfig, env: &BTreeMap<String, String>) -> Result<Self> {
+    /// Finds `kubectl`, which gets all variables of `env`: the programs that log in may need any of them. It
+    /// runs in `dir`, because `KUBECONFIG` may name a relative path.
+    pub(super) fn find(
+        config: &KubernetesConfig,
+        env: &BTreeMap<String, String>,
+        dir: &AbsPath,
+    ) -> Result<Self> {
+        // Older versions of `kubectl` do not read the variable.
+        let cache = env.get(KUBE_CACHE).filter(|dir| !dir.is_empty());
         let env = ProcessEnvironment::inherit_except(env, &[]);
         let program = process::find(KUBECTL, env.program_path()).ok_or_else(|| {
             Error::new(ErrorKind::Environment, "cannot find `kubectl`")
@@ -47,6 +55,7 @@ impl Kubectl {
         let place = [
             ("context", config.context.as_ref()),
             ("namespace", config.namespace.as_ref()),
+            ("cache-dir", cache),
         ];
         let place = place
             .into_iter()
@@ -54,7 +63,7 @@ impl Kubectl {
         Ok(Self {
             program,
             env,
-            dir: AbsPath::top(),
+            dir: dir.clone(),
             place: place.collect(),
         })
     }

@@ -2,6 +2,9 @@
 //! mounted there: files are sent and fetched. A command is supervised by a script in its pod, which keeps
 //! its output and its exit status until they were read.
 
+/// Environment variable with the directory in which `kubectl` caches what a cluster has.
+pub const KUBE_CACHE: &str = "KUBECACHEDIR";
+
 mod retry_pause;
 mod kubectl;
 mod pod_state;

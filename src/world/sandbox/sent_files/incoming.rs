@@ -42,6 +42,7 @@ const DISK_LOOK_BYTES: usize = 16 * 1024 * 1024;
 const BLOCK_BYTES: u64 = 4096;
 /// Permission bits that are kept: no setuid, setgid or sticky bit.
 const BITS: u32 = 0o777;
+
 /// What was received of the trees that commands may write to.
 #[derive(Debug)]
 pub(super) struct IncomingFiles {
