@@ -600,6 +600,23 @@ fn too_many_processes_in_a_pod_are_killed() {
 }
 
 #[test]
+fn explain_says_which_network_a_pod_has() {
+    for (network, expected) in [("none", "network  off"), ("cluster", "network  on")] {
+        let image = "image: \"debian:12\"";
+        let team = TEAM.replace(image, &format!("{image}, network: {network}"));
+        let explained = Project::new()
+            .file("team.yaml", &team)
+            .args(["explain", "command", "--config", "team.yaml", "true"])
+            .success();
+        let said = explained.stdout();
+        assert!(
+            said.contains("a pod of `debian:12`") && said.contains(expected),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn doctor_says_what_a_cluster_lacks() {
     let Some(cluster) = make_cluster() else {
         return;

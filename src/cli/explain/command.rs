@@ -331,7 +331,7 @@ impl fmt::Display for ExplainedIsolation {
                 image,
                 runtime_class,
             } => {
-                write!(f, "in the agent's pod of `{image}`")?;
+                write!(f, "a pod of `{image}`")?;
                 match runtime_class {
                     Some(class) => write!(f, " with runtime class `{class}`"),
                     None => Ok(()),
@@ -368,7 +368,6 @@ impl SandboxReport {
     /// Describes how commands would be isolated, without the paths that they could access.
     fn from_limits(config: &CommandLineConfig) -> Self {
         let CommandLineConfig {
-            network,
             limits,
             bounds,
             env,
@@ -392,7 +391,7 @@ impl SandboxReport {
             by,
             open: Vec::new(),
             hidden: Vec::new(),
-            network: match network {
+            network: match config.network_access() {
                 _ if config.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) => {
                     vec!["on".to_owned()]
                 }
