@@ -41,12 +41,13 @@ build() {
   echo "$VERSION" > "$1/version"
 }
 
-# make_image FILE: writes an image with a shell and the libraries of massgen, which is on a volume.
+# make_image FILE: writes an image with the programs of BusyBox and the libraries of massgen, which is on a volume.
 make_image() {
   local root=$work/image/root digest
   mkdir -p "$root"/{bin,etc,proc,tmp,root}
+  chmod 1777 "$root/tmp"
   cp /usr/bin/busybox "$root/bin"
-  for name in sh sleep cat; do ln -s busybox "$root/bin/$name"; done
+  for name in $(busybox --list | grep -vx busybox); do ln -s busybox "$root/bin/$name"; done
   echo 'root:x:0:0::/root:/bin/sh' > "$root/etc/passwd"
   for library in $(ldd "$massgen" | grep -o '/[^ ]*'); do
     install -D "$library" "$root$library"
@@ -81,12 +82,13 @@ until_true() {
 }
 
 # start_control_plane: starts what nodes and users talk to. `admin` may do everything, `user` what the
-# documentation of batches asks for, and `guest` nothing.
+# documentation of batches asks for, `commander` what that of commands in pods asks for, and `guest` nothing.
 start_control_plane() {
   local flags=(--kubeconfig="$work/admin" --leader-elect=false)
   openssl genrsa -out "$work/account.key" 2048 2> /dev/null
-  printf '%s\n' 'admin-token,admin,1,system:masters' user-token,user,2 guest-token,guest,3 > "$work/tokens.csv"
-  for name in admin user guest; do
+  printf '%s\n' 'admin-token,admin,1,system:masters' user-token,user,2 guest-token,guest,3 \
+    commander-token,commander,4 > "$work/tokens.csv"
+  for name in admin user guest commander; do
     cat > "$work/$name" <<YAML
 apiVersion: v1
 kind: Config
@@ -99,7 +101,7 @@ YAML
   daemon etcd etcd --data-dir "$work/etcd" --unsafe-no-fsync --listen-peer-urls http://127.0.0.1:2380
   daemon apiserver "$cache/kube-apiserver" --etcd-servers=http://127.0.0.1:2379 --bind-address=127.0.0.1 \
     --advertise-address=10.231.0.1 --cert-dir="$work/certificates" --token-auth-file="$work/tokens.csv" \
-    --authorization-mode=RBAC --service-cluster-ip-range=10.96.0.0/16 \
+    --authorization-mode=RBAC --service-cluster-ip-range=10.96.0.0/16 --kubelet-preferred-address-types=InternalIP \
     --service-account-issuer=https://kubernetes.default.svc --service-account-key-file="$work/account.key" \
     --service-account-signing-key-file="$work/account.key" \
     --default-not-ready-toleration-seconds=2 --default-unreachable-toleration-seconds=2
@@ -179,6 +181,9 @@ start_cluster() {
   kubectl create role batches --verb=create,get,list,delete --resource=jobs.batch
   kubectl create role readers --verb=list --resource=pods,events
   for role in batches readers; do kubectl create rolebinding "$role" --role="$role" --user=user; done
+  kubectl create role pods --verb=get,list,create,delete --resource=pods,networkpolicies.networking.k8s.io
+  kubectl create role programs --verb=create --resource=pods/exec
+  for role in pods programs; do kubectl create rolebinding "$role" --role="$role" --user=commander; done
   kubectl create secret generic model-keys --from-literal=OPENAI_API_KEY=sk-of-the-cluster
   until_true "nodes" kubectl wait --for=condition=Ready --timeout=1s node/node1 node/node2
   until_true "an account" kubectl get serviceaccount default

@@ -11,12 +11,13 @@ use crate::config::Config;
 use crate::config::command_line::CommandLineConfig;
 use crate::config::docker::DockerConfig;
 use crate::config::execution_mode::ExecutionMode;
+use crate::config::kubernetes::KubernetesConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::id::AgentId;
 use crate::layout::RunName;
 use crate::orchestrator::environments::{
-    ConnectedEngines, EnvironmentSpec, HostEnvironment, build_container,
+    ConnectedEngines, EnvironmentSpec, HostEnvironment, build_container, build_pod,
 };
 use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
@@ -26,6 +27,7 @@ use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::level_record::LevelRecord;
+use crate::world::sandbox::pod::agent_pod::AgentPod;
 use crate::world::sandbox::{Sandbox, SandboxSpec};
 use crate::world::store::sandboxes::SandboxDirs;
 
@@ -41,6 +43,8 @@ pub(crate) enum CommandIsolation<'a> {
     Sandbox(SandboxLevelChoice),
     /// A container of this image.
     Container(&'a str),
+    /// A pod of this image.
+    Pod(&'a str),
 }
 
 impl Default for CommandIsolation<'_> {
@@ -52,15 +56,26 @@ impl Default for CommandIsolation<'_> {
 impl CommandIsolation<'_> {
     /// Isolates the commands of all agents in this way, whatever their keys in the config say.
     pub(crate) fn apply_to(self, config: &mut Config) {
-        let image = match self {
-            CommandIsolation::Sandbox(choice) => return config.override_sandbox(choice),
-            CommandIsolation::Container(image) => image,
-        };
+        if let CommandIsolation::Sandbox(choice) = self {
+            return config.override_sandbox(choice);
+        }
         let agents = config.agents.iter_mut();
         for commands in agents.filter_map(|agent| agent.commands.as_mut()) {
-            let mut docker = commands.mode.container().cloned().unwrap_or_default();
-            image.clone_into(&mut docker.image);
-            commands.mode = ExecutionMode::Docker(Box::new(docker));
+            match self {
+                CommandIsolation::Sandbox(_) => {}
+                CommandIsolation::Container(image) => {
+                    let mut docker = commands.mode.container().cloned().unwrap_or_default();
+                    image.clone_into(&mut docker.image);
+                    commands.mode = ExecutionMode::Docker(Box::new(docker));
+                }
+                CommandIsolation::Pod(image) => {
+                    let pod = commands.mode.pod().cloned();
+                    let new = || KubernetesConfig::of_image(image.to_owned());
+                    let mut pod = pod.unwrap_or_else(new);
+                    image.clone_into(&mut pod.image);
+                    commands.mode = ExecutionMode::Kubernetes(Box::new(pod));
+                }
+            }
         }
     }
 }
@@ -93,6 +108,15 @@ impl CallEnvironment {
                 };
                 let container = build_call_container(image, access, temporary, machine)?;
                 Ok(Arc::new(container))
+            }
+            CommandIsolation::Pod(image) => {
+                let workspace = grants.base().to_abs();
+                let access = CallerAccess {
+                    caller: CALLER,
+                    grants: grants.grants(),
+                    workspace: &workspace,
+                };
+                Ok(Arc::new(build_call_pod(image, access, temporary, machine)?))
             }
         })
     }
@@ -187,6 +211,26 @@ pub(crate) fn build_call_container(
     let engine = ConnectedEngines::default().connect(&docker, machine)?;
     let work = ContainerWork::Commands;
     build_container(&engine, spec, work, &docker, run, state, machine)
+}
+
+/// Builds a pod of `image` for a caller with `access`. The next pod with the same `state` removes what an
+/// interrupted one left.
+pub(crate) fn build_call_pod(
+    image: &str,
+    access: CallerAccess<'_>,
+    state: &AbsPath,
+    machine: &HostEnvironment,
+) -> Result<AgentPod> {
+    let id = AgentId::parse(access.caller).map_err(|error| Error::bug(error.to_string()))?;
+    let runner = EnvironmentSpec {
+        id: &id,
+        config: &CommandLineConfig::default(),
+        grants: access.grants,
+        workspace: access.workspace,
+    };
+    let run = RunName::new(Uuid::new_v4().as_fields().0);
+    let pod = KubernetesConfig::of_image(image.to_owned());
+    build_pod(runner, ContainerWork::Commands, &pod, run, state, machine)
 }
 
 /// Returns the error for a machine on which no command can be sandboxed.

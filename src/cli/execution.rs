@@ -452,6 +452,7 @@ pub(crate) fn run_invocation(
 pub(crate) fn host_environment(host: &Host) -> HostEnvironment {
     HostEnvironment {
         executable: host.executable.clone(),
+        cwd: host.cwd.clone(),
         env: host.env.clone(),
         variables: host.config_variables(),
         home: host.home.clone(),

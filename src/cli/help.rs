@@ -309,7 +309,8 @@ Examples:
   massgen doctor --config team.yaml --online
   massgen doctor --json | jq '.findings[] | select(.verdict == \"missing\")'
 
-Without `--online`, nothing leaves this machine. No files are left behind.
+Without `--online`, nothing leaves this machine but questions to the engine or cluster that the config \
+names. No files are left behind.
 
 Exit status: 0 nothing required is missing, 2 no such config, 3 something required is missing.";
 
@@ -329,10 +330,11 @@ Examples:
   massgen selftest
   massgen selftest --sandbox landlock --only network
   massgen selftest --docker massgen/mcp-runtime:latest
+  massgen selftest --kubernetes python:3.12
   massgen selftest --json | jq '.levels[].cases[] | select(.verdict == \"failed\")'
 
 Each case is one call of `massgen tool` in its own temporary directory.
-No model is called, and nothing leaves this machine.
+No model is called, and nothing leaves this machine but what is sent to pods.
 
 Exit status: 0 all attacks failed and all ordinary work succeeded, 2 usage, 3 otherwise, or no sandbox \
 is available.";

@@ -6,7 +6,9 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::commands::pattern::CommandRegex;
 use crate::commands::{CommandPolicy, CommandRules};
+use crate::config::docker::ContainerNetwork;
 use crate::config::execution_mode::ExecutionMode;
+use crate::config::kubernetes::PodNetwork;
 use crate::config::secrets::is_secret;
 use crate::dotenv::ConfigVariables;
 use crate::sandbox_policy::limits::ResourceLimits;
@@ -103,6 +105,20 @@ pub fn variable_secrets(
 }
 
 impl CommandLineConfig {
+    /// Returns the network access of commands, wherever they run.
+    pub fn network_access(&self) -> &NetworkPolicy {
+        let is_open = match &self.mode {
+            ExecutionMode::Local => return &self.network,
+            ExecutionMode::Docker(docker) => docker.network != ContainerNetwork::None,
+            ExecutionMode::Kubernetes(pod) => pod.network != PodNetwork::None,
+        };
+        if is_open {
+            &NetworkPolicy::On
+        } else {
+            &NetworkPolicy::Off
+        }
+    }
+
     /// Returns the variables in addition to those that every command has. An inherited variable
     /// without a value in `own` is omitted.
     pub fn added_env(&self, own: &ConfigVariables) -> BTreeMap<String, String> {

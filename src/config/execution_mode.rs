@@ -3,6 +3,7 @@
 
 use crate::commands::{CommandPolicy, PrivilegePolicy};
 use crate::config::docker::{DockerConfig, RootAccess};
+use crate::config::kubernetes::KubernetesConfig;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 
 /// Where commands run.
@@ -13,31 +14,45 @@ pub enum ExecutionMode {
     Local,
     /// In the agent's own container.
     Docker(Box<DockerConfig>),
+    /// In the agent's own pod.
+    Kubernetes(Box<KubernetesConfig>),
 }
 
 impl ExecutionMode {
     /// The values of the key. `srt` is read as `local`.
-    pub const NAMES: &'static [&'static str] = &["local", "docker", "srt"];
+    pub const NAMES: &'static [&'static str] = &["local", "docker", "kubernetes", "srt"];
 
     /// Returns whether commands run in massgen's sandbox on this machine.
     pub fn is_local(&self) -> bool {
         match self {
             ExecutionMode::Local => true,
-            ExecutionMode::Docker(_) => false,
+            ExecutionMode::Docker(_) | ExecutionMode::Kubernetes(_) => false,
         }
     }
 
     /// Returns the settings of the container, if commands run in one.
     pub fn container(&self) -> Option<&DockerConfig> {
         match self {
-            ExecutionMode::Local => None,
+            ExecutionMode::Local | ExecutionMode::Kubernetes(_) => None,
             ExecutionMode::Docker(docker) => Some(docker),
+        }
+    }
+
+    /// Returns the settings of the pod, if commands run in one.
+    pub fn pod(&self) -> Option<&KubernetesConfig> {
+        match self {
+            ExecutionMode::Local | ExecutionMode::Docker(_) => None,
+            ExecutionMode::Kubernetes(pod) => Some(pod),
         }
     }
 
     /// Returns the image that commands see instead of this machine, if there is one.
     pub fn image(&self) -> Option<&str> {
-        self.container().map(|docker| docker.image.as_str())
+        match self {
+            ExecutionMode::Local => None,
+            ExecutionMode::Docker(docker) => Some(&docker.image),
+            ExecutionMode::Kubernetes(pod) => Some(&pod.image),
+        }
     }
 
     /// Returns the names of inherited variables that commands get in addition to `env`.

@@ -16,6 +16,7 @@ pub use crate::config::context_path::ContextPath;
 use crate::config::diagnostic::{ConfigSource, Diagnostic};
 use crate::config::engine_host::SshEngineHost;
 use crate::config::found_config::RestrictedUse;
+use crate::config::kubernetes::KubernetesConfig;
 pub use crate::config::orchestrator::{
     CoordinationMode, NoveltyRequirement, OrchestratorConfig, PlanningMode, SubagentsConfig,
     TaskPlanning, TimeoutConfig, VotingChecklist, VotingSensitivity,
@@ -41,6 +42,7 @@ pub mod code_mode;
 mod context_path;
 pub mod diagnostic;
 pub mod docker;
+pub mod kubernetes;
 pub mod draft;
 pub mod engine_host;
 pub mod examples;
@@ -360,8 +362,23 @@ impl Config {
             .agents
             .iter()
             .filter_map(|agent| agent.commands.as_ref());
-        let images = commands.filter_map(|commands| commands.mode.image());
-        let images: BTreeSet<&str> = images.collect();
+        let containers = commands.filter_map(|commands| commands.mode.container());
+        let images: BTreeSet<&str> = containers.map(|docker| docker.image.as_str()).collect();
         images.into_iter().collect()
+    }
+
+    /// Returns the settings of the agents' pods, without duplicates.
+    pub fn pods(&self) -> Vec<&KubernetesConfig> {
+        let commands = self
+            .agents
+            .iter()
+            .filter_map(|agent| agent.commands.as_ref());
+        let mut pods = Vec::new();
+        for pod in commands.filter_map(|commands| commands.mode.pod()) {
+            if !pods.contains(&pod) {
+                pods.push(pod);
+            }
+        }
+        pods
     }
 }

@@ -11,6 +11,7 @@ use crate::config::command_line::CommandLineConfig;
 use crate::config::docker::DockerConfig;
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::external_agents::ExternalAgentConfig;
+use crate::config::kubernetes::KubernetesConfig;
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, RunEvent};
@@ -27,12 +28,14 @@ use crate::world::exec::program::check_language;
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerOwner, ContainerWork};
 use crate::world::sandbox::docker::credentials::HostUser;
 use crate::world::sandbox::docker::engine::ContainerEngine;
-use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::level_record::LevelRecord;
+use crate::world::sandbox::pod::agent_pod::{AgentPod, PodOwner};
+use crate::world::sandbox::pod::cluster::PodCluster;
 use crate::world::sandbox::program_environment::ProgramEnvironment;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::{Sandbox, SandboxSpec};
 use crate::world::store::sandboxes::SandboxDirs;
 
@@ -41,6 +44,8 @@ use crate::world::store::sandboxes::SandboxDirs;
 pub struct HostEnvironment {
     /// The executable that is started as the sandbox helper.
     pub executable: AbsPath,
+    /// The directory that the user started massgen in.
+    pub cwd: AbsPath,
     /// The environment of the process.
     pub env: BTreeMap<String, String>,
     /// The variables that a config may pass on.
@@ -452,6 +457,10 @@ impl EnvironmentBuilder<'_> {
                     &engine, spec, work, docker, *run, state, self.host,
                 )?)
             }
+            ExecutionMode::Kubernetes(pod) => {
+                let RunLayout { run, state, .. } = self.layout;
+                Arc::new(build_pod(spec, work, pod, *run, state, self.host)?)
+            }
             ExecutionMode::Local => Arc::new(self.build_sandbox(spec, &directories)?),
         };
         Ok(ExecEnvironment::new(ExecEnvironmentConfig {
@@ -575,6 +584,44 @@ fn on_separate_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Resul
     done.map_err(|panic| Error::from_panic(&*panic))?
 }
 
+/// Creates the pod of one agent, for a run with this name and state directory.
+pub fn build_pod(
+    spec: EnvironmentSpec<'_>,
+    work: ContainerWork,
+    config: &KubernetesConfig,
+    run: RunName,
+    state: &AbsPath,
+    machine: &HostEnvironment,
+) -> Result<AgentPod> {
+    let reachable = first_reachable_paths(spec);
+    on_separate_thread(|| {
+        let cluster = PodCluster::open(config, &machine.env, &machine.cwd)?;
+        cluster.remove_leftovers(state)?;
+        let owner = PodOwner {
+            agent: spec.id,
+            work,
+            run,
+            state,
+            config,
+            limits: &spec.config.limits,
+            added: &spec.config.added_env(&machine.variables),
+        };
+        AgentPod::open(&cluster, owner, &reachable)
+    })
+}
+
+/// Returns the paths that commands of an agent can reach first.
+fn first_reachable_paths(spec: EnvironmentSpec<'_>) -> ReachablePaths {
+    let manager = grants::permission_manager(spec.grants, Phase::Coordination);
+    let (open, hidden) = reachable_paths(&manager, SandboxLevel::Namespaces);
+    ReachablePaths {
+        open,
+        masked: Vec::new(),
+        hidden,
+        copies: BTreeMap::new(),
+    }
+}
+
 /// Creates a container of one agent on `engine`, for a run with this name and state directory.
 pub fn build_container(
     engine: &ContainerEngine,
@@ -585,14 +632,7 @@ pub fn build_container(
     state: &AbsPath,
     machine: &HostEnvironment,
 ) -> Result<AgentContainer> {
-    let manager = grants::permission_manager(spec.grants, Phase::Coordination);
-    let (open, hidden) = reachable_paths(&manager, SandboxLevel::Namespaces);
-    let reachable = ReachablePaths {
-        open,
-        masked: Vec::new(),
-        hidden,
-        copies: BTreeMap::new(),
-    };
+    let reachable = first_reachable_paths(spec);
     on_separate_thread(|| {
         engine.remove_leftovers(state)?;
         let owner = ContainerOwner {

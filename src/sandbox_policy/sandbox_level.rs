@@ -123,12 +123,26 @@ pub enum ExecutionIsolation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
     },
+    /// A pod of a Kubernetes cluster per agent.
+    Pod {
+        /// The image.
+        image: String,
+        /// The container runtime, if the config names one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        runtime_class: Option<String>,
+    },
 }
 
 /// What a container does not protect against.
 pub const CONTAINER_LEAVES_OPEN: &[&str] = &[
     "Unix sockets and pipes inside the open paths can be connected to and written",
     "whatever the engine, its daemon and the image leave open",
+];
+
+/// What a pod does not protect against.
+pub const POD_LEAVES_OPEN: &[&str] = &[
+    "whatever the cluster, its nodes, its container runtime and the image leave open",
+    "a command's own user can read and change what other commands of its agent leave in the pod",
 ];
 
 impl ExecutionIsolation {
@@ -139,6 +153,10 @@ impl ExecutionIsolation {
             ExecutionIsolation::Container { image, host } => {
                 format!("containers of `{image}`{}", on_host(host.as_ref()))
             }
+            ExecutionIsolation::Pod {
+                image,
+                runtime_class,
+            } => format!("pods of `{image}`{}", by_runtime(runtime_class.as_ref())),
         }
     }
 
@@ -146,23 +164,26 @@ impl ExecutionIsolation {
     pub fn level(&self) -> Option<SandboxLevel> {
         match self {
             ExecutionIsolation::Sandbox { level, .. } => Some(*level),
-            ExecutionIsolation::Container { .. } => None,
+            ExecutionIsolation::Container { .. } | ExecutionIsolation::Pod { .. } => None,
         }
     }
 
-    /// Returns the image, if commands run in a container.
+    /// Returns the image, if commands run in a container or a pod.
     pub fn image(&self) -> Option<&str> {
         match self {
             ExecutionIsolation::Sandbox { .. } => None,
-            ExecutionIsolation::Container { image, .. } => Some(image),
+            ExecutionIsolation::Container { image, .. } | ExecutionIsolation::Pod { image, .. } => {
+                Some(image)
+            }
         }
     }
 
-    /// Returns the machine of the container engine, if it is another one.
-    pub fn engine_host(&self) -> Option<&str> {
+    /// Returns whether files are sent to another machine.
+    pub fn is_elsewhere(&self) -> bool {
         match self {
-            ExecutionIsolation::Sandbox { .. } => None,
-            ExecutionIsolation::Container { host, .. } => host.as_deref(),
+            ExecutionIsolation::Sandbox { .. } => false,
+            ExecutionIsolation::Container { host, .. } => host.is_some(),
+            ExecutionIsolation::Pod { .. } => true,
         }
     }
 
@@ -170,7 +191,7 @@ impl ExecutionIsolation {
     pub fn reasons(&self) -> &[String] {
         match self {
             ExecutionIsolation::Sandbox { reasons, .. } => reasons,
-            ExecutionIsolation::Container { .. } => &[],
+            ExecutionIsolation::Container { .. } | ExecutionIsolation::Pod { .. } => &[],
         }
     }
 
@@ -179,12 +200,19 @@ impl ExecutionIsolation {
         match self {
             ExecutionIsolation::Sandbox { level, .. } => level.leaves_open(),
             ExecutionIsolation::Container { .. } => CONTAINER_LEAVES_OPEN,
+            ExecutionIsolation::Pod { .. } => POD_LEAVES_OPEN,
         }
     }
 }
 
 fn on_host(host: Option<&String>) -> String {
     host.map_or_else(String::new, |host| format!(" on `{host}`"))
+}
+
+fn by_runtime(class: Option<&String>) -> String {
+    class.map_or_else(String::new, |class| {
+        format!(" with runtime class `{class}`")
+    })
 }
 
 impl fmt::Display for ExecutionIsolation {
@@ -196,6 +224,14 @@ impl fmt::Display for ExecutionIsolation {
             ExecutionIsolation::Container { image, host } => {
                 write!(f, "a container of `{image}`{}", on_host(host.as_ref()))
             }
+            ExecutionIsolation::Pod {
+                image,
+                runtime_class,
+            } => write!(
+                f,
+                "a pod of `{image}`{}",
+                by_runtime(runtime_class.as_ref())
+            ),
         }
     }
 }

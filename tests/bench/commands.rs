@@ -34,10 +34,10 @@ use massgen::world::exec::{self, ActionOutcome};
 use massgen::world::sandbox::docker::container::{AgentContainer, ContainerOwner, ContainerWork};
 use massgen::world::sandbox::docker::credentials::HostUser;
 use massgen::world::sandbox::docker::engine::ContainerEngine;
-use massgen::world::sandbox::docker::mounts::ReachablePaths;
 use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use massgen::world::sandbox::interrupt::CommandInterrupt;
+use massgen::world::sandbox::reachable_paths::ReachablePaths;
 use massgen::world::sandbox::{ENFORCING, ExitReason, Sandbox};
 
 use crate::room::{Room, has_bwrap, run, wait};

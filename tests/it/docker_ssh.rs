@@ -15,8 +15,8 @@ use massgen::config::docker::{ContainerNetwork, HostCredential, RootAccess};
 use massgen::permissions::grant::Permission;
 use massgen::world::sandbox::docker::container::AgentContainer;
 use massgen::world::sandbox::docker::engine::ContainerEngine;
-use massgen::world::sandbox::docker::mounts::ReachablePaths;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
+use massgen::world::sandbox::reachable_paths::ReachablePaths;
 use massgen::world::sandbox::{CommandOutput, CommandWaitLimits};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -185,7 +185,7 @@ fn commands_on_another_machine_have_the_same_rules() {
     does(&format!("cat {}", shown("src/main.rs")), "fn main() {}\n");
     // A directory of the image that commands could move a read-only tree out of is found.
     let movable = |path: &str| {
-        let script = include_str!("../../src/world/sandbox/docker/movable.sh");
+        let script = include_str!("../../src/world/sandbox/sent_files/movable.sh");
         let call = ["exec", "-u", "1000:1000", container.name(), "sh", "-c"];
         let words = [script, "massgen", "/tmp/p", path];
         elsewhere

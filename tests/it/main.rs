@@ -129,6 +129,8 @@ mod patience;
 mod picker;
 mod planted_records;
 mod planted_state;
+mod pod_commands;
+mod pod_corpus;
 mod pipeline;
 mod pipeline_apply;
 mod pipeline_kept;

@@ -48,6 +48,8 @@ pub(crate) enum DoctorArea {
     Servers,
     /// Containers for commands.
     Docker,
+    /// Clusters of Kubernetes for commands.
+    Cluster,
 }
 
 /// One finding about one subject.
@@ -93,6 +95,7 @@ impl DoctorArea {
             DoctorArea::Programs => "programs",
             DoctorArea::Servers => "servers",
             DoctorArea::Docker => "docker",
+            DoctorArea::Cluster => "cluster",
         }
     }
 

@@ -1,6 +1,7 @@
 //! Implements `massgen doctor`: checks what a run needs, one area after another.
 //! `world::diagnostics::probe` examines the machine; this module judges the results.
 
+mod cluster;
 mod docker;
 mod disk;
 mod endpoints;
@@ -102,6 +103,7 @@ async fn inspect(
     }
     findings.extend(programs::inspect(started, context, team.config.as_ref(), team.needs).await);
     findings.extend(docker::inspect(started, team.config.as_ref()).await);
+    findings.extend(cluster::inspect(started, team.config.as_ref()).await);
     Ok(findings)
 }
 

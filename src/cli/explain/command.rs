@@ -24,7 +24,7 @@ use crate::sandbox_policy::compile::reachable_paths;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{
-    CONTAINER_LEAVES_OPEN, SandboxLevel, SandboxLevelChoice,
+    CONTAINER_LEAVES_OPEN, POD_LEAVES_OPEN, SandboxLevel, SandboxLevelChoice,
 };
 
 /// The tool that runs a command line.
@@ -115,6 +115,14 @@ enum ExplainedIsolation {
         /// The machine of its engine, if the config names one.
         #[serde(skip_serializing_if = "Option::is_none")]
         host: Option<String>,
+    },
+    /// The agent's own pod.
+    Pod {
+        /// The image.
+        image: String,
+        /// The container runtime, if the config names one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        runtime_class: Option<String>,
     },
 }
 
@@ -272,6 +280,10 @@ impl ExplainedIsolation {
                 image: docker.image.clone(),
                 host: docker.host.as_ref().map(ToString::to_string),
             },
+            (ExecutionMode::Kubernetes(pod), _) => ExplainedIsolation::Pod {
+                image: pod.image.clone(),
+                runtime_class: pod.runtime_class.clone(),
+            },
             (ExecutionMode::Local, SandboxLevelChoice::Auto) => {
                 ExplainedIsolation::Sandbox { level: None }
             }
@@ -285,7 +297,9 @@ impl ExplainedIsolation {
     fn assumed_level(&self) -> SandboxLevel {
         match self {
             ExplainedIsolation::Sandbox { level } => level.unwrap_or(SandboxLevel::Overlay),
-            ExplainedIsolation::Container { .. } => SandboxLevel::Namespaces,
+            ExplainedIsolation::Container { .. } | ExplainedIsolation::Pod { .. } => {
+                SandboxLevel::Namespaces
+            }
         }
     }
 
@@ -297,6 +311,7 @@ impl ExplainedIsolation {
                  without any level all commands are refused: `massgen doctor` tests it",
             ],
             ExplainedIsolation::Container { .. } => CONTAINER_LEAVES_OPEN,
+            ExplainedIsolation::Pod { .. } => POD_LEAVES_OPEN,
         }
     }
 }
@@ -312,6 +327,16 @@ impl fmt::Display for ExplainedIsolation {
             }
             ExplainedIsolation::Sandbox { level: None } => {
                 f.write_str("the strongest sandbox of this machine")
+            }
+            ExplainedIsolation::Pod {
+                image,
+                runtime_class,
+            } => {
+                write!(f, "a pod of `{image}`")?;
+                match runtime_class {
+                    Some(class) => write!(f, " with runtime class `{class}`"),
+                    None => Ok(()),
+                }
             }
             ExplainedIsolation::Container { image, host } => {
                 write!(f, "a container of `{image}`")?;
@@ -345,7 +370,6 @@ impl SandboxReport {
     /// Describes how commands would be isolated, without the paths that they could access.
     fn from_limits(config: &CommandLineConfig) -> Self {
         let CommandLineConfig {
-            network,
             limits,
             bounds,
             env,
@@ -369,7 +393,7 @@ impl SandboxReport {
             by,
             open: Vec::new(),
             hidden: Vec::new(),
-            network: match network {
+            network: match config.network_access() {
                 _ if config.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) => {
                     vec!["on".to_owned()]
                 }

@@ -123,8 +123,8 @@ impl CaseRunner {
                 Some("a container does not promise it".to_owned())
             }
             None => {
-                let elsewhere = self.isolation.engine_host();
-                let elsewhere = elsewhere.and(case.not_over_ssh.as_ref());
+                let elsewhere = case.not_over_ssh.as_ref();
+                let elsewhere = elsewhere.filter(|_| self.isolation.is_elsewhere());
                 case.not_in_containers.as_ref().or(elsewhere).cloned()
             }
         }
@@ -210,12 +210,10 @@ impl CaseRunner {
         let grants = runner.path().join(".grants").to_string();
         let phase = case.phase.to_string();
         let executable = self.executable.to_string();
-        let (switch, value) = match self.isolation.level() {
-            Some(level) => ("--sandbox", level.to_string()),
-            None => (
-                "--docker",
-                self.isolation.image().unwrap_or_default().to_owned(),
-            ),
+        let (switch, value) = match &self.isolation {
+            ExecutionIsolation::Sandbox { level, .. } => ("--sandbox", level.to_string()),
+            ExecutionIsolation::Container { image, .. } => ("--docker", image.clone()),
+            ExecutionIsolation::Pod { image, .. } => ("--kubernetes", image.clone()),
         };
         let words = [
             executable.as_str(),

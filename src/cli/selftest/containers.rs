@@ -1,10 +1,10 @@
-//! Preparation of a self-test in containers: finds the engine, checks that a container of the image
-//! starts, and which programs it lacks.
+//! Preparation of a self-test in containers or pods: finds the engine, checks that a container of the
+//! image starts, and which programs it lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::cli::call_environment::{CallerAccess, build_call_container};
+use crate::cli::call_environment::{CallerAccess, build_call_container, build_call_pod};
 use crate::cli::execution::host_environment;
 use crate::config::command_line::CommandBounds;
 use crate::config::engine_host::SSH_SCHEME;
@@ -13,13 +13,21 @@ use crate::host::Host;
 use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::pod::KUBE_CACHE;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::{CommandWaitLimits, ExitReason};
 
 /// Environment variable with the address of the engine.
 const ENGINE: &str = "DOCKER_HOST";
 /// Environment variable with the socket of the user's SSH agent.
 const SSH_AGENT: &str = "SSH_AUTH_SOCK";
-/// Environment variable with the directories in which the user's `ssh` is.
+/// Environment variable with the paths of the settings of `kubectl`.
+const KUBECONFIG: &str = "KUBECONFIG";
+/// The same below the home directory.
+const KUBECONFIG_DEFAULT: &str = ".kube/config";
+/// The cache of `kubectl` below the home directory.
+const KUBE_CACHE_DEFAULT: &str = ".kube/cache";
+/// Environment variable with the directories in which the user's `ssh` or `kubectl` is.
 const PATH: &str = "PATH";
 /// Caller name of the container that inspects the image.
 const CALLER: &str = "selftest";
@@ -31,10 +39,10 @@ const INSPECTION_TIME_MAX: Duration = Duration::from_mins(1);
 const PRINT_MISSING: &str =
     "set -f; for name in $NAMES; do command -v \"$name\" >/dev/null || echo \"$name\"; done";
 
-/// Returns which of these programs a container of `image` lacks.
+/// Returns which of these programs a container or a pod lacks.
 pub(super) fn missing_programs(
     host: &Host,
-    image: &str,
+    isolation: &ExecutionIsolation,
     programs: &BTreeSet<String>,
 ) -> Result<BTreeSet<String>> {
     let root = AbsPath::new(ROOT).ok_or_else(|| Error::bug("no root directory"))?;
@@ -43,7 +51,7 @@ pub(super) fn missing_programs(
         grants: &[],
         workspace: &root,
     };
-    let container = build_call_container(image, access, &host.cwd, &host_environment(host))?;
+    let machine = host_environment(host);
     let failed = |error| Error::io("cannot run a command in a container", error);
     let interrupt = CommandInterrupt::new().map_err(failed)?;
     let wait = CommandWaitLimits {
@@ -55,7 +63,17 @@ pub(super) fn missing_programs(
     };
     let names: Vec<&str> = programs.iter().map(String::as_str).collect();
     let command = format!("NAMES='{}'; {PRINT_MISSING}", names.join(" "));
-    let finished = container.run(&command, &root, wait).map_err(failed)?;
+    let image = isolation.image().unwrap_or_default();
+    let finished = match isolation {
+        ExecutionIsolation::Pod { .. } => {
+            let pod = build_call_pod(image, access, &host.cwd, &machine)?;
+            pod.run_with_paths(&command, &root, &ReachablePaths::default(), wait)
+        }
+        ExecutionIsolation::Container { .. } | ExecutionIsolation::Sandbox { .. } => {
+            build_call_container(image, access, &host.cwd, &machine)?.run(&command, &root, wait)
+        }
+    };
+    let finished = finished.map_err(failed)?;
     if let ExitReason::Exited(_) = finished.ended {
         Ok(finished.stdout.text.lines().map(str::to_owned).collect())
     } else {
@@ -72,6 +90,9 @@ pub(super) fn container_env(
     host: &Host,
     isolation: &ExecutionIsolation,
 ) -> BTreeMap<String, String> {
+    if let ExecutionIsolation::Pod { .. } = isolation {
+        return cluster_env(host);
+    }
     let engine = isolation.image().and_then(|_| host.env(ENGINE));
     // An engine on another machine is reached with the user's `ssh` and its agent.
     let agent = engine.and_then(|_| host.env(SSH_AGENT));
@@ -81,6 +102,30 @@ pub(super) fn container_env(
     let named = named.into_iter();
     named
         .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+        .collect()
+}
+
+/// Returns the environment in which the user's `kubectl` finds its settings, and writes nothing to the home
+/// directory of a case.
+fn cluster_env(host: &Host) -> BTreeMap<String, String> {
+    let value = |name| host.env(name).map(str::to_owned);
+    let in_home = |name| Some(host.home.as_ref()?.join(name).to_string());
+    let settings = value(KUBECONFIG).map(|paths| {
+        let paths = paths.split(':').filter(|path| !path.is_empty());
+        let paths = paths.map(|path| AbsPath::resolve(&host.cwd, path).to_string());
+        paths.collect::<Vec<String>>().join(":")
+    });
+    let named = [
+        (KUBECONFIG, settings.or_else(|| in_home(KUBECONFIG_DEFAULT))),
+        (
+            KUBE_CACHE,
+            value(KUBE_CACHE).or_else(|| in_home(KUBE_CACHE_DEFAULT)),
+        ),
+        (PATH, value(PATH)),
+    ];
+    let named = named.into_iter();
+    named
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
         .collect()
 }
 

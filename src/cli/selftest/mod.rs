@@ -37,6 +37,8 @@ const PLACE: &str = "/var/tmp";
 
 /// How long a case takes on an ordinary machine, while others run on the other processors.
 const CASE_DURATION: Duration = Duration::from_millis(250);
+/// The same in a pod, which is created for it.
+const POD_CASE_DURATION: Duration = Duration::from_secs(8);
 /// Number of lines about the progress if there is no terminal.
 const PROGRESS_LINES: usize = 10;
 
@@ -49,16 +51,11 @@ pub(crate) fn run(
     let cases = matching_cases(arguments.only.as_deref())?;
     let place = AbsPath::resolve(&host.cwd, host.env("TMPDIR").unwrap_or(PLACE));
     let mut missing = BTreeSet::new();
-    let (isolations, unavailable) = match &arguments.docker {
-        Some(image) => {
+    let (isolations, unavailable) = match tested_image(host, arguments) {
+        Some(isolation) => {
             let programs = cases.iter().flat_map(|case| case.needs.iter().cloned());
-            missing = containers::missing_programs(host, image, &programs.collect())?;
-            let image = image.clone();
-            let host = containers::ssh_engine(host).map(str::to_owned);
-            (
-                vec![ExecutionIsolation::Container { image, host }],
-                BTreeMap::new(),
-            )
+            missing = containers::missing_programs(host, &isolation, &programs.collect())?;
+            (vec![isolation], BTreeMap::new())
         }
         None => tested_levels(host, arguments.sandbox, &place)?,
     };
@@ -79,7 +76,7 @@ pub(crate) fn run(
                 "{}: running {}, which takes about {}",
                 runner.isolation.label(),
                 count_noun(cases.len(), "case"),
-                duration_text(expected_duration(cases.len(), jobs))
+                duration_text(expected_duration(&runner.isolation, cases.len(), jobs))
             ));
             let outcome = run_all(&runner, &cases, jobs, &stop, output).await?;
             if form == ReportFormat::Text {
@@ -102,6 +99,20 @@ pub(crate) fn run(
     } else {
         ExitStatus::Environment
     })
+}
+
+/// Returns the containers or pods that the user wants to test.
+fn tested_image(host: &Host, arguments: &SelftestArguments) -> Option<ExecutionIsolation> {
+    let container = arguments.docker.clone();
+    let container = container.map(|image| ExecutionIsolation::Container {
+        image,
+        host: containers::ssh_engine(host).map(str::to_owned),
+    });
+    let pod = arguments.kubernetes.clone();
+    container.or(pod.map(|image| ExecutionIsolation::Pod {
+        image,
+        runtime_class: None,
+    }))
 }
 
 /// Returns the cases whose name or class matches.
@@ -220,9 +231,13 @@ async fn run_all<'a>(
 }
 
 /// Returns how long `cases` take, `jobs` at a time.
-fn expected_duration(cases: usize, jobs: usize) -> Duration {
+fn expected_duration(isolation: &ExecutionIsolation, cases: usize, jobs: usize) -> Duration {
     let rounds = cases.div_ceil(jobs.max(1));
-    CASE_DURATION.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
+    let each = match isolation {
+        ExecutionIsolation::Sandbox { .. } | ExecutionIsolation::Container { .. } => CASE_DURATION,
+        ExecutionIsolation::Pod { .. } => POD_CASE_DURATION,
+    };
+    each.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
 }
 
 /// Returns how long the rest takes if `done` of `all` cases took `elapsed`.

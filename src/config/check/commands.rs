@@ -18,7 +18,7 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::keys::backend::BACKEND;
 use crate::config::keys::shape::{NamesOrPairs, SeveralTexts, Text, TextList, TextOrList};
-use crate::config::keys::{ConfigKey, TypedKey, command_limits, commands, docker};
+use crate::config::keys::{ConfigKey, TypedKey, command_limits, commands, docker, kubernetes};
 use crate::config::vendors::VENDORS;
 use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::permissions::domains::DomainPattern;
@@ -58,10 +58,21 @@ impl ConfigChecker<'_> {
         if backend.flag(&commands::ENABLED) != Some(true) {
             return None;
         }
-        if config.mode.is_local() {
+        if config.mode.container().is_none() {
             let remedy = "add `command_line_execution_mode: docker`, or remove it";
-            let why = "commands run on this machine";
+            let why = if config.mode.is_local() {
+                "commands run on this machine"
+            } else {
+                "commands run in pods"
+            };
             self.warn_without_effect(backend, docker::PREFIX, why, remedy);
+        }
+        if config.mode.pod().is_none() {
+            let remedy = "add `command_line_execution_mode: kubernetes`, or remove it";
+            let why = "commands do not run in pods";
+            self.warn_without_effect(backend, kubernetes::SECTION_NAME, why, remedy);
+        }
+        if config.mode.is_local() {
             self.warn_about_open_settings(backend, &config);
         }
         if !self.has_workspace(backend) {
@@ -170,6 +181,11 @@ impl ConfigChecker<'_> {
         };
         match text.written {
             "docker" => ExecutionMode::Docker(Box::new(self.docker(backend))),
+            "kubernetes" => match self.kubernetes(backend) {
+                Some(pod) => ExecutionMode::Kubernetes(Box::new(pod)),
+                // That is an error.
+                None => ExecutionMode::Local,
+            },
             "srt" => {
                 let message = "`srt` is not used: commands run in massgen's sandbox";
                 let warning = Diagnostic::warning(text.path, message).with_span(text.span);

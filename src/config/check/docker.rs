@@ -305,7 +305,7 @@ impl ConfigChecker<'_> {
 }
 
 /// Parses a decimal number into billionths.
-fn billionths(decimal: &str) -> Option<u64> {
+pub(super) fn billionths(decimal: &str) -> Option<u64> {
     const DIGITS: usize = 9;
     let (whole, part) = decimal.split_once('.').unwrap_or((decimal, ""));
     let part: String = part

@@ -21,6 +21,7 @@ mod commands;
 mod context_paths;
 mod custom_tools;
 mod docker;
+mod kubernetes;
 mod hooks;
 mod expand;
 mod found_config;

@@ -9,8 +9,8 @@ use crate::config::keys::shape::{
 };
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, agents, commands,
-    context_paths, custom_tools, docker, extra_body, fallback, folder_guard, hooks, media,
-    permissions, servers, uploads, value_rules,
+    context_paths, custom_tools, docker, extra_body, fallback, folder_guard, hooks, kubernetes,
+    media, permissions, servers, uploads, value_rules,
 };
 
 /// The maximum number of tokens that a request can ask for; no model produces more.
@@ -474,6 +474,7 @@ pub static BACKEND: KeySection = KeySection {
         docker::SUDO.row(),
         docker::CREDENTIALS.row(),
         docker::PACKAGES.row(),
+        kubernetes::SECTION.row(),
         servers::KEY.row(),
         servers::DIRECT.row(),
         custom_tools::CUSTOM_TOOLS.row(),

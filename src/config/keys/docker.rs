@@ -8,13 +8,13 @@ use crate::config::keys::{TypedKey, docker_credentials, docker_packages, value_r
 pub(crate) const PREFIX: &str = "command_line_docker_";
 
 /// The lowest and highest memory limit of a container, in bytes. Engines refuse less than 6 MiB.
-const MEMORY_BYTES: (u64, u64) = (16 << 20, 16 << 40);
+pub(crate) const MEMORY_BYTES: (u64, u64) = (16 << 20, 16 << 40);
 
 /// The smallest share of a CPU that engines accept.
-const CPUS_MIN: f64 = 0.01;
+pub(crate) const CPUS_MIN: f64 = 0.01;
 
 /// The maximum number of CPUs.
-const CPUS_MAX: f64 = 1024.0;
+pub(crate) const CPUS_MAX: f64 = 1024.0;
 
 pub(crate) const IMAGE: TypedKey<Text> = TypedKey::optional(
     &["command_line_docker_image"],

@@ -141,7 +141,7 @@ impl AgentTeam {
                 .map_or(SandboxLevel::Overlay, ExecEnvironment::sandbox_level),
         };
         Some(CommandAccess {
-            network: &commands.network,
+            network: commands.network_access(),
             isolation: match level {
                 _ if !commands.mode.is_local() => IsolationKind::Container,
                 SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Unavailable => {

@@ -22,7 +22,7 @@ fn docker(lines: &str) -> DockerConfig {
     let loaded = loaded.unwrap_or_else(|invalid| panic!("{}", invalid.render()));
     match &loaded.config.agents[0].commands.as_ref().unwrap().mode {
         ExecutionMode::Docker(docker) => (**docker).clone(),
-        ExecutionMode::Local => panic!("not in a container"),
+        ExecutionMode::Local | ExecutionMode::Kubernetes(_) => panic!("not in a container"),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::sandbox::docker::client::{EngineClient, engine_failure, is_missing};
 use crate::world::sandbox::docker::engine::ContainerEngine;
-use crate::world::sandbox::docker::labels::{is_orphaned, state_filter};
+use crate::world::sandbox::origin_labels::{is_orphaned, state_filter};
 
 impl ContainerEngine {
     /// Removes every container, and the images created from it, that an interrupted earlier run in

@@ -18,6 +18,7 @@ use crate::path::AbsPath;
 use crate::prompts::untrusted_text::escape_notes;
 use crate::text::{escape_line, single_line, truncate};
 use crate::world::io::http::causes;
+use crate::world::sandbox::container_user::ContainerUser;
 use crate::world::sandbox::docker::engine_request::{ReplyRefusal, reply_size_error, send_request};
 use crate::world::sandbox::docker::socket::{
     DaemonStatus, EngineDiscovery, EngineKind, find_engine,
@@ -218,41 +219,6 @@ impl EngineClient {
     }
 }
 
-/// The user and the group that a command runs as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ContainerUser {
-    /// The user id.
-    pub(super) uid: u32,
-    /// The group id.
-    pub(super) gid: u32,
-}
-
-impl ContainerUser {
-    /// The root user.
-    pub(super) const ROOT: Self = Self { uid: 0, gid: 0 };
-    /// An ordinary user.
-    const ORDINARY: Self = Self {
-        uid: 1000,
-        gid: 1000,
-    };
-
-    /// Returns the user; an ordinary one instead of root and of users in the group of root.
-    fn unless_root(self) -> Self {
-        if self.uid == Self::ROOT.uid || self.gid == Self::ROOT.gid {
-            Self::ORDINARY
-        } else {
-            self
-        }
-    }
-}
-
-impl Display for ContainerUser {
-    /// Writes it as the engine reads it: `UID:GID`.
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.uid, self.gid)
-    }
-}
-
 /// Default `PATH` if an image sets none, the same as Docker's.
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -358,18 +324,6 @@ impl StdError for ShownEngineError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn commands_on_another_machine_are_never_run_by_root() {
-        for (uid, gid, expected) in [
-            (0, 0, 1000),
-            (0, 100, 1000),
-            (1001, 0, 1000),
-            (1001, 100, 1001),
-        ] {
-            assert_eq!(ContainerUser { uid, gid }.unless_root().uid, expected);
-        }
-    }
 
     #[test]
     fn an_id_cannot_lead_to_another_address() {

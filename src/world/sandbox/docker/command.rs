@@ -15,23 +15,15 @@ use tokio::time::{sleep, timeout};
 
 use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
-use crate::world::sandbox::docker::client::{ContainerUser, EngineClient, expect_id};
+use crate::world::sandbox::container_user::ContainerUser;
+use crate::world::sandbox::docker::client::{EngineClient, expect_id};
 use crate::world::sandbox::docker::exec_output::{EngineExecOutput, ExecStream, start_exec};
+use crate::world::sandbox::sent_files::helper_command::{HelperCommand, shell_script};
 
 /// Script that runs a command and kills what it leaves behind.
-const COMMAND: &str = include_str!("command.sh");
+const COMMAND: &str = concat!(include_str!("command.sh"), "exit $status\n");
 /// Script that kills running processes.
 const SWEEP: &str = include_str!("sweep.sh");
-/// Script that removes files.
-const REMOVAL: &str = include_str!("removal.sh");
-/// Script that checks which files exist.
-const PRESENCE: &str = include_str!("presence.sh");
-/// Script that lists trees.
-const LISTING: &str = include_str!("listing.sh");
-/// Script that finds directories in which a user may move what belongs to others.
-const MOVABLE: &str = include_str!("movable.sh");
-/// Script that packs files.
-const PACKING: &str = "cd \"$1\" || exit 1; shift; exec tar -cf - -- \"$@\"";
 /// Environment variable that identifies a command and all its descendants.
 const MARK: &str = "MASSGEN_COMMAND";
 /// Timeout for the engine to report the exit status after the end of the output. On a slow connection to
@@ -74,7 +66,7 @@ impl ContainerCommandId {
 impl ContainerCommand {
     /// Turns it into an agent's command, identified by `id`.
     pub(super) fn agent_command(mut self, command: &str, id: &ContainerCommandId) -> Self {
-        self.program = script(COMMAND, [command.to_owned()]);
+        self.program = shell_script(COMMAND, [command.to_owned()]);
         self.env.insert(MARK.to_owned(), id.text());
         self
     }
@@ -82,38 +74,7 @@ impl ContainerCommand {
     /// Creates a command that kills everything but the commands with these ids.
     pub(super) fn sweep(user: ContainerUser, kept: &[ContainerCommandId]) -> Self {
         let kept = kept.iter().map(ContainerCommandId::text);
-        Self::of_program(user, script(SWEEP, kept))
-    }
-
-    /// Creates a command that lists everything below these paths.
-    pub(super) fn listing(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
-        Self::of_program(user, script(LISTING, paths))
-    }
-
-    /// Creates a command that writes an archive of `names`, which are relative to `dir`.
-    pub(super) fn packing(
-        user: ContainerUser,
-        dir: String,
-        names: impl Iterator<Item = String>,
-    ) -> Self {
-        Self::of_program(user, script(PACKING, std::iter::once(dir).chain(names)))
-    }
-
-    /// Creates a command that removes what these paths name; it fails if anything but an empty
-    /// directory is left.
-    pub(super) fn removal(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
-        Self::of_program(user, script(REMOVAL, paths))
-    }
-
-    /// Creates a command that prints for each of these paths whether it exists.
-    pub(super) fn presence(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
-        Self::of_program(user, script(PRESENCE, paths))
-    }
-
-    /// Creates a command that prints the first directory above these paths in which its user may rename
-    /// what belongs to others.
-    pub(super) fn movable(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
-        Self::of_program(user, script(MOVABLE, paths))
+        Self::of_program(user, shell_script(SWEEP, kept))
     }
 
     fn of_program(user: ContainerUser, program: Vec<String>) -> Self {
@@ -126,10 +87,10 @@ impl ContainerCommand {
     }
 }
 
-/// Builds the arguments of a shell that runs `text` with these arguments.
-fn script(text: &str, arguments: impl IntoIterator<Item = String>) -> Vec<String> {
-    let shell = ["/bin/sh", "-c", text, "massgen"].map(str::to_owned);
-    shell.into_iter().chain(arguments).collect()
+impl From<HelperCommand> for ContainerCommand {
+    fn from(helper: HelperCommand) -> Self {
+        Self::of_program(helper.user, helper.program)
+    }
 }
 
 /// A command that was started in a container.

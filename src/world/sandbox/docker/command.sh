@@ -1,4 +1,4 @@
-# Runs the command $1 in the current directory and exits with its status. This shell leads its own
+# Runs the command $1 in the current directory and sets `status` to its status. This shell leads its own
 # session; it kills what is left of the session, and every process that carries its mark.
 if [ -d .venv/bin ]; then
   VIRTUAL_ENV=$PWD/.venv
@@ -29,4 +29,3 @@ for round in 1 2 3 4 5 6 7 8 9 10; do
   done
   [ -n "$left" ] || break
 done
-exit $status

@@ -23,19 +23,19 @@ use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::credentials::{ContainerCredentials, HostUser};
 use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::instance::REMOVED;
-use crate::world::sandbox::docker::labels::ContainerOrigin;
-use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::packages::DependencyHashes;
 use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
-use crate::world::sandbox::docker::sent_files::SentFiles;
 use crate::world::sandbox::docker::ssh_limits::expect_available_over_ssh;
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::origin_labels::ContainerOrigin;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
+use crate::world::sandbox::sent_files::SentFiles;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
 /// Environment variables of every command: no colours, no pager, no prompts. Debian's `pip` refuses
 /// to install into the system's packages unless a variable allows it.
-const FIXED: &[(&str, &str)] = &[
+pub(in crate::world::sandbox) const FIXED: &[(&str, &str)] = &[
     ("DEBIAN_FRONTEND", "noninteractive"),
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
@@ -125,14 +125,8 @@ impl AgentContainer {
             limits: *owner.limits,
             files: credentials.files,
         };
-        let container = ReplaceableContainer::start_new(
-            engine,
-            spec,
-            env,
-            owner.workspace,
-            owner.state,
-            reachable,
-        )?;
+        let container =
+            ReplaceableContainer::start_new(engine, spec, env, owner.workspace, reachable)?;
         let mut notes = credentials.missing;
         notes.extend(container.install_packages());
         notes.extend(container.movable_trees_note(reachable));
@@ -140,7 +134,7 @@ impl AgentContainer {
             container,
             notes,
             dependency_hashes: Mutex::default(),
-            sent: Mutex::default(),
+            sent: Mutex::new(SentFiles::new(owner.state, *owner.limits)),
         })
     }
 

@@ -12,9 +12,10 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::world::sandbox::docker::client::EngineClient;
-use crate::world::sandbox::docker::mounts::{MountPlan, ReachablePaths};
+use crate::world::sandbox::docker::mounts::MountPlan;
 use crate::world::sandbox::docker::seccomp_profile;
 use crate::world::sandbox::docker::socket::EngineKind;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sys::proc;
 use crate::world::sys::sandbox::privileges::{
     CORE_BYTES, LOCKED_BYTES, MESSAGE_QUEUE_BYTES, PENDING_SIGNALS,

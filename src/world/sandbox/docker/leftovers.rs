@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
 
-use crate::world::sandbox::docker::client::ContainerUser;
+use crate::world::sandbox::container_user::ContainerUser;
 use crate::world::sandbox::docker::command::{ContainerCommand, ContainerCommandId, exit_status};
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
 

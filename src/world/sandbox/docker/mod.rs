@@ -3,7 +3,6 @@
 //! decide what is granted, and nothing is set up unless the config asks for containers.
 
 mod seccomp_profile;
-mod labels;
 pub mod credentials;
 pub mod socket;
 mod socket_directory;
@@ -26,5 +25,5 @@ mod process;
 mod execution;
 mod packages;
 mod ssh_limits;
-mod sent_files;
+mod file_transfer;
 pub mod container;

@@ -7,9 +7,9 @@ use bollard::models::{Mount, MountType};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::permissions::grant::{GrantScope, Permission};
-use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
+use crate::permissions::grant::Permission;
 use crate::world::sandbox::docker::socket::EngineKind;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sys::proc;
 use crate::world::sys::state_files::{dir, file};
 
@@ -19,32 +19,6 @@ const MOUNTS_MAX: usize = 2_000;
 const COVER_BYTES: u32 = 64 * 1024;
 /// File that covers a hidden file: it reads as empty.
 const NOTHING: &str = "/dev/null";
-
-/// The directories of the machine that commands in a container have access to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReachablePaths {
-    /// The accessible paths; nothing else of the user's is mounted. The deepest one that covers a
-    /// path determines its permission.
-    pub open: Vec<AccessiblePath>,
-    /// Existing paths inside writable ones that stay read-only.
-    pub masked: Vec<AbsPath>,
-    /// Existing paths inside accessible ones that appear empty.
-    pub hidden: Vec<AbsPath>,
-    /// Copies that are mounted instead of trees, by the path of the tree.
-    pub copies: BTreeMap<AbsPath, AbsPath>,
-}
-
-/// Gives the same access as the sandbox of level `namespaces` does to a process.
-impl From<&SandboxPolicy> for ReachablePaths {
-    fn from(policy: &SandboxPolicy) -> Self {
-        Self {
-            open: policy.open.clone(),
-            masked: policy.masked.clone(),
-            hidden: policy.hidden.clone(),
-            copies: BTreeMap::new(),
-        }
-    }
-}
 
 /// The mount at a path of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,38 +214,6 @@ fn bind_mount(source: String, target: &AbsPath, permission: Permission) -> Mount
         typ: Some(MountType::BIND),
         read_only: Some(permission == Permission::Read),
         ..Mount::default()
-    }
-}
-
-impl ReachablePaths {
-    /// Returns the deepest accessible path that covers `path`.
-    pub(super) fn accessible_path_for(&self, path: &AbsPath) -> Option<&AccessiblePath> {
-        let reaches = |opening: &&AccessiblePath| match opening.scope {
-            GrantScope::Tree => path.is_within(&opening.path),
-            GrantScope::File => *path == opening.path,
-        };
-        let depth = |opening: &&AccessiblePath| opening.path.as_path().components().count();
-        self.open.iter().filter(reaches).max_by_key(depth)
-    }
-
-    /// Returns what is mounted at `path`: the path itself, or the same name in the copy of its
-    /// tree.
-    pub(super) fn source_for(&self, path: &AbsPath) -> AbsPath {
-        let opening = self.accessible_path_for(path);
-        let copy = opening.and_then(|opening| Some((opening, self.copies.get(&opening.path)?)));
-        let below =
-            copy.and_then(|(opening, copy)| Some(copy.join(path.below(&opening.path)?.as_path())));
-        below.unwrap_or_else(|| path.clone())
-    }
-
-    /// Returns whether `path` is hidden, directly or with its parent, and no deeper accessible path
-    /// covers it.
-    pub(super) fn hides(&self, path: &AbsPath) -> bool {
-        let opening = self.accessible_path_for(path);
-        let applies = |hidden: &&AbsPath| {
-            path.is_within(hidden) && opening.is_none_or(|opening| hidden.is_within(&opening.path))
-        };
-        self.hidden.iter().any(|hidden| applies(&hidden))
     }
 }
 

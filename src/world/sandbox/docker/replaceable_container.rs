@@ -14,15 +14,14 @@ use tokio::time::timeout;
 use crate::config::docker::RootAccess;
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::sandbox_policy::limits::ResourceLimits;
 use crate::world::sandbox::disk_watch::DiskWatch;
 use crate::world::sandbox::docker::client::command_error;
 use crate::world::sandbox::docker::command::{ContainerCommand, ContainerExec, is_stopped};
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::instance::{ContainerInstance, kill};
-use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::running_commands::{RunningCommand, RunningCommands};
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 
 /// Timeout for an engine to start a command.
 const START_TIME_MAX: Duration = Duration::from_mins(1);
@@ -36,8 +35,6 @@ pub(super) struct ReplaceableContainer {
     env: BTreeMap<String, String>,
     /// The agent's workspace.
     pub(super) workspace: AbsPath,
-    /// Directory for temporary files with what is fetched from another machine.
-    pub(super) spool_dir: AbsPath,
     pub(super) running: Mutex<RunningCommands>,
     /// Whether commands that are over here may still run on another machine.
     pub(super) has_lost_commands: AtomicBool,
@@ -53,7 +50,6 @@ impl ReplaceableContainer {
         spec: ContainerSpec,
         env: BTreeMap<String, String>,
         workspace: &AbsPath,
-        spool_dir: &AbsPath,
         reachable: &ReachablePaths,
     ) -> Result<Self> {
         let mounts = spec.plan_mounts(&engine.client, reachable)?;
@@ -63,7 +59,6 @@ impl ReplaceableContainer {
             spec,
             env,
             workspace: workspace.clone(),
-            spool_dir: spool_dir.clone(),
             running: Mutex::default(),
             has_lost_commands: AtomicBool::new(false),
             instance: RwLock::new(Some(instance)),
@@ -106,11 +101,6 @@ impl ReplaceableContainer {
             dir: None,
             user: self.engine.client.container_user(),
         }
-    }
-
-    /// Returns the limits of its commands.
-    pub(super) fn limits(&self) -> ResourceLimits {
-        self.spec.limits
     }
 
     /// Returns whether the agent may become root in it.

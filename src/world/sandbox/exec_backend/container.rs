@@ -7,10 +7,9 @@ use std::sync::Arc;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::world::sandbox::background::OutputFollower;
 use crate::world::sandbox::docker::container::AgentContainer;
-use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::exec_backend::{ExecBackend, ExecCommand, NetworkControl};
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::overlay::{OverlayAudience, WriteOverlay};
+use crate::world::sandbox::overlay::OverlayAudience;
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, Sandbox};
 
@@ -49,7 +48,7 @@ impl ExecBackend for AgentContainer {
         command: &ExecCommand<'_>,
         wait: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
-        let reachable = reachable_paths(command);
+        let reachable = command.reachable_paths();
         let mut output =
             self.run_with_paths(command.line, &command.policy.dir, &reachable, wait)?;
         let notes = self.fetch_changes(&reachable, wait.interrupt)?;
@@ -62,7 +61,7 @@ impl ExecBackend for AgentContainer {
         command: &ExecCommand<'_>,
         _network: Option<Arc<NetworkProxy>>,
     ) -> io::Result<OutputFollower> {
-        let reachable = reachable_paths(command);
+        let reachable = command.reachable_paths();
         self.remount(&reachable).map_err(io::Error::other)?;
         let (line, dir) = (command.line.to_owned(), command.policy.dir.clone());
         Ok(Box::new(
@@ -72,16 +71,5 @@ impl ExecBackend for AgentContainer {
                 Ok((exit_reason, notes))
             },
         ))
-    }
-}
-
-/// Returns the paths that a command in a container can reach.
-fn reachable_paths(command: &ExecCommand<'_>) -> ReachablePaths {
-    ReachablePaths {
-        copies: command
-            .overlay
-            .map(WriteOverlay::copies)
-            .unwrap_or_default(),
-        ..ReachablePaths::from(command.policy)
     }
 }

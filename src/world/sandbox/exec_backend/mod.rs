@@ -2,6 +2,7 @@
 //! sandbox, containers and other execution engines are behind [`ExecBackend`].
 
 mod container;
+mod pod;
 pub(in crate::world) mod local;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::world::sandbox::background::OutputFollower;
 use crate::world::sandbox::overlay::{OverlayAudience, WriteOverlay};
 use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, Sandbox};
 
 /// Executes the commands of one agent.
@@ -77,4 +79,14 @@ pub struct ExecCommand<'a> {
     pub policy: &'a SandboxPolicy,
     /// The overlay that it works on.
     pub overlay: Option<&'a WriteOverlay>,
+}
+
+impl ExecCommand<'_> {
+    /// Returns the paths that it can reach in a container.
+    fn reachable_paths(&self) -> ReachablePaths {
+        ReachablePaths {
+            copies: self.overlay.map(WriteOverlay::copies).unwrap_or_default(),
+            ..ReachablePaths::from(self.policy)
+        }
+    }
 }

@@ -11,14 +11,10 @@ use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::history::FileFingerprint;
 use crate::sandbox_policy::returned_entry::ReturnRules;
-use crate::world::sandbox::docker::mounts::ReachablePaths;
-use crate::world::sandbox::docker::sent_files::incoming::{
-    IncomingContent, IncomingEntry, IncomingFiles,
-};
-use crate::world::sandbox::docker::sent_files::local_trees::LocalTrees;
-use crate::world::sandbox::docker::sent_files::{
-    RemoteEntry, SentEntries, SentEntry, is_within_any,
-};
+use crate::world::sandbox::reachable_paths::ReachablePaths;
+use crate::world::sandbox::sent_files::incoming::{IncomingContent, IncomingEntry, IncomingFiles};
+use crate::world::sandbox::sent_files::local_trees::LocalTrees;
+use crate::world::sandbox::sent_files::{RemoteEntry, SentEntries, SentEntry, is_within_any};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::GrantScope;
-use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::sandbox_policy::AccessiblePath;
-use crate::world::sandbox::docker::sent_files::outgoing::pack;
+use crate::world::sandbox::sent_files::outgoing::pack;
 
 /// A project to read, with a workspace to write. In the workspace one directory is read-only and one
 /// file is hidden.
@@ -212,7 +212,7 @@ fn what_commands_may_not_read_is_not_sent() {
     });
     let all: Vec<&AbsPath> = view.keys().collect();
     let mut packed = Vec::new();
-    pack(&mut packed, &trees.reachable, &view, &all, owners).unwrap();
+    pack(&mut packed, &trees.reachable, &view, &all, &owners).unwrap();
     let text = String::from_utf8_lossy(&packed);
     assert!(text.contains("masked") && text.contains("kept"));
     assert!(

@@ -19,16 +19,16 @@ const STARTED: &str = "massgen.pid.started";
 
 /// Origin of a container.
 #[derive(Clone, Debug)]
-pub(super) struct ContainerOrigin<'a> {
+pub(in crate::world::sandbox) struct ContainerOrigin<'a> {
     /// The run.
-    pub(super) run: RunName,
+    pub(in crate::world::sandbox) run: RunName,
     /// The directory of its state.
-    pub(super) state: &'a AbsPath,
+    pub(in crate::world::sandbox) state: &'a AbsPath,
 }
 
 impl ContainerOrigin<'_> {
     /// Returns the labels for objects that this process creates.
-    pub(super) fn labels(&self) -> [(String, String); 6] {
+    pub(in crate::world::sandbox) fn labels(&self) -> [(String, String); 6] {
         let own = std::process::id();
         let started = proc::start_time(own).unwrap_or_default();
         [
@@ -44,13 +44,15 @@ impl ContainerOrigin<'_> {
 }
 
 /// Returns the engine filter that finds all objects created for runs in `state`.
-pub(super) fn state_filter(state: &AbsPath) -> String {
+pub(in crate::world::sandbox) fn state_filter(state: &AbsPath) -> String {
     format!("{STATE}={state}")
 }
 
 /// Returns whether the process that created an object is gone. An object without these labels must
 /// not be removed, nor one that was created in another pid namespace or on another machine.
-pub(super) fn is_orphaned<'a>(label: impl Fn(&str) -> Option<&'a String>) -> bool {
+pub(in crate::world::sandbox) fn is_orphaned<'a>(
+    label: impl Fn(&str) -> Option<&'a String>,
+) -> bool {
     let is_here = label(NAMESPACE) == Some(&proc::pid_namespace().unwrap_or_default())
         && label(MACHINE) == Some(&proc::machine_identity());
     let number = |name| label(name).and_then(|value| value.parse::<u64>().ok());

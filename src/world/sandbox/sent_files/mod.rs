@@ -1,56 +1,52 @@
-//! Files of an agent's container on another machine, where nothing of this machine can be mounted.
+//! Files of an agent's container where nothing of this machine can be mounted: on another machine.
 //! Before a command runs, the files that its policy lets it read are sent there, as far as they
 //! changed since the last time. Afterwards its changes are fetched. They are untrusted: each one is
 //! checked before it is written here.
 
+pub(in crate::world::sandbox) mod transfer_fault;
+pub(in crate::world::sandbox) mod transfer_limit;
+pub(in crate::world::sandbox) mod helper_command;
+pub(in crate::world::sandbox) mod remote_container;
 mod local_trees;
 mod local_view;
-mod transfer_limit;
 mod outgoing;
 mod listing;
 mod incoming;
 mod reported_files;
 mod apply;
-mod movable_trees;
+pub(in crate::world::sandbox) mod movable_trees;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::iter::successors;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-use bollard::errors::Error as EngineError;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::grant::{GrantScope, Permission};
 use crate::permissions::history::FileFingerprint;
+use crate::sandbox_policy::limits::ResourceLimits;
 use crate::text::{escape_name, join_with_commas};
 use crate::world::sandbox::ExitReason;
+use crate::world::sandbox::container_user::ContainerUser;
 use crate::world::sandbox::disk_watch::{DiskStatus, DiskWatch};
-use crate::world::sandbox::docker::client::{ContainerUser, command_error, is_missing};
-use crate::world::sandbox::docker::command::{ContainerCommand, ContainerExec, exit_status};
-use crate::world::sandbox::docker::instance::REMOVED;
-use crate::world::sandbox::docker::mounts::ReachablePaths;
-use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
-use crate::world::sandbox::docker::sent_files::apply::{apply_changes, missing_paths};
-use crate::world::sandbox::docker::sent_files::incoming::{
-    EngineDownload, IncomingFiles, SpoolError,
-};
-use crate::world::sandbox::docker::sent_files::listing::{RemoteListing, is_large};
-use crate::world::sandbox::docker::sent_files::local_view::read_view;
-use crate::world::sandbox::docker::sent_files::outgoing::{EntryOwners, pack, upload};
-use crate::world::sandbox::docker::sent_files::reported_files::ReportedFiles;
-use crate::world::sandbox::docker::sent_files::transfer_limit::TransferLimit;
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
+use crate::world::sandbox::sent_files::apply::{apply_changes, missing_paths};
+use crate::world::sandbox::sent_files::helper_command::HelperCommand;
+use crate::world::sandbox::sent_files::incoming::{IncomingFiles, SpoolError};
+use crate::world::sandbox::sent_files::listing::{RemoteListing, is_large};
+use crate::world::sandbox::sent_files::local_view::read_view;
+use crate::world::sandbox::sent_files::outgoing::{EntryOwners, pack};
+use crate::world::sandbox::sent_files::remote_container::{EntryOwnership, RemoteContainer};
+use crate::world::sandbox::sent_files::reported_files::ReportedFiles;
+use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
+use crate::world::sandbox::sent_files::transfer_limit::TransferLimit;
 use crate::world::sys::spool::SpoolFile;
 
-/// What has failed if no command was run.
-const NOT_SENT: &str = "the files cannot be sent";
 /// How long fetching continues after an interrupt: the changes of most interrupted commands are few.
 const INTERRUPTED_FETCH_TIME_MAX: Duration = Duration::from_secs(3);
 /// Timeout for removing files in a container.
@@ -96,8 +92,12 @@ struct SentEntry {
 type SentEntries = BTreeMap<AbsPath, SentEntry>;
 
 /// What is in a container on another machine.
-#[derive(Debug, Default)]
-pub(super) struct SentFiles {
+#[derive(Debug)]
+pub(in crate::world::sandbox) struct SentFiles {
+    /// Directory for temporary files with what is fetched.
+    spool_dir: AbsPath,
+    /// The limits of commands, which also hold for what they change here.
+    limits: ResourceLimits,
     /// `None` if no transfer was ever completed, so that no command has run yet: then everything is
     /// removed there first.
     entries: Option<SentEntries>,
@@ -109,16 +109,10 @@ pub(super) struct SentFiles {
     /// The listing at the last time that changes were fetched.
     listing: Option<RemoteListing>,
     reported: ReportedFiles,
+    /// The writable trees in which everything belongs to the user of commands.
+    trees: BTreeSet<AbsPath>,
     /// What the agent is told after its next command.
     notes: Vec<String>,
-}
-
-impl SentFiles {
-    /// Returns whether the first transfer was begun and never completed. Nothing that is in the container is
-    /// known then, and more may still arrive there.
-    fn is_abandoned(&self) -> bool {
-        self.entries.is_none() && self.is_removing
-    }
 }
 
 /// The free space that a disk here needs for the fetched files.
@@ -128,129 +122,75 @@ struct IncomingRoom {
     names: u64,
 }
 
-/// Why files were not sent or fetched.
-#[derive(Debug)]
-enum TransferFault {
-    /// The engine refused, or the connection was lost.
-    Engine(EngineError),
-    /// A local file cannot be read or written.
-    Files(Error),
-    /// Everything that was received is refused. It may only be incomplete, because the connection was lost.
-    Received(Error),
-    /// There is no new container yet.
-    Replacement(Error),
-    /// The command that it belongs to was interrupted.
-    Interrupted,
-}
-
-impl From<EngineError> for TransferFault {
-    fn from(error: EngineError) -> Self {
-        TransferFault::Engine(error)
+impl SentFiles {
+    /// Creates the state of a container that nothing was sent to, for commands with these limits. What is
+    /// fetched is first kept in a temporary file in `spool_dir`.
+    pub(in crate::world::sandbox) fn new(spool_dir: &AbsPath, limits: ResourceLimits) -> Self {
+        Self {
+            spool_dir: spool_dir.clone(),
+            limits,
+            entries: None,
+            is_large: false,
+            is_removing: false,
+            listing: None,
+            reported: ReportedFiles::default(),
+            trees: BTreeSet::new(),
+            notes: Vec::new(),
+        }
     }
-}
 
-impl From<Error> for TransferFault {
-    fn from(error: Error) -> Self {
-        TransferFault::Files(error)
+    /// Returns whether the first transfer was begun and never completed. Nothing that is in the container is
+    /// known then, and more may still arrive there.
+    pub(in crate::world::sandbox) fn is_abandoned(&self) -> bool {
+        self.entries.is_none() && self.is_removing
     }
-}
 
-fn lock_sent(sent: &Mutex<SentFiles>) -> MutexGuard<'_, SentFiles> {
-    sent.lock().unwrap_or_else(PoisonError::into_inner)
-}
+    /// Adds what the agent is told after its next command.
+    pub(in crate::world::sandbox) fn add_notes(&mut self, notes: Vec<String>) {
+        self.notes.extend(notes);
+    }
 
-impl ReplaceableContainer {
-    /// Replaces a container that was removed from outside, and forgets what was sent to it.
-    pub(super) fn recreate_unsent(&self, sent: &Mutex<SentFiles>) -> Result<()> {
-        let recreated = self.recreate();
-        *lock_sent(sent) = SentFiles::default();
-        recreated
+    /// Forgets what was sent, because there is a new container.
+    pub(in crate::world::sandbox) fn forget(&mut self) {
+        *self = Self::new(&self.spool_dir, self.limits);
     }
 
     /// Sends the files that commands may read, as far as they changed since the last time, and
     /// removes there what they may no longer read. Blocks; an interrupt ends it.
-    pub(super) fn send_files(
-        &self,
-        sent: &Mutex<SentFiles>,
+    pub(in crate::world::sandbox) fn send(
+        &mut self,
+        remote: &dyn RemoteContainer,
         reachable: &ReachablePaths,
         interrupt: Option<&CommandInterrupt>,
-    ) -> Result<()> {
-        self.engine.ensure_connected()?;
-        let mut known = lock_sent(sent);
-        let limit = TransferLimit::new(interrupt, Duration::ZERO);
-        if known.is_abandoned() {
-            let notes = self.start_over(&limit);
-            let notes = notes.map_err(|fault| self.transfer_error(NOT_SENT, fault))?;
-            *known = SentFiles {
-                notes,
-                ..SentFiles::default()
-            };
-        }
-        let guard = self.lock();
-        let Err(fault) = self.send_changes(&guard, reachable, &mut known, &limit) else {
-            return Ok(());
-        };
-        drop(known);
-        if let TransferFault::Engine(error) = &fault
-            && is_missing(error)
-            && guard.is_open()
-        {
-            drop(guard);
-            self.recreate_unsent(sent)?;
-            return Err(
-                Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again")
-            );
-        }
-        Err(self.transfer_error(NOT_SENT, fault))
-    }
-
-    /// Replaces a container in which no command has run yet by a new one, with the packages of the config.
-    /// Returns a sentence about each kind of them that was not installed.
-    fn start_over(
-        &self,
-        limit: &TransferLimit<'_>,
-    ) -> std::result::Result<Vec<String>, TransferFault> {
-        let mut instance = self.lock_instance();
-        if let Some(current) = instance.as_mut() {
-            let replaced = current.start_over(&self.engine.client, &self.spec);
-            let replaced = self.engine.block_on(limit.watch(Box::pin(replaced)))?;
-            replaced.map_err(TransferFault::Replacement)?;
-        }
-        drop(instance);
-        Ok(self.install_packages())
-    }
-
-    fn send_changes(
-        &self,
-        guard: &ContainerGuard<'_>,
-        reachable: &ReachablePaths,
-        sent: &mut SentFiles,
-        limit: &TransferLimit<'_>,
     ) -> std::result::Result<(), TransferFault> {
+        let limit = TransferLimit::new(interrupt, Duration::ZERO);
+        let owners = EntryOwners::in_container(remote, reachable);
+        if let Some(trees) = owners.trees() {
+            self.change_owners(trees);
+        }
         let nothing = SentEntries::new();
-        let earlier = sent.entries.as_ref().unwrap_or(&nothing);
+        let earlier = self.entries.as_ref().unwrap_or(&nothing);
         let view = read_view(reachable, earlier)?;
-        let owners = EntryOwners::for_user(self.engine.client.container_user());
         let plan = SendPlan::compare(earlier, &view);
         // Root might kill a command, so it removes files only before any command runs.
-        let root = sent.entries.is_none().then_some(ContainerUser::ROOT);
-        let users = [owners.read, owners.write].into_iter().chain(root);
-        let users: Vec<ContainerUser> = users.collect();
-        sent.is_removing |= self.has_lost_commands.swap(false, Ordering::AcqRel);
-        if sent.is_removing {
+        let first = self.entries.is_none().then(|| remote.first_owners());
+        let users = owners.removers().into_iter();
+        let users: Vec<ContainerUser> = users.chain(first.into_iter().flatten()).collect();
+        self.is_removing |= remote.take_lost_commands();
+        if self.is_removing {
             for user in &users {
                 limit.check()?;
-                self.sweep_user(guard, *user)?;
+                remote.sweep(*user)?;
             }
         }
-        sent.is_removing = true;
-        if sent.entries.is_none() {
+        self.is_removing = true;
+        if self.entries.is_none() {
             let roots: Vec<&AbsPath> = reachable.open.iter().map(|opening| &opening.path).collect();
-            self.remove_there(guard, &roots, &users, limit)?;
+            remove_there(remote, &roots, &users, &limit)?;
         }
-        if let Err(fault) = self.transfer(guard, reachable, &view, &plan, limit) {
+        if let Err(fault) = transfer(remote, reachable, &view, &plan, &owners, &limit) {
             let affected = plan.affected_paths(&view);
-            if let Some(entries) = sent.entries.as_mut() {
+            if let Some(entries) = self.entries.as_mut() {
                 mark_unsent(entries, &affected);
             }
             return Err(fault);
@@ -259,204 +199,192 @@ impl ReplaceableContainer {
         let bytes = sizes
             .map(|version| version.size_bytes)
             .fold(0, u64::saturating_add);
-        sent.is_large |= is_large(view.len(), bytes);
-        sent.entries = Some(view);
-        sent.is_removing = false;
+        self.is_large |= is_large(view.len(), bytes);
+        self.entries = Some(view);
+        self.is_removing = false;
         Ok(())
     }
 
-    /// Removes and sends what is planned.
-    fn transfer(
-        &self,
-        guard: &ContainerGuard<'_>,
-        reachable: &ReachablePaths,
-        view: &SentEntries,
-        plan: &SendPlan<'_>,
-        limit: &TransferLimit<'_>,
-    ) -> std::result::Result<(), TransferFault> {
-        let owners = EntryOwners::for_user(self.engine.client.container_user());
-        self.remove_there(guard, &plan.removed, &[owners.read, owners.write], limit)?;
-        if plan.added.is_empty() {
-            return Ok(());
+    /// Has everything sent again where other users must own files than before.
+    fn change_owners(&mut self, trees: &BTreeSet<AbsPath>) {
+        let changed = self.trees.symmetric_difference(trees).cloned().collect();
+        let affected = AffectedPaths {
+            removed: changed,
+            added: Vec::new(),
+        };
+        if let Some(entries) = self.entries.as_mut() {
+            mark_unsent(entries, &affected);
         }
-        upload(&self.engine, guard.id(), limit, &mut |archive| {
-            pack(archive, reachable, view, &plan.added, owners)
-        })
-    }
-
-    /// Removes files there. Each user removes its own files; afterwards only empty directories may
-    /// be left.
-    fn remove_there(
-        &self,
-        guard: &ContainerGuard<'_>,
-        paths: &[&AbsPath],
-        users: &[ContainerUser],
-        limit: &TransferLimit<'_>,
-    ) -> std::result::Result<(), TransferFault> {
-        for paths in paths.chunks(COMMAND_PATHS_MAX) {
-            let mut is_removed = true;
-            limit.check()?;
-            for user in users {
-                is_removed = self.remove_as(guard, *user, paths, limit)?;
-            }
-            if !is_removed {
-                let message = "earlier files cannot be removed in the container";
-                let error = Error::new(ErrorKind::Environment, message);
-                return Err(error.with_hint("the image needs `rm` and `ls`").into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes files there as one user. Returns whether only empty directories are left.
-    fn remove_as(
-        &self,
-        guard: &ContainerGuard<'_>,
-        user: ContainerUser,
-        paths: &[&AbsPath],
-        limit: &TransferLimit<'_>,
-    ) -> std::result::Result<bool, TransferFault> {
-        let names = paths.iter().map(|path| path_argument(path));
-        let exec = self.start(guard, ContainerCommand::removal(user, names))?;
-        let id = exec.id().to_owned();
-        let drained = limit.watch(exec.drain_output(REMOVAL_TIME_MAX));
-        self.engine.block_on(drained)?;
-        Ok(self.helper_status(&id, limit)? == ExitReason::Exited(0))
-    }
-
-    /// Starts a command that changes nothing there, unless the transfer must end before.
-    fn start_reading(
-        &self,
-        guard: &ContainerGuard<'_>,
-        call: ContainerCommand,
-        limit: &TransferLimit<'_>,
-    ) -> std::result::Result<ContainerExec, TransferFault> {
-        let started = Box::pin(self.start_async(guard, call));
-        let started = self.engine.block_on(limit.watch(started))?;
-        Ok(started?)
-    }
-
-    /// Returns how a command that was started for a transfer has ended.
-    fn helper_status(
-        &self,
-        exec: &str,
-        limit: &TransferLimit<'_>,
-    ) -> std::result::Result<ExitReason, TransferFault> {
-        let status = limit.watch(exit_status(&self.engine.client, exec));
-        let status = self.engine.block_on(status)?;
-        Ok(status?)
+        self.trees.clone_from(trees);
     }
 
     /// Fetches the changes of commands in writable paths, and writes them here as far as the rules
     /// allow it. Returns remarks about refused changes. Blocks until a few seconds after an
-    /// interrupt: then nothing is written here, and the next call fetches everything. On this
-    /// machine, where paths are mounted, nothing is fetched.
-    pub(super) fn fetch_changes(
-        &self,
-        sent: &Mutex<SentFiles>,
+    /// interrupt: then nothing is written here, and the next call fetches everything.
+    pub(in crate::world::sandbox) fn fetch(
+        &mut self,
+        remote: &dyn RemoteContainer,
         reachable: &ReachablePaths,
         interrupt: &CommandInterrupt,
-    ) -> io::Result<Vec<String>> {
-        if !self.engine.is_elsewhere() {
-            return Ok(Vec::new());
-        }
-        let mut sent = lock_sent(sent);
-        let guard = self.lock();
-        let limit = TransferLimit::new(Some(interrupt), INTERRUPTED_FETCH_TIME_MAX);
-        let fetched = self.fetch(&guard, reachable, &mut sent, &limit);
-        drop(guard);
-        fetched.map_err(|fault| {
-            let what = "the command has ended, but what it changed cannot be fetched";
-            io::Error::other(self.transfer_error(what, fault))
-        })
-    }
-
-    fn fetch(
-        &self,
-        guard: &ContainerGuard<'_>,
-        reachable: &ReachablePaths,
-        sent: &mut SentFiles,
-        limit: &TransferLimit<'_>,
     ) -> std::result::Result<Vec<String>, TransferFault> {
-        let Some(entries) = sent.entries.as_mut() else {
+        let limit = TransferLimit::new(Some(interrupt), INTERRUPTED_FETCH_TIME_MAX);
+        let source = FetchSource {
+            remote,
+            limit: &limit,
+            spool_dir: &self.spool_dir,
+            limits: &self.limits,
+        };
+        let Some(entries) = self.entries.as_mut() else {
             let message = "the command has ended, but what it changed cannot be fetched: its container \
                            was replaced meanwhile";
             return Err(Error::new(ErrorKind::Environment, message).into());
         };
         let roots = written_roots(reachable, entries);
         let nothing = IncomingRoom::default();
-        self.expect_room(reachable, &roots, nothing)?;
-        let listing = if sent.is_large {
-            self.list_there(guard, &roots, limit)?
+        source.expect_room(reachable, &roots, nothing)?;
+        let listing = if self.is_large {
+            source.list_there(&roots)?
         } else {
             None
         };
-        let listed = match (&listing, &sent.listing) {
-            (Some(now), Some(earlier)) => {
-                self.fetch_listed(guard, &roots, entries, earlier, now, limit)?
-            }
+        let listed = match (&listing, &self.listing) {
+            (Some(now), Some(earlier)) => source.fetch_listed(&roots, entries, earlier, now)?,
             (Some(_) | None, _) => None,
         };
         let incoming = match listed {
             Some(incoming) => incoming,
-            None => self.fetch_all(guard, &roots, entries, limit)?,
+            None => source.fetch_all(&roots, entries)?,
         };
-        self.expect_gone(guard, &missing_paths(&roots, entries, &incoming), limit)?;
+        source.expect_gone(&missing_paths(&roots, entries, &incoming))?;
         let room = IncomingRoom {
             bytes: incoming.new_bytes(entries),
             names: incoming.new_names(entries),
         };
-        self.expect_room(reachable, &roots, room)?;
-        sent.is_large =
+        source.expect_room(reachable, &roots, room)?;
+        self.is_large =
             incoming.is_large() || listing.as_ref().is_some_and(RemoteListing::is_large);
         let mut refused = apply_changes(reachable, &roots, entries, &incoming);
         // What was not written here is fetched again, even if it does not change there.
-        sent.listing = listing.filter(|_| refused.is_empty());
-        let special = sent.reported.report_new(incoming.special_files());
+        self.listing = listing.filter(|_| refused.is_empty());
+        let special = self.reported.report_new(incoming.special_files());
         refused.extend(special.named);
-        let mut notes = std::mem::take(&mut sent.notes);
+        let mut notes = std::mem::take(&mut self.notes);
         notes.extend(remarks(&refused, special.more));
         Ok(notes)
     }
+}
 
+/// Removes and sends what is planned.
+fn transfer(
+    remote: &dyn RemoteContainer,
+    reachable: &ReachablePaths,
+    view: &SentEntries,
+    plan: &SendPlan<'_>,
+    owners: &EntryOwners,
+    limit: &TransferLimit<'_>,
+) -> std::result::Result<(), TransferFault> {
+    remove_there(remote, &plan.removed, &owners.removers(), limit)?;
+    for user in owners.unpackers() {
+        let is_own = |path: &AbsPath| {
+            let entry = view.get(path);
+            entry.is_some_and(|entry| owners.is_unpacked_by(user, path, entry.permission))
+        };
+        let added = plan.added.iter().copied().filter(|path| is_own(path));
+        let added: Vec<&AbsPath> = added.collect();
+        if !added.is_empty() {
+            let mut write =
+                |archive: &mut dyn io::Write| pack(archive, reachable, view, &added, owners);
+            remote.unpack(user, &mut write, limit)?;
+        }
+        let bits = owners.granted_bits(user, reachable, view);
+        let is_sent = |path: &AbsPath| added.contains(&path);
+        if !bits.is_empty() && reachable.open.iter().any(|opening| is_sent(&opening.path)) {
+            let set = remote.run(HelperCommand::bits(user, &bits), REMOVAL_TIME_MAX, limit)?;
+            if set != ExitReason::Exited(0) {
+                let message = "the permissions of directories cannot be set in the container";
+                return Err(Error::new(ErrorKind::Environment, message).into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes files there. Each user removes its own files; afterwards only empty directories may
+/// be left.
+fn remove_there(
+    remote: &dyn RemoteContainer,
+    paths: &[&AbsPath],
+    users: &[ContainerUser],
+    limit: &TransferLimit<'_>,
+) -> std::result::Result<(), TransferFault> {
+    for paths in paths.chunks(COMMAND_PATHS_MAX) {
+        let mut is_removed = true;
+        limit.check()?;
+        for user in users {
+            is_removed = remove_as(remote, *user, paths, limit)?;
+        }
+        if !is_removed {
+            let message = "earlier files cannot be removed in the container";
+            let error = Error::new(ErrorKind::Environment, message);
+            return Err(error.with_hint("the image needs `rm` and `ls`").into());
+        }
+    }
+    Ok(())
+}
+
+/// Removes files there as one user. Returns whether only empty directories are left.
+fn remove_as(
+    remote: &dyn RemoteContainer,
+    user: ContainerUser,
+    paths: &[&AbsPath],
+    limit: &TransferLimit<'_>,
+) -> std::result::Result<bool, TransferFault> {
+    let names = paths.iter().map(|path| path_argument(path));
+    let removal = HelperCommand::removal(user, names);
+    let ended = remote.run(removal, REMOVAL_TIME_MAX, limit)?;
+    Ok(ended == ExitReason::Exited(0))
+}
+
+/// What is fetched from a container, and where it is kept first.
+struct FetchSource<'f> {
+    remote: &'f dyn RemoteContainer,
+    limit: &'f TransferLimit<'f>,
+    spool_dir: &'f AbsPath,
+    limits: &'f ResourceLimits,
+}
+
+impl FetchSource<'_> {
     /// Fetches everything below `roots`.
     fn fetch_all(
         &self,
-        guard: &ContainerGuard<'_>,
         roots: &[AbsPath],
         sent: &SentEntries,
-        limit: &TransferLimit<'_>,
     ) -> std::result::Result<IncomingFiles, TransferFault> {
         let mut incoming = self.new_incoming()?;
         for root in roots {
-            let mut download = EngineDownload::archive(&self.engine, guard.id(), root, limit);
+            let mut download = self.remote.read_archive(root, self.limit)?;
             let read = incoming.read(root, &mut download, sent);
-            if let Some(fault) = download.take_failure() {
+            if let Some(fault) = download.take_fault() {
                 return Err(fault);
             }
             read.map_err(|error| refused_archive(root, &error))?;
+            self.restore_bits(root, &mut incoming, sent);
         }
         Ok(incoming)
     }
 
     /// Refuses what was received if a path that is not in it may still exist there: an engine leaves out
     /// what it cannot pack, and ends an archive early if a file changes meanwhile.
-    fn expect_gone(
-        &self,
-        guard: &ContainerGuard<'_>,
-        paths: &[&AbsPath],
-        limit: &TransferLimit<'_>,
-    ) -> std::result::Result<(), TransferFault> {
-        let user = self.engine.client.container_user();
+    fn expect_gone(&self, paths: &[&AbsPath]) -> std::result::Result<(), TransferFault> {
+        let user = self.remote.user();
         for paths in paths.chunks(COMMAND_PATHS_MAX) {
             let names = paths.iter().map(|path| path_argument(path));
-            let presence = ContainerCommand::presence(user, names);
-            let exec = self.start_reading(guard, presence, limit)?;
+            let presence = HelperCommand::presence(user, names);
             let mut output = Vec::new();
-            let mut download = EngineDownload::output(&self.engine, exec, limit);
+            let mut download = self.remote.read(presence, self.limit)?;
             let mut answer = download.by_ref().take(PRESENCE_BYTES_MAX);
             let read = answer.read_to_end(&mut output);
-            if let Some(fault) = download.take_failure() {
+            if let Some(fault) = download.take_fault() {
                 return Err(fault);
             }
             read.map_err(|error| Error::io("cannot read from the container engine", error))?;
@@ -469,24 +397,23 @@ impl ReplaceableContainer {
     /// listed.
     fn list_there(
         &self,
-        guard: &ContainerGuard<'_>,
         roots: &[AbsPath],
-        limit: &TransferLimit<'_>,
     ) -> std::result::Result<Option<RemoteListing>, TransferFault> {
-        let user = self.engine.client.container_user();
+        let user = self.remote.user();
         let paths = roots.iter().map(ToString::to_string);
-        let listing = ContainerCommand::listing(user, paths);
-        let exec = self.start_reading(guard, listing, limit)?;
-        let id = exec.id().to_owned();
+        let listing = HelperCommand::listing(user, paths);
         let mut output = Vec::new();
-        let download = EngineDownload::output(&self.engine, exec, limit);
-        let read = download.take(LISTING_BYTES_MAX).read_to_end(&mut output);
-        limit.check()?;
+        let mut download = self.remote.read(listing, self.limit)?;
+        let read = download
+            .by_ref()
+            .take(LISTING_BYTES_MAX)
+            .read_to_end(&mut output);
+        self.limit.check()?;
         if read.is_err() || u64::try_from(output.len()).is_ok_and(|size| size == LISTING_BYTES_MAX)
         {
             return Ok(None);
         }
-        let ended = self.helper_status(&id, limit)?;
+        let ended = download.exit_reason()?;
         let listing = RemoteListing::parse(&output, roots);
         Ok(listing.filter(|_| ended == ExitReason::Exited(0)))
     }
@@ -495,12 +422,10 @@ impl ReplaceableContainer {
     /// cannot be packed there: then everything is fetched.
     fn fetch_listed(
         &self,
-        guard: &ContainerGuard<'_>,
         roots: &[AbsPath],
         sent: &SentEntries,
         earlier: &RemoteListing,
         now: &RemoteListing,
-        limit: &TransferLimit<'_>,
     ) -> std::result::Result<Option<IncomingFiles>, TransferFault> {
         let mut incoming = self.new_incoming()?;
         let changed = incoming.add_listed(now, earlier, sent);
@@ -514,16 +439,16 @@ impl ReplaceableContainer {
             let names: Vec<_> = below.filter_map(|path| path.below(&parent)).collect();
             for names in names.chunks(COMMAND_PATHS_MAX) {
                 let names = names.iter().map(ToString::to_string);
-                let user = self.engine.client.container_user();
-                let packing = ContainerCommand::packing(user, parent.to_string(), names);
-                let exec = self.start_reading(guard, packing, limit)?;
-                let mut download = EngineDownload::output(&self.engine, exec, limit);
+                let user = self.remote.user();
+                let packing = HelperCommand::packing(user, parent.to_string(), names);
+                let mut download = self.remote.read(packing, self.limit)?;
                 let read = incoming.read(root, &mut download, sent);
-                if let Some(fault) = download.take_failure() {
+                if let Some(fault) = download.take_fault() {
                     return Err(fault);
                 }
                 read.map_err(|error| refused_archive(root, &error))?;
             }
+            self.restore_bits(root, &mut incoming, sent);
         }
         let has_all = changed
             .iter()
@@ -531,10 +456,20 @@ impl ReplaceableContainer {
         Ok(has_all.then_some(incoming))
     }
 
+    /// Gives a file that is granted by itself the permission bits that it has here, if it was sent with
+    /// others.
+    fn restore_bits(&self, root: &AbsPath, incoming: &mut IncomingFiles, sent: &SentEntries) {
+        if self.remote.ownership() == EntryOwnership::ByTree
+            && let Some(RemoteEntry::File { bits, .. }) = sent.get(root).map(|sent| &sent.what)
+        {
+            incoming.set_bits(root, *bits);
+        }
+    }
+
     fn new_incoming(&self) -> std::result::Result<IncomingFiles, TransferFault> {
-        let spool = SpoolFile::new_in(&self.spool_dir);
+        let spool = SpoolFile::new_in(self.spool_dir);
         let spool = spool.map_err(|error| Error::io("cannot create a temporary file", error))?;
-        let disk = DiskWatch::new(vec![self.spool_dir.clone()], &self.limits());
+        let disk = DiskWatch::new(vec![self.spool_dir.clone()], self.limits);
         Ok(IncomingFiles::new(spool, disk))
     }
 
@@ -548,46 +483,50 @@ impl ReplaceableContainer {
         let written = roots.iter();
         let written = written.map(|root| reachable.copies.get(root).unwrap_or(root).clone());
         let places = written.chain([self.spool_dir.clone()]).collect();
-        let disks = DiskWatch::new(places, &self.limits());
+        let disks = DiskWatch::new(places, self.limits);
         match disks.with_planned(needed.bytes, needed.names).check() {
             DiskStatus::Free(_) => Ok(()),
             DiskStatus::Full(shortage) => Err(no_room_error(&shortage.to_string()).into()),
         }
     }
+}
 
-    fn transfer_error(&self, what: &str, fault: TransferFault) -> Error {
-        match fault {
-            TransferFault::Files(error) => error,
-            TransferFault::Interrupted => {
-                let message = format!(
-                    "{what}: it was interrupted; what was not transferred is transferred with the next \
-                     command, and what is only in the container is lost when the run ends"
-                );
-                Error::new(ErrorKind::Environment, message)
-            }
-            TransferFault::Engine(error) => {
-                let lost = self.lost_reason(&error);
-                let why = lost.unwrap_or_else(|| self.with_host(command_error(error)));
-                Error::new(ErrorKind::Environment, format!("{what}: {why}"))
-            }
-            TransferFault::Replacement(error) => {
-                let lost = self.engine.lost_reason();
-                let why = lost.unwrap_or_else(|| self.with_host(error));
-                Error::new(ErrorKind::Environment, format!("{what}: {why}"))
-            }
-            TransferFault::Received(error) => match self.engine.lost_reason() {
-                Some(why) => Error::new(ErrorKind::Environment, format!("{what}: {why}")),
-                None => error,
-            },
+/// Returns the error for files that were not sent or fetched.
+pub(in crate::world::sandbox) fn transfer_error(
+    remote: &dyn RemoteContainer,
+    what: &str,
+    fault: TransferFault,
+) -> Error {
+    match fault {
+        TransferFault::Files(error) => error,
+        TransferFault::Interrupted => {
+            let message = format!(
+                "{what}: it was interrupted; what was not transferred is transferred with the next \
+                 command, and what is only in the container is lost when the run ends"
+            );
+            Error::new(ErrorKind::Environment, message)
         }
+        TransferFault::Gone(why) | TransferFault::Refused(why) => Error::new(
+            ErrorKind::Environment,
+            format!("{what}: {}", with_machine(remote, why)),
+        ),
+        TransferFault::Remote(why) => {
+            let lost = remote.loss_reason();
+            let why = lost.unwrap_or_else(|| with_machine(remote, why));
+            Error::new(ErrorKind::Environment, format!("{what}: {why}"))
+        }
+        TransferFault::Received(error) => match remote.loss_reason() {
+            Some(why) => Error::new(ErrorKind::Environment, format!("{what}: {why}")),
+            None => error,
+        },
     }
+}
 
-    /// Returns an error with the engine's machine, if it is another one.
-    fn with_host(&self, error: impl Display) -> String {
-        match self.engine.client.host() {
-            Some(host) => format!("on `{host}`: {error}"),
-            None => error.to_string(),
-        }
+/// Returns a reason with the container's machine, if it is another one.
+fn with_machine(remote: &dyn RemoteContainer, why: String) -> String {
+    match remote.machine() {
+        Some(machine) => format!("on `{machine}`: {why}"),
+        None => why,
     }
 }
 

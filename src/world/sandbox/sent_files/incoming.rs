@@ -1,4 +1,4 @@
-//! Reads the archive of a directory that an engine sends after a command. It is untrusted: names,
+//! Reads the archive of a directory that a container sends after a command. It is untrusted: names,
 //! kinds, sizes and counts are checked before anything is kept, nothing is written outside a temporary
 //! file, and the whole archive is refused if one entry is malformed.
 
@@ -7,28 +7,17 @@ use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::pin::Pin;
-use std::time::Duration;
 
-use bollard::errors::Error as EngineError;
-use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
-use futures_util::{Stream, StreamExt};
 use sha2::{Digest, Sha256};
 use tar::{Archive, Entry, EntryType, PaxExtensions};
 use thiserror::Error;
-use tokio::time::Instant;
 
 use crate::path::AbsPath;
 use crate::sandbox_policy::returned_entry::returned_path;
 use crate::text::{escape_name, truncate};
 use crate::world::sandbox::disk_watch::{DiskStatus, DiskWatch};
-use crate::world::sandbox::docker::command::ContainerExec;
-use crate::world::sandbox::docker::engine::ContainerEngine;
-use crate::world::sandbox::docker::sent_files::listing::{ListedKind, RemoteListing, is_large};
-use crate::world::sandbox::docker::sent_files::transfer_limit::TransferLimit;
-use crate::world::sandbox::docker::sent_files::{
-    RemoteEntry, SentEntries, SentEntry, TransferFault,
-};
+use crate::world::sandbox::sent_files::listing::{ListedKind, RemoteListing, is_large};
+use crate::world::sandbox::sent_files::{RemoteEntry, SentEntries, SentEntry};
 use crate::world::sys::meta::SECOND_NS;
 use crate::world::sys::spool::SpoolFile;
 
@@ -53,10 +42,6 @@ const DISK_LOOK_BYTES: usize = 16 * 1024 * 1024;
 const BLOCK_BYTES: u64 = 4096;
 /// Permission bits that are kept: no setuid, setgid or sticky bit.
 const BITS: u32 = 0o777;
-/// Timeout for the next part of an archive.
-const PART_TIME_MAX: Duration = Duration::from_mins(2);
-/// Timeout for a whole archive: the largest one needs 0.6 MB per second.
-const DOWNLOAD_TIME_MAX: Duration = Duration::from_hours(2);
 
 /// What was received of the trees that commands may write to.
 #[derive(Debug)]
@@ -370,6 +355,14 @@ impl IncomingFiles {
         }
     }
 
+    /// Gives a file that was received these permission bits.
+    pub(super) fn set_bits(&mut self, path: &AbsPath, bits: u32) {
+        let entry = self.entries.get_mut(path);
+        if let Some(RemoteEntry::File { bits: received, .. }) = entry.map(|entry| &mut entry.what) {
+            *received = bits;
+        }
+    }
+
     /// Returns whether a directory was received there.
     pub(super) fn is_directory(&self, path: Option<&AbsPath>) -> bool {
         let entry = path.and_then(|path| self.entries.get(path));
@@ -527,85 +520,6 @@ impl<R: Read> Read for EndWatch<R> {
         let count = self.inner.read(room)?;
         self.has_ended |= count == 0 && !room.is_empty();
         Ok(count)
-    }
-}
-
-/// What an engine sends, while it is downloaded.
-pub(super) struct EngineDownload<'e> {
-    engine: &'e ContainerEngine,
-    limit: &'e TransferLimit<'e>,
-    parts: Pin<Box<dyn Stream<Item = Result<Vec<u8>, EngineError>> + 'e>>,
-    part: io::Cursor<Vec<u8>>,
-    until: Instant,
-    failure: Option<TransferFault>,
-}
-
-impl<'e> EngineDownload<'e> {
-    /// Begins to download an archive of `path`.
-    pub(super) fn archive(
-        engine: &'e ContainerEngine,
-        container: &'e str,
-        path: &AbsPath,
-        limit: &'e TransferLimit<'e>,
-    ) -> Self {
-        let options = DownloadFromContainerOptionsBuilder::default().path(&path.to_string());
-        let api = &engine.client.api;
-        let parts = api.download_from_container(container, Some(options.build()));
-        let parts = parts.map(|part| part.map(|part| part.to_vec()));
-        Self::of(engine, parts, limit)
-    }
-
-    /// Begins to download the standard output of a command.
-    pub(super) fn output(
-        engine: &'e ContainerEngine,
-        exec: ContainerExec,
-        limit: &'e TransferLimit<'e>,
-    ) -> Self {
-        Self::of(engine, exec.into_stdout(), limit)
-    }
-
-    fn of(
-        engine: &'e ContainerEngine,
-        parts: impl Stream<Item = Result<Vec<u8>, EngineError>> + 'e,
-        limit: &'e TransferLimit<'e>,
-    ) -> Self {
-        Self {
-            engine,
-            limit,
-            parts: Box::pin(parts),
-            part: io::Cursor::default(),
-            until: Instant::now() + DOWNLOAD_TIME_MAX,
-            failure: None,
-        }
-    }
-
-    /// Returns what ended the download, if it ended early.
-    pub(super) fn take_failure(&mut self) -> Option<TransferFault> {
-        self.failure.take()
-    }
-}
-
-impl Read for EngineDownload<'_> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let count = self.part.read(room)?;
-            if count > 0 || room.is_empty() {
-                return Ok(count);
-            }
-            let until = self.until.min(Instant::now() + PART_TIME_MAX);
-            let next = self.limit.wait(until, self.parts.next());
-            let fault = match self.engine.block_on(next) {
-                Ok(None) => return Ok(0),
-                Ok(Some(Ok(part))) => {
-                    self.part = io::Cursor::new(part);
-                    continue;
-                }
-                Ok(Some(Err(error))) => TransferFault::Engine(error),
-                Err(fault) => fault,
-            };
-            self.failure = Some(fault);
-            return Err(io::ErrorKind::ConnectionAborted.into());
-        }
     }
 }
 

@@ -5,18 +5,19 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use bollard::errors::Error as EngineError;
 use tokio::time::{Instant, timeout_at};
 
-use crate::world::sandbox::docker::sent_files::TransferFault;
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
 
+/// The reason of a step that takes too long.
+const NO_ANSWER: &str = "the container engine does not answer in time";
 /// Interval between two checks for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The limit of all transfers before or after one command.
 #[derive(Debug)]
-pub(super) struct TransferLimit<'i> {
+pub(in crate::world::sandbox) struct TransferLimit<'i> {
     interrupt: Option<&'i CommandInterrupt>,
     /// How long the transfers may continue after the interrupt.
     grace: Duration,
@@ -26,7 +27,10 @@ pub(super) struct TransferLimit<'i> {
 
 impl<'i> TransferLimit<'i> {
     /// Ends transfers `grace` after an interrupt.
-    pub(super) fn new(interrupt: Option<&'i CommandInterrupt>, grace: Duration) -> Self {
+    pub(in crate::world::sandbox) fn new(
+        interrupt: Option<&'i CommandInterrupt>,
+        grace: Duration,
+    ) -> Self {
         Self {
             interrupt,
             grace,
@@ -35,7 +39,7 @@ impl<'i> TransferLimit<'i> {
     }
 
     /// Ends transfers after this time.
-    pub(super) fn within(time: Duration) -> Self {
+    pub(in crate::world::sandbox) fn within(time: Duration) -> Self {
         Self {
             interrupt: None,
             grace: Duration::ZERO,
@@ -44,7 +48,7 @@ impl<'i> TransferLimit<'i> {
     }
 
     /// Refuses to continue if transfers must end.
-    pub(super) fn check(&self) -> Result<(), TransferFault> {
+    pub(in crate::world::sandbox) fn check(&self) -> Result<(), TransferFault> {
         if self.ends.get().is_none() && self.interrupt.is_some_and(CommandInterrupt::is_raised) {
             self.ends.set(Some(Instant::now() + self.grace));
         }
@@ -55,17 +59,20 @@ impl<'i> TransferLimit<'i> {
     }
 
     /// Waits for one step of a transfer until `until`.
-    pub(super) async fn wait<T>(
+    pub(in crate::world::sandbox) async fn wait<T>(
         &self,
         until: Instant,
         step: impl Future<Output = T>,
     ) -> Result<T, TransferFault> {
         let done = self.watch(timeout_at(until, step)).await?;
-        done.map_err(|_| EngineError::RequestTimeoutError.into())
+        done.map_err(|_| TransferFault::Remote(NO_ANSWER.to_owned()))
     }
 
     /// Waits for one step of a transfer that has a timeout of its own.
-    pub(super) async fn watch<T>(&self, step: impl Future<Output = T>) -> Result<T, TransferFault> {
+    pub(in crate::world::sandbox) async fn watch<T>(
+        &self,
+        step: impl Future<Output = T>,
+    ) -> Result<T, TransferFault> {
         let mut step = pin!(step);
         loop {
             self.check()?;
@@ -118,9 +125,6 @@ mod tests {
     async fn a_step_that_makes_no_progress_ends() {
         let limit = TransferLimit::new(None, LONG);
         let ended = limit.wait(Instant::now(), pending::<()>()).await;
-        assert!(matches!(
-            ended,
-            Err(TransferFault::Engine(EngineError::RequestTimeoutError))
-        ));
+        assert!(matches!(ended, Err(TransferFault::Remote(why)) if why == NO_ANSWER));
     }
 }

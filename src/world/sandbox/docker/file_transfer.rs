@@ -1,0 +1,525 @@
+//! Sends files to the container of an engine on another machine, and fetches them: as archives, which the
+//! engine packs and unpacks as root.
+
+use std::io::{self, Read, Write};
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bollard::body_try_stream;
+use bollard::errors::Error as EngineError;
+use bollard::query_parameters::{
+    DownloadFromContainerOptionsBuilder, UploadToContainerOptionsBuilder,
+};
+use futures_util::stream::unfold;
+use futures_util::{Stream, StreamExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::error::{Error, ErrorKind};
+use crate::path::AbsPath;
+use crate::world::sandbox::ExitReason;
+use crate::world::sandbox::container_user::ContainerUser;
+use crate::world::sandbox::docker::client::{command_error, is_missing};
+use crate::world::sandbox::docker::command::{ContainerExec, exit_status};
+use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::instance::REMOVED;
+use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
+use crate::world::sandbox::sent_files::helper_command::HelperCommand;
+use crate::world::sandbox::sent_files::movable_trees::movable_trees_note;
+use crate::world::sandbox::sent_files::remote_container::{
+    EntryOwnership, RemoteContainer, RemoteReader,
+};
+use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
+use crate::world::sandbox::sent_files::transfer_limit::TransferLimit;
+use crate::world::sandbox::sent_files::{SentFiles, transfer_error};
+
+/// What has failed if no command was run.
+const NOT_SENT: &str = "the files cannot be sent";
+/// Size of a chunk of an archive, in bytes.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Number of chunks that wait for the connection.
+const CHUNKS_WAITING: usize = 4;
+/// Timeout for the connection to take the next chunk.
+const CHUNK_TIME_MAX: Duration = Duration::from_mins(2);
+/// Timeout for the engine to unpack what it has received, after the last chunk.
+const UNPACKING_TIME_MAX: Duration = Duration::from_mins(10);
+/// Timeout for a whole upload: the largest one needs 50 kB per second.
+const UPLOAD_TIME_MAX: Duration = Duration::from_hours(24);
+/// Timeout for the next part of an archive.
+const PART_TIME_MAX: Duration = Duration::from_mins(2);
+/// Timeout for a whole archive: the largest one needs 0.6 MB per second.
+const DOWNLOAD_TIME_MAX: Duration = Duration::from_hours(2);
+
+/// A container that is not replaced while this is held.
+struct LockedContainer<'c> {
+    container: &'c ReplaceableContainer,
+    guard: ContainerGuard<'c>,
+}
+
+impl From<EngineError> for TransferFault {
+    fn from(error: EngineError) -> Self {
+        let is_missing = is_missing(&error);
+        // An engine that answers is connected. Only waiting would show that its connection does not end.
+        let is_answer = matches!(error, EngineError::DockerResponseServerError { .. });
+        let why = command_error(error).to_string();
+        if is_missing {
+            TransferFault::Gone(why)
+        } else if is_answer {
+            TransferFault::Refused(why)
+        } else {
+            TransferFault::Remote(why)
+        }
+    }
+}
+
+impl RemoteContainer for LockedContainer<'_> {
+    fn user(&self) -> ContainerUser {
+        self.container.engine.client.container_user()
+    }
+
+    fn ownership(&self) -> EntryOwnership {
+        EntryOwnership::ByPermission
+    }
+
+    fn first_owners(&self) -> Vec<ContainerUser> {
+        vec![ContainerUser::ROOT]
+    }
+
+    fn take_lost_commands(&self) -> bool {
+        let lost = &self.container.has_lost_commands;
+        lost.swap(false, Ordering::AcqRel)
+    }
+
+    fn sweep(&self, user: ContainerUser) -> Result<(), TransferFault> {
+        Ok(self.container.sweep_user(&self.guard, user)?)
+    }
+
+    fn run(
+        &self,
+        helper: HelperCommand,
+        time_max: Duration,
+        limit: &TransferLimit<'_>,
+    ) -> Result<ExitReason, TransferFault> {
+        let engine = &self.container.engine;
+        let exec = self.container.start(&self.guard, helper.into())?;
+        let id = exec.id().to_owned();
+        engine.block_on(limit.watch(exec.drain_output(time_max)))?;
+        helper_status(engine, &id, limit)
+    }
+
+    fn read<'r>(
+        &'r self,
+        helper: HelperCommand,
+        limit: &'r TransferLimit<'r>,
+    ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault> {
+        let engine = &self.container.engine;
+        let started = Box::pin(self.container.start_async(&self.guard, helper.into()));
+        let exec = engine.block_on(limit.watch(started))??;
+        Ok(Box::new(EngineDownload::output(engine, exec, limit)))
+    }
+
+    fn read_archive<'r>(
+        &'r self,
+        path: &AbsPath,
+        limit: &'r TransferLimit<'r>,
+    ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault> {
+        let engine = &self.container.engine;
+        let download = EngineDownload::archive(engine, self.guard.id(), path, limit);
+        Ok(Box::new(download))
+    }
+
+    fn unpack(
+        &self,
+        _user: ContainerUser,
+        write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+        limit: &TransferLimit<'_>,
+    ) -> Result<(), TransferFault> {
+        upload(&self.container.engine, self.guard.id(), limit, write)
+    }
+
+    fn machine(&self) -> Option<String> {
+        let host = self.container.engine.client.host();
+        host.map(ToString::to_string)
+    }
+
+    fn loss_reason(&self) -> Option<String> {
+        self.container.engine.lost_reason()
+    }
+}
+
+/// Returns how a command that was started for a transfer has ended.
+fn helper_status(
+    engine: &ContainerEngine,
+    exec: &str,
+    limit: &TransferLimit<'_>,
+) -> Result<ExitReason, TransferFault> {
+    let status = engine.block_on(limit.watch(exit_status(&engine.client, exec)));
+    Ok(status??)
+}
+
+impl ReplaceableContainer {
+    fn lock_for_files(&self) -> LockedContainer<'_> {
+        LockedContainer {
+            container: self,
+            guard: self.lock(),
+        }
+    }
+
+    /// Replaces a container that was removed from outside, and forgets what was sent to it.
+    pub(super) fn recreate_unsent(&self, sent: &Mutex<SentFiles>) -> crate::error::Result<()> {
+        let recreated = self.recreate();
+        sent.lock().unwrap_or_else(PoisonError::into_inner).forget();
+        recreated
+    }
+
+    /// Sends the files that commands may read, as far as they changed since the last time, and
+    /// removes there what they may no longer read. Blocks; an interrupt ends it.
+    pub(super) fn send_files(
+        &self,
+        sent: &Mutex<SentFiles>,
+        reachable: &ReachablePaths,
+        interrupt: Option<&CommandInterrupt>,
+    ) -> crate::error::Result<()> {
+        self.engine.ensure_connected()?;
+        let mut known = sent.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_abandoned() {
+            let notes = self.start_over(interrupt);
+            let notes =
+                notes.map_err(|fault| transfer_error(&self.lock_for_files(), NOT_SENT, fault))?;
+            known.forget();
+            known.add_notes(notes);
+        }
+        let remote = self.lock_for_files();
+        let Err(fault) = known.send(&remote, reachable, interrupt) else {
+            return Ok(());
+        };
+        drop(known);
+        if matches!(fault, TransferFault::Gone(_)) && remote.guard.is_open() {
+            drop(remote);
+            self.recreate_unsent(sent)?;
+            return Err(
+                Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again")
+            );
+        }
+        Err(transfer_error(&remote, NOT_SENT, fault))
+    }
+
+    /// Replaces a container in which no command has run yet by a new one, with the packages of the config.
+    /// Returns a sentence about each kind of them that was not installed.
+    fn start_over(
+        &self,
+        interrupt: Option<&CommandInterrupt>,
+    ) -> Result<Vec<String>, TransferFault> {
+        let limit = TransferLimit::new(interrupt, Duration::ZERO);
+        let mut instance = self.lock_instance();
+        if let Some(current) = instance.as_mut() {
+            let replaced = current.start_over(&self.engine.client, &self.spec);
+            let replaced = self.engine.block_on(limit.watch(Box::pin(replaced)))?;
+            replaced.map_err(|error| TransferFault::Remote(error.to_string()))?;
+        }
+        drop(instance);
+        Ok(self.install_packages())
+    }
+
+    /// Fetches the changes of commands in writable paths, and writes them here as far as the rules
+    /// allow it. Returns remarks about refused changes. Blocks until a few seconds after an
+    /// interrupt: then nothing is written here, and the next call fetches everything. On this
+    /// machine, where paths are mounted, nothing is fetched.
+    pub(super) fn fetch_changes(
+        &self,
+        sent: &Mutex<SentFiles>,
+        reachable: &ReachablePaths,
+        interrupt: &CommandInterrupt,
+    ) -> io::Result<Vec<String>> {
+        if !self.engine.is_elsewhere() {
+            return Ok(Vec::new());
+        }
+        let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let remote = self.lock_for_files();
+        let fetched = sent.fetch(&remote, reachable, interrupt);
+        fetched.map_err(|fault| {
+            let what = "the command has ended, but what it changed cannot be fetched";
+            io::Error::other(transfer_error(&remote, what, fault))
+        })
+    }
+
+    /// Returns a warning about directories of the image, as [`movable_trees_note`] does; `None` on this
+    /// machine, where trees are mounted.
+    pub(super) fn movable_trees_note(&self, reachable: &ReachablePaths) -> Option<String> {
+        let is_elsewhere = self.engine.is_elsewhere();
+        let note = || movable_trees_note(&self.lock_for_files(), reachable);
+        is_elsewhere.then(note).flatten()
+    }
+}
+
+/// What an engine sends, while it is downloaded.
+struct EngineDownload<'e> {
+    engine: &'e ContainerEngine,
+    limit: &'e TransferLimit<'e>,
+    parts: Pin<Box<dyn Stream<Item = Result<Vec<u8>, EngineError>> + 'e>>,
+    part: io::Cursor<Vec<u8>>,
+    until: Instant,
+    fault: Option<TransferFault>,
+    /// The engine's id of the helper whose output it is.
+    exec: Option<String>,
+}
+
+impl<'e> EngineDownload<'e> {
+    /// Begins to download an archive of `path`.
+    fn archive(
+        engine: &'e ContainerEngine,
+        container: &'e str,
+        path: &AbsPath,
+        limit: &'e TransferLimit<'e>,
+    ) -> Self {
+        let options = DownloadFromContainerOptionsBuilder::default().path(&path.to_string());
+        let api = &engine.client.api;
+        let parts = api.download_from_container(container, Some(options.build()));
+        let parts = parts.map(|part| part.map(|part| part.to_vec()));
+        Self::of(engine, parts, None, limit)
+    }
+
+    /// Begins to download the standard output of a command.
+    fn output(
+        engine: &'e ContainerEngine,
+        exec: ContainerExec,
+        limit: &'e TransferLimit<'e>,
+    ) -> Self {
+        let id = exec.id().to_owned();
+        Self::of(engine, exec.into_stdout(), Some(id), limit)
+    }
+
+    fn of(
+        engine: &'e ContainerEngine,
+        parts: impl Stream<Item = Result<Vec<u8>, EngineError>> + 'e,
+        exec: Option<String>,
+        limit: &'e TransferLimit<'e>,
+    ) -> Self {
+        Self {
+            engine,
+            limit,
+            parts: Box::pin(parts),
+            part: io::Cursor::default(),
+            until: Instant::now() + DOWNLOAD_TIME_MAX,
+            fault: None,
+            exec,
+        }
+    }
+}
+
+impl RemoteReader for EngineDownload<'_> {
+    fn take_fault(&mut self) -> Option<TransferFault> {
+        self.fault.take()
+    }
+
+    fn exit_reason(&mut self) -> Result<ExitReason, TransferFault> {
+        let Some(exec) = &self.exec else {
+            return Ok(ExitReason::Exited(0));
+        };
+        helper_status(self.engine, exec, self.limit)
+    }
+}
+
+impl Read for EngineDownload<'_> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let count = self.part.read(room)?;
+            if count > 0 || room.is_empty() {
+                return Ok(count);
+            }
+            let until = self.until.min(Instant::now() + PART_TIME_MAX);
+            let next = self.limit.wait(until, self.parts.next());
+            let fault = match self.engine.block_on(next) {
+                Ok(None) => return Ok(0),
+                Ok(Some(Ok(part))) => {
+                    self.part = io::Cursor::new(part);
+                    continue;
+                }
+                Ok(Some(Err(error))) => error.into(),
+                Err(fault) => fault,
+            };
+            self.fault = Some(fault);
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+    }
+}
+
+/// Uploads the archive that `write` writes to a container, and unpacks it there at `/`. It may take long as
+/// long as it makes progress.
+fn upload(
+    engine: &ContainerEngine,
+    container: &str,
+    limit: &TransferLimit<'_>,
+    write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), TransferFault> {
+    let (chunks, receiver) = mpsc::channel::<io::Result<Vec<u8>>>(CHUNKS_WAITING);
+    let body = body_try_stream(unfold(receiver, async |mut receiver| {
+        let chunk = receiver.recv().await?;
+        Some((chunk.map(Into::into), receiver))
+    }));
+    let api = engine.client.api.clone().with_timeout(UPLOAD_TIME_MAX);
+    let id = container.to_owned();
+    let (done, ended) = oneshot::channel();
+    let sending = engine.spawn(async move {
+        let options = UploadToContainerOptionsBuilder::default().path("/").build();
+        let uploaded = api.upload_to_container(&id, Some(options), body).await;
+        // It is not received after an interrupt.
+        drop(done.send(uploaded));
+    });
+    let mut writer = ChunkWriter {
+        engine,
+        limit,
+        chunks,
+        chunk: Vec::with_capacity(CHUNK_BYTES),
+        fault: None,
+    };
+    let written = write(&mut writer);
+    if let Err(error) = &written
+        && writer.fault.is_none()
+    {
+        let broken = io::Error::other(error.to_string());
+        // The upload may have ended by itself.
+        writer.send(Err(broken)).unwrap_or_default();
+    }
+    let ChunkWriter { chunks, fault, .. } = writer;
+    if let Some(fault) = fault {
+        sending.abort();
+        return Err(fault);
+    }
+    drop(chunks);
+    let unpacked = Instant::now() + UNPACKING_TIME_MAX;
+    let uploaded = engine.block_on(limit.wait(unpacked, ended));
+    // It has ended already, unless it took too long.
+    sending.abort();
+    let uploaded: Result<(), EngineError> =
+        uploaded?.unwrap_or(Err(EngineError::RequestTimeoutError));
+    match (uploaded, written) {
+        (Ok(()), Ok(())) => Ok(()),
+        (_, Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let message = format!("files cannot be read to be sent to the container: {error}");
+            Err(Error::new(ErrorKind::Environment, message).into())
+        }
+        (Err(error), _) => Err(error.into()),
+        (Ok(()), Err(_)) => Err(EngineError::RequestTimeoutError.into()),
+    }
+}
+
+/// Passes what is written on in chunks.
+struct ChunkWriter<'e> {
+    engine: &'e ContainerEngine,
+    limit: &'e TransferLimit<'e>,
+    chunks: mpsc::Sender<io::Result<Vec<u8>>>,
+    chunk: Vec<u8>,
+    /// Why the upload is given up.
+    fault: Option<TransferFault>,
+}
+
+impl ChunkWriter<'_> {
+    /// Waits until the connection has room for a chunk.
+    fn send(&mut self, chunk: io::Result<Vec<u8>>) -> io::Result<()> {
+        let until = Instant::now() + CHUNK_TIME_MAX;
+        let sending = self.limit.wait(until, self.chunks.send(chunk));
+        match self.engine.block_on(sending) {
+            Ok(Ok(())) => return Ok(()),
+            // The upload has ended, and says why.
+            Ok(Err(_)) => {}
+            Err(fault) => self.fault = Some(fault),
+        }
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Write for ChunkWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.chunk.extend_from_slice(bytes);
+        if self.chunk.len() >= CHUNK_BYTES {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.chunk.is_empty() {
+            return Ok(());
+        }
+        let chunk = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK_BYTES));
+        self.send(Ok(chunk))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::thread;
+
+    use super::*;
+    use crate::world::sandbox::interrupt::CommandInterrupt;
+
+    /// Answers one request as an engine whose archives have no end, and that takes all of an upload.
+    fn answer(mut stream: UnixStream) {
+        let mut request: Vec<u8> = Vec::new();
+        let mut byte = [0];
+        while !request.ends_with(b"\r\n\r\n") {
+            if stream.read(&mut byte).unwrap_or_default() == 0 {
+                return;
+            }
+            request.push(byte[0]);
+        }
+        let request = String::from_utf8(request).unwrap();
+        let is_archive = request.contains("/archive");
+        let (size, body) = if is_archive {
+            (u64::from(u32::MAX), "")
+        } else {
+            (21, r#"{"ApiVersion":"1.41"}"#)
+        };
+        if is_archive && request.starts_with("PUT ") {
+            io::copy(&mut stream, &mut io::sink()).unwrap_or_default();
+            return;
+        }
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nServer: Libpod/4.3.1 (linux)\r\nContent-Length: {size}\r\n\r\n{body}"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        while is_archive && stream.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    #[test]
+    fn transfers_end_at_an_interrupt() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("engine");
+        let listener = UnixListener::bind(&socket).unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                thread::spawn(|| answer(stream.unwrap()));
+            }
+        });
+        let host = format!("unix://{}", socket.display());
+        let engine = ContainerEngine::open(Some(&host), &BTreeMap::new()).unwrap();
+        let mut chunk = vec![0; CHUNK_BYTES];
+
+        let interrupt = CommandInterrupt::new().unwrap();
+        let limit = TransferLimit::new(Some(&interrupt), Duration::ZERO);
+        let path = AbsPath::new("/ws").unwrap();
+        let mut download = EngineDownload::archive(&engine, "c", &path, &limit);
+        download.read_exact(&mut chunk).unwrap();
+        interrupt.raise();
+        assert!(io::copy(&mut download, &mut io::sink()).is_err());
+        let fault = download.take_fault();
+        assert!(matches!(fault, Some(TransferFault::Interrupted)));
+
+        let interrupt = CommandInterrupt::new().unwrap();
+        let limit = TransferLimit::new(Some(&interrupt), Duration::ZERO);
+        let uploaded = upload(&engine, "c", &limit, &mut |archive| {
+            loop {
+                archive.write_all(&chunk)?;
+                interrupt.raise();
+            }
+        });
+        assert!(matches!(uploaded, Err(TransferFault::Interrupted)));
+    }
+}

@@ -1,0 +1,369 @@
+//! Pod of one agent, from before the first model request until the end of the run. It is reused for all
+//! commands. If it is evicted or deleted, the command that notices it fails with that reason, and the next
+//! one has a new pod.
+
+use std::collections::BTreeMap;
+use std::io::{self, pipe};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::config::kubernetes::KubernetesConfig;
+use crate::error::{Error, ErrorKind, Result};
+use crate::id::AgentId;
+use crate::layout::RunName;
+use crate::path::AbsPath;
+use crate::sandbox_policy::limits::ResourceLimits;
+use crate::world::sandbox::command_run::{OutputPipes, ProcessBounds, ProcessOutput};
+use crate::world::sandbox::docker::container::{ContainerWork, FIXED};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::origin_labels::ContainerOrigin;
+use crate::world::sandbox::pod::cluster::{PodCluster, state_digest};
+use crate::world::sandbox::pod::pod_files::PodFiles;
+use crate::world::sandbox::pod::pod_instance::{NetworkCheck, PodFault, PodInstance};
+use crate::world::sandbox::pod::pod_manifest::{PodContainer, PodPlan};
+use crate::world::sandbox::pod::pod_process::PodProcess;
+use crate::world::sandbox::pod::replaceable_pod::{AwaitedPod, ReplaceablePod, RunningMark};
+use crate::world::sandbox::pod::supervised_command::{SupervisedCommand, SupervisedProgram};
+use crate::world::sandbox::reachable_paths::ReachablePaths;
+use crate::world::sandbox::sent_files::movable_trees::movable_trees_note;
+use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
+use crate::world::sandbox::sent_files::{SentFiles, transfer_error};
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
+
+/// How long the start of a run waits for a pod.
+const OPENING_TIME_MAX: Duration = Duration::from_secs(30);
+/// How long a background command waits for a pod.
+const BACKGROUND_TIME_MAX: Duration = Duration::from_mins(10);
+/// The most of an agent's name that is part of the name of its pod, in characters.
+const NAME_CHARS_MAX: usize = 24;
+/// Unit in which a shell limits the size of files, in bytes.
+const BLOCK_BYTES: u64 = 512;
+
+/// Owner and parameters of a pod.
+#[derive(Clone, Copy, Debug)]
+pub struct PodOwner<'a> {
+    /// The agent.
+    pub agent: &'a AgentId,
+    /// What runs in it.
+    pub work: ContainerWork,
+    /// The run.
+    pub run: RunName,
+    /// The directory of the run's state.
+    pub state: &'a AbsPath,
+    /// The pod config.
+    pub config: &'a KubernetesConfig,
+    /// Limits of each process, and the memory of all of them.
+    pub limits: &'a ResourceLimits,
+    /// Variables that the user sets in the config (`env`).
+    pub added: &'a BTreeMap<String, String>,
+}
+
+/// The pod of one agent. It is deleted on drop.
+#[derive(Debug)]
+pub struct AgentPod {
+    pod: ReplaceablePod,
+    env: BTreeMap<String, String>,
+    /// Limits of each process, as lines for a shell.
+    limits: String,
+    processes_max: u64,
+    notes: Vec<String>,
+    sent: Mutex<PodContents>,
+}
+
+/// What is in the pod with this name.
+#[derive(Debug)]
+struct PodContents {
+    pod: Option<String>,
+    files: SentFiles,
+}
+
+impl PodContents {
+    /// Returns what is in `pod`: nothing, if it is another one than before.
+    fn of(&mut self, pod: &PodInstance) -> &mut SentFiles {
+        if self.pod.as_ref() != Some(&pod.name) {
+            self.pod = Some(pod.name.clone());
+            self.files.forget();
+        }
+        &mut self.files
+    }
+}
+
+impl AgentPod {
+    /// Creates the pod of an agent. A pod that waits for the cluster is not an error: commands wait for it.
+    pub fn open(
+        cluster: &PodCluster,
+        owner: PodOwner<'_>,
+        reachable: &ReachablePaths,
+    ) -> Result<Self> {
+        let origin = ContainerOrigin {
+            run: owner.run,
+            state: owner.state,
+        };
+        let plan = PodPlan {
+            name: pod_name(owner),
+            origin: origin.labels().into(),
+            state: state_digest(owner.state),
+            config: owner.config.clone(),
+            memory_bytes: owner.limits.memory_bytes,
+        };
+        let fixed = FIXED.iter();
+        let fixed = fixed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let mut env: BTreeMap<String, String> = fixed.collect();
+        env.extend(owner.added.clone());
+        let mut opened = Self {
+            pod: ReplaceablePod::new(cluster, plan),
+            env,
+            limits: limit_lines(owner.limits),
+            processes_max: owner.limits.processes,
+            notes: Vec::new(),
+            sent: Mutex::new(PodContents {
+                pod: None,
+                files: SentFiles::new(owner.state, *owner.limits),
+            }),
+        };
+        match opened.pod.ensure_ready(reachable, None, OPENING_TIME_MAX)? {
+            AwaitedPod::Waiting(why) => {
+                let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                opened.notes.push(format!(
+                    "the pod waits for the cluster{why}; commands wait until it runs"
+                ));
+            }
+            AwaitedPod::Ready(instance, network) => {
+                if network == NetworkCheck::Unknown {
+                    opened.notes.push(
+                        "the image has no program that can tell whether the cluster enforces the \
+                         NetworkPolicy of the pod"
+                            .to_owned(),
+                    );
+                }
+                let files = opened.files_of(&instance);
+                let note = movable_trees_note(&files, reachable);
+                opened.notes.extend(note);
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Returns the image of its containers.
+    pub fn image(&self) -> &str {
+        &self.pod.plan.config.image
+    }
+
+    /// Returns the container runtime that the config names.
+    pub fn runtime_class(&self) -> Option<&str> {
+        self.pod.plan.config.runtime_class.as_deref()
+    }
+
+    /// Returns what the config asks for and the cluster does not provide.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Deletes it. A second call has no effect.
+    pub fn close(&self) -> Result<()> {
+        self.pod.close()
+    }
+
+    /// Runs an agent's command in the directory `dir`, with access to `reachable` only, and waits for its
+    /// end. Blocks, and must not be called from an event loop.
+    pub fn run_with_paths(
+        &self,
+        command: &str,
+        dir: &AbsPath,
+        reachable: &ReachablePaths,
+        wait: CommandWaitLimits<'_>,
+    ) -> io::Result<CommandOutput> {
+        let watch = Instant::now();
+        let instance = self.prepare(reachable, wait.interrupt, wait.time_max)?;
+        let started = Instant::now();
+        let mark = self.pod.begin();
+        let supervised = self.supervised(&instance, &mark, command, dir);
+        let (outputs, streams) = OutputPipes::open()?;
+        let running =
+            PodProcess::follow(&self.pod, Arc::clone(&instance), &mark, supervised, streams);
+        let mut running = running?;
+        let bounds = ProcessBounds {
+            until: started.checked_add(wait.time_max),
+            interrupt: Some(wait.interrupt),
+            ..ProcessBounds::default()
+        };
+        let finished = running.capture(outputs, &bounds, wait.output_bytes_max, started);
+        let finished = finished.map_err(|error| {
+            let fault = running.process_mut().take_fault(&error);
+            self.describe_fault(&instance, fault)
+        })?;
+        Ok(CommandOutput {
+            elapsed: watch.elapsed(),
+            ..finished
+        })
+    }
+
+    /// Runs an agent's command in a directory, alongside others, until it ends or is interrupted, and passes
+    /// its output on both streams to `on_output`. It has access to `reachable` only. Blocks, and must not be
+    /// called from an event loop.
+    pub fn follow(
+        &self,
+        command: &str,
+        dir: &AbsPath,
+        reachable: &ReachablePaths,
+        interrupt: &CommandInterrupt,
+        on_output: &mut (dyn FnMut(&[u8]) + Send),
+    ) -> io::Result<ExitReason> {
+        let instance = self.prepare(reachable, interrupt, BACKGROUND_TIME_MAX)?;
+        let mark = self.pod.begin();
+        let supervised = self.supervised(&instance, &mark, command, dir);
+        let (written, stdout) = pipe()?;
+        let streams = [stdout.try_clone()?.into(), stdout.into()];
+        let running =
+            PodProcess::follow(&self.pod, Arc::clone(&instance), &mark, supervised, streams);
+        let mut running = running?;
+        let bounds = ProcessBounds {
+            interrupt: Some(interrupt),
+            ..ProcessBounds::default()
+        };
+        let ended = running.run_to_end(&mut [ProcessOutput::new(written, on_output)], &bounds);
+        ended.map_err(|error| {
+            let fault = running.process_mut().take_fault(&error);
+            self.describe_fault(&instance, fault)
+        })
+    }
+
+    /// Fetches what commands have changed where they may write, and writes it here as far as the rules
+    /// allow it. Returns remarks about what was refused. Blocks until a few seconds after an interrupt:
+    /// then nothing is written here, and the next call fetches everything.
+    pub fn fetch_changes(
+        &self,
+        reachable: &ReachablePaths,
+        interrupt: &CommandInterrupt,
+    ) -> io::Result<Vec<String>> {
+        let what = "the command has ended, but what it changed cannot be fetched";
+        let instance = self
+            .pod
+            .current()
+            .ok_or_else(|| io::Error::other(format!("{what}: its pod is gone")))?;
+        let files = self.files_of(&instance);
+        let mut contents = self.lock_contents();
+        let fetched = contents.of(&instance).fetch(&files, reachable, interrupt);
+        fetched.map_err(|fault| {
+            if let TransferFault::Gone(why) = fault {
+                self.pod.discard(&instance);
+                return io::Error::other(format!("{what}: {}", gone_message(&why)));
+            }
+            io::Error::other(transfer_error(&files, what, fault))
+        })
+    }
+
+    /// Waits for the pod, and sends what commands may read.
+    fn prepare(
+        &self,
+        reachable: &ReachablePaths,
+        interrupt: &CommandInterrupt,
+        time_max: Duration,
+    ) -> io::Result<Arc<PodInstance>> {
+        let awaited = self.pod.ensure_ready(reachable, Some(interrupt), time_max);
+        let instance = match awaited.map_err(io::Error::other)? {
+            AwaitedPod::Ready(instance, _) => instance,
+            AwaitedPod::Waiting(why) => {
+                let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                let message = format!(
+                    "the pod still waits for the cluster{why}; run the command again later"
+                );
+                return Err(io::Error::other(message));
+            }
+        };
+        let files = self.files_of(&instance);
+        let mut contents = self.lock_contents();
+        let sent = contents
+            .of(&instance)
+            .send(&files, reachable, Some(interrupt));
+        drop(contents);
+        match sent {
+            Ok(()) => Ok(instance),
+            Err(TransferFault::Gone(why)) => {
+                self.pod.discard(&instance);
+                let error = Error::new(ErrorKind::Environment, gone_message(&why));
+                Err(io::Error::other(error))
+            }
+            Err(fault) => {
+                let error = transfer_error(&files, "the files cannot be sent", fault);
+                Err(io::Error::other(error))
+            }
+        }
+    }
+
+    fn supervised(
+        &self,
+        instance: &Arc<PodInstance>,
+        mark: &RunningMark<'_>,
+        command: &str,
+        dir: &AbsPath,
+    ) -> SupervisedCommand {
+        let program = SupervisedProgram::Line {
+            line: command.to_owned(),
+            dir: dir.clone(),
+            env: self.env.clone(),
+            limits: self.limits.clone(),
+            processes_max: self.processes_max,
+        };
+        let container = PodContainer::Commands;
+        let supervised =
+            SupervisedCommand::prepare(&self.pod.cluster, instance, container, program);
+        supervised.of_agent(mark.variable())
+    }
+
+    fn files_of(&self, instance: &Arc<PodInstance>) -> PodFiles<'_> {
+        PodFiles {
+            pod: &self.pod,
+            instance: Arc::clone(instance),
+        }
+    }
+
+    fn lock_contents(&self) -> MutexGuard<'_, PodContents> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Converts a fault of a running command to an error for its agent. After a lost connection it may still
+    /// run, so it is killed before the next one.
+    fn describe_fault(&self, instance: &Arc<PodInstance>, fault: PodFault) -> io::Error {
+        io::Error::other(match fault {
+            PodFault::Gone(why) => {
+                self.pod.discard(instance);
+                gone_message(&why)
+            }
+            PodFault::Remote(why) => {
+                self.pod.has_lost_commands.store(true, Ordering::Release);
+                why
+            }
+        })
+    }
+}
+
+/// Returns the message to an agent whose pod is gone.
+fn gone_message(why: &str) -> String {
+    format!(
+        "the pod is gone, with what ran and was installed in it ({why}); the next command has a new one"
+    )
+}
+
+/// Returns the beginning of the name of a pod. Its end is random.
+fn pod_name(owner: PodOwner<'_>) -> String {
+    let agent = owner.agent.as_str().to_ascii_lowercase();
+    let agent = agent.chars().take(NAME_CHARS_MAX);
+    let agent: String = agent
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    match owner.work {
+        ContainerWork::Commands => format!("massgen-{agent}"),
+        ContainerWork::Checks => format!("massgen-{agent}-checks"),
+    }
+}
+
+/// Returns lines for a shell that limit its processes. What the cluster limits more remains.
+fn limit_lines(limits: &ResourceLimits) -> String {
+    let blocks = limits.file_bytes.div_ceil(BLOCK_BYTES);
+    let cpu = limits.cpu_seconds;
+    let cpu = cpu.map_or_else(String::new, |seconds| format!("ulimit -t {seconds} || :\n"));
+    let files = limits.open_files;
+    format!("ulimit -c 0 || :\nulimit -f {blocks} || :\nulimit -n {files} || :\n{cpu}")
+}

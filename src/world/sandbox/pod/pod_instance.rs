@@ -1,0 +1,227 @@
+//! One pod: its creation, the wait until it runs, and the programs that run in it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::config::docker::CONTAINER_HOME;
+use crate::config::kubernetes::PodNetwork;
+use crate::path::AbsPath;
+use crate::text::shell_words::quote_word;
+use crate::world::sandbox::home::GIT_SETTINGS;
+use crate::world::sandbox::pod::cluster::PodCluster;
+use crate::world::sandbox::pod::pod_manifest::{PodContainer, PodPlan};
+use crate::world::sandbox::pod::pod_state::PodState;
+use crate::world::sandbox::pod::retry_pause::RetryPause;
+
+/// Script that checks which programs the image has, and whether the network is closed.
+const READINESS: &str = include_str!("readiness.sh");
+/// The longest interval between two checks of a pod that is not ready yet.
+const POLL_INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// How long a network plugin may take to apply the policy of a new pod.
+const POLICY_TIME_MAX: Duration = Duration::from_secs(15);
+/// The largest answer of a script, in bytes.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+
+/// Why an operation in a pod failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PodFault {
+    /// The pod, or what runs in it, is gone for good; why.
+    Gone(String),
+    /// The cluster did not answer, or refused; why.
+    Remote(String),
+}
+
+/// What the cluster guarantees about the network of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NetworkCheck {
+    /// The API server cannot be reached from it, or need not be closed.
+    Passed,
+    /// The image has no program that could tell.
+    Unknown,
+}
+
+/// A pod that was created.
+#[derive(Debug)]
+pub(super) struct PodInstance {
+    pub(super) name: String,
+    /// The directories that have copies of files.
+    pub(super) mounts: Vec<AbsPath>,
+    next_command: AtomicU64,
+    /// The directories of commands that are over, which are removed with the next command.
+    pub(super) finished: Mutex<Vec<(PodContainer, u64)>>,
+    readiness: Mutex<Option<NetworkCheck>>,
+}
+
+impl PodInstance {
+    /// Creates the pod `name`, which may have to wait for its node.
+    pub(super) async fn create(
+        cluster: &PodCluster,
+        plan: &PodPlan,
+        name: String,
+        mounts: Vec<AbsPath>,
+    ) -> Result<Self, String> {
+        let manifest = plan.manifest(&name, &mounts).to_string();
+        // Without `--validate=false`, `kubectl` downloads the schemas of all kinds of objects.
+        let words = [
+            "create",
+            "--validate=false",
+            "--filename=-",
+            "--output=name",
+        ];
+        let created = cluster.kubectl.ask(&words, manifest.as_bytes()).await;
+        if let Err(why) = created {
+            // One of its objects may exist. If not even that can be deleted, the next run deletes it.
+            cluster.delete_pod(&name).await.unwrap_or_default();
+            return Err(why);
+        }
+        Ok(Self {
+            name,
+            mounts,
+            next_command: AtomicU64::new(1),
+            finished: Mutex::default(),
+            readiness: Mutex::default(),
+        })
+    }
+
+    /// Returns a number that no other command in it has.
+    pub(super) fn next_command(&self) -> u64 {
+        self.next_command.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns what it does.
+    pub(super) async fn state(&self, cluster: &PodCluster) -> Result<PodState, String> {
+        let words = [
+            "get",
+            "pod",
+            &self.name,
+            "--ignore-not-found",
+            "--output=json",
+        ];
+        PodState::parse(&cluster.kubectl.ask(&words, b"").await?)
+    }
+
+    /// Waits until its containers run, and checks once what massgen needs in them. `on_wait` gets what the
+    /// cluster says about a pod that waits, and returns whether to go on waiting.
+    pub(super) async fn wait_until_ready(
+        &self,
+        cluster: &PodCluster,
+        on_wait: &(dyn Fn(Option<String>) -> bool + Sync),
+    ) -> Result<Option<NetworkCheck>, PodFault> {
+        if let Some(known) = *self
+            .readiness
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
+            return Ok(Some(known));
+        }
+        let mut pause = RetryPause::up_to(POLL_INTERVAL_MAX);
+        let mut answered = Instant::now();
+        loop {
+            let why = match self.state(cluster).await {
+                Ok(PodState::Running) => break,
+                Ok(PodState::Gone(why) | PodState::Unusable(why)) => {
+                    return Err(PodFault::Gone(why));
+                }
+                Ok(PodState::Waiting(why)) => {
+                    answered = Instant::now();
+                    why
+                }
+                Err(why) if answered.elapsed() >= cluster.connection_timeout => {
+                    return Err(PodFault::Remote(why));
+                }
+                Err(why) => Some(why),
+            };
+            if !on_wait(why) {
+                return Ok(None);
+            }
+            pause.wait().await;
+        }
+        let check = self.check(cluster).await?;
+        let mut readiness = self
+            .readiness
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *readiness = Some(check);
+        Ok(Some(check))
+    }
+
+    /// Checks that the image has the programs that massgen needs, and that the network is closed.
+    async fn check(&self, cluster: &PodCluster) -> Result<NetworkCheck, PodFault> {
+        let until = Instant::now() + POLICY_TIME_MAX.min(cluster.connection_timeout);
+        let mut pause = RetryPause::up_to(POLL_INTERVAL_MAX);
+        let settings = quote_word(GIT_SETTINGS);
+        let file = format!("{CONTAINER_HOME}/.gitconfig");
+        let script = format!("[ -e {file} ] || printf %s {settings} >{file}\n{READINESS}");
+        loop {
+            let answer = self.exec(
+                cluster,
+                PodContainer::Commands,
+                &["/bin/sh"],
+                script.as_bytes(),
+                ANSWER_BYTES_MAX,
+            );
+            let answer = match answer.await {
+                Err(PodFault::Remote(_)) if Instant::now() < until => {
+                    pause.wait().await;
+                    continue;
+                }
+                answer => answer?,
+            };
+            let answer = String::from_utf8_lossy(&answer);
+            let mut lines = answer.lines();
+            let missing = lines.next().and_then(|line| line.strip_prefix("missing"));
+            match missing.map(str::trim) {
+                Some("") => {}
+                Some(programs) => {
+                    let why = format!("its image lacks programs: {programs}");
+                    return Err(PodFault::Gone(why));
+                }
+                None => return Err(PodFault::Remote("its shell does not work".to_owned())),
+            }
+            match (cluster.network, lines.next()) {
+                (PodNetwork::Cluster, _) | (PodNetwork::None, Some("closed")) => {
+                    return Ok(NetworkCheck::Passed);
+                }
+                (PodNetwork::None, Some("open")) if Instant::now() < until => {
+                    pause.wait().await;
+                }
+                (PodNetwork::None, Some("open")) => {
+                    let why = "commands in it can reach the API server, although a NetworkPolicy denies \
+                               it: the network plugin of the cluster does not enforce policies";
+                    return Err(PodFault::Gone(why.to_owned()));
+                }
+                (PodNetwork::None, _) => return Ok(NetworkCheck::Unknown),
+            }
+        }
+    }
+
+    /// Runs a program in one of its containers with this input, and returns at most `output_bytes_max` of
+    /// its output.
+    pub(super) async fn exec(
+        &self,
+        cluster: &PodCluster,
+        container: PodContainer,
+        program: &[&str],
+        input: &[u8],
+        output_bytes_max: u64,
+    ) -> Result<Vec<u8>, PodFault> {
+        let output = cluster.kubectl.exec(
+            &self.name,
+            container.name(),
+            program,
+            input,
+            output_bytes_max,
+        );
+        let why = match output.await {
+            Ok(output) => return Ok(output),
+            Err(why) => why,
+        };
+        match self.state(cluster).await {
+            Ok(PodState::Gone(why) | PodState::Unusable(why)) => Err(PodFault::Gone(why)),
+            Ok(PodState::Running | PodState::Waiting(_)) | Err(_) => Err(PodFault::Remote(why)),
+        }
+    }
+}

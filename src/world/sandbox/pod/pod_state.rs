@@ -1,0 +1,235 @@
+//! The state of a pod, as the API shows it: whether it waits, runs or is gone, and why.
+
+use serde::Deserialize;
+
+use crate::world::sandbox::pod::kubectl::cluster_words;
+
+/// Why the image or the container of a pod that waits is wrong: waiting does not help.
+const LASTING_FAULTS: &[&str] = &[
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+    "CrashLoopBackOff",
+];
+
+/// What a pod does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PodState {
+    /// It is not running yet; why, if the cluster says so.
+    Waiting(Option<String>),
+    /// It will not run: its image or its container is wrong.
+    Unusable(String),
+    /// All its containers run.
+    Running,
+    /// It was deleted or evicted, or one of its containers has ended; why.
+    Gone(String),
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodObject {
+    metadata: PodMetadata,
+    status: PodStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodMetadata {
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodStatus {
+    phase: String,
+    reason: String,
+    message: String,
+    conditions: Vec<PodCondition>,
+    init_container_statuses: Vec<ContainerStatus>,
+    container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    message: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerStatus {
+    name: String,
+    state: ContainerState,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerState {
+    running: Option<ContainerDetail>,
+    waiting: Option<ContainerDetail>,
+    terminated: Option<ContainerDetail>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerDetail {
+    reason: String,
+    message: String,
+    exit_code: i64,
+}
+
+impl PodState {
+    /// Parses what `kubectl get pod --ignore-not-found --output=json` prints.
+    ///
+    /// # Errors
+    /// It is not a pod.
+    pub(super) fn parse(shown: &[u8]) -> Result<Self, String> {
+        if shown.trim_ascii().is_empty() {
+            return Ok(PodState::Gone("it was deleted".to_owned()));
+        }
+        let pod: PodObject = serde_json::from_slice(shown)
+            .map_err(|error| format!("`kubectl get pod` printed something unexpected: {error}"))?;
+        Ok(pod.state())
+    }
+}
+
+impl PodObject {
+    fn state(&self) -> PodState {
+        let status = &self.status;
+        if self.metadata.deletion_timestamp.is_some() {
+            return PodState::Gone("it is being deleted".to_owned());
+        }
+        if matches!(status.phase.as_str(), "Failed" | "Succeeded") && !status.reason.is_empty() {
+            return PodState::Gone(reason_and_message(&status.reason, &status.message));
+        }
+        let all = || status.container_statuses.iter();
+        let ended = all().find_map(|container| {
+            let ended = container.state.terminated.as_ref()?;
+            Some(container_end(&container.name, ended))
+        });
+        let prepared = status.init_container_statuses.iter();
+        let unprepared = prepared.clone().find_map(|container| {
+            let ended = container.state.terminated.as_ref();
+            let ended = ended.filter(|ended| ended.exit_code != 0)?;
+            Some(container_end(&container.name, ended))
+        });
+        if let Some(why) = unprepared {
+            return PodState::Unusable(why);
+        }
+        if let Some(why) = ended {
+            return PodState::Gone(why);
+        }
+        if matches!(status.phase.as_str(), "Failed" | "Succeeded") {
+            return PodState::Gone("it has ended".to_owned());
+        }
+        let waiting = || {
+            let all = prepared.clone().chain(all());
+            all.filter_map(|container| container.state.waiting.as_ref())
+        };
+        let lasting = waiting().find(|waiting| LASTING_FAULTS.contains(&waiting.reason.as_str()));
+        if let Some(fault) = lasting {
+            return PodState::Unusable(reason_and_message(&fault.reason, &fault.message));
+        }
+        let is_running = |container: &ContainerStatus| container.state.running.is_some();
+        if status.phase == "Running" && all().next().is_some() && all().all(is_running) {
+            return PodState::Running;
+        }
+        let mut conditions = status.conditions.iter();
+        let unscheduled =
+            conditions.find(|found| found.kind == "PodScheduled" && found.status == "False");
+        PodState::Waiting(unscheduled.map(|found| cluster_words(&found.message)))
+    }
+}
+
+fn container_end(name: &str, ended: &ContainerDetail) -> String {
+    let name = cluster_words(name);
+    let how = reason_and_message(&ended.reason, &ended.message);
+    format!(
+        "its container `{name}` ended with exit status {}: {how}",
+        ended.exit_code
+    )
+}
+
+fn reason_and_message(reason: &str, message: &str) -> String {
+    let (reason, message) = (cluster_words(reason), cluster_words(message));
+    if message.is_empty() {
+        reason
+    } else {
+        format!("{reason}: {message}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn state(object: &Value) -> PodState {
+        PodState::parse(object.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn the_state_of_a_pod_is_what_the_cluster_shows() {
+        let running = json!({"name": "commands", "state": {"running": {"startedAt": "x"}}});
+        let unscheduled = json!({"type": "PodScheduled", "status": "False",
+            "message": "0/2 nodes are available: 2 Insufficient cpu."});
+        for (object, expected) in [
+            (json!({}), PodState::Waiting(None)),
+            (
+                json!({"status": {"phase": "Pending", "conditions": [unscheduled]}}),
+                PodState::Waiting(Some(
+                    "0/2 nodes are available: 2 Insufficient cpu.".to_owned(),
+                )),
+            ),
+            (
+                json!({"status": {"phase": "Running", "containerStatuses": [running]}}),
+                PodState::Running,
+            ),
+            (
+                json!({"status": {"phase": "Running", "containerStatuses": [running,
+                    {"name": "files", "state": {"waiting": {"reason": "ContainerCreating"}}}]}}),
+                PodState::Waiting(None),
+            ),
+            (
+                json!({"status": {"phase": "Pending", "containerStatuses": [
+                    {"name": "commands", "state": {"waiting": {"reason": "ImagePullBackOff",
+                     "message": "Back-off pulling image \"a\""}}}]}}),
+                PodState::Unusable("ImagePullBackOff: Back-off pulling image \"a\"".to_owned()),
+            ),
+            (
+                json!({"status": {"phase": "Failed", "reason": "Evicted",
+                    "message": "The node was low on resource: memory. "}}),
+                PodState::Gone("Evicted: The node was low on resource: memory.".to_owned()),
+            ),
+            (
+                json!({"status": {"phase": "Running", "containerStatuses": [
+                    {"name": "commands", "state": {"terminated": {"reason": "OOMKilled",
+                     "exitCode": 137}}}, running]}}),
+                PodState::Gone(
+                    "its container `commands` ended with exit status 137: OOMKilled".to_owned(),
+                ),
+            ),
+            (
+                json!({"metadata": {"deletionTimestamp": "x"},
+                    "status": {"phase": "Running", "containerStatuses": [running]}}),
+                PodState::Gone("it is being deleted".to_owned()),
+            ),
+        ] {
+            assert_eq!(state(&object), expected, "{object}");
+        }
+        assert_eq!(
+            PodState::parse(b"\n"),
+            Ok(PodState::Gone("it was deleted".to_owned()))
+        );
+        assert!(PodState::parse(b"{").is_err());
+    }
+}

@@ -1,0 +1,289 @@
+//! The pod of an agent, which may be replaced by another: after it was evicted or deleted, or because other
+//! directories must be in it. It knows which commands run in it.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::permissions::grant::GrantScope;
+use crate::text::to_hex;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::pod::cluster::{PodCluster, cluster_error};
+use crate::world::sandbox::pod::pod_instance::{NetworkCheck, PodFault, PodInstance};
+use crate::world::sandbox::pod::pod_manifest::{PodContainer, PodPlan};
+use crate::world::sandbox::reachable_paths::ReachablePaths;
+
+/// Script that kills processes.
+const SWEEP: &str = include_str!("../docker/sweep.sh");
+/// The largest answer of the script, in bytes.
+const ANSWER_BYTES_MAX: u64 = 4096;
+/// The variable that marks the processes of a command.
+const MARK: &str = "MASSGEN_COMMAND";
+/// How many bytes of a random number are in a name.
+const RANDOM_BYTES: usize = 4;
+
+/// A pod whose instance can be replaced. It is deleted on drop.
+#[derive(Debug)]
+pub(super) struct ReplaceablePod {
+    pub(super) cluster: PodCluster,
+    pub(super) plan: PodPlan,
+    /// `None` if there is none yet, or the last one is gone.
+    instance: Mutex<Option<Arc<PodInstance>>>,
+    /// The numbers of the marks of running commands.
+    running: Mutex<BTreeSet<u64>>,
+    next_mark: AtomicU64,
+    is_closed: AtomicBool,
+    /// Whether commands that are over here may still run there.
+    pub(super) has_lost_commands: AtomicBool,
+}
+
+/// A command that counts as running until this is dropped.
+#[derive(Debug)]
+pub(super) struct RunningMark<'p> {
+    pod: &'p ReplaceablePod,
+    number: u64,
+}
+
+impl RunningMark<'_> {
+    /// Returns the variable that marks its processes, and the value.
+    pub(super) fn variable(&self) -> (&'static str, String) {
+        (MARK, mark_text(self.number))
+    }
+}
+
+impl Drop for RunningMark<'_> {
+    fn drop(&mut self) {
+        let running = &self.pod.running;
+        let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.remove(&self.number);
+    }
+}
+
+fn mark_text(number: u64) -> String {
+    format!("{number:08}")
+}
+
+/// A pod after it was waited for.
+#[derive(Debug)]
+pub(super) enum AwaitedPod {
+    /// It is ready for commands.
+    Ready(Arc<PodInstance>, NetworkCheck),
+    /// It still waits for the cluster; why, if the cluster says so.
+    Waiting(Option<String>),
+}
+
+impl ReplaceablePod {
+    /// Plans a pod, which is created when it is needed.
+    pub(super) fn new(cluster: &PodCluster, plan: PodPlan) -> Self {
+        Self {
+            cluster: cluster.clone(),
+            plan,
+            instance: Mutex::default(),
+            running: Mutex::default(),
+            next_mark: AtomicU64::new(1),
+            is_closed: AtomicBool::new(false),
+            has_lost_commands: AtomicBool::new(false),
+        }
+    }
+
+    /// Registers a command.
+    pub(super) fn begin(&self) -> RunningMark<'_> {
+        let number = self.next_mark.fetch_add(1, Ordering::Relaxed);
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.insert(number);
+        RunningMark { pod: self, number }
+    }
+
+    /// Returns the pod with directories for all of `reachable`, created if necessary. It may not run yet.
+    pub(super) fn ensure_created(&self, reachable: &ReachablePaths) -> Result<Arc<PodInstance>> {
+        let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Environment, "the pod is closed"));
+        }
+        let needed = mount_points(reachable)?;
+        let mut mounts = needed.clone();
+        if let Some(current) = instance.as_ref() {
+            let has = |path: &AbsPath| current.mounts.iter().any(|mount| path.is_within(mount));
+            if needed.iter().all(has) {
+                return Ok(Arc::clone(current));
+            }
+            mounts = outermost(needed.iter().chain(&current.mounts));
+            self.delete(current);
+            *instance = None;
+        }
+        let name = self.new_name();
+        let created = PodInstance::create(&self.cluster, &self.plan, name, mounts);
+        let created = self.cluster.block_on(created);
+        let created = created.map_err(|why| cluster_error("the pod cannot be created", &why))?;
+        let created = Arc::new(created);
+        *instance = Some(Arc::clone(&created));
+        Ok(created)
+    }
+
+    /// Returns the pod when it runs. A pod that waits for the cluster is waited for until an interrupt or for
+    /// `time_max`.
+    pub(super) fn ensure_ready(
+        &self,
+        reachable: &ReachablePaths,
+        interrupt: Option<&CommandInterrupt>,
+        time_max: Duration,
+    ) -> Result<AwaitedPod> {
+        let instance = self.ensure_created(reachable)?;
+        let until = Instant::now().checked_add(time_max);
+        let reason: Mutex<Option<String>> = Mutex::default();
+        let goes_on = |why: Option<String>| {
+            *reason.lock().unwrap_or_else(PoisonError::into_inner) = why;
+            let is_late = until.is_some_and(|until| Instant::now() >= until);
+            !is_late && !interrupt.is_some_and(CommandInterrupt::is_raised)
+        };
+        let ready = instance.wait_until_ready(&self.cluster, &goes_on);
+        match self.cluster.block_on(ready) {
+            Ok(Some(network)) => Ok(AwaitedPod::Ready(instance, network)),
+            Ok(None) => {
+                let why = reason.into_inner().unwrap_or_else(PoisonError::into_inner);
+                Ok(AwaitedPod::Waiting(why))
+            }
+            Err(PodFault::Gone(why)) => {
+                self.discard(&instance);
+                let message = format!("the pod cannot be used: {why}");
+                Err(Error::new(ErrorKind::Environment, message))
+            }
+            Err(PodFault::Remote(why)) => Err(cluster_error("the cluster does not answer", &why)),
+        }
+    }
+
+    /// Returns the pod, if there is one.
+    pub(super) fn current(&self) -> Option<Arc<PodInstance>> {
+        let instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
+        instance.clone()
+    }
+
+    /// Deletes a pod that is of no use any more; the next command has another.
+    pub(super) fn discard(&self, lost: &Arc<PodInstance>) {
+        if self.forget(lost) {
+            self.delete(lost);
+        }
+    }
+
+    /// Deletes a pod in which processes cannot be killed, and returns whether that was possible. If not, they
+    /// are killed before the next command.
+    pub(super) fn end_processes(&self, instance: &Arc<PodInstance>) -> bool {
+        let deleted = self.cluster.delete_pod(&instance.name);
+        let is_deleted = self.cluster.block_on(deleted).is_ok();
+        if is_deleted {
+            self.forget(instance);
+        } else {
+            self.has_lost_commands.store(true, Ordering::Release);
+        }
+        is_deleted
+    }
+
+    /// Makes the next command create another pod. Returns whether `lost` was the current one.
+    fn forget(&self, lost: &Arc<PodInstance>) -> bool {
+        let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = instance.take_if(|current| Arc::ptr_eq(current, lost));
+        lost.is_some()
+    }
+
+    fn delete(&self, instance: &PodInstance) {
+        let deleted = self.cluster.delete_pod(&instance.name);
+        // If it cannot be deleted now, the next run deletes it.
+        self.cluster.block_on(deleted).unwrap_or_default();
+    }
+
+    /// Deletes the pod. A second call has no effect.
+    pub(super) fn close(&self) -> Result<()> {
+        self.is_closed.store(true, Ordering::Release);
+        let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(instance) = instance.take() else {
+            return Ok(());
+        };
+        let deleted = self
+            .cluster
+            .block_on(self.cluster.delete_pod(&instance.name));
+        deleted.map_err(|why| cluster_error("the pod cannot be deleted", &why))
+    }
+
+    /// Kills everything in a container that belongs to no running command other than `ending`, and waits
+    /// until that is done.
+    pub(super) fn sweep(
+        &self,
+        instance: &PodInstance,
+        container: PodContainer,
+        ending: Option<&RunningMark<'_>>,
+    ) -> std::result::Result<(), PodFault> {
+        // Prevents new commands from starting meanwhile: they would not be known yet.
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let ending = ending.map(|ending| ending.number);
+        let kept = running.iter().filter(|number| Some(**number) != ending);
+        let kept: Vec<String> = match container {
+            PodContainer::Commands => kept.map(|number| mark_text(*number)).collect(),
+            PodContainer::Files => Vec::new(),
+        };
+        let program: Vec<&str> = ["/bin/sh", "-c", SWEEP, "massgen"]
+            .into_iter()
+            .chain(kept.iter().map(String::as_str))
+            .collect();
+        let swept = instance.exec(&self.cluster, container, &program, b"", ANSWER_BYTES_MAX);
+        self.cluster.block_on(swept).map(drop)
+    }
+
+    /// Returns a name that no other pod of the namespace has.
+    fn new_name(&self) -> String {
+        let random = Uuid::new_v4();
+        let random = random.as_bytes().get(..RANDOM_BYTES).unwrap_or_default();
+        format!("{}-{}", self.plan.name, to_hex(random))
+    }
+}
+
+impl Drop for ReplaceablePod {
+    fn drop(&mut self) {
+        let instance = self
+            .instance
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(instance) = instance.take() {
+            self.cluster.delete_detached(instance.name.clone());
+        }
+    }
+}
+
+/// Returns the directories that are mounted in a pod: all accessible paths are in one of them.
+fn mount_points(reachable: &ReachablePaths) -> Result<Vec<AbsPath>> {
+    let trees = reachable
+        .open
+        .iter()
+        .filter(|opening| opening.scope == GrantScope::Tree);
+    let mounts = outermost(trees.map(|opening| &opening.path));
+    let is_inside = |path: &AbsPath| mounts.iter().any(|mount| path.is_within(mount));
+    let mut single = reachable
+        .open
+        .iter()
+        .filter(|opening| !is_inside(&opening.path));
+    if let Some(file) = single.next() {
+        let message = format!("`{}` is a single file, which no pod can have", file.path);
+        return Err(Error::new(ErrorKind::Config, message).with_hint("grant its directory"));
+    }
+    if mounts.contains(&AbsPath::top()) {
+        let message = "`/` cannot be a directory of a pod";
+        return Err(Error::new(ErrorKind::Config, message).with_hint("grant a smaller directory"));
+    }
+    Ok(mounts)
+}
+
+/// Returns those paths that are inside no other.
+fn outermost<'a>(paths: impl Iterator<Item = &'a AbsPath>) -> Vec<AbsPath> {
+    let paths: BTreeSet<&AbsPath> = paths.collect();
+    let is_inside = |path: &AbsPath| {
+        paths
+            .iter()
+            .any(|other| *other != path && path.is_within(other))
+    };
+    let outer = paths.iter().filter(|path| !is_inside(path));
+    outer.map(|path| AbsPath::clone(path)).collect()
+}

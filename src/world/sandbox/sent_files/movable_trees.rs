@@ -1,0 +1,77 @@
+//! Looks for trees in a container on another machine that commands may only read, and could move away
+//! all the same, because the directory above is theirs. Later commands would read what they put there.
+
+use std::io::Read;
+use std::time::Duration;
+
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::text::escape_name;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
+use crate::world::sandbox::sent_files::helper_command::HelperCommand;
+use crate::world::sandbox::sent_files::remote_container::RemoteContainer;
+use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
+use crate::world::sandbox::sent_files::transfer_limit::TransferLimit;
+use crate::world::sandbox::sent_files::{COMMAND_PATHS_MAX, path_argument};
+
+/// The longest answer, in bytes: a path and a line break.
+const ANSWER_BYTES_MAX: u64 = 4096;
+/// Timeout for all answers.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Returns a warning that names a directory of the image above a read-only tree, if commands may rename
+/// what is in it, or says that the container does not answer.
+pub(in crate::world::sandbox) fn movable_trees_note(
+    remote: &dyn RemoteContainer,
+    reachable: &ReachablePaths,
+) -> Option<String> {
+    let names: Vec<String> = read_only_trees(reachable).map(path_argument).collect();
+    let limit = TransferLimit::within(ANSWER_TIME_MAX);
+    let mut answers = names
+        .chunks(COMMAND_PATHS_MAX)
+        .map(|names| movable_dir(remote, names, &limit));
+    let found = match answers.find_map(Result::transpose)? {
+        Ok(dir) => format!("in the image, `{}` belongs", escape_name(&dir)),
+        Err(fault) => {
+            let why = escape_name(&fault.to_string());
+            format!("the container does not say ({why}) whether a directory of the image belongs")
+        }
+    };
+    Some(format!(
+        "{found} to the user of commands: they could then move away what they may only read, and later \
+         commands would read what is then at its path"
+    ))
+}
+
+fn movable_dir(
+    remote: &dyn RemoteContainer,
+    names: &[String],
+    limit: &TransferLimit<'_>,
+) -> Result<Option<String>, TransferFault> {
+    let command = HelperCommand::movable(remote.user(), names.iter().cloned());
+    let mut reader = remote.read(command, limit)?;
+    let mut output = Vec::new();
+    let read = reader
+        .by_ref()
+        .take(ANSWER_BYTES_MAX)
+        .read_to_end(&mut output);
+    if let Some(fault) = reader.take_fault() {
+        return Err(fault);
+    }
+    read.map_err(|error| TransferFault::Remote(error.to_string()))?;
+    let output = String::from_utf8_lossy(&output);
+    Ok(output.lines().next().map(str::to_owned))
+}
+
+/// Returns the trees and files that commands may only read, without those inside others.
+fn read_only_trees(reachable: &ReachablePaths) -> impl Iterator<Item = &AbsPath> {
+    let open = &reachable.open;
+    let is_nested = move |path: &AbsPath| {
+        let mut others = open.iter().filter(|other| other.path != *path);
+        others.any(|other| path.is_within(&other.path))
+    };
+    open.iter()
+        .filter(|opening| opening.permission == Permission::Read)
+        .map(|opening| &opening.path)
+        .filter(move |path| !is_nested(path))
+}

@@ -1,0 +1,247 @@
+//! Packs files for a container as a stream of a tar archive that is never held as a whole.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use tar::{Builder, EntryType, Header};
+
+use crate::path::AbsPath;
+use crate::permissions::grant::{GrantScope, Permission};
+use crate::world::sandbox::container_user::ContainerUser;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
+use crate::world::sandbox::sent_files::local_trees::LocalTrees;
+use crate::world::sandbox::sent_files::remote_container::{EntryOwnership, RemoteContainer};
+use crate::world::sandbox::sent_files::{RemoteEntry, SentEntries, SentEntry, is_within_any};
+use crate::world::sys::meta::SECOND_NS;
+
+/// Permission bits of a symlink.
+const LINK_BITS: u32 = 0o777;
+
+/// Permission bits of a writable directory that belongs to another user than that of commands.
+const SHARED_DIRECTORY_BITS: u32 = 0o777;
+/// The same for a file, which nobody needs to execute for that.
+const SHARED_FILE_BITS: u32 = 0o666;
+
+/// The users that sent files belong to.
+#[derive(Clone, Debug)]
+pub(super) struct EntryOwners {
+    /// The owner of what commands may change: their own user.
+    pub(super) write: ContainerUser,
+    /// The owner of what they may only read.
+    pub(super) read: ContainerUser,
+    /// The outermost writable trees, if everything in them belongs to the user of commands.
+    trees: Option<BTreeSet<AbsPath>>,
+}
+
+/// The owner of one name, and the permission bits that it has in addition.
+#[derive(Clone, Copy, Debug)]
+struct EntryPlace {
+    owner: ContainerUser,
+    more_bits: u32,
+}
+
+impl EntryOwners {
+    /// Returns the owners in a container.
+    pub(super) fn in_container(remote: &dyn RemoteContainer, reachable: &ReachablePaths) -> Self {
+        let trees = match remote.ownership() {
+            EntryOwnership::ByPermission => None,
+            EntryOwnership::ByTree => Some(writable_trees(reachable)),
+        };
+        Self {
+            trees,
+            ..Self::for_user(remote.user())
+        }
+    }
+
+    /// Returns the owners for commands that run as `user`.
+    pub(super) fn for_user(user: ContainerUser) -> Self {
+        let keeper = ContainerUser::KEEPER;
+        let id = if user.uid == keeper.uid || user.gid == keeper.gid {
+            keeper.uid.saturating_sub(1)
+        } else {
+            keeper.uid
+        };
+        Self {
+            write: user,
+            read: ContainerUser { uid: id, gid: id },
+            trees: None,
+        }
+    }
+
+    /// Returns the outermost writable trees, if everything in them belongs to the user of commands.
+    pub(super) fn trees(&self) -> Option<&BTreeSet<AbsPath>> {
+        self.trees.as_ref()
+    }
+
+    /// Returns the users that remove files, one after another: the last one removes the directories.
+    pub(super) fn removers(&self) -> [ContainerUser; 2] {
+        match self.trees {
+            None => [self.read, self.write],
+            Some(_) => [self.write, self.read],
+        }
+    }
+
+    /// Returns the users that unpack archives, one after another.
+    pub(super) fn unpackers(&self) -> Vec<ContainerUser> {
+        match self.trees {
+            None => vec![ContainerUser::ROOT],
+            Some(_) => vec![self.read, self.write],
+        }
+    }
+
+    /// Returns whether `user` unpacks this entry.
+    pub(super) fn is_unpacked_by(
+        &self,
+        user: ContainerUser,
+        path: &AbsPath,
+        permission: Permission,
+    ) -> bool {
+        self.trees.is_none() || self.place(path, permission).owner == user
+    }
+
+    /// Returns the bits that granted paths must have which `user` owns in a container whose `tar` may not set
+    /// those of directories that exist.
+    pub(super) fn granted_bits(
+        &self,
+        user: ContainerUser,
+        reachable: &ReachablePaths,
+        view: &SentEntries,
+    ) -> Vec<(u32, String)> {
+        let open = reachable.open.iter().filter(|_| self.trees.is_some());
+        let bits = open.filter_map(|opening| {
+            let entry = view.get(&opening.path)?;
+            let EntryPlace { owner, more_bits } = self.place(&opening.path, entry.permission);
+            let bits = match entry.what {
+                RemoteEntry::Directory { bits } => bits | more_bits,
+                RemoteEntry::File { bits, .. } => bits | (more_bits & SHARED_FILE_BITS),
+                RemoteEntry::Link { .. } | RemoteEntry::Unknown | RemoteEntry::Unsent => {
+                    return None;
+                }
+            };
+            (owner == user).then(|| (bits, opening.path.to_string()))
+        });
+        bits.collect()
+    }
+
+    fn place(&self, path: &AbsPath, permission: Permission) -> EntryPlace {
+        let own = |owner| EntryPlace {
+            owner,
+            more_bits: 0,
+        };
+        let is_in_tree = |trees: &BTreeSet<AbsPath>| {
+            path.parent()
+                .is_some_and(|parent| is_within_any(&parent, trees))
+        };
+        match (&self.trees, permission) {
+            (None, Permission::Write) => own(self.write),
+            (Some(trees), _) if is_in_tree(trees) => own(self.write),
+            (None | Some(_), Permission::Read) => own(self.read),
+            (Some(_), Permission::Write) => EntryPlace {
+                owner: self.read,
+                more_bits: SHARED_DIRECTORY_BITS,
+            },
+        }
+    }
+}
+
+/// Returns the trees that commands may write to, without those inside others.
+fn writable_trees(reachable: &ReachablePaths) -> BTreeSet<AbsPath> {
+    let trees = || {
+        let open = reachable.open.iter();
+        let trees = open.filter(|opening| opening.scope == GrantScope::Tree);
+        let writable = trees.filter(|opening| opening.permission == Permission::Write);
+        writable.map(|opening| &opening.path)
+    };
+    let is_inside = |path: &AbsPath| trees().any(|other| other != path && path.is_within(other));
+    let outer = trees().filter(|path| !is_inside(path));
+    outer.cloned().collect()
+}
+
+/// Writes an archive of `paths`, which are entries of `view`, with paths from `/`.
+pub(super) fn pack(
+    archive: &mut dyn Write,
+    reachable: &ReachablePaths,
+    view: &SentEntries,
+    paths: &[&AbsPath],
+    owners: &EntryOwners,
+) -> io::Result<()> {
+    let mut trees = LocalTrees::new(reachable);
+    let mut builder = Builder::new(archive);
+    for path in paths {
+        if let Some(entry) = view.get(*path) {
+            append(&mut builder, &mut trees, path, entry, owners)?;
+        }
+    }
+    builder.into_inner()?.flush()
+}
+
+fn append(
+    builder: &mut Builder<&mut dyn Write>,
+    trees: &mut LocalTrees<'_>,
+    path: &AbsPath,
+    entry: &SentEntry,
+    owners: &EntryOwners,
+) -> io::Result<()> {
+    let EntryPlace { owner, more_bits } = owners.place(path, entry.permission);
+    let below = path.as_path().strip_prefix("/").unwrap_or(path.as_path());
+    if below == Path::new("") {
+        return Ok(());
+    }
+    let mut header = Header::new_gnu();
+    header.set_uid(owner.uid.into());
+    header.set_gid(owner.gid.into());
+    header.set_size(0);
+    match &entry.what {
+        RemoteEntry::Directory { bits } => {
+            header.set_entry_type(EntryType::Directory);
+            header.set_mode(*bits | more_bits);
+            builder.append_data(&mut header, below, io::empty())
+        }
+        RemoteEntry::Link { target } => {
+            header.set_entry_type(EntryType::Symlink);
+            header.set_mode(LINK_BITS);
+            builder.append_link(&mut header, below, target)
+        }
+        RemoteEntry::File { bits, .. } => {
+            let changed = || io::Error::other(format!("`{path}` was changed while it was sent"));
+            let (dir, rel) = trees.locate(path).map_err(io::Error::other)?;
+            let (content, meta) = dir.open_file(&rel).map_err(io::Error::other)?;
+            if entry.local != Some(meta.version) {
+                return Err(changed());
+            }
+            header.set_entry_type(EntryType::Regular);
+            header.set_mode(*bits | (more_bits & SHARED_FILE_BITS));
+            header.set_size(meta.version.size_bytes);
+            let seconds = meta.version.modified_ns.div_euclid(SECOND_NS);
+            header.set_mtime(u64::try_from(seconds).unwrap_or_default());
+            let mut sized = SizedReader {
+                content: content.take(meta.version.size_bytes),
+                left: meta.version.size_bytes,
+            };
+            builder.append_data(&mut header, below, &mut sized)?;
+            if sized.left > 0 {
+                Err(changed())
+            } else {
+                Ok(())
+            }
+        }
+        RemoteEntry::Unknown | RemoteEntry::Unsent => Ok(()),
+    }
+}
+
+/// Counts what is read, so that a file that has become shorter is noticed.
+struct SizedReader<R> {
+    content: R,
+    left: u64,
+}
+
+impl<R: Read> Read for SizedReader<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let count = self.content.read(room)?;
+        self.left = self
+            .left
+            .saturating_sub(u64::try_from(count).unwrap_or(u64::MAX));
+        Ok(count)
+    }
+}

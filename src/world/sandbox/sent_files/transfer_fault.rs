@@ -1,0 +1,40 @@
+//! Why a transfer of files to or from a container failed.
+
+use std::fmt::{self, Display, Formatter};
+
+use crate::error::Error;
+
+/// Why files were not sent or fetched.
+#[derive(Debug)]
+pub(in crate::world::sandbox) enum TransferFault {
+    /// The container does not exist any more; how that was noticed.
+    Gone(String),
+    /// The other side answered that it refuses; why, for people.
+    Refused(String),
+    /// The other side failed, or the connection was lost; why, for people.
+    Remote(String),
+    /// A local file cannot be read or written.
+    Files(Error),
+    /// Everything that was received is refused. It may only be incomplete, because the connection was lost.
+    Received(Error),
+    /// The command that it belongs to was interrupted.
+    Interrupted,
+}
+
+impl From<Error> for TransferFault {
+    fn from(error: Error) -> Self {
+        TransferFault::Files(error)
+    }
+}
+
+impl Display for TransferFault {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            TransferFault::Gone(why) | TransferFault::Refused(why) | TransferFault::Remote(why) => {
+                f.write_str(why)
+            }
+            TransferFault::Files(error) | TransferFault::Received(error) => error.fmt(f),
+            TransferFault::Interrupted => f.write_str("it was interrupted"),
+        }
+    }
+}
