@@ -385,7 +385,7 @@ fn many_files_with_long_names_are_sent_and_removed() {
     for number in 0..LONG_NAMES {
         fs::write(dir.join(long(number)), "x").unwrap();
     }
-    let count = "find . -type f -name '*n' | wc -l";
+    let count = "find . -type f -name '*nnn' | wc -l";
     scene.does(&pod, count, &format!("{LONG_NAMES}\n"));
     for number in 0..LONG_NAMES {
         fs::remove_file(dir.join(long(number))).unwrap();

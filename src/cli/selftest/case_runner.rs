@@ -32,6 +32,8 @@ const ENV: &[(&str, &str)] = &[
 const PREFIX: &str = "massgen-selftest-";
 /// Timeout of the setup script and of the check script.
 const SCRIPT_TIME_MAX: Duration = Duration::from_mins(1);
+/// How much longer a call may take in a pod, which is created for it and removed after it.
+const POD_TIME_MAX: Duration = Duration::from_mins(5);
 /// Maximum size of a call's answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Maximum length of output that is quoted in a failure, in characters.
@@ -230,7 +232,13 @@ impl CaseRunner {
         ];
         let mut env = case.env.clone();
         env.extend(self.env.clone());
-        let time_max = Duration::from_secs(case.seconds);
+        let pod_time = match self.isolation {
+            ExecutionIsolation::Sandbox { .. } | ExecutionIsolation::Container { .. } => {
+                Duration::ZERO
+            }
+            ExecutionIsolation::Pod { .. } => POD_TIME_MAX,
+        };
+        let time_max = Duration::from_secs(case.seconds).saturating_add(pod_time);
         let end = runner.run(CALL, &words, &env, time_max).await?;
         let answer = runner.read_file(".answer", ANSWER_BYTES_MAX)?;
         Ok((end, serde_json::from_str(&answer).ok()))

@@ -33,8 +33,8 @@ const PATH: &str = "PATH";
 const CALLER: &str = "selftest";
 /// Working directory of the inspection: every container has it.
 const ROOT: &str = "/";
-/// Timeout of the inspection.
-const INSPECTION_TIME_MAX: Duration = Duration::from_mins(1);
+/// Timeout of the inspection. The image of a pod may have to be pulled first.
+const INSPECTION_TIME_MAX: Duration = Duration::from_mins(10);
 /// Shell command that prints the programs that are not found.
 const PRINT_MISSING: &str =
     "set -f; for name in $NAMES; do command -v \"$name\" >/dev/null || echo \"$name\"; done";

@@ -24,7 +24,7 @@ use crate::world::sandbox::pod::pod_instance::{NetworkCheck, PodFault, PodInstan
 use crate::world::sandbox::pod::pod_manifest::{PodContainer, PodPlan};
 use crate::world::sandbox::pod::pod_process::PodProcess;
 use crate::world::sandbox::pod::replaceable_pod::{AwaitedPod, ReplaceablePod, RunningMark};
-use crate::world::sandbox::pod::supervised_command::{SupervisedCommand, SupervisedProgram};
+use crate::world::sandbox::pod::supervised_command::{PodProgram, SupervisedCommand};
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::sent_files::movable_trees::movable_trees_note;
 use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
@@ -299,7 +299,7 @@ impl AgentPod {
         command: &str,
         dir: &AbsPath,
     ) -> SupervisedCommand {
-        let program = SupervisedProgram::Line {
+        let program = PodProgram::Line {
             line: command.to_owned(),
             dir: dir.clone(),
             env: self.env.clone(),

@@ -17,7 +17,7 @@ use crate::world::sandbox::pod::pod_instance::{PodFault, PodInstance};
 use crate::world::sandbox::pod::pod_manifest::{PodContainer, SUPERVISOR_DIR};
 use crate::world::sandbox::pod::replaceable_pod::ReplaceablePod;
 use crate::world::sandbox::pod::supervised_command::{
-    CommandPart, SupervisedCommand, SupervisedProgram,
+    PodOutputPart, PodProgram, SupervisedCommand,
 };
 use crate::world::sandbox::sent_files::helper_command::{HelperCommand, shell_script};
 use crate::world::sandbox::sent_files::remote_container::{
@@ -68,7 +68,7 @@ impl From<PodFault> for TransferFault {
 
 impl PodFiles<'_> {
     fn command(&self, container: PodContainer, words: Vec<String>) -> SupervisedCommand {
-        let program = SupervisedProgram::Words(words);
+        let program = PodProgram::Words(words);
         SupervisedCommand::prepare(&self.pod.cluster, &self.instance, container, program)
     }
 
@@ -322,7 +322,7 @@ impl PodReader<'_> {
     /// Reads the next part.
     fn read_part(&mut self) -> Result<(), TransferFault> {
         let step = self.limit.wait(self.until, self.command.read());
-        let CommandPart { stdout, status, .. } = self.pod.cluster.block_on(step)??;
+        let PodOutputPart { stdout, status, .. } = self.pod.cluster.block_on(step)??;
         self.part = Cursor::new(stdout);
         self.status = status;
         Ok(())

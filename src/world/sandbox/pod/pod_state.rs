@@ -32,7 +32,7 @@ pub(super) enum PodState {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct PodObject {
+struct CommandPodObject {
     metadata: PodMetadata,
     status: PodStatus,
 }
@@ -49,14 +49,14 @@ struct PodStatus {
     phase: String,
     reason: String,
     message: String,
-    conditions: Vec<PodCondition>,
+    conditions: Vec<CommandPodCondition>,
     init_container_statuses: Vec<ContainerStatus>,
     container_statuses: Vec<ContainerStatus>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct PodCondition {
+struct CommandPodCondition {
     #[serde(rename = "type")]
     kind: String,
     status: String,
@@ -95,13 +95,13 @@ impl PodState {
         if shown.trim_ascii().is_empty() {
             return Ok(PodState::Gone("it was deleted".to_owned()));
         }
-        let pod: PodObject = serde_json::from_slice(shown)
+        let pod: CommandPodObject = serde_json::from_slice(shown)
             .map_err(|error| format!("`kubectl get pod` printed something unexpected: {error}"))?;
         Ok(pod.state())
     }
 }
 
-impl PodObject {
+impl CommandPodObject {
     fn state(&self) -> PodState {
         let status = &self.status;
         if self.metadata.deletion_timestamp.is_some() {

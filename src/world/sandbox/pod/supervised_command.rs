@@ -46,7 +46,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(8);
 
 /// What is run.
 #[derive(Clone, Debug)]
-pub(super) enum SupervisedProgram {
+pub(super) enum PodProgram {
     /// The command line of an agent, in this directory and with these variables.
     Line {
         line: String,
@@ -72,7 +72,7 @@ pub(super) struct SupervisedCommand {
     mark: Option<(&'static str, String)>,
     /// Proves that an exit status was written by its supervisor.
     proof: String,
-    program: SupervisedProgram,
+    program: PodProgram,
     is_started: bool,
     /// How much of each stream was read, in bytes.
     offsets: [u64; 2],
@@ -85,7 +85,7 @@ pub(super) struct SupervisedCommand {
 
 /// What was read of a command.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct CommandPart {
+pub(super) struct PodOutputPart {
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
     /// Its exit status, once it has ended and all of it was read.
@@ -109,7 +109,7 @@ impl SupervisedCommand {
         cluster: &PodCluster,
         pod: &Arc<PodInstance>,
         container: PodContainer,
-        program: SupervisedProgram,
+        program: PodProgram,
     ) -> Self {
         Self {
             cluster: cluster.clone(),
@@ -152,14 +152,14 @@ impl SupervisedCommand {
 
     fn processes_max(&self) -> u64 {
         match &self.program {
-            SupervisedProgram::Line { processes_max, .. } => *processes_max,
-            SupervisedProgram::Words(_) => UNLIMITED,
+            PodProgram::Line { processes_max, .. } => *processes_max,
+            PodProgram::Words(_) => UNLIMITED,
         }
     }
 
     /// Reads what it has written since the last time, and waits for a while if that is nothing. If the
     /// connection breaks, it is tried again for a while.
-    pub(super) async fn read(&mut self) -> Result<CommandPart, PodFault> {
+    pub(super) async fn read(&mut self) -> Result<PodOutputPart, PodFault> {
         let until = Instant::now() + self.cluster.connection_timeout;
         let mut pause = RetryPause::up_to(PAUSE_MAX);
         loop {
@@ -174,7 +174,7 @@ impl SupervisedCommand {
         }
     }
 
-    async fn try_read(&mut self) -> Result<CommandPart, PodFault> {
+    async fn try_read(&mut self) -> Result<PodOutputPart, PodFault> {
         let start = if self.is_started {
             String::new()
         } else {
@@ -207,7 +207,7 @@ impl SupervisedCommand {
         Ok(part)
     }
 
-    fn take_part(&mut self, read: &[u8]) -> Result<CommandPart, PodFault> {
+    fn take_part(&mut self, read: &[u8]) -> Result<PodOutputPart, PodFault> {
         let broken = || PodFault::Remote("the answer of its shell is incomplete".to_owned());
         let end = read
             .iter()
@@ -253,7 +253,7 @@ impl SupervisedCommand {
             Some((_, status)) if is_complete => Some(status),
             Some(_) | None => None,
         };
-        Ok(CommandPart {
+        Ok(PodOutputPart {
             stdout: stdout.to_vec(),
             stderr: rest.to_vec(),
             status,
@@ -299,7 +299,7 @@ impl SupervisedCommand {
     /// Returns the lines that are run before its supervisor starts, and the words with which it starts.
     fn settings_and_supervisor(&self) -> (String, String) {
         match &self.program {
-            SupervisedProgram::Line {
+            PodProgram::Line {
                 line,
                 dir,
                 env,
@@ -318,7 +318,7 @@ impl SupervisedCommand {
                 );
                 (settings, supervisor(COMMAND, line))
             }
-            SupervisedProgram::Words(words) => {
+            PodProgram::Words(words) => {
                 // Each word stays an argument of its own, because the length of one is limited.
                 let words: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
                 let supervisor = format!("{} {}", supervisor(PROGRAM, ""), words.join(" "));
