@@ -13,7 +13,7 @@ use crate::cli::run::PreparedRun;
 use crate::config::AgentConfig;
 use crate::config::custom_tools::ProgramInterface;
 use crate::config::pricing_vendor::model_query;
-use crate::config::servers::{ServerConfig, ServerTransport};
+use crate::config::servers::{ProgramPlace, ServerConfig, ServerTransport};
 use crate::error::{ExitStatus, Result};
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::grants::{self, InheritedPaths};
@@ -169,7 +169,15 @@ fn describe_server(server: &ServerConfig) -> String {
         ServerTransport::Program(program) => program.command.first().map_or("", String::as_str),
         ServerTransport::Remote(remote) => remote.url.host_str().unwrap_or_default(),
     };
-    format!("  server: {name} ({reached}, {permission}); its tools are known once it is started")
+    let place = match &server.link {
+        ServerTransport::Program(program) if program.place != ProgramPlace::Sandbox => {
+            ", in a container"
+        }
+        ServerTransport::Program(_) | ServerTransport::Remote(_) => "",
+    };
+    format!(
+        "  server: {name} ({reached}, {permission}{place}); its tools are known once it is started"
+    )
 }
 
 /// Appends the prices of the agent's models.

@@ -50,6 +50,24 @@ impl Default for DockerConfig {
     }
 }
 
+impl DockerConfig {
+    /// Returns the configuration of the container of a server of the agent, perhaps with another image:
+    /// without credentials, which are for commands, and without root, who installs the system's packages.
+    #[must_use]
+    pub fn for_server(&self, image: Option<&String>) -> Self {
+        Self {
+            image: image.unwrap_or(&self.image).clone(),
+            root: RootAccess::Never,
+            credentials: CredentialsConfig::default(),
+            packages: PackagesConfig {
+                system: Vec::new(),
+                ..self.packages.clone()
+            },
+            ..self.clone()
+        }
+    }
+}
+
 /// The network access of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContainerNetwork {

@@ -356,14 +356,17 @@ impl Config {
         containers.map(|docker| docker.host.as_ref()).collect()
     }
 
-    /// Returns the images of the agents' containers, without duplicates.
+    /// Returns the images of the agents' containers and of those of their servers, without duplicates.
     pub fn images(&self) -> Vec<&str> {
         let commands = self
             .agents
             .iter()
             .filter_map(|agent| agent.commands.as_ref());
         let containers = commands.filter_map(|commands| commands.mode.container());
-        let images: BTreeSet<&str> = containers.map(|docker| docker.image.as_str()).collect();
+        let of_commands = containers.map(|docker| docker.image.as_str());
+        let servers = self.agents.iter().flat_map(|agent| &agent.servers);
+        let of_servers = servers.filter_map(|server| server.container_image());
+        let images: BTreeSet<&str> = of_commands.chain(of_servers).collect();
         images.into_iter().collect()
     }
 

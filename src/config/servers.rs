@@ -64,6 +64,17 @@ impl ServerConfig {
         }
     }
 
+    /// Returns the image that the config names for its container.
+    pub fn container_image(&self) -> Option<&str> {
+        match &self.link {
+            ServerTransport::Program(program) => match &program.place {
+                ProgramPlace::Container { image } => image.as_deref(),
+                ProgramPlace::Sandbox => None,
+            },
+            ServerTransport::Remote(_) => None,
+        }
+    }
+
     /// Returns the full names of the user's own tools that it has, as far as the config names them.
     pub fn custom_tools(&self) -> Vec<String> {
         let interface = self.program_interface();
@@ -109,6 +120,8 @@ pub struct ServerProgram {
     pub command: Vec<String>,
     /// How massgen uses it.
     pub interface: ProgramInterface,
+    /// Where it runs.
+    pub place: ProgramPlace,
     /// The working directory.
     pub directory: ServerDirectory,
     /// Variables in addition to those that every command has.
@@ -119,6 +132,19 @@ pub struct ServerProgram {
     pub instances: InstanceSharing,
     /// The package that the command would download, if it is one that can be installed.
     pub package: Option<PackageRequest>,
+}
+
+/// Where the program of a server runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ProgramPlace {
+    /// In massgen's sandbox on this machine.
+    #[default]
+    Sandbox,
+    /// In a container of its own, on the engine of the agent's commands (`run_in: container`).
+    Container {
+        /// The image; `None` for that of the commands.
+        image: Option<String>,
+    },
 }
 
 /// The package of a server, and how the user installs it.

@@ -28,6 +28,7 @@ use crate::world::exec::program::check_language;
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerOwner, ContainerWork};
 use crate::world::sandbox::docker::credentials::HostUser;
 use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::server_container::{ServerContainerOwner, ServerContainers};
 use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
@@ -214,7 +215,7 @@ impl AgentEnvironments {
         }
         for (server, spec) in served {
             let directory = builder.directories.server_of(spec.id, server)?;
-            let commands = builder.build_commands(spec, &directory)?;
+            let commands = builder.build_server(server, spec, &directory)?;
             if commands.sandbox_level() == SandboxLevel::Unavailable {
                 let what = format!("MCP server `{server}` of `{}`", spec.id);
                 return Err(no_sandbox_error(&what, &commands.isolation()));
@@ -463,15 +464,55 @@ impl EnvironmentBuilder<'_> {
             }
             ExecutionMode::Local => Arc::new(self.build_sandbox(spec, &directories)?),
         };
-        Ok(ExecEnvironment::new(ExecEnvironmentConfig {
-            config: spec.config,
+        Ok(self.environment(spec.config, directories, backend))
+    }
+
+    /// Builds the environment of a server. If it runs in containers, none is created yet.
+    fn build_server(
+        &mut self,
+        server: &ServerName,
+        spec: EnvironmentSpec<'_>,
+        directory: &AbsPath,
+    ) -> Result<ExecEnvironment> {
+        let Some(docker) = spec.config.mode.container() else {
+            return self.build_commands(spec, directory);
+        };
+        let directories = AgentDirectories::prepare(directory)?;
+        let RunLayout { run, state, .. } = self.layout;
+        let engine = self.engines.connect(docker, self.host)?;
+        let added = spec.config.added_env(&self.host.variables);
+        let containers = on_separate_thread(|| {
+            engine.remove_leftovers(state)?;
+            let owner = ServerContainerOwner {
+                agent: spec.id,
+                server,
+                run: *run,
+                state,
+                config: docker,
+                limits: &spec.config.limits,
+                workspace: spec.workspace,
+                added: &added,
+            };
+            ServerContainers::new(&engine, owner)
+        })?;
+        Ok(self.environment(spec.config, directories, Arc::new(containers)))
+    }
+
+    fn environment(
+        &self,
+        config: &CommandLineConfig,
+        directories: AgentDirectories,
+        backend: Arc<dyn ExecBackend>,
+    ) -> ExecEnvironment {
+        ExecEnvironment::new(ExecEnvironmentConfig {
+            config,
             backend,
             executable: &self.host.executable,
             directories,
             env: &self.host.env,
             variables: &self.host.variables,
             home: self.host.home.as_ref(),
-        }))
+        })
     }
 
     /// Finds the program of an external agent and builds its environment.

@@ -195,6 +195,12 @@ impl Daemon {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
+    /// Returns the command lines of all processes in a container; none if it is not running.
+    pub(crate) fn processes(&self, container: &str) -> String {
+        let output = self.docker(&["top", container, "-eo", "pid,args"]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
     /// Builds an image from busybox. Its package managers record how they were called, and fail for
     /// packages in `refused`.
     fn import(&self, name: &str, refused: &str) {

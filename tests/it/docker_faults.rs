@@ -53,7 +53,7 @@ fn project(daemon: &Daemon, image: &str, command: &str) -> Project {
 }
 
 /// Lists the containers of runs in a project, including stopped ones.
-fn containers(daemon: &Daemon, project: &Project) -> String {
+pub(crate) fn containers(daemon: &Daemon, project: &Project) -> String {
     let state = project.path(".massgen").display().to_string();
     let label = format!("label=massgen.state={state}");
     daemon.client_output(&["ps", "-aq", "--filter", &label])

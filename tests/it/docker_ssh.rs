@@ -66,7 +66,7 @@ impl Elsewhere {
     }
 
     /// Kills the `ssh` that forwards to this server.
-    fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.signal(Signal::KILL);
     }
 

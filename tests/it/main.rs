@@ -158,6 +158,7 @@ mod sandboxes;
 mod sandbox_landlock;
 mod scripted_team;
 mod selftest;
+mod server_containers;
 mod sessions;
 mod single_calls;
 mod skills;

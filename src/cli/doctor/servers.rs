@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
-use crate::config::servers::{ServerConfig, ServerProgram, ServerTransport};
+use crate::config::servers::{ProgramPlace, ServerConfig, ServerProgram, ServerTransport};
 use crate::error::{Error, ErrorKind};
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::world::exec::agent_launcher::find_program;
@@ -53,6 +53,10 @@ fn check(server: &ServerConfig, path: &str, packages: Option<&PackageStore>) -> 
         return found;
     }
     match &server.link {
+        ServerTransport::Program(program) if program.place != ProgramPlace::Sandbox => {
+            let message = "not tested: its program runs in a container".to_owned();
+            DoctorArea::Servers.finding(FindingLevel::Skipped, subject, message)
+        }
         // Its first word is a file that exists.
         ServerTransport::Program(program) if names_program(program) => {
             let message = "its program exists, and a call starts it".to_owned();

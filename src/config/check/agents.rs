@@ -197,6 +197,7 @@ impl ConfigChecker<'_> {
             let commands = self.commands(&view_of_backend);
             (commands, self.programs(&view_of_backend))
         };
+        self.expect_engine_of_servers(&view_of_backend, &servers, commands.as_ref());
         let without_file_tools =
             view_of_backend.flag(&backend::EXCLUDE_FILE_OPERATION_MCPS) == Some(true);
         if without_file_tools && !is_external && programs.is_none() {

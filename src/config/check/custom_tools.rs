@@ -16,8 +16,8 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::{NodeList, Text, Tree};
 use crate::config::keys::{TypedKey, commands, custom_tools};
 use crate::config::servers::{
-    CALL_SECONDS_DEFAULT, InstanceSharing, ServerConfig, ServerDirectory, ServerProgram,
-    ServerTransport,
+    CALL_SECONDS_DEFAULT, InstanceSharing, ProgramPlace, ServerConfig, ServerDirectory,
+    ServerProgram, ServerTransport,
 };
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::path::AbsPath;
@@ -157,6 +157,7 @@ impl ConfigChecker<'_> {
                 package: None,
                 command: Vec::new(),
                 interface: ProgramInterface::Mcp,
+                place: ProgramPlace::Sandbox,
                 directory: ServerDirectory::Workspace,
                 env: self.variables(view, &custom_tools::ENV),
                 network: self.network_of(view, &custom_tools::NETWORK),

@@ -71,6 +71,11 @@ impl ConfigChecker<'_> {
             }
             .to_owned();
         };
+        self.image_name(&text)
+    }
+
+    /// Returns the name of an image. Refuses what is none.
+    pub(super) fn image_name(&mut self, text: &TextValue<'_>) -> String {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@".contains(&byte);
         let starts_well = text
             .written

@@ -9,15 +9,16 @@ use url::Url;
 
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key, scalar_text};
+use crate::config::command_line::CommandLineConfig;
 use crate::config::custom_tools::ProgramInterface;
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::{Flag, NamesOrPairs, Text, TextList};
-use crate::config::keys::{ConfigKey, TypedKey, server_security, servers};
+use crate::config::keys::{ConfigKey, TypedKey, commands, server_security, servers};
 use crate::config::server_package::{ServerPackage, registry_domains};
 use crate::config::servers::{
     AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, InstanceSharing,
-    PackageRequest, RemoteProtocol, RemoteServer, ServerConfig, ServerDirectory, ServerProgram,
-    ServerTransport,
+    PackageRequest, ProgramPlace, RemoteProtocol, RemoteServer, ServerConfig, ServerDirectory,
+    ServerProgram, ServerTransport,
 };
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
@@ -317,21 +318,78 @@ impl ConfigChecker<'_> {
             self.path(&text)
         });
         let network = self.network_of(entry, &servers::NETWORK);
-        let package = ServerPackage::parse(&command).map(|package| PackageRequest {
+        let place = self.place_of_program(entry);
+        let is_local = place == ProgramPlace::Sandbox;
+        // What is installed on this machine is not in a container.
+        let package = ServerPackage::parse(&command).filter(|_| is_local);
+        let package = package.map(|package| PackageRequest {
             package,
             install_command: self.install_command(),
         });
-        self.warn_about_fetching(&text, &command, package.as_ref(), &network);
-        self.warn_about_closed_network(entry, package.as_ref(), &network);
+        if is_local {
+            self.warn_about_fetching(&text, &command, package.as_ref(), &network);
+            self.warn_about_closed_network(entry, package.as_ref(), &network);
+        }
         Some(ServerProgram {
             command,
             interface: ProgramInterface::Mcp,
+            place,
             directory: cwd.map_or(ServerDirectory::Workspace, ServerDirectory::Named),
             env,
             network,
             instances: self.instances(entry),
             package,
         })
+    }
+
+    /// Returns where a program runs. Refuses the keys that have no effect there.
+    fn place_of_program(&mut self, entry: &MappingView<'_>) -> ProgramPlace {
+        let run_in = entry.text(&servers::RUN_IN);
+        if run_in.is_none_or(|text| text.written != "container") {
+            let why = "the program does not run in a container";
+            self.refuse_keys(entry, &[&servers::IMAGE], why);
+            return ProgramPlace::Sandbox;
+        }
+        if entry.get(&servers::NETWORK).is_some() {
+            let message = "`network` does not apply to a container";
+            let hint = "remove it: `command_line_docker_network_mode` of the agent is the network of its \
+                        containers";
+            self.refuse_key(entry, &servers::NETWORK, message, hint);
+        }
+        if entry.flag(&servers::SHARED) == Some(true) {
+            let message = "a shared program cannot run in a container";
+            let hint =
+                "remove `shared`, so that each agent has its own instance, or remove `run_in`";
+            self.refuse_key(entry, &servers::SHARED, message, hint);
+        }
+        let image = entry.text(&servers::IMAGE);
+        ProgramPlace::Container {
+            image: image.map(|text| self.image_name(&text)),
+        }
+    }
+
+    /// Refuses servers in containers of an agent whose commands run elsewhere: they name the engine.
+    pub(super) fn expect_engine_of_servers(
+        &mut self,
+        backend: &MappingView<'_>,
+        servers: &[Arc<ServerConfig>],
+        commands: Option<&CommandLineConfig>,
+    ) {
+        let is_in_container = |server: &&Arc<ServerConfig>| match &server.link {
+            ServerTransport::Program(program) => program.place != ProgramPlace::Sandbox,
+            ServerTransport::Remote(_) => false,
+        };
+        let has_engine = commands.is_some_and(|commands| commands.mode.container().is_some());
+        let Some(server) = servers.iter().find(is_in_container).filter(|_| !has_engine) else {
+            return;
+        };
+        let message = format!(
+            "the server `{}` runs in a container, but the agent's commands do not",
+            server.name()
+        );
+        let hint = "add `enable_mcp_command_line: true` and `command_line_execution_mode: docker`, or \
+                    remove `run_in`";
+        self.refuse_key(backend, &commands::MODE, &message, hint);
     }
 
     /// Warns if a program must download a package that is not installed, but has no network access.
@@ -445,11 +503,13 @@ impl ConfigChecker<'_> {
     }
 
     fn remote(&mut self, entry: &MappingView<'_>) -> Option<RemoteServer> {
-        let keys: [&ConfigKey; 6] = [
+        let keys: [&ConfigKey; 8] = [
             &servers::COMMAND,
             &servers::ARGS,
             &servers::ENV,
             &servers::CWD,
+            &servers::RUN_IN,
+            &servers::IMAGE,
             &servers::NETWORK,
             &servers::SHARED,
         ];

@@ -76,6 +76,23 @@ pub(crate) const CWD: TypedKey<Text> = TypedKey::optional(
     Named("starts a program"),
 );
 
+pub(crate) const RUN_IN: TypedKey<Text> = TypedKey::optional(
+    &["run_in"],
+    shape::one_of(&["sandbox", "container"]),
+    "Where the program runs: in massgen's sandbox on this machine, or in a container of its own on the \
+             engine of the agent's commands, which need `command_line_execution_mode: docker`. The \
+             container has the network of `command_line_docker_network_mode`.",
+    Named("starts a program"),
+)
+.with_default("sandbox");
+
+pub(crate) const IMAGE: TypedKey<Text> = TypedKey::optional(
+    &["image"],
+    shape::text(),
+    "The image of its container. Default: `command_line_docker_image` of the agent.",
+    Named("starts a program"),
+);
+
 pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
     &["network"],
     shape::one_of_or_list(&["off", "on"]),
@@ -203,6 +220,8 @@ pub static MCP_SERVER: KeySection = KeySection {
         ARGS.row(),
         ENV.row(),
         CWD.row(),
+        RUN_IN.row(),
+        IMAGE.row(),
         NETWORK.row(),
         SHARED.row(),
         URL.row(),

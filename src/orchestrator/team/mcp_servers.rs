@@ -8,7 +8,9 @@ use tokio::sync::mpsc::WeakSender;
 use crate::call_rules::{CallRule, CallRules};
 use crate::config::command_line::CommandLineConfig;
 use crate::config::execution_mode::ExecutionMode;
-use crate::config::servers::{InstanceSharing, ServerConfig, ServerProgram, ServerTransport};
+use crate::config::servers::{
+    InstanceSharing, ProgramPlace, ServerConfig, ServerProgram, ServerTransport,
+};
 use crate::config::{AgentConfig, PlanningMode, ToolFilter};
 use crate::error::Result;
 use crate::event::Event;
@@ -142,8 +144,8 @@ impl AgentTeam {
 }
 
 /// Returns the servers of an agent and how each is sandboxed: like the agent's commands, but with
-/// its own network and variables. A shared program is sandboxed without any agent's settings. None
-/// runs in a container.
+/// its own network and variables. A shared program is sandboxed without any agent's settings. Only those
+/// for which the config says so run in containers.
 pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
     let external_agent = agent.backend.external_agent.as_ref();
     let own_level = external_agent.map(|external_agent| external_agent.sandbox.sandbox);
@@ -153,7 +155,7 @@ pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
             InstanceSharing::One => (None, None),
         };
         CommandLineConfig {
-            mode: ExecutionMode::default(),
+            mode: program_mode(&program.place, commands),
             network: program.network.clone(),
             env: program.env.clone(),
             ..check_command_config(commands, sandbox)
@@ -167,6 +169,18 @@ pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
         config: Arc::clone(config),
     };
     agent.servers.iter().map(serving).collect()
+}
+
+/// Returns where a program runs, for an agent with these commands.
+fn program_mode(place: &ProgramPlace, commands: Option<&CommandLineConfig>) -> ExecutionMode {
+    match place {
+        ProgramPlace::Sandbox => ExecutionMode::default(),
+        ProgramPlace::Container { image } => {
+            let docker = commands.and_then(|commands| commands.mode.container());
+            let docker = docker.cloned().unwrap_or_default();
+            ExecutionMode::Docker(Box::new(docker.for_server(image.as_ref())))
+        }
+    }
 }
 
 /// Returns which tools of servers an agent uses. A list of an external agent's own tools says

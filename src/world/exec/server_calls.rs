@@ -10,13 +10,16 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::permissions::grant::Permission;
 use crate::tools::served::{ServerCall, ToolCatalogue};
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::server_launch::launch;
-use crate::world::exec::tool_result::{ToolError, ToolResult};
+use crate::world::exec::tool_result::{ToolError, ToolResult, cannot_run};
 use crate::world::exec::{ActionOutcome, Observation, program_tool};
 use crate::world::mcp::{McpServers, ReplyStatus, ServerLaunchRequest, ServerReply};
+use crate::world::sandbox::docker::server_container::ServerContainer;
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 
 /// Lists the tools of the agent's MCP servers and returns notes for the user. Servers that have not
 /// been started yet are started; only the first agent that uses a server waits for it. Dropping the
@@ -72,22 +75,28 @@ pub(super) fn call(
 ) -> ToolResult {
     let servers = gate.policy().servers.clone();
     let servers = servers.ok_or_else(|| ToolError::failed("no servers are used here"))?;
-    let launcher = |wanted: ServerLaunchRequest<'_>| launch(gate, wanted);
-    let calling = async {
-        tokio::select! {
-            answered = servers.call(call, &launcher, gate.progress()) => answered,
-            () = wait_until_raised(interrupt) => Err("the call was cancelled".to_owned()),
-        }
-    };
     if let Some((config, commands)) = servers.program_tool(&call.server) {
         return program_tool::run(gate, config, commands, call, interrupt);
     }
-    let answered = Handle::current().block_on(calling);
+    let launcher = |wanted: ServerLaunchRequest<'_>| launch(gate, wanted);
+    let opened = servers.connection(&call.server, &launcher);
+    let connection = wait_for(opened, interrupt).map_err(ToolError::failed)?;
+    let failed = |why: String| ToolError::failed(format!("the server `{}`: {why}", call.server));
+    let no_interrupt = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
+    let copies = connection.container_with_copies(&launcher);
+    let copies = CallCopies {
+        container: copies.map_err(failed)?,
+        interrupt: interrupt.unwrap_or(&no_interrupt),
+    };
+    copies.send().map_err(failed)?;
+    let answered = wait_for(connection.call(call, gate.progress()), interrupt);
+    let remarks = copies.fetch();
     let ServerReply {
         success,
-        text,
+        mut text,
         images,
-    } = answered.map_err(ToolError::failed)?;
+    } = answered.map_err(|why| ToolError::failed(with_remarks(why, &remarks)))?;
+    text = with_remarks(text, &remarks);
     let outcome = match success {
         ReplyStatus::Done => ActionOutcome::Done,
         ReplyStatus::Failed => ActionOutcome::Failed,
@@ -96,6 +105,59 @@ pub(super) fn call(
         images,
         ..Observation::new(outcome, text)
     })
+}
+
+/// Waits for `work`, unless it is interrupted.
+fn wait_for<T>(
+    work: impl Future<Output = std::result::Result<T, String>>,
+    interrupt: Option<&CommandInterrupt>,
+) -> std::result::Result<T, String> {
+    let work = async {
+        tokio::select! {
+            done = work => done,
+            () = wait_until_raised(interrupt) => Err("the call was cancelled".to_owned()),
+        }
+    };
+    Handle::current().block_on(work)
+}
+
+/// The container of a server that works on copies, during a call. Without one, nothing is sent or fetched.
+struct CallCopies<'c> {
+    container: Option<(&'c ServerContainer, ReachablePaths)>,
+    interrupt: &'c CommandInterrupt,
+}
+
+impl CallCopies<'_> {
+    /// Sends what has changed since the last call.
+    fn send(&self) -> std::result::Result<(), String> {
+        let Some((container, reachable)) = &self.container else {
+            return Ok(());
+        };
+        let sent = container.send_files(reachable, self.interrupt);
+        sent.map_err(|error| format!("{error:#}"))
+    }
+
+    /// Fetches what the server has changed where it may write, and returns remarks about it. Its answer is
+    /// read in any case.
+    fn fetch(&self) -> Vec<String> {
+        let written = self.container.iter().filter(|(_, reachable)| {
+            let mut open = reachable.open.iter();
+            open.any(|opening| opening.permission == Permission::Write)
+        });
+        let fetched = written.flat_map(|(container, reachable)| {
+            let fetched = container.fetch_changes(reachable, self.interrupt);
+            fetched.unwrap_or_else(|error| vec![error.to_string()])
+        });
+        fetched.collect()
+    }
+}
+
+/// Appends remarks about a call to what a model reads of it.
+fn with_remarks(text: String, remarks: &[String]) -> String {
+    let remarks = remarks
+        .iter()
+        .map(|remark| format!("\n[massgen: {remark}]"));
+    std::iter::once(text).chain(remarks).collect()
 }
 
 /// Waits until `interrupt` is raised; forever if it cannot be watched.

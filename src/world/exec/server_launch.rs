@@ -1,6 +1,7 @@
 //! How the program of a server is started for an agent: it may do what the gate's grants open, and
 //! no more than the config allows it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
@@ -14,11 +15,15 @@ use crate::world::exec::agent_launcher::open_for_reading;
 use crate::world::exec::command::compile_policy;
 use crate::world::io::files::first_file;
 use crate::world::io::locate::locate;
+use crate::world::mcp::program_host::{ContainerLaunch, LaunchPlace, SandboxLaunch};
 use crate::world::mcp::python_host::{self, ToolContext};
 use crate::world::mcp::{ServerLaunch, ServerLaunchRequest};
+use crate::world::sandbox::docker::server_container::{ContainerProgram, ServerContainers};
 use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
 use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
+use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 
 /// Returns how to launch a server program for this agent: its sandbox policy, network and roots.
 pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<ServerLaunch, String> {
@@ -60,15 +65,48 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
     if let Some(installed) = installed {
         open_for_reading(&mut policy, installed.directory.clone(), GrantScope::Tree);
     }
-    let sandbox = commands.backend().local_sandbox();
-    let sandbox = sandbox.map_err(|why| format!("servers {why}"))?;
+    let place = match commands.backend().server_containers() {
+        Some(containers) => LaunchPlace::Container(container_launch(containers, gate, policy)),
+        None => {
+            let sandbox = commands.backend().local_sandbox();
+            let sandbox = sandbox.map_err(|why| format!("servers {why}"))?;
+            LaunchPlace::Sandbox(SandboxLaunch {
+                policy,
+                sandbox: sandbox_on_overlay(sandbox, gate.overlay()),
+                network,
+            })
+        }
+    };
     Ok(ServerLaunch {
-        policy,
-        sandbox: sandbox_on_overlay(sandbox, gate.overlay()),
-        network,
+        place,
         roots,
         first_input,
     })
+}
+
+/// Returns how to launch the program of `policy` in a container. It gets none of the variables of this
+/// machine.
+fn container_launch(
+    containers: &ServerContainers,
+    gate: &Gate,
+    policy: SandboxPolicy,
+) -> ContainerLaunch {
+    let mut env: BTreeMap<String, String> = safe_import_path(&policy.program).into_iter().collect();
+    if !containers.has_network() {
+        env.extend(offline_variables());
+    }
+    ContainerLaunch {
+        containers: containers.clone(),
+        reachable: ReachablePaths {
+            copies: gate.overlay().map(WriteOverlay::copies).unwrap_or_default(),
+            ..ReachablePaths::from(&policy)
+        },
+        program: ContainerProgram {
+            words: policy.program,
+            env,
+            dir: policy.dir,
+        },
+    }
 }
 
 /// Returns the sandbox policy of a program with these words, and its proxy. Its files are opened for

@@ -30,6 +30,7 @@ use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::event_stream::EventStreamState;
 use crate::world::mcp::lifecycle::{HandshakeChoice, ListeningTask, listen_for_changes};
 use crate::world::mcp::message_size::BoundedLines;
+use crate::world::mcp::program_host::ProgramHost;
 use crate::world::mcp::progress::{CallInProgress, ServerProgressSender};
 use crate::world::mcp::remote::RemoteConnectError;
 use crate::world::mcp::request_headers::CredentialSource;
@@ -37,7 +38,10 @@ use crate::world::mcp::server_reply::{self, ServerReply};
 use crate::world::mcp::sign_in::authorized_manager;
 use crate::world::mcp::tokens::ServerTokens;
 use crate::world::mcp::watched_transport::WatchedTransport;
-use crate::world::mcp::{MESSAGE_BYTES_MAX, ServerLaunch, lifecycle, remote};
+use crate::world::mcp::{
+    MESSAGE_BYTES_MAX, START_TIME_MAX, ServerLaunch, lifecycle, remote, timeout_message,
+};
+use crate::world::sandbox::docker::server_container::ServerContainer;
 use crate::world::sandbox::stdio_process::{StderrFilter, StdioPipes, StdioProcess};
 use crate::world::store::redact::{RedactedStream, Redactor};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
@@ -59,6 +63,8 @@ const INSTRUCTION_LINES_MAX: usize = 32;
 pub(super) struct McpClient {
     service: RunningService<RoleClient, McpClientHandler>,
     program: Option<StdioProcess>,
+    /// The container of its program, if it runs in one.
+    container: Option<Arc<ServerContainer>>,
     /// The credentials that were sent to the server.
     credentials: Credentials,
     changes: Arc<AtomicUsize>,
@@ -129,29 +135,31 @@ impl McpClient {
     /// Starts a program and begins a connection with it.
     pub(super) async fn connect_program(
         launch: &ServerLaunch,
+        host: &ProgramHost<'_>,
         choice: HandshakeChoice,
         log: StderrFilter,
         listener: Option<ServerListener>,
-        time_max: Duration,
     ) -> Result<Self, ProgramConnectError> {
         let fatal = |why: String| ProgramConnectError {
             why,
             may_be_older: false,
         };
-        let network = launch.network.clone();
-        let started = StdioProcess::start(&launch.sandbox, &launch.policy, network, log);
-        let (program, pipes) = started.map_err(|error| fatal(error.to_string()))?;
+        let (program, pipes) = host.start(log).await.map_err(fatal)?;
         let changes = Arc::default();
         let handler = McpClientHandler::new(&launch.roots, listener);
         let first_input = launch.first_input.as_deref().unwrap_or_default();
         let connection = begin_with_program(pipes, first_input, handler, &changes, choice);
-        let opened = timeout(time_max, connection).await;
+        let opened = timeout(START_TIME_MAX, connection).await;
         let mut fault = match opened {
             Ok(Ok(service)) => {
-                return Ok(Self::new(service, changes).with_program(program));
+                return Ok(Self {
+                    program: Some(program),
+                    container: host.container().cloned(),
+                    ..Self::new(service, changes)
+                });
             }
             Ok(Err(fault)) => fault,
-            Err(_) => fatal(format!("no answer within {} s", time_max.as_secs())),
+            Err(_) => fatal(timeout_message()),
         };
         // A program that is started again need not have ended: nothing reports how it did.
         if !fault.may_be_older {
@@ -168,16 +176,10 @@ impl McpClient {
             _listening: listen_for_changes(service.peer()),
             service,
             program: None,
+            container: None,
             credentials: Credentials::default(),
             changes,
             stream: EventStreamState::default(),
-        }
-    }
-
-    fn with_program(self, program: StdioProcess) -> Self {
-        Self {
-            program: Some(program),
-            ..self
         }
     }
 
@@ -258,6 +260,11 @@ impl McpClient {
     /// Redacts the credentials that were sent to the server from `fault`.
     pub(super) fn without_credentials(&self, fault: McpClientError) -> McpClientError {
         fault.without(&self.credentials)
+    }
+
+    /// Returns the container of its program, if it runs in one.
+    pub(super) fn container(&self) -> Option<&Arc<ServerContainer>> {
+        self.container.as_ref()
     }
 
     /// Returns whether the connection is still open.

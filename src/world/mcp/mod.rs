@@ -17,6 +17,7 @@ pub(crate) mod message_size;
 mod sse;
 mod watched_transport;
 mod lifecycle;
+pub(in crate::world) mod program_host;
 mod remote;
 mod issuer_metadata;
 pub mod sign_in;
@@ -39,7 +40,6 @@ use crate::config::servers::{ServerConfig, ServerProgram, ServerTransport};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::text::list_names;
 use crate::tools::served::offer::{ServerToolDescription, offer_tools};
@@ -51,12 +51,13 @@ use crate::world::io::files::first_file;
 use crate::world::mcp::client::{McpClient, McpClientError};
 use crate::world::mcp::lifecycle::HandshakeChoice;
 use crate::world::mcp::packages::{InstalledProgram, PackageStore};
+use crate::world::mcp::program_host::LaunchPlace;
 use crate::world::mcp::progress::ServerProgressSender;
 use crate::world::mcp::request_headers::CredentialSource;
 use crate::world::mcp::tokens::TokenFile;
-use crate::world::sandbox::Sandbox;
+use crate::world::sandbox::docker::server_container::ServerContainer;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
-use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::store::redact::Redactor;
 
 pub use crate::world::mcp::client_handler::ServerListener;
@@ -210,12 +211,8 @@ struct ConnectionState {
 /// Parameters for starting a program.
 #[derive(Debug)]
 pub(in crate::world) struct ServerLaunch {
-    /// Its sandbox policy.
-    pub(in crate::world) policy: SandboxPolicy,
-    /// Its sandbox.
-    pub(in crate::world) sandbox: Sandbox,
-    /// Its network proxy, if it has one.
-    pub(in crate::world) network: Option<Arc<NetworkProxy>>,
+    /// Where it is started.
+    pub(in crate::world) place: LaunchPlace,
     /// The roots that it is given.
     pub(in crate::world) roots: Vec<AbsPath>,
     /// What is written to it before the protocol begins.
@@ -357,26 +354,16 @@ impl McpServers {
         })
     }
 
-    /// Makes a permitted call.
-    pub(in crate::world) async fn call<P>(
+    /// Opens a connection to a server for a permitted call, unless it is open.
+    pub(in crate::world) async fn connection(
         &self,
-        call: &ServerCall<P>,
+        server: &ServerName,
         launcher: ServerLauncher<'_>,
-        progress: Option<&ServerProgressSender>,
-    ) -> Result<ServerReply, String> {
-        let slot = self.slot(&call.server);
-        let slot = slot.ok_or_else(|| format!("no server `{}`", call.server))?;
-        let config = &slot.setup.config;
+    ) -> Result<ServerConnection<'_>, String> {
+        let slot = self.slot(server);
+        let slot = slot.ok_or_else(|| format!("no server `{server}`"))?;
         let link = slot.connection(launcher).await?;
-        let _in_progress = link.register_call(progress);
-        let request = link.ask(call.operation, &call.tool, call.arguments.clone());
-        let time_max = Duration::from_secs(config.call_seconds);
-        let fault = match link.with_timeout(time_max, request).await {
-            Some(Ok(answered)) => return Ok(answered),
-            Some(Err(fault)) => fault,
-            None => McpClientError::Failed(format!("no answer within {} s", config.call_seconds)),
-        };
-        Err(slot.describe_fault(&link, fault).await)
+        Ok(ServerConnection { slot, link })
     }
 
     fn slot(&self, server: &ServerName) -> Option<&ConnectionSlot> {
@@ -437,7 +424,74 @@ impl McpServers {
     }
 }
 
+/// An open connection to a server of an agent.
+#[derive(Debug)]
+pub(in crate::world) struct ServerConnection<'s> {
+    slot: &'s ConnectionSlot,
+    link: Arc<McpClient>,
+}
+
+impl ServerConnection<'_> {
+    /// Makes a permitted call.
+    pub(in crate::world) async fn call<P>(
+        &self,
+        call: &ServerCall<P>,
+        progress: Option<&ServerProgressSender>,
+    ) -> Result<ServerReply, String> {
+        let Self { slot, link } = self;
+        let config = &slot.setup.config;
+        let _in_progress = link.register_call(progress);
+        let request = link.ask(call.operation, &call.tool, call.arguments.clone());
+        let time_max = Duration::from_secs(config.call_seconds);
+        let fault = match link.with_timeout(time_max, request).await {
+            Some(Ok(answered)) => return Ok(answered),
+            Some(Err(fault)) => fault,
+            None => McpClientError::Failed(format!("no answer within {} s", config.call_seconds)),
+        };
+        Err(slot.describe_fault(link, fault).await)
+    }
+
+    /// Returns the container of its program if that works on copies, with what the program may access now.
+    pub(in crate::world) fn container_with_copies(
+        &self,
+        launcher: ServerLauncher<'_>,
+    ) -> Result<Option<(&ServerContainer, ReachablePaths)>, String> {
+        let container = self.link.container();
+        let container = container.filter(|container| container.has_copies());
+        let Some((container, wanted)) = container.zip(self.slot.launch_request(None)) else {
+            return Ok(None);
+        };
+        match launcher(wanted)?.place {
+            LaunchPlace::Sandbox(_) => Ok(None),
+            LaunchPlace::Container(launch) => Ok(Some((container, launch.reachable))),
+        }
+    }
+}
+
 impl ConnectionSlot {
+    /// Returns the request to start its program; `None` if it is none, or has no environment.
+    fn launch_request<'s>(
+        &'s self,
+        installed: Option<&'s InstalledProgram>,
+    ) -> Option<ServerLaunchRequest<'s>> {
+        let ServerSetup {
+            config,
+            agent,
+            commands,
+            ..
+        } = &self.setup;
+        let ServerTransport::Program(program) = &config.link else {
+            return None;
+        };
+        Some(ServerLaunchRequest {
+            program,
+            commands: commands.as_ref()?,
+            agent,
+            permission: config.rules.permission,
+            installed,
+        })
+    }
+
     /// Returns the connection, and opens it if there is none.
     async fn connection(&self, launcher: ServerLauncher<'_>) -> Result<Arc<McpClient>, String> {
         let mut state = self.state.lock().await;
@@ -474,13 +528,13 @@ impl ConnectionSlot {
     async fn open(&self, launcher: ServerLauncher<'_>) -> Result<McpClient, String> {
         let ServerSetup {
             config,
-            agent,
             commands,
             log,
             redactor,
             tokens,
             packages,
             listener,
+            ..
         } = &self.setup;
         let listener = listener.clone();
         let failed = |why: String| match config.custom_tools().as_slice() {
@@ -502,20 +556,16 @@ impl ConnectionSlot {
                     opened.unwrap_or_else(|_| Err(McpClientError::Failed(timeout_message())));
                 opened.map_err(|fault| failed(self.fault_reason(fault)))
             }
-            (ServerTransport::Program(program), Some(commands)) => {
+            (ServerTransport::Program(program), Some(_)) => {
                 let installed = installed_program(program, packages.as_ref()).map_err(failed)?;
-                let wanted = ServerLaunchRequest {
-                    program,
-                    commands,
-                    agent,
-                    permission: config.rules.permission,
-                    installed: installed.as_ref(),
-                };
+                let wanted = self.launch_request(installed.as_ref());
+                let wanted = wanted.ok_or_else(|| failed("it is not a program".to_owned()))?;
                 let launch = launcher(wanted).map_err(failed)?;
+                let host = launch.place.prepare().await.map_err(failed)?;
                 let connect = |choice| {
                     let log = client::log_to(log.clone(), redactor.clone());
                     let listener = listener.clone();
-                    McpClient::connect_program(&launch, choice, log, listener, START_TIME_MAX)
+                    McpClient::connect_program(&launch, &host, choice, log, listener)
                 };
                 let mut opened = connect(HandshakeChoice::Newest).await;
                 if opened.as_ref().is_err_and(|fault| fault.may_be_older) {

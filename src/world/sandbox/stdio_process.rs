@@ -11,12 +11,11 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::sandbox_policy::SandboxPolicy;
-use crate::world::sandbox::command_run::{CommandRun, ProcessBounds, ProcessOutput};
+use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
 use crate::world::sandbox::disk_watch::DiskWatch;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::output::OutputRing;
 use crate::world::sandbox::proxy::NetworkProxy;
-use crate::world::sandbox::running::SandboxProcess;
 use crate::world::sandbox::{ExitReason, ProcessStreams, Sandbox};
 
 /// Size of the end of its standard error that is kept, in bytes.
@@ -28,6 +27,10 @@ const END_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Filter for the standard error of a program: gets each chunk and returns what may be reported.
 pub(in crate::world) type StderrFilter = Box<dyn FnMut(&[u8]) -> String + Send>;
+
+/// Runs a program to its end, with its standard error and the interrupt that ends it.
+pub(in crate::world::sandbox) type ProgramFollower =
+    Box<dyn FnOnce(ProcessOutput<'_>, &CommandInterrupt) -> io::Result<ExitReason> + Send>;
 
 /// A server program.
 #[derive(Debug)]
@@ -68,32 +71,52 @@ impl StdioProcess {
             stdout: stdout.into(),
             stderr: stderr.into(),
         };
-        let running = sandbox.start(policy, streams, network.as_deref())?;
+        let mut running = sandbox.start(policy, streams, network.as_deref())?;
+        let disk = DiskWatch::for_policy(policy);
+        let run_to_end = move |errors: ProcessOutput<'_>, interrupt: &CommandInterrupt| {
+            let bounds = ProcessBounds {
+                interrupt: Some(interrupt),
+                disk: Some(&disk),
+                ..ProcessBounds::default()
+            };
+            let ended = running.run_to_end(&mut [errors], &bounds);
+            // The proxy must serve until the program has ended.
+            drop(network);
+            ended
+        };
+        let started = Self::follow(errors, log, Box::new(run_to_end))?;
+        let pipes = StdioPipes {
+            input: input.into(),
+            output: output.into(),
+        };
+        Ok((started, pipes))
+    }
+
+    /// Follows a program that was started, with a thread that runs `run_to_end`. `errors` is the read end
+    /// of its standard error.
+    pub(in crate::world::sandbox) fn follow(
+        errors: io::PipeReader,
+        log: StderrFilter,
+        run_to_end: ProgramFollower,
+    ) -> io::Result<Self> {
         let kept_errors = Arc::new(Mutex::new(OutputRing::new(KEPT_BYTES_MAX)));
         let (exit_sender, exit_reason) = watch::channel(None);
         let interrupt = CommandInterrupt::new()?;
         let following = StdioProcessWorker {
-            running,
-            disk: DiskWatch::for_policy(policy),
-            network,
+            run_to_end,
             interrupt: interrupt.clone(),
             errors: Arc::clone(&kept_errors),
             exit_reason: exit_sender,
             log,
         };
         let thread = thread::Builder::new().name("server".to_owned());
-        let thread = thread.spawn(move || following.run_to_end(errors))?;
-        let started = Self {
+        let thread = thread.spawn(move || following.run(errors))?;
+        Ok(Self {
             interrupt,
             errors: kept_errors,
             exit_reason,
             thread: Some(thread),
-        };
-        let pipes = StdioPipes {
-            input: input.into(),
-            output: output.into(),
-        };
-        Ok((started, pipes))
+        })
     }
 
     /// Returns the exit reason, if the program has ended, and the end of its standard error. Waits
@@ -123,9 +146,7 @@ fn lock(errors: &Mutex<OutputRing>) -> MutexGuard<'_, OutputRing> {
 
 /// State of the thread that follows a program.
 struct StdioProcessWorker {
-    running: CommandRun<SandboxProcess>,
-    disk: DiskWatch,
-    network: Option<Arc<NetworkProxy>>,
+    run_to_end: ProgramFollower,
     interrupt: CommandInterrupt,
     errors: Arc<Mutex<OutputRing>>,
     exit_reason: watch::Sender<Option<ExitReason>>,
@@ -133,22 +154,17 @@ struct StdioProcessWorker {
 }
 
 impl StdioProcessWorker {
-    fn run_to_end(mut self, errors: io::PipeReader) {
-        let bounds = ProcessBounds {
-            interrupt: Some(&self.interrupt),
-            disk: Some(&self.disk),
-            ..ProcessBounds::default()
-        };
+    fn run(mut self, errors: io::PipeReader) {
         let mut on_output = |bytes: &[u8]| {
             let logged = (self.log)(bytes);
             lock(&self.errors).add(logged.as_bytes());
         };
-        let ended = self
-            .running
-            .run_to_end(&mut [ProcessOutput::new(errors, &mut on_output)], &bounds);
-        // The proxy must serve until the program has ended.
-        drop(self.network);
-        let ended = ended.unwrap_or(ExitReason::Interrupted);
+        let output = ProcessOutput::new(errors, &mut on_output);
+        let ended = (self.run_to_end)(output, &self.interrupt);
+        let ended = ended.unwrap_or_else(|error| {
+            on_output(format!("massgen: {error}\n").as_bytes());
+            ExitReason::Interrupted
+        });
         self.exit_reason.send_replace(Some(ended));
     }
 }

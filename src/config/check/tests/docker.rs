@@ -190,3 +190,34 @@ fn packages_without_a_network_cause_a_warning() {
         &[],
     );
 }
+
+#[test]
+fn the_container_of_a_server_has_no_credentials_and_no_root() {
+    let words = |word: &str| vec![word.to_owned()];
+    let commands = DockerConfig {
+        root: RootAccess::BySudo,
+        network: ContainerNetwork::Bridge,
+        credentials: CredentialsConfig {
+            env_vars: words("TOKEN"),
+            ..CredentialsConfig::default()
+        },
+        packages: PackagesConfig {
+            system: words("git"),
+            python: words("mcp"),
+            ..PackagesConfig::default()
+        },
+        ..DockerConfig::default()
+    };
+    let image = "own:1".to_owned();
+    let expected = DockerConfig {
+        image: image.clone(),
+        network: ContainerNetwork::Bridge,
+        packages: PackagesConfig {
+            python: words("mcp"),
+            ..PackagesConfig::default()
+        },
+        ..DockerConfig::default()
+    };
+    assert_eq!(commands.for_server(Some(&image)), expected);
+    assert_eq!(commands.for_server(None).image, commands.image);
+}

@@ -6,8 +6,8 @@ use super::*;
 use crate::call_rules::CallMatcher;
 use crate::config::command_line::EnvVariable;
 use crate::config::servers::{
-    AddressAllowance, AddressPolicy, ClientAuthentication, RemoteProtocol, ServerConfig,
-    ServerDirectory, ServerTransport, WorkloadAssertion,
+    AddressAllowance, AddressPolicy, ClientAuthentication, ProgramPlace, RemoteProtocol,
+    ServerConfig, ServerDirectory, ServerTransport, WorkloadAssertion,
 };
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::network::NetworkPolicy;
@@ -332,6 +332,45 @@ fn a_program_that_is_shared_writes_nowhere() {
         "url: 'https://e.org/mcp', shared: true",
         &["error agent.backend.mcp_servers[0].shared: `shared` has no effect"],
     );
+}
+
+#[test]
+fn a_program_runs_in_a_container_only_where_commands_do() {
+    let with_mode = |mode: &str, keys: &str| {
+        with_backend(&format!(
+            "cwd: w1\nenable_mcp_command_line: true\ncommand_line_execution_mode: {mode}\n\
+             mcp_servers: [{{name: s, command: node, {keys}}}]"
+        ))
+    };
+    let place = |keys: &str| match &servers(&with_mode("docker", keys))[0].link {
+        ServerTransport::Program(program) => program.place.clone(),
+        ServerTransport::Remote(_) => panic!("a program"),
+    };
+    assert_eq!(place("run_in: sandbox"), ProgramPlace::Sandbox);
+    let image = None;
+    assert_eq!(
+        place("run_in: container"),
+        ProgramPlace::Container { image }
+    );
+    let image = Some("e.org/tools:1".to_owned());
+    let named = "run_in: container, image: 'e.org/tools:1'";
+    assert_eq!(place(named), ProgramPlace::Container { image });
+    check(
+        &with_mode("local", "run_in: container"),
+        &["the server `s` runs in a container, but the agent's commands do not"],
+    );
+    check_server("command: node, run_in: container", &["commands do not"]);
+    for (keys, expected) in [
+        ("network: on", "`network` does not apply to a container"),
+        ("shared: true", "a shared program cannot run in a container"),
+        ("image: '-x'", "is not an image name"),
+    ] {
+        let keys = format!("run_in: container, {keys}");
+        check(&with_mode("docker", &keys), &[expected]);
+    }
+    check_server("command: node, image: x", &["`image` has no effect"]);
+    let remote = "url: 'https://e.org/mcp', run_in: container";
+    check_server(remote, &["`run_in` has no effect"]);
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub struct EngineClient {
     pub(super) properties: EngineProperties,
     /// The connection to the engine's machine, if it is another one: then nothing can be mounted.
     pub(super) tunnel: Option<Arc<SshTunnel>>,
+    /// Whether containers work on copies, although the engine is on this machine.
+    is_copying: bool,
     /// Whether a reply to a request of `api` was refused.
     pub(super) refusal: ReplyRefusal,
     /// Its name and version.
@@ -153,9 +155,23 @@ impl EngineClient {
                 storage: info.docker_root_dir.and_then(AbsPath::new),
             },
             tunnel: None,
+            is_copying: false,
             refusal,
             version: version.clone(),
         })
+    }
+
+    /// Returns the same connection for containers that work on copies, wherever the engine is.
+    pub(super) fn with_copies(&self) -> Self {
+        Self {
+            is_copying: true,
+            ..self.clone()
+        }
+    }
+
+    /// Returns whether files are sent to containers and fetched from them, instead of being mounted.
+    pub(super) fn has_copies(&self) -> bool {
+        self.is_copying || self.tunnel.is_some()
     }
 
     /// Returns the machine of the engine, if it is another one.
@@ -200,7 +216,7 @@ impl EngineClient {
     }
 
     /// Returns the user of commands. Where directories are mounted, it is chosen so that files they create
-    /// belong to the user outside. On another machine it is never root, who owns the directories above what
+    /// belong to the user outside. Where files are copies it is never root, who owns the directories above what
     /// is sent, and could move read-only directories away and create others in their place.
     pub(super) fn container_user(&self) -> ContainerUser {
         let user = if self.properties.is_rootless {
@@ -211,7 +227,7 @@ impl EngineClient {
                 gid: getgid().as_raw(),
             }
         };
-        if self.tunnel.is_some() {
+        if self.has_copies() {
             user.unless_root()
         } else {
             user

@@ -2,6 +2,7 @@
 //! status.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
@@ -9,21 +10,25 @@ use bollard::exec::CreateExecOptions;
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
 use rustix::fd::OwnedFd;
-use tokio::io::AsyncWriteExt;
-use tokio::net::unix::pipe::Sender;
+use tokio::io::{AsyncWriteExt, copy};
+use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::{sleep, timeout};
 
 use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::container_user::ContainerUser;
 use crate::world::sandbox::docker::client::{EngineClient, expect_id};
-use crate::world::sandbox::docker::exec_output::{EngineExecOutput, ExecStream, start_exec};
+use crate::world::sandbox::docker::exec_output::{
+    EngineExecInput, EngineExecOutput, ExecStream, start_exec,
+};
 use crate::world::sandbox::sent_files::helper_command::{HelperCommand, shell_script};
 
 /// Script that runs a command and kills what it leaves behind.
 const COMMAND: &str = concat!(include_str!("command.sh"), "exit $status\n");
 /// Script that kills running processes.
 const SWEEP: &str = include_str!("sweep.sh");
+/// What an engine writes instead of a command's output if it cannot start it.
+pub(super) const NEVER_RAN: &str = "OCI runtime exec failed";
 /// Environment variable that identifies a command and all its descendants.
 const MARK: &str = "MASSGEN_COMMAND";
 /// Timeout for the engine to report the exit status after the end of the output. On a slow connection to
@@ -47,6 +52,8 @@ pub(super) struct ContainerCommand {
     pub(super) dir: Option<AbsPath>,
     /// The user that it runs as.
     pub(super) user: ContainerUser,
+    /// Whether it has a standard input.
+    pub(super) has_input: bool,
 }
 
 /// Identifies a command among the others in its container.
@@ -71,6 +78,20 @@ impl ContainerCommand {
         self
     }
 
+    /// Turns it into a program that answers on its standard input and output, identified by `id`.
+    pub(super) fn server_program(
+        mut self,
+        program: Vec<String>,
+        env: BTreeMap<String, String>,
+        id: &ContainerCommandId,
+    ) -> Self {
+        self.program = program;
+        self.env.extend(env);
+        self.env.insert(MARK.to_owned(), id.text());
+        self.has_input = true;
+        self
+    }
+
     /// Creates a command that kills everything but the commands with these ids.
     pub(super) fn sweep(user: ContainerUser, kept: &[ContainerCommandId]) -> Self {
         let kept = kept.iter().map(ContainerCommandId::text);
@@ -83,6 +104,7 @@ impl ContainerCommand {
             env: BTreeMap::new(),
             dir: None,
             user,
+            has_input: false,
         }
     }
 }
@@ -97,6 +119,9 @@ impl From<HelperCommand> for ContainerCommand {
 pub(super) struct ContainerExec {
     id: String,
     output: EngineExecOutput,
+    has_input: bool,
+    /// Its standard input, if it has one that was not taken.
+    input: Option<EngineExecInput>,
 }
 
 impl ContainerExec {
@@ -108,6 +133,7 @@ impl ContainerExec {
     ) -> Result<Self, EngineError> {
         let env = call.env.into_iter();
         let options = CreateExecOptions {
+            attach_stdin: Some(call.has_input),
             attach_stdout: Some(true),
             attach_stderr: Some(true),
             env: Some(env.map(|(name, value)| format!("{name}={value}")).collect()),
@@ -117,8 +143,13 @@ impl ContainerExec {
             ..CreateExecOptions::default()
         };
         let exec = expect_id(client.api.create_exec(container, options).await?.id)?;
-        let output = start_exec(&client.socket, &exec, &client.refusal).await?;
-        Ok(Self { id: exec, output })
+        let (output, input) = start_exec(&client.socket, &exec, &client.refusal).await?;
+        Ok(Self {
+            id: exec,
+            output,
+            has_input: call.has_input,
+            input: Some(input).filter(|_| call.has_input),
+        })
     }
 
     /// Returns the engine's id of the command.
@@ -138,13 +169,24 @@ impl ContainerExec {
         })
     }
 
-    /// Copies its standard output and error to the two `streams` until they end.
+    /// Returns its standard input, if it has one that was not taken before.
+    pub(super) fn take_input(&mut self) -> Option<EngineExecInput> {
+        self.input.take()
+    }
+
+    /// Copies its standard output and error to the two `streams` until they end. If the first one has the
+    /// replies of a program, the second one gets what an engine writes instead of them.
     pub(super) async fn forward_output(mut self, streams: [OwnedFd; 2]) -> Result<(), EngineError> {
         let [stdout, stderr] = streams;
         let mut stdout = Sender::from_owned_fd(stdout)?;
         let mut stderr = Sender::from_owned_fd(stderr)?;
+        let mut is_silent = true;
         while let Some(part) = self.output.next_part().await? {
+            let never_ran =
+                self.has_input && is_silent && part.bytes.starts_with(NEVER_RAN.as_bytes());
+            is_silent = false;
             match part.stream {
+                ExecStream::Stdout if never_ran => stderr.write_all(&part.bytes).await?,
                 ExecStream::Stdout => stdout.write_all(&part.bytes).await?,
                 ExecStream::Stderr => stderr.write_all(&part.bytes).await?,
                 ExecStream::Stdin => {}
@@ -158,6 +200,13 @@ impl ContainerExec {
         let draining = async { while let Ok(Some(_)) = self.output.next_part().await {} };
         timeout(time_max, draining).await.unwrap_or_default();
     }
+}
+
+/// Copies what is written to `pipe` to the standard input of a command, until the pipe or the command ends.
+pub(super) async fn forward_input(mut input: EngineExecInput, pipe: OwnedFd) -> io::Result<()> {
+    let mut pipe = Receiver::from_owned_fd(pipe)?;
+    copy(&mut pipe, &mut input).await?;
+    input.shutdown().await
 }
 
 /// Returns the exit status. The engine may report it a little later than the end of the output.

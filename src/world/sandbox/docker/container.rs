@@ -17,7 +17,7 @@ use crate::layout::RunName;
 use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
-use crate::world::sandbox::docker::client::is_missing;
+use crate::world::sandbox::docker::client::{LocalImage, is_missing};
 use crate::world::sandbox::docker::command::ContainerCommand;
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::credentials::{ContainerCredentials, HostUser};
@@ -108,11 +108,8 @@ impl AgentContainer {
         }
         let credentials = ContainerCredentials::gather(&config.credentials, owner.user)?;
         let image = engine.block_on(engine.client.expect_image(&config.image))?;
-        let mut env: BTreeMap<String, String> = credentials.env;
-        let fixed = FIXED.iter();
-        env.extend(fixed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        let path = format!("{CONTAINER_HOME}/{OWN_PROGRAMS}:{}", image.path);
-        env.insert("PATH".to_owned(), path);
+        let mut env = credentials.env;
+        env.extend(fixed_variables(&image));
         env.extend(owner.added.clone());
         let origin = ContainerOrigin {
             run: owner.run,
@@ -296,7 +293,7 @@ impl AgentContainer {
         interrupt: Option<&CommandInterrupt>,
     ) -> Result<ContainerGuard<'_>> {
         let container = &self.container;
-        if container.engine.is_elsewhere() {
+        if container.engine.client.has_copies() {
             container.send_files(&self.sent, reachable, interrupt)?;
             return Ok(container.lock());
         }
@@ -319,6 +316,14 @@ impl AgentContainer {
             ended => ended.map_err(|error| self.container.describe_failure(error)),
         }
     }
+}
+
+/// Returns the environment variables of everything that massgen runs in a container of `image`.
+pub(super) fn fixed_variables(image: &LocalImage) -> BTreeMap<String, String> {
+    let path = format!("{CONTAINER_HOME}/{OWN_PROGRAMS}:{}", image.path);
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let fixed = FIXED.iter().map(owned);
+    fixed.chain([("PATH".to_owned(), path)]).collect()
 }
 
 /// Returns the name of a container, which no other one of the engine has. The checks of all pipelines have

@@ -49,8 +49,7 @@ impl ContainerSpec {
         client: &EngineClient,
         reachable: &ReachablePaths,
     ) -> Result<MountPlan> {
-        if client.tunnel.is_some() {
-            // The engine's machine has none of these directories.
+        if client.has_copies() {
             return Ok(MountPlan::default());
         }
         MountPlan::plan(reachable, &self.files, &client.socket)

@@ -39,6 +39,14 @@ impl ContainerEngine {
         self.client.tunnel.is_some()
     }
 
+    /// Returns the same engine for containers that work on copies of files, wherever it is.
+    pub(super) fn with_copies(&self) -> Self {
+        Self {
+            client: self.client.with_copies(),
+            thread: Arc::clone(&self.thread),
+        }
+    }
+
     /// Connects to the engine's machine again, if it is another one and the connection was lost.
     pub(super) fn ensure_connected(&self) -> Result<()> {
         self.block_on(self.client.ensure_connected())

@@ -12,7 +12,7 @@ use hyper::upgrade::Upgraded;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadHalf, WriteHalf, split};
 
 use crate::path::AbsPath;
 use crate::world::sandbox::docker::engine_request::{ReplyRefusal, send_request};
@@ -25,7 +25,9 @@ const HEADER_BYTES: usize = 8;
 const OPTIONS: &[u8] = br#"{"Detach":false,"Tty":false}"#;
 
 /// The output of a command that an engine has started.
-pub(super) type EngineExecOutput = ExecOutput<TokioIo<Upgraded>>;
+pub(super) type EngineExecOutput = ExecOutput<ReadHalf<TokioIo<Upgraded>>>;
+/// The standard input of a command that an engine has started, if it is attached. Nothing ends on drop.
+pub(super) type EngineExecInput = WriteHalf<TokioIo<Upgraded>>;
 
 /// Starts the command that the engine at `socket` has created as `exec`. If its reply is refused, `refusal`
 /// records that.
@@ -33,7 +35,7 @@ pub(super) async fn start_exec(
     socket: &AbsPath,
     exec: &str,
     refusal: &ReplyRefusal,
-) -> Result<EngineExecOutput, EngineError> {
+) -> Result<(EngineExecOutput, EngineExecInput), EngineError> {
     let request = Request::post(format!("/exec/{exec}/start"))
         .header(CONTENT_TYPE, "application/json")
         .header(CONNECTION, "Upgrade")
@@ -43,7 +45,8 @@ pub(super) async fn start_exec(
     let status = reply.status();
     if status == StatusCode::SWITCHING_PROTOCOLS {
         let stream = hyper::upgrade::on(reply).await?;
-        return Ok(ExecOutput::new(TokioIo::new(stream)));
+        let (output, input) = split(TokioIo::new(stream));
+        return Ok((ExecOutput::new(output), input));
     }
     let body = reply.into_body().collect().await?.to_bytes();
     let answer: Value = serde_json::from_slice(&body).unwrap_or_default();

@@ -6,14 +6,12 @@ use std::time::Instant;
 use bollard::errors::Error as EngineError;
 
 use crate::world::sandbox::command_run::{OutputPipes, ProcessBounds};
-use crate::world::sandbox::docker::command::ContainerCommand;
+use crate::world::sandbox::docker::command::{ContainerCommand, NEVER_RAN};
 use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
 use crate::world::sandbox::docker::running_commands::RunningCommand;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
-/// What an engine writes instead of a command's output if it cannot start it.
-const NEVER_RAN: &str = "OCI runtime exec failed";
 /// Exit statuses of a command that never ran.
 const NEVER_RAN_STATUS: [i32; 2] = [126, 127];
 

@@ -235,7 +235,7 @@ impl ReplaceableContainer {
         reachable: &ReachablePaths,
         interrupt: &CommandInterrupt,
     ) -> io::Result<Vec<String>> {
-        if !self.engine.is_elsewhere() {
+        if !self.engine.client.has_copies() {
             return Ok(Vec::new());
         }
         let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -247,12 +247,12 @@ impl ReplaceableContainer {
         })
     }
 
-    /// Returns a warning about directories of the image, as [`movable_trees_note`] does; `None` on this
-    /// machine, where trees are mounted.
+    /// Returns a warning about directories of the image, as [`movable_trees_note`] does; `None` where
+    /// trees are mounted.
     pub(super) fn movable_trees_note(&self, reachable: &ReachablePaths) -> Option<String> {
-        let is_elsewhere = self.engine.is_elsewhere();
+        let has_copies = self.engine.client.has_copies();
         let note = || movable_trees_note(&self.lock_for_files(), reachable);
-        is_elsewhere.then(note).flatten()
+        has_copies.then(note).flatten()
     }
 }
 

@@ -27,3 +27,4 @@ mod packages;
 mod ssh_limits;
 mod file_transfer;
 pub mod container;
+pub mod server_container;

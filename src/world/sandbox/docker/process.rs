@@ -29,6 +29,8 @@ pub(super) struct ContainerProcess<'c> {
     has_news: OwnedFd,
     is_silent: bool,
     was_terminated: bool,
+    /// Whether nothing else runs in the container, which ends with it.
+    is_alone: bool,
     exit_reason: Option<ExitReason>,
     /// Error of the engine, if one occurred.
     failure: Option<EngineError>,
@@ -62,9 +64,15 @@ impl<'c> ContainerProcess<'c> {
             has_news,
             is_silent: false,
             was_terminated: false,
+            is_alone: false,
             exit_reason: None,
             failure: None,
         }))
+    }
+
+    /// Ends the container when it must end, because nothing else runs there.
+    pub(super) fn end_with_container(&mut self) {
+        self.is_alone = true;
     }
 
     /// Returns the engine's error if one occurred, or else `error`.
@@ -146,6 +154,10 @@ impl ExecProcess for ContainerProcess<'_> {
 
     fn terminate(&mut self) {
         self.was_terminated = true;
+        if self.is_alone {
+            self.container.end_all_in_time(Self::KILL_TIME_MAX);
+            return;
+        }
         match self.guard {
             Some(guard) => self.container.sweep(guard, &self.running_command.id),
             None => self

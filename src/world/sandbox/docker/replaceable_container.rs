@@ -100,6 +100,7 @@ impl ReplaceableContainer {
             env: self.env.clone(),
             dir: None,
             user: self.engine.client.container_user(),
+            has_input: false,
         }
     }
 
@@ -121,6 +122,17 @@ impl ReplaceableContainer {
         guard: &ContainerGuard<'_>,
     ) -> std::result::Result<(), EngineError> {
         self.engine.block_on(kill(&self.engine.client, guard.id()))
+    }
+
+    /// Kills everything that runs in it, like [`Self::end_all`], but waits for at most `time_max` until an
+    /// engine has done it. Whether it has shows in the end of what ran.
+    pub(super) fn end_all_in_time(&self, time_max: Duration) {
+        let guard = self.lock();
+        let killing = kill(&self.engine.client, guard.id());
+        let killed = self
+            .engine
+            .block_on(async { timeout(time_max, killing).await });
+        drop(killed);
     }
 
     /// Kills everything that runs in it, including other commands, and starts it again.
@@ -173,7 +185,7 @@ impl ReplaceableContainer {
     /// Records that a command may still run, if the engine is on another machine: it is killed before the
     /// next one.
     pub(super) fn record_lost_command(&self) {
-        if self.engine.is_elsewhere() {
+        if self.engine.client.has_copies() {
             self.has_lost_commands.store(true, Ordering::Release);
         }
     }

@@ -3,6 +3,7 @@
 
 mod container;
 mod pod;
+mod server_container;
 pub(in crate::world) mod local;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::world::sandbox::background::OutputFollower;
+use crate::world::sandbox::docker::server_container::ServerContainers;
 use crate::world::sandbox::overlay::{OverlayAudience, WriteOverlay};
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
@@ -39,6 +41,11 @@ pub trait ExecBackend: fmt::Debug + Send + Sync {
     /// # Errors
     /// There is none; the error is the rest of a sentence that begins with these programs.
     fn local_sandbox(&self) -> Result<&Sandbox, &'static str>;
+
+    /// Returns what creates containers for a server, if it is a server that runs here.
+    fn server_containers(&self) -> Option<&ServerContainers> {
+        None
+    }
 
     /// Runs a command to its end. It blocks, and must not be called on a thread of an event loop.
     ///

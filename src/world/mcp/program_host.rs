@@ -1,0 +1,121 @@
+//! Where the program of a server runs: in massgen's sandbox, or in a container of its own.
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::task::spawn_blocking;
+
+use crate::sandbox_policy::SandboxPolicy;
+use crate::world::sandbox::Sandbox;
+use crate::world::sandbox::docker::server_container::{
+    ContainerProgram, ServerContainer, ServerContainers,
+};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
+use crate::world::sandbox::stdio_process::{StderrFilter, StdioPipes, StdioProcess};
+
+/// Where a program is to be started, and what it may do there.
+#[derive(Debug)]
+pub(in crate::world) enum LaunchPlace {
+    /// In a sandbox on this machine.
+    Sandbox(SandboxLaunch),
+    /// In a container.
+    Container(ContainerLaunch),
+}
+
+/// Parameters for starting a program in a sandbox.
+#[derive(Debug)]
+pub(in crate::world) struct SandboxLaunch {
+    /// Its sandbox policy.
+    pub(in crate::world) policy: SandboxPolicy,
+    /// Its sandbox.
+    pub(in crate::world) sandbox: Sandbox,
+    /// Its network proxy, if it has one.
+    pub(in crate::world) network: Option<Arc<NetworkProxy>>,
+}
+
+/// Parameters for starting a program in a container.
+#[derive(Clone, Debug)]
+pub(in crate::world) struct ContainerLaunch {
+    /// What creates the container.
+    pub(in crate::world) containers: ServerContainers,
+    /// What the program may access.
+    pub(in crate::world) reachable: ReachablePaths,
+    /// The program.
+    pub(in crate::world) program: ContainerProgram,
+}
+
+/// A place in which a program can be started, several times in turn.
+#[derive(Debug)]
+pub(super) enum ProgramHost<'l> {
+    /// A sandbox is built for each start.
+    Sandbox(&'l SandboxLaunch),
+    /// The container exists.
+    Container(&'l ContainerProgram, Arc<ServerContainer>),
+}
+
+impl LaunchPlace {
+    /// Prepares the place: creates the container. If the caller stops waiting, it is removed again.
+    pub(super) async fn prepare(&self) -> Result<ProgramHost<'_>, String> {
+        match self {
+            LaunchPlace::Sandbox(launch) => Ok(ProgramHost::Sandbox(launch)),
+            LaunchPlace::Container(launch) => {
+                let ContainerLaunch {
+                    containers,
+                    reachable,
+                    ..
+                } = launch.clone();
+                let create = move |interrupt: &CommandInterrupt| {
+                    let created = containers.create(&reachable, interrupt);
+                    created.map_err(|error| format!("{error:#}"))
+                };
+                let container = run_blocking(create).await?;
+                Ok(ProgramHost::Container(&launch.program, Arc::new(container)))
+            }
+        }
+    }
+}
+
+impl ProgramHost<'_> {
+    /// Starts the program and waits until it runs.
+    pub(super) async fn start(
+        &self,
+        log: StderrFilter,
+    ) -> Result<(StdioProcess, StdioPipes), String> {
+        match self {
+            ProgramHost::Sandbox(launch) => {
+                let network = launch.network.clone();
+                let started = StdioProcess::start(&launch.sandbox, &launch.policy, network, log);
+                started.map_err(|error| error.to_string())
+            }
+            ProgramHost::Container(program, container) => {
+                let (program, container) = ((*program).clone(), Arc::clone(container));
+                let start = move |_: &CommandInterrupt| {
+                    let started = container.start_program(program, log);
+                    started.map_err(|error: io::Error| error.to_string())
+                };
+                run_blocking(start).await
+            }
+        }
+    }
+
+    /// Returns the container, if it is one.
+    pub(super) fn container(&self) -> Option<&Arc<ServerContainer>> {
+        match self {
+            ProgramHost::Sandbox(_) => None,
+            ProgramHost::Container(_, container) => Some(container),
+        }
+    }
+}
+
+/// Runs what waits for an engine on a thread that may block. If the caller stops waiting, its interrupt is
+/// raised.
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce(&CommandInterrupt) -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    let interrupt = CommandInterrupt::new().map_err(|error| error.to_string())?;
+    let _raised = interrupt.on_drop();
+    let done = spawn_blocking(move || work(&interrupt)).await;
+    done.unwrap_or_else(|error| Err(error.to_string()))
+}

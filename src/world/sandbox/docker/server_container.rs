@@ -1,0 +1,279 @@
+//! Containers of servers: each instance of a server program of an agent has one of its own, which is removed
+//! when the program has ended. It changes nothing on this machine: what it may write to are copies, and
+//! what changed there comes back between calls.
+
+use std::collections::BTreeMap;
+use std::io::{self, pipe};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::config::docker::{ContainerNetwork, DockerConfig};
+use crate::config::engine_host::SshEngineHost;
+use crate::error::Result;
+use crate::id::AgentId;
+use crate::layout::RunName;
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::sandbox_policy::AccessiblePath;
+use crate::sandbox_policy::limits::ResourceLimits;
+use crate::tools::served::ServerName;
+use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
+use crate::world::sandbox::docker::command::{ContainerCommand, forward_input};
+use crate::world::sandbox::docker::container::fixed_variables;
+use crate::world::sandbox::docker::container_spec::ContainerSpec;
+use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::process::ContainerProcess;
+use crate::world::sandbox::docker::replaceable_container::ReplaceableContainer;
+use crate::world::sandbox::docker::ssh_limits::expect_available_over_ssh;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::origin_labels::ContainerOrigin;
+use crate::world::sandbox::reachable_paths::ReachablePaths;
+use crate::world::sandbox::sent_files::SentFiles;
+use crate::world::sandbox::stdio_process::{StderrFilter, StdioPipes, StdioProcess};
+
+/// Owner and parameters of the containers of one server.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerContainerOwner<'a> {
+    /// The agent.
+    pub agent: &'a AgentId,
+    /// The server.
+    pub server: &'a ServerName,
+    /// The run.
+    pub run: RunName,
+    /// The directory of the run's state.
+    pub state: &'a AbsPath,
+    /// The container config of the agent's commands, or with another image.
+    pub config: &'a DockerConfig,
+    /// Limits of all processes of a container together.
+    pub limits: &'a ResourceLimits,
+    /// The agent's workspace.
+    pub workspace: &'a AbsPath,
+    /// Variables that the user sets in the config of the server (`env`).
+    pub added: &'a BTreeMap<String, String>,
+}
+
+/// Creates the containers of one server of an agent. A clone is the same.
+#[derive(Clone, Debug)]
+pub struct ServerContainers(Arc<ServerContainersState>);
+
+#[derive(Debug)]
+struct ServerContainersState {
+    engine: ContainerEngine,
+    /// The containers without their number.
+    spec: ContainerSpec,
+    env: BTreeMap<String, String>,
+    workspace: AbsPath,
+    state: AbsPath,
+    /// The number of containers so far.
+    count: AtomicU64,
+}
+
+/// A program to start in a container.
+#[derive(Clone, Debug)]
+pub struct ContainerProgram {
+    /// The program and its arguments.
+    pub words: Vec<String>,
+    /// Variables in addition to those of the server.
+    pub env: BTreeMap<String, String>,
+    /// Its working directory.
+    pub dir: AbsPath,
+}
+
+/// The container of one instance of a server. It is removed on drop.
+#[derive(Debug)]
+pub struct ServerContainer {
+    container: ReplaceableContainer,
+    /// What is in it, if its files are copies.
+    sent: Mutex<SentFiles>,
+    notes: Vec<String>,
+}
+
+impl ServerContainers {
+    /// Checks what the containers need, and creates none. Blocks.
+    ///
+    /// # Errors
+    /// The image is missing, or the config asks for what the engine cannot provide.
+    pub fn new(engine: &ContainerEngine, owner: ServerContainerOwner<'_>) -> Result<Self> {
+        let ServerContainerOwner {
+            agent, server, run, ..
+        } = owner;
+        let config = owner.config.for_server(None);
+        if let Some(host) = engine.client.host() {
+            expect_available_over_ssh(&config, host)?;
+        }
+        let image = engine.block_on(engine.client.expect_image(&config.image))?;
+        let mut env = fixed_variables(&image);
+        env.extend(owner.added.clone());
+        let origin = ContainerOrigin {
+            run,
+            state: owner.state,
+        };
+        let process = std::process::id();
+        let spec = ContainerSpec {
+            name: format!("massgen-{agent}-{run}-server-{server}-{process}"),
+            labels: origin.labels().into(),
+            config,
+            limits: *owner.limits,
+            files: BTreeMap::new(),
+        };
+        Ok(Self(Arc::new(ServerContainersState {
+            engine: engine.clone(),
+            spec,
+            env,
+            workspace: owner.workspace.clone(),
+            state: owner.state.clone(),
+            count: AtomicU64::default(),
+        })))
+    }
+
+    /// Returns the image of the containers.
+    pub fn image(&self) -> &str {
+        &self.0.spec.config.image
+    }
+
+    /// Returns the machine of the engine, if it is another one.
+    pub fn host(&self) -> Option<&SshEngineHost> {
+        self.0.engine.client.host()
+    }
+
+    /// Returns whether the containers have a network.
+    pub fn has_network(&self) -> bool {
+        self.0.spec.config.network != ContainerNetwork::None
+    }
+
+    /// Creates a container in which a program can access `reachable`, and installs the packages that the
+    /// config lists. If the engine is on another machine, or something is writable, the files are sent
+    /// there. Blocks, and must not be called from an event loop; an interrupt ends the sending.
+    pub(in crate::world) fn create(
+        &self,
+        reachable: &ReachablePaths,
+        interrupt: &CommandInterrupt,
+    ) -> Result<ServerContainer> {
+        let ServerContainersState {
+            engine,
+            spec,
+            env,
+            workspace,
+            state,
+            count,
+        } = &*self.0;
+        engine.ensure_connected()?;
+        let is_writable = |opening: &AccessiblePath| opening.permission == Permission::Write;
+        let engine = if reachable.open.iter().any(is_writable) {
+            &engine.with_copies()
+        } else {
+            engine
+        };
+        let number = count.fetch_add(1, Ordering::Relaxed);
+        let spec = ContainerSpec {
+            name: format!("{}-{number}", spec.name),
+            ..spec.clone()
+        };
+        let sent = SentFiles::new(state, spec.limits);
+        let container =
+            ReplaceableContainer::start_new(engine, spec, env.clone(), workspace, reachable)?;
+        let mut notes = container.install_packages();
+        notes.extend(container.movable_trees_note(reachable));
+        let created = ServerContainer {
+            container,
+            sent: Mutex::new(sent),
+            notes,
+        };
+        created.send_files(reachable, interrupt)?;
+        Ok(created)
+    }
+}
+
+impl ServerContainer {
+    /// Returns whether its files are copies.
+    pub(in crate::world) fn has_copies(&self) -> bool {
+        self.container.engine.client.has_copies()
+    }
+
+    /// Sends what changed of the files that the program may read, and removes there what it may no longer
+    /// read. Where they are mounted, nothing is sent. Blocks, and must not be called from an event loop; an
+    /// interrupt ends it.
+    pub(in crate::world) fn send_files(
+        &self,
+        reachable: &ReachablePaths,
+        interrupt: &CommandInterrupt,
+    ) -> Result<()> {
+        if !self.has_copies() {
+            return Ok(());
+        }
+        self.container
+            .send_files(&self.sent, reachable, Some(interrupt))
+    }
+
+    /// Fetches what the program has changed where it may write, and writes it here as far as the rules allow
+    /// it, while the program continues. Returns remarks about what was refused. Blocks until a few seconds
+    /// after an interrupt.
+    pub(in crate::world) fn fetch_changes(
+        &self,
+        reachable: &ReachablePaths,
+        interrupt: &CommandInterrupt,
+    ) -> io::Result<Vec<String>> {
+        self.container
+            .fetch_changes(&self.sent, reachable, interrupt)
+    }
+
+    /// Starts the program, which ends with all of the container when it is dropped. Only one runs at a time.
+    /// Blocks, and must not be called from an event loop.
+    ///
+    /// # Errors
+    /// It could not be started.
+    pub(in crate::world) fn start_program(
+        self: Arc<Self>,
+        program: ContainerProgram,
+        mut log: StderrFilter,
+    ) -> io::Result<(StdioProcess, StdioPipes)> {
+        let container = &self.container;
+        let running_command = container.begin();
+        let call = ContainerCommand {
+            dir: Some(program.dir),
+            ..container.base_command()
+        };
+        let call = call.server_program(program.words, program.env, &running_command.id);
+        let guard = container.lock();
+        let disks = guard.disk_watch(container);
+        let started = container.start(&guard, call);
+        drop(guard);
+        let mut exec = started.map_err(|error| container.describe_failure(error))?;
+        for note in &self.notes {
+            log(format!("massgen: {note}\n").as_bytes());
+        }
+        let (stdin, input) = pipe()?;
+        let (output, stdout) = pipe()?;
+        let (errors, stderr) = pipe()?;
+        if let Some(attached) = exec.take_input() {
+            // Its end shows in that of the program.
+            let forwarding = forward_input(attached, stdin.into());
+            container
+                .engine
+                .spawn(async { forwarding.await.unwrap_or_default() });
+        }
+        let streams = [stdout.into(), stderr.into()];
+        let owned = Arc::clone(&self);
+        let run_to_end = move |errors: ProcessOutput<'_>, interrupt: &CommandInterrupt| {
+            let container = &owned.container;
+            let mut running =
+                ContainerProcess::follow(container, &running_command, None, exec, streams)?;
+            running.process_mut().end_with_container();
+            let bounds = ProcessBounds {
+                interrupt: Some(interrupt),
+                disk: Some(&disks),
+                ..ProcessBounds::default()
+            };
+            let ended = running.run_to_end(&mut [errors], &bounds);
+            ended.map_err(|error| {
+                container.describe_failure(running.process_mut().take_failure(error))
+            })
+        };
+        let process = StdioProcess::follow(errors, log, Box::new(run_to_end))?;
+        let pipes = StdioPipes {
+            input: input.into(),
+            output: output.into(),
+        };
+        Ok((process, pipes))
+    }
+}
