@@ -230,6 +230,32 @@ fn an_endpoint_of_the_environment_becomes_part_of_the_config() {
 }
 
 #[test]
+fn a_local_gateway_of_the_environment_gets_the_key() {
+    let gateway = Endpoint::start();
+    let project = |key: &str| {
+        Project::new()
+            .env("OPENAI_API_KEY", key)
+            .env("OPENAI_BASE_URL", gateway.base_url())
+    };
+    let words = ["init", "--yes", "--no-path", "--no-commands", "-m", "gpt-5"];
+    let finished = project(KEY).args(words).success().has_no(FOUND);
+    let note = "send no key to a server on this machine";
+    assert!(finished.stderr().contains(note), "{}", finished.stderr());
+    let finished = finished.then(["--config", "team.yaml", "task"]).success();
+    let requests = gateway.server.requests();
+    assert_eq!(
+        requests[0].headers["authorization"],
+        format!("Bearer {KEY}")
+    );
+    let named = finished.then(words).args(["--output", FOUND]).failure(2);
+    let refused = "would send `OPENAI_API_KEY` to `http://";
+    assert!(named.stderr().contains(refused), "{}", named.stderr());
+    // Control: without a key, runs find the config.
+    let finished = project("").args(words).success();
+    assert!(finished.project().path(FOUND).exists());
+}
+
+#[test]
 fn wrong_flags_write_nothing() {
     for (flags, code, expected) in [
         (&[][..], 2, "asks on a terminal, and there is none"),

@@ -77,8 +77,9 @@ impl NewConfig {
         let Some(loaded) = check.loaded else {
             return Err(invalid_team_error(&check.findings));
         };
-        let is_restricted =
-            || reject_outside_reach(&loaded.restricted_uses, FOUND_CONFIG, &host.cwd);
+        let mut uses = loaded.restricted_uses;
+        uses.extend(team.restricted_uses());
+        let is_restricted = || reject_outside_reach(&uses, FOUND_CONFIG, &host.cwd);
         let (destination, must_be_named) = match named {
             Some(named) if named.is_found_config() => {
                 is_restricted().map_err(|error| {
@@ -151,8 +152,9 @@ impl NewConfig {
         }
         if self.must_be_named {
             output.note(&format!(
-                "a config that runs find by themselves may start no program and reach nothing \
-                 outside this directory: you name `{path}` instead"
+                "a config that runs find by themselves may start no program, send no key to a \
+                 server on this machine and reach nothing outside this directory: you name \
+                 `{path}` instead"
             ));
         }
         output.note(&format!("written: {path}"));

@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use url::Url;
+
 use crate::config::draft::{AGENT_GROUP, COMMAND_GROUP, DraftAnswers, PATH_GROUP, TeamDraft};
 use crate::config::external_agents::ExternalAgentKind;
+use crate::config::found_config::RestrictedUse;
 use crate::config::keys::{agents, backend, commands, context_paths};
 use crate::config::team::unused_name;
-use crate::config::vendors::{Vendor, VendorConnection, find_vendor};
+use crate::config::vendors::{Vendor, VendorConnection, find_vendor, is_this_machine};
 use crate::config::{AgentConfig, BackendConfig};
 use crate::dotenv::ConfigVariables;
 use crate::permissions::grant::Permission;
@@ -23,6 +26,9 @@ pub struct TeamCandidate {
     pub model: Option<String>,
     /// Its endpoint, if it is not that of the type.
     pub base_url: Option<String>,
+    /// The variable whose key goes to a server on this machine, because the user's environment
+    /// names that server as the endpoint of the type.
+    pub local_key: Option<&'static str>,
     /// Why it can take part: the variable of its key, its endpoint, or its program.
     pub source: String,
 }
@@ -59,11 +65,19 @@ impl TeamCandidate {
         let variable = |name: &str| env.get_non_empty(name).map(str::to_owned);
         let vendor = backend.vendor;
         let endpoint = vendor.endpoint(backend.base_url.as_deref(), variable);
+        let base_url = endpoint.filter(|url| Some(url.as_str()) != vendor.base_url);
+        let from_env = base_url.as_deref().filter(|_| backend.base_url.is_none());
+        let url = from_env.and_then(|url| Url::parse(url).ok());
+        let local_key = url.filter(is_this_machine).and_then(|url| {
+            let mut variables = vendor.key_variables_at(&url).iter().copied();
+            variables.find(|name| env.get_non_empty(name).is_some())
+        });
         Self {
             name: name.to_owned(),
             vendor,
             model: Some(backend.model.clone()),
-            base_url: endpoint.filter(|url| Some(url.as_str()) != vendor.base_url),
+            base_url,
+            local_key,
             source: source.to_owned(),
         }
     }
@@ -81,6 +95,7 @@ impl TeamCandidate {
             vendor: find_vendor(kind.vendor)?,
             model: model.map(str::to_owned),
             base_url: None,
+            local_key: None,
             source: format!("program `{program}`"),
         })
     }
@@ -92,6 +107,18 @@ impl TeamCandidate {
 }
 
 impl FirstTeam {
+    /// Returns what only a named config may do for this team, in addition to what its text shows:
+    /// with a config that runs find, no server on this machine gets a key.
+    pub fn restricted_uses(&self) -> Vec<RestrictedUse> {
+        let uses = self.agents.iter().filter_map(|agent| {
+            let (name, url) = (agent.local_key?, agent.base_url.as_deref()?);
+            Some(RestrictedUse::Always(format!(
+                "would send `{name}` to `{url}`, a server on this machine"
+            )))
+        });
+        uses.collect()
+    }
+
     /// Returns the draft of the team.
     pub fn to_draft(&self) -> TeamDraft {
         let mut names = Vec::new();
