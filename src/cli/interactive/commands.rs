@@ -130,9 +130,11 @@ const fn slash_command(name: &'static str, summary: &'static str) -> SlashComman
     SlashCommand { name, summary }
 }
 
-/// Parses a typed line. An unknown command (a slash followed by letters) is an error, because a
-/// prompt may cost money. Text that begins with a path is a prompt.
+/// Parses a typed text. An unknown command (a slash followed by letters) is an error, because a
+/// prompt may cost money. So is a text of several lines that begins with a command, because it was
+/// probably pasted. Text that begins with a path is a prompt, and so is both after a space.
 pub(crate) fn parse_input(text: &str) -> Result<InteractiveInput<'_>> {
+    let has_space = text.starts_with(char::is_whitespace);
     let text = text.trim();
     if let Some(command) = text.strip_prefix('!').map(str::trim) {
         return if command.is_empty() {
@@ -145,11 +147,18 @@ pub(crate) fn parse_input(text: &str) -> Result<InteractiveInput<'_>> {
     let known = NAMES.iter().find(|(name, _)| *name == word);
     let is_bare = !word.starts_with('/');
     match known {
+        Some(_) if !is_bare && text.contains('\n') => {
+            if has_space {
+                Ok(InteractiveInput::Prompt(text))
+            } else {
+                Err(several_lines_error(word))
+            }
+        }
         Some((_, command)) if !is_bare || rest.is_empty() => {
             Ok(InteractiveInput::Command(*command, rest.trim()))
         }
         Some(_) | None if text.is_empty() => Ok(InteractiveInput::Empty),
-        None if is_command_like(word) => Err(unknown_command_error(word)),
+        None if !has_space && is_command_like(word) => Err(unknown_command_error(word)),
         Some(_) | None => Ok(InteractiveInput::Prompt(text)),
     }
 }
@@ -157,6 +166,11 @@ pub(crate) fn parse_input(text: &str) -> Result<InteractiveInput<'_>> {
 fn is_command_like(word: &str) -> bool {
     let rest = word.strip_prefix('/').unwrap_or_default();
     !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphabetic())
+}
+
+fn several_lines_error(command: &str) -> Error {
+    usage_error(format!("the text after `{command}` has several lines"))
+        .with_hint("a command has one line; to start a prompt with `/`, type a space first")
 }
 
 fn unknown_command_error(word: &str) -> Error {
@@ -210,6 +224,27 @@ mod tests {
         assert_eq!(error.to_string(), "unknown command `/contxt`");
         assert_eq!(error.hints(), ["did you mean `/context`?"]);
         assert!(parse_input("/nonsense please").is_err());
+        check(
+            " /nonsense please",
+            &InteractiveInput::Prompt("/nonsense please"),
+        );
+    }
+
+    #[test]
+    fn a_text_of_several_lines_is_no_command() {
+        for text in ["/quit\nsecond line", "/reset\n", "/context add a\nb"] {
+            let parsed = parse_input(text);
+            assert_eq!(parsed.is_err(), text.trim().contains('\n'), "{text:?}");
+        }
+        check(
+            " /quit\nsecond line",
+            &InteractiveInput::Prompt("/quit\nsecond line"),
+        );
+        check("quit\nsmoking", &InteractiveInput::Prompt("quit\nsmoking"));
+        check(
+            "!echo a\necho b",
+            &InteractiveInput::Shell("echo a\necho b"),
+        );
     }
 
     #[test]
