@@ -126,13 +126,31 @@ const NAMES: &[(&str, InteractiveCommand)] = &[
     ("q", InteractiveCommand::Quit),
 ];
 
+/// Words that are commands of `massgen` itself, each with what to do in a session.
+const OUTER_COMMANDS: &[(&[&str], &str)] = &[
+    (
+        &["version"],
+        "leave with `/quit`, then run `massgen --version`",
+    ),
+    (
+        &["init", "setup"],
+        "leave with `/quit`, then run `massgen init`",
+    ),
+    (
+        &["login"],
+        "leave with `/quit`, and set an API key, such as `OPENAI_API_KEY`; `massgen doctor` shows \
+         what is missing",
+    ),
+];
+
 const fn slash_command(name: &'static str, summary: &'static str) -> SlashCommand {
     SlashCommand { name, summary }
 }
 
 /// Parses a typed text. An unknown command (a slash followed by letters) is an error, because a
 /// prompt may cost money. So is a text of several lines that begins with a command, because it was
-/// probably pasted. Text that begins with a path is a prompt, and so is both after a space.
+/// probably pasted, and a command that only lacks its slash. Text that begins with a path is a
+/// prompt, and so is a text with slashes after a space.
 pub(crate) fn parse_input(text: &str) -> Result<InteractiveInput<'_>> {
     let has_space = text.starts_with(char::is_whitespace);
     let text = text.trim();
@@ -159,8 +177,28 @@ pub(crate) fn parse_input(text: &str) -> Result<InteractiveInput<'_>> {
         }
         Some(_) | None if text.is_empty() => Ok(InteractiveInput::Empty),
         None if !has_space && is_command_like(word) => Err(unknown_command_error(word)),
-        Some(_) | None => Ok(InteractiveInput::Prompt(text)),
+        Some(_) | None => match bare_command_error(text) {
+            Some(error) => Err(error),
+            None => Ok(InteractiveInput::Prompt(text)),
+        },
     }
+}
+
+/// Returns the error for a text that is nothing but the name of a command without its slash, or of
+/// a command of `massgen` itself.
+fn bare_command_error(text: &str) -> Option<Error> {
+    let is_offered = |offered: &&SlashCommand| offered.name.strip_prefix('/') == Some(text);
+    let offered = OFFERED.iter().find(is_offered);
+    let mut outer = OUTER_COMMANDS.iter();
+    let hint = match offered {
+        Some(offered) => format!("type `{}`", offered.name),
+        None => {
+            let (_, instead) = outer.find(|(names, _)| names.contains(&text))?;
+            (*instead).to_owned()
+        }
+    };
+    let error = usage_error(format!("`{text}` alone is not a prompt")).with_hint(hint);
+    Some(error.with_hint("if you mean a task, describe it in more words"))
 }
 
 fn is_command_like(word: &str) -> bool {
@@ -228,6 +266,21 @@ mod tests {
             " /nonsense please",
             &InteractiveInput::Prompt("/nonsense please"),
         );
+    }
+
+    #[test]
+    fn a_command_without_its_slash_starts_no_turn() {
+        for (text, hint) in [
+            ("help", "type `/help`"),
+            (" status ", "type `/status`"),
+            ("init", "leave with `/quit`, then run `massgen init`"),
+        ] {
+            let error = parse_input(text).unwrap_err();
+            assert_eq!(error.hints()[0], hint);
+        }
+        for text in ["help me", "version 2 is missing", "login\nand logout"] {
+            check(text, &InteractiveInput::Prompt(text));
+        }
     }
 
     #[test]
