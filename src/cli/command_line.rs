@@ -156,7 +156,40 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
         &["run", "exec", "chat", "start"],
         "give the task in quotes: massgen \"…\"",
     ),
-    (&["resume", "continue"], "run `massgen --continue`"),
+    (
+        &["resume", "continue", "--resume", "-r"],
+        "run `massgen --continue`; `massgen sessions list` shows the sessions",
+    ),
+    (
+        &["-p", "--print", "--prompt"],
+        "give the task in quotes as an argument: massgen \"…\"; standard output is only the answer",
+    ),
+    (
+        &[
+            "--full-auto",
+            "--yolo",
+            "--dangerously-skip-permissions",
+            "--permission-mode",
+            "--allowedTools",
+            "--allowed-tools",
+            "--disallowedTools",
+        ],
+        "grants decide what agents may do: `--cwd-context rw` lets the final agent write here, and \
+         `permissions` in the config denies calls or asks about them",
+    ),
+    (
+        &["--add-dir"],
+        "mention the directory in the task (`@path/`, or `@path/:w` to write there), or list it in \
+         `context_paths` of the config",
+    ),
+    (
+        &["--image"],
+        "mention the picture in the task: `@picture.png`",
+    ),
+    (
+        &["--verbose"],
+        "a run shows its progress; `--debug` writes a detailed log",
+    ),
     (
         &["status", "list", "ls", "history", "stats", "usage"],
         "see `massgen logs list`",
@@ -453,6 +486,25 @@ mod tests {
             let error = unsupported_error(flag).unwrap();
             assert!(error.hints()[0].contains(instead), "{error:?}");
         }
+    }
+
+    #[test]
+    fn flags_of_other_tools_name_their_replacement() {
+        for (words, instead) in [
+            (&["-p", "task"][..], "give the task in quotes"),
+            (&["--resume", "task"], "run `massgen --continue`"),
+            (&["-r"], "run `massgen --continue`"),
+            (&["--full-auto", "task"], "`--cwd-context rw`"),
+            (&["--add-dir", "src", "task"], "`context_paths`"),
+            (&["--image=a.png", "task"], "`@picture.png`"),
+            (&["--verbose", "task"], "`--debug`"),
+        ] {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            let error = parse(&words).unwrap_err();
+            assert!(error.hints()[0].contains(instead), "{words:?}: {error:?}");
+        }
+        // Control: one of another command of massgen is unknown.
+        check(&["web", "--print"], "unknown flag `--print`");
     }
 
     #[test]
