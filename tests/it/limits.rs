@@ -126,6 +126,19 @@ fn a_script_reads_what_a_run_cost() {
 }
 
 #[test]
+fn the_list_of_runs_shows_the_cost_that_the_run_has_shown() {
+    let team = format!("agents:\n{}", able("one", ""));
+    let prices = PRICES.replace("output: 1000", "output: 13.55");
+    let project = Project::new().config(&team).file("prices.yaml", &prices);
+    let finished = project.args(["--models", "prices.yaml", "go"]).success();
+    let stderr = finished.stderr();
+    assert!(stderr.contains("1000 written, $0.0136"), "{stderr}");
+    let listed = finished.then(["logs", "list"]).success();
+    let stdout = listed.stdout();
+    assert!(stdout.contains(" 1000 tokens  $0.0136  "), "{stdout}");
+}
+
+#[test]
 fn without_prices_a_scripted_team_costs_nothing() {
     let team = format!("agents:\n{}", able("one", ""));
     let limit = ["--max-cost-usd", "0", "go"];

@@ -12,6 +12,7 @@ use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::event_lines::format_duration;
 use crate::error::Result;
 use crate::host::{Host, StreamTarget};
+use crate::spending::money::Money;
 use crate::text::{count_noun, single_line};
 use crate::world::delivery::delivered_files::DeliveriesByRun;
 use crate::world::diagnostics::probe::terminal::terminal_columns;
@@ -71,8 +72,8 @@ fn to_text(
     let took = seconds.and_then(std::result::Result::ok);
     let took = took.map_or_else(|| "-".to_owned(), format_duration);
     let tokens = summary.input_tokens.saturating_add(summary.output_tokens);
-    let cost = summary.cost_usd.filter(|cost| *cost > 0.0);
-    let cost = cost.map_or_else(String::new, |cost| format!("  ${cost:.4}"));
+    let cost = summary.cost_usd.filter(|cost| *cost > Money::ZERO);
+    let cost = cost.map_or_else(String::new, |cost| format!("  ${}", cost.round_up()));
     let name = run.name();
     let mut line = match columns {
         Some(..START_COLUMNS) => format!("{name}  {outcome:<14}  "),

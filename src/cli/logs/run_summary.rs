@@ -1,9 +1,11 @@
 //! What an overview says about a recorded run: read from its small summary, or from the first event
 //! of its log.
 
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::event::{Event, RunEvent};
+use crate::spending::money::Money;
 use crate::world::delivery::delivered_files::DeliveredFiles;
 use crate::world::store::runs::RunDir;
 
@@ -29,7 +31,7 @@ pub(crate) struct RecordedRunSummary {
     /// The tokens of all replies.
     pub(crate) output_tokens: u64,
     /// The cost in US dollars, as far as it is known.
-    pub(crate) cost_usd: Option<f64>,
+    pub(crate) cost_usd: Option<Money>,
     /// How long it took, in seconds.
     pub(crate) seconds: Option<f64>,
 }
@@ -79,7 +81,7 @@ impl RecordedRunSummary {
             winner: text("/results/winner").filter(|_| !is_interrupted),
             input_tokens: tokens("input_tokens").unwrap_or_default(),
             output_tokens: tokens("output_tokens").unwrap_or_default(),
-            cost_usd: spent.and_then(|spent| spent.get("cost_usd")?.as_f64()),
+            cost_usd: spent.and_then(|spent| Money::deserialize(spent.get("cost_usd")?).ok()),
             seconds: status
                 .pointer("/meta/elapsed_seconds")
                 .and_then(Value::as_f64),
