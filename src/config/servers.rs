@@ -393,6 +393,11 @@ impl PartialEq for OauthClient {
     }
 }
 
+/// The fault of a URL that leads to this machine.
+pub const TO_THIS_MACHINE: &str = "`url` points to this machine";
+/// The fault of a URL that leads into a private network.
+pub const INTO_PRIVATE_NETWORK: &str = "`url` points into a private network";
+
 /// Which non-public addresses a remote server may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressPolicy {
@@ -422,9 +427,9 @@ impl AddressPolicy {
         let is_this_machine = address.is_loopback() || address.is_unspecified();
         match (is_this_machine, self.this_machine, self.private) {
             (true, AddressAllowance::Yes, _) => None,
-            (true, AddressAllowance::No, _) => Some("`url` points to this machine"),
+            (true, AddressAllowance::No, _) => Some(TO_THIS_MACHINE),
             (false, _, AddressAllowance::Yes) if is_private(address) => None,
-            (false, _, _) => Some("`url` points into a private network"),
+            (false, _, _) => Some(INTO_PRIVATE_NETWORK),
         }
     }
 
@@ -437,7 +442,7 @@ impl AddressPolicy {
                 let name = name.trim_end_matches('.');
                 let is_local = name == "localhost" || name.ends_with(".localhost");
                 let is_closed = is_local && self.this_machine == AddressAllowance::No;
-                is_closed.then_some("`url` points to this machine")
+                is_closed.then_some(TO_THIS_MACHINE)
             }
             Some(Host::Ipv4(address)) => self.address_fault(IpAddr::V4(address)),
             Some(Host::Ipv6(address)) => self.address_fault(IpAddr::V6(address)),

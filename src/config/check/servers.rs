@@ -16,9 +16,9 @@ use crate::config::keys::shape::{Flag, NamesOrPairs, Text, TextList};
 use crate::config::keys::{ConfigKey, TypedKey, commands, server_security, servers};
 use crate::config::server_package::{ServerPackage, registry_domains};
 use crate::config::servers::{
-    AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, InstanceSharing,
-    PackageRequest, ProgramPlace, RemoteProtocol, RemoteServer, ServerConfig, ServerDirectory,
-    ServerProgram, ServerTransport,
+    AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, INTO_PRIVATE_NETWORK,
+    InstanceSharing, PackageRequest, ProgramPlace, RemoteProtocol, RemoteServer, ServerConfig,
+    ServerDirectory, ServerProgram, ServerTransport, TO_THIS_MACHINE,
 };
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
@@ -542,13 +542,12 @@ impl ConfigChecker<'_> {
             Some(url) => addresses.url_fault(url),
         };
         if let Some(fault) = fault {
-            let hint = "to allow it, add `security: {allow_localhost: true}`, or \
-                        `allow_private_ips: true` for a private network";
-            let is_address = fault.contains("leads");
-            let hint = if is_address {
-                hint
-            } else {
-                "write `https://host/path`"
+            let hint = match fault {
+                TO_THIS_MACHINE => "to allow it, add `security: {allow_localhost: true}`",
+                INTO_PRIVATE_NETWORK if addresses.private == AddressAllowance::No => {
+                    "to allow it, add `security: {allow_private_ips: true}`"
+                }
+                _ => "write `https://host/path`",
             };
             self.refuse_key(entry, &servers::URL, fault, hint);
         }

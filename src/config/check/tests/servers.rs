@@ -613,7 +613,9 @@ fn addresses_lead_to_the_internet_unless_the_config_says_otherwise() {
         "http://[::1]/",
         "http://0/",
     ] {
-        check_server(&format!("url: '{url}'"), &["points to this machine"]);
+        let refused =
+            "points to this machine (to allow it, add `security: {allow_localhost: true}`)";
+        check_server(&format!("url: '{url}'"), &[refused]);
         check_server(
             &format!("url: '{url}', security: {{allow_localhost: true}}"),
             &[],
@@ -624,7 +626,8 @@ fn addresses_lead_to_the_internet_unless_the_config_says_otherwise() {
         "http://192.168.0.1/",
         "http://[fd00::1]/",
     ] {
-        check_server(&format!("url: '{url}'"), &["points into a private network"]);
+        let refused = "points into a private network (to allow it, add `security: {allow_private_ips: true}`)";
+        check_server(&format!("url: '{url}'"), &[refused]);
         check_server(
             &format!("url: '{url}', security: {{allow_private_ips: true}}"),
             &[],
