@@ -17,11 +17,12 @@ const ZSH_FUNCTION: &str = "\n_massgen() {";
 
 /// Adds what `massgen __complete` prints to the completions of bash. The part of a word before its last
 /// `@`, `:` or `=` is a word of its own for bash, but a completion replaces the `@` as well. Bash
-/// quotes the completions as file names: a file may be called `$(command)`. The generated function splits
-/// the names of files at spaces, and offers them for options that take none.
+/// quotes the completions as file names: a file may be called `$(command)`. Values need no quotes, and get
+/// none if no file is among them; otherwise `@` becomes `\@`, which the next completion has to read. The
+/// generated function splits the names of files at spaces, and offers them for options that take none.
 const BASH_VALUES: &str = r#"
 _massgen_values() {
-    local line cur whole head
+    local line cur whole head files
     local -a before split
     _massgen "$@"
     case $3 in
@@ -38,12 +39,19 @@ _massgen_values() {
     case $cur in @|:|=) cur= ;; esac
     whole=${COMP_LINE:0:COMP_POINT}
     whole=${whole##*[[:space:]]}
+    read -ra before <<< "${COMP_LINE:0:COMP_POINT-${#whole}}"
+    before=("${before[@]//\\@/@}")
+    whole=${whole//\\@/@}
+    cur=${cur//\\@/@}
     head=${whole%"$cur"}
     head=${head%@}
-    read -ra before <<< "${COMP_LINE:0:COMP_POINT-${#whole}}"
+    files=${#COMPREPLY[@]}
     while IFS= read -r line; do
         COMPREPLY+=("${line#"$head"}")
     done < <(command massgen __complete -- "${before[@]:1}" "$whole" 2>/dev/null)
+    if (( !files && ${#COMPREPLY[@]} )); then
+        compopt +o filenames 2>/dev/null
+    fi
 }
 "#;
 /// Adds them to the completions of zsh.

@@ -210,6 +210,17 @@ const COMPLETED: [(&str, &str); 8] = [
         "batch_20260102_030405_abcd",
     ),
 ];
+/// A name that is completed in steps in bash, and one whose `@` bash has quoted.
+const IN_STEPS: [(&str, &str); 2] = [
+    (
+        "massgen --config @exa\tba\tof",
+        "@examples/basic/offline_demo",
+    ),
+    (
+        "massgen --config \\@examples/basic/of",
+        "@examples/basic/offline_demo",
+    ),
+];
 /// A name with a space. For bash, such names were once several choices.
 const SPACED: (&str, &str) = ("massgen --config spac", "spaced team.yaml");
 
@@ -226,6 +237,7 @@ fn names_of_configs_models_agents_sessions_runs_and_batches_are_completed_in_eac
         let mut lines = COMPLETED.to_vec();
         let project = if name == "bash" {
             lines.push(SPACED);
+            lines.extend(IN_STEPS);
             // It is no level of the sandbox.
             project.file("landlord", "").file(SPACED.1, config)
         } else {
@@ -262,9 +274,14 @@ fn names_of_configs_models_agents_sessions_runs_and_batches_are_completed_in_eac
             || home.join("ended").exists(),
         );
         let log = fs::read_to_string(home.join("log")).unwrap_or_default();
-        for (line, completed) in lines {
-            let is_completed = log.lines().any(|logged| logged.trim_end() == completed);
-            assert!(is_completed, "{name}: {line}\n{log}\n{shown}");
+        for (line, completed) in &lines {
+            let logged = log.lines().filter(|logged| logged.trim_end() == *completed);
+            let same = lines.iter().filter(|(_, other)| other == completed);
+            assert_eq!(
+                logged.count(),
+                same.count(),
+                "{name}: {line}\n{log}\n{shown}"
+            );
         }
     }
 }
