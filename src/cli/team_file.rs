@@ -302,6 +302,14 @@ fn not_found_error(argument: &str, places: &[AbsPath]) -> Error {
         Some(name) => error.with_hint(format!("did you mean `--config @examples/{name}`?")),
         None => error.with_hint("see `massgen config examples` for built-in configs"),
     };
+    let error = if argument.starts_with(EXAMPLE_PREFIX) {
+        error.with_hint(
+            "most configs of the Python MassGen are not built in: name your copy by its path, such \
+             as `--config ./team.yaml`",
+        )
+    } else {
+        error
+    };
     // Without an extension, each place was tried as is and with `.yaml`; listing one of the two is
     // enough.
     let named = places

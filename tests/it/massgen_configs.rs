@@ -575,3 +575,11 @@ fn lists_of_tools_name_those_of_servers_as_well() {
         assert_eq!(offered(keys), expected, "{keys}");
     }
 }
+
+#[test]
+fn a_config_that_is_not_built_in_is_to_be_named_by_its_path() {
+    let name = "@examples/basic/multi/three_agents_default";
+    let finished = Project::new().args(["--config", name, "go"]).failure(2);
+    let stderr = finished.stderr();
+    assert!(stderr.contains("name your copy by its path"), "{stderr}");
+}
