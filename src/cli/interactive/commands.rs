@@ -190,12 +190,11 @@ fn bare_command_error(text: &str) -> Option<Error> {
     let is_offered = |offered: &&SlashCommand| offered.name.strip_prefix('/') == Some(text);
     let offered = OFFERED.iter().find(is_offered);
     let mut outer = OUTER_COMMANDS.iter();
-    let hint = match offered {
-        Some(offered) => format!("type `{}`", offered.name),
-        None => {
-            let (_, instead) = outer.find(|(names, _)| names.contains(&text))?;
-            (*instead).to_owned()
-        }
+    let hint = if let Some(offered) = offered {
+        format!("type `{}`", offered.name)
+    } else {
+        let (_, instead) = outer.find(|(names, _)| names.contains(&text))?;
+        (*instead).to_owned()
     };
     let error = usage_error(format!("`{text}` alone is not a prompt")).with_hint(hint);
     Some(error.with_hint("if you mean a task, describe it in more words"))

@@ -65,17 +65,16 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
     if let Some(installed) = installed {
         open_for_reading(&mut policy, installed.directory.clone(), GrantScope::Tree);
     }
-    let place = match commands.backend().server_containers() {
-        Some(containers) => LaunchPlace::Container(container_launch(containers, gate, policy)),
-        None => {
-            let sandbox = commands.backend().local_sandbox();
-            let sandbox = sandbox.map_err(|why| format!("servers {why}"))?;
-            LaunchPlace::Sandbox(SandboxLaunch {
-                policy,
-                sandbox: sandbox_on_overlay(sandbox, gate.overlay()),
-                network,
-            })
-        }
+    let place = if let Some(containers) = commands.backend().server_containers() {
+        LaunchPlace::Container(container_launch(containers, gate, policy))
+    } else {
+        let sandbox = commands.backend().local_sandbox();
+        let sandbox = sandbox.map_err(|why| format!("servers {why}"))?;
+        LaunchPlace::Sandbox(SandboxLaunch {
+            policy,
+            sandbox: sandbox_on_overlay(sandbox, gate.overlay()),
+            network,
+        })
     };
     Ok(ServerLaunch {
         place,
