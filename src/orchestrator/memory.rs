@@ -37,7 +37,7 @@ pub enum MemoryOrigin {
 /// The notes of earlier sessions, as a run reads them.
 #[derive(Clone, Debug)]
 pub struct StoredMemory {
-    /// What agents are told about them.
+    /// The notes as the prompts of agents contain them.
     prompt: MemoryPrompt,
     /// Warning about stored files that agents are not given, if there are any.
     warning: Option<String>,

@@ -20,7 +20,7 @@ use crate::world::sandbox::pod::retry_pause::RetryPause;
 const BEGINNING: &str = include_str!("supervised.sh");
 /// What runs the command and kills what it leaves behind.
 const COMMAND: &str = include_str!("../docker/command.sh");
-/// What runs a program of massgen's own, whose words follow the directory of the command.
+/// Runs one of massgen's own programs: its words are the arguments after the directory of the command.
 const PROGRAM: &str = "shift 2\n\"$@\"\nstatus=$?\n";
 /// The end of the supervisor.
 const STATUS: &str = include_str!("status.sh");
@@ -57,7 +57,7 @@ pub(super) enum PodProgram {
         /// The most processes of all commands.
         processes_max: u64,
     },
-    /// A program of massgen's own with its arguments.
+    /// One of massgen's own programs, with its arguments.
     Words(Vec<String>),
 }
 

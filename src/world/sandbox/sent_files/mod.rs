@@ -111,7 +111,7 @@ pub(in crate::world::sandbox) struct SentFiles {
     reported: ReportedFiles,
     /// The writable trees in which everything belongs to the user of commands.
     trees: BTreeSet<AbsPath>,
-    /// What the agent is told after its next command.
+    /// Notes that are added to the result of the next command.
     notes: Vec<String>,
 }
 
@@ -145,7 +145,7 @@ impl SentFiles {
         self.entries.is_none() && self.is_removing
     }
 
-    /// Adds what the agent is told after its next command.
+    /// Adds notes to the result of the next command.
     pub(in crate::world::sandbox) fn add_notes(&mut self, notes: Vec<String>) {
         self.notes.extend(notes);
     }

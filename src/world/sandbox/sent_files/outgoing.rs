@@ -20,7 +20,7 @@ const LINK_BITS: u32 = 0o777;
 
 /// Permission bits of a writable directory that belongs to another user than that of commands.
 const SHARED_DIRECTORY_BITS: u32 = 0o777;
-/// The same for a file, which nobody needs to execute for that.
+/// Permission bits of a writable file that belongs to another user than that of commands.
 const SHARED_FILE_BITS: u32 = 0o666;
 
 /// The users that sent files belong to.
