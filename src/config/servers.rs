@@ -32,6 +32,8 @@ pub struct ServerConfig {
     pub link: ServerTransport,
     /// The timeout of a call, in seconds (`timeout_seconds`).
     pub call_seconds: u64,
+    /// Whether agents can work without it.
+    pub need: ServerNeed,
 }
 
 impl ServerConfig {
@@ -102,6 +104,17 @@ impl ServerConfig {
             ServerTransport::Program(program) => variable_secrets(&program.env, own).collect(),
         }
     }
+}
+
+/// Whether agents can work without a server that does not start or does not list its tools
+/// (`required`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerNeed {
+    /// They continue without its tools.
+    #[default]
+    Optional,
+    /// The run ends.
+    Required,
 }
 
 /// The transport of a server.

@@ -16,7 +16,7 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::{NodeList, Text, Tree};
 use crate::config::keys::{TypedKey, commands, custom_tools};
 use crate::config::servers::{
-    CALL_SECONDS_DEFAULT, InstanceSharing, ProgramPlace, ServerConfig, ServerDirectory,
+    CALL_SECONDS_DEFAULT, InstanceSharing, ProgramPlace, ServerConfig, ServerDirectory, ServerNeed,
     ServerProgram, ServerTransport,
 };
 use crate::config::yaml::{YamlNode, YamlValue};
@@ -164,6 +164,7 @@ impl ConfigChecker<'_> {
                 instances: InstanceSharing::PerAgent,
             }),
             call_seconds: seconds.unwrap_or(CALL_SECONDS_DEFAULT),
+            need: ServerNeed::Required,
         })
     }
 

@@ -18,7 +18,7 @@ use crate::config::server_package::{ServerPackage, registry_domains};
 use crate::config::servers::{
     AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, INTO_PRIVATE_NETWORK,
     InstanceSharing, PackageRequest, ProgramPlace, RemoteProtocol, RemoteServer, ServerConfig,
-    ServerDirectory, ServerProgram, ServerTransport, TO_THIS_MACHINE,
+    ServerDirectory, ServerNeed, ServerProgram, ServerTransport, TO_THIS_MACHINE,
 };
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
@@ -233,6 +233,11 @@ impl ConfigChecker<'_> {
             call_seconds: entry
                 .integer(&servers::TIMEOUT_SECONDS)
                 .unwrap_or(CALL_SECONDS_DEFAULT),
+            need: if entry.flag(&servers::REQUIRED) == Some(true) {
+                ServerNeed::Required
+            } else {
+                ServerNeed::Optional
+            },
         })
     }
 

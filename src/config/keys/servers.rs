@@ -111,6 +111,15 @@ pub(crate) const SHARED: TypedKey<Flag> = TypedKey::optional(
 )
 .with_default("false");
 
+pub(crate) const REQUIRED: TypedKey<Flag> = TypedKey::optional(
+    &["required"],
+    shape::flag(),
+    "Whether a run ends if the server does not start or does not list its tools. Otherwise a \
+             warning says so, and the agents continue without its tools.",
+    Harmless,
+)
+.with_default("false");
+
 pub(crate) const URL: TypedKey<Text> = TypedKey::optional(
     &["url"],
     shape::text(),
@@ -224,6 +233,7 @@ pub static MCP_SERVER: KeySection = KeySection {
         IMAGE.row(),
         NETWORK.row(),
         SHARED.row(),
+        REQUIRED.row(),
         URL.row(),
         HEADERS.row(),
         OAUTH.row(),

@@ -7,7 +7,7 @@ use crate::call_rules::CallMatcher;
 use crate::config::command_line::EnvVariable;
 use crate::config::servers::{
     AddressAllowance, AddressPolicy, ClientAuthentication, ProgramPlace, RemoteProtocol,
-    ServerConfig, ServerDirectory, ServerTransport, WorkloadAssertion,
+    ServerConfig, ServerDirectory, ServerNeed, ServerTransport, WorkloadAssertion,
 };
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::network::NetworkPolicy;
@@ -48,6 +48,7 @@ fn a_list_and_a_mapping_are_the_same() {
         };
         assert_eq!(program.command, ["node", "-y", "pkg", "/p"]);
         assert_eq!(program.network, NetworkPolicy::Off);
+        assert_eq!(servers[0].need, ServerNeed::Optional);
         let rules = &servers[0].rules;
         assert_eq!(rules.permission, Permission::Read);
         assert_eq!(rules.outside, OutsideEffects::Some);
@@ -65,7 +66,7 @@ fn every_key_of_a_server_is_read() {
         "[{name: s, type: stdio, command: python3, args: [x], env: {A: b, C: '${TOKEN}'}, \
          cwd: /srv/x, network: [example.org], allowed_tools: [t], exclude_tools: [u], \
          permission: write, content_arguments: [t.text], side_effects: none, \
-         tools_without_side_effects: [v], timeout_seconds: 7, security: {level: moderate}}]",
+         tools_without_side_effects: [v], timeout_seconds: 7, required: true, security: {level: moderate}}]",
     ));
     let [server] = servers.as_slice() else {
         panic!("one server");
@@ -78,6 +79,7 @@ fn every_key_of_a_server_is_read() {
     assert_eq!(rules.outside, OutsideEffects::None);
     assert_eq!(rules.harmless, ["v"]);
     assert_eq!(server.call_seconds, 7);
+    assert_eq!(server.need, ServerNeed::Required);
     let ServerTransport::Program(program) = &server.link else {
         panic!("a program");
     };
