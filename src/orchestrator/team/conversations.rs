@@ -17,7 +17,6 @@ use crate::backend::conversation::Conversation;
 use crate::error::Result;
 use crate::event::{Event, RunEvent};
 use crate::orchestrator::coordination::Participant;
-use crate::orchestrator::team::mcp_servers::unmatched_rule_warnings;
 use crate::orchestrator::team::{AgentTeam, TeamMember};
 use crate::permissions::grant::Phase;
 use crate::spending::ledger::BudgetLedger;
@@ -59,7 +58,8 @@ impl AgentTeam {
     }
 
     /// Starts a conversation of `member` in `phase`, with an overlay if there is one, and `first`
-    /// as its first message. Connects to its servers: one that cannot be used is an error.
+    /// as its first message. Connects to its servers: one that massgen refuses to use, or that
+    /// is required and cannot be used, is an error.
     pub async fn model_session(
         &self,
         member: &TeamMember,
@@ -71,11 +71,7 @@ impl AgentTeam {
         let gate = self.gate(member, phase, overlay)?;
         if let Some(gate) = &gate {
             let mut warnings = server_calls::connect(gate).await?;
-            warnings.extend(unmatched_rule_warnings(
-                &member.rules,
-                &member.servers,
-                &gate.catalogue(),
-            ));
+            warnings.extend(self.unmatched_rule_warnings(member, &gate.catalogue()));
             for message in warnings {
                 if self.is_new_message(&message) {
                     emit(&connection.events, RunEvent::Warning { message }).await;

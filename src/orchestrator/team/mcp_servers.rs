@@ -14,6 +14,7 @@ use crate::config::servers::{
 use crate::config::{AgentConfig, PlanningMode, ToolFilter};
 use crate::error::Result;
 use crate::event::Event;
+use crate::id::AgentId;
 use crate::orchestrator::environments::EnvironmentSpec;
 use crate::orchestrator::grants;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember, check_command_config};
@@ -84,6 +85,7 @@ impl AgentTeam {
             ServerSetup {
                 config: Arc::clone(&serving.config),
                 agent: member.id.clone(),
+                agents: self.agents_with(&serving.config),
                 commands: environments
                     .and_then(|environments| environments.server_environment(&member.id, name))
                     .cloned(),
@@ -116,6 +118,28 @@ impl AgentTeam {
             &self.tool_lists,
             &self.server_pool,
         ))
+    }
+
+    /// Returns the members that have this server.
+    fn agents_with(&self, server: &Arc<ServerConfig>) -> Vec<AgentId> {
+        let has = |member: &&TeamMember| {
+            let mut servers = member.servers.iter();
+            servers.any(|serving| Arc::ptr_eq(&serving.config, server))
+        };
+        let members = self.members.iter().filter(has);
+        members.map(|member| member.id.clone()).collect()
+    }
+
+    /// Returns warnings about rules of `member` for servers that match none of the tools that these
+    /// offer. A server that is left out of the run offers none.
+    pub(super) fn unmatched_rule_warnings(
+        &self,
+        member: &TeamMember,
+        offered: &ToolCatalogue,
+    ) -> Vec<String> {
+        let servers = member.servers.iter();
+        let used = servers.filter(|serving| !self.tool_lists.is_left_out(&serving.config));
+        unmatched_rule_warnings(&member.rules, used, offered)
     }
 
     /// Returns the gate for the servers that `member` shares with others: it covers what all
@@ -196,9 +220,9 @@ fn server_tool_filter(agent: &AgentConfig) -> ToolFilter {
 }
 
 /// Returns warnings about `rules` for `servers` that match none of the tools that these offer.
-pub(super) fn unmatched_rule_warnings(
+fn unmatched_rule_warnings<'a>(
     rules: &CallRules,
-    servers: &[MemberServer],
+    servers: impl Iterator<Item = &'a MemberServer>,
     offered: &ToolCatalogue,
 ) -> Vec<String> {
     let names: Vec<&str> = offered.names().collect();
@@ -211,5 +235,5 @@ pub(super) fn unmatched_rule_warnings(
         let warning = |rule: &CallRule| format!("`{rule}` matches no tool of `{server}`");
         rules.map(warning).collect::<Vec<_>>()
     };
-    servers.iter().flat_map(of_server).collect()
+    servers.flat_map(of_server).collect()
 }

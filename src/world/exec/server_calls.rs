@@ -26,7 +26,7 @@ use crate::world::sandbox::reachable_paths::ReachablePaths;
 /// future ends the servers that are still starting.
 ///
 /// # Errors
-/// A server cannot be used.
+/// massgen refuses to use a server, or a required one cannot be used.
 pub async fn connect(gate: &Gate) -> Result<Vec<String>> {
     let Some(servers) = gate.policy().servers.clone() else {
         return Ok(Vec::new());

@@ -1,6 +1,7 @@
 //! One open connection to an MCP server: over the pipes of a program in a sandbox, or over the
 //! network. It sends requests that were permitted before, and receives the replies.
 
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,8 +40,10 @@ use crate::world::mcp::sign_in::authorized_manager;
 use crate::world::mcp::tokens::ServerTokens;
 use crate::world::mcp::watched_transport::WatchedTransport;
 use crate::world::mcp::{
-    MESSAGE_BYTES_MAX, START_TIME_MAX, ServerLaunch, lifecycle, remote, timeout_message,
+    FailureCause, MESSAGE_BYTES_MAX, START_TIME_MAX, ServerLaunch, lifecycle, remote,
+    timeout_message,
 };
+use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::docker::server_container::ServerContainer;
 use crate::world::sandbox::stdio_process::{StderrFilter, StdioPipes, StdioProcess};
 use crate::world::store::redact::{RedactedStream, Redactor};
@@ -80,6 +83,8 @@ pub(super) struct ProgramConnectError {
     pub(super) why: String,
     /// Whether it may know only the older handshake, with which it is tried again.
     pub(super) may_be_older: bool,
+    /// Whether massgen refused to start it.
+    pub(super) cause: FailureCause,
 }
 
 /// Why a request failed.
@@ -89,7 +94,9 @@ pub(super) enum McpClientError {
     Gone,
     /// The server requires the user to sign in, perhaps for more scopes.
     Closed(Option<String>),
-    /// For this reason.
+    /// massgen refused to send the request, for this reason.
+    Refused(String),
+    /// For another reason.
     Failed(String),
 }
 
@@ -99,7 +106,16 @@ impl McpClientError {
         match self {
             Self::Gone => Self::Gone,
             Self::Closed(missing) => Self::Closed(missing.map(|text| credentials.hide(&text))),
+            Self::Refused(why) => Self::Refused(credentials.hide(&why)),
             Self::Failed(why) => Self::Failed(credentials.hide(&why)),
+        }
+    }
+
+    /// Returns whether massgen refuses to use the server, or must have the user's consent first.
+    pub(super) fn cause(&self) -> FailureCause {
+        match self {
+            Self::Gone | Self::Failed(_) => FailureCause::Server,
+            Self::Closed(_) | Self::Refused(_) => FailureCause::Refusal,
         }
     }
 }
@@ -110,17 +126,17 @@ impl From<ServiceError> for McpClientError {
             error,
             ServiceError::TransportClosed | ServiceError::TransportSend(_)
         );
-        let (missing, no_token) = if let ServiceError::TransportSend(error) = &error {
-            (remote::missing_scopes(error), remote::token_fault(error))
+        let (missing, refused) = if let ServiceError::TransportSend(error) = &error {
+            (remote::missing_scopes(error), remote::refusal(error))
         } else {
             (None, None)
         };
         if missing.is_some() {
             McpClientError::Closed(missing)
-        } else if let Some(why) = no_token {
-            McpClientError::Failed(quote_server(&why))
         } else if error.is_authorization_required() {
             McpClientError::Closed(None)
+        } else if let Some(why) = refused {
+            McpClientError::Refused(quote_server(&why))
         } else if is_gone {
             McpClientError::Gone
         } else if let ServiceError::McpError(error) = error {
@@ -140,11 +156,8 @@ impl McpClient {
         log: StderrFilter,
         listener: Option<ServerListener>,
     ) -> Result<Self, ProgramConnectError> {
-        let fatal = |why: String| ProgramConnectError {
-            why,
-            may_be_older: false,
-        };
-        let (program, pipes) = host.start(log).await.map_err(fatal)?;
+        let started = host.start(log).await;
+        let (program, pipes) = started.map_err(|error| start_error(&error))?;
         let changes = Arc::default();
         let handler = McpClientHandler::new(&launch.roots, listener);
         let first_input = launch.first_input.as_deref().unwrap_or_default();
@@ -159,11 +172,19 @@ impl McpClient {
                 });
             }
             Ok(Err(fault)) => fault,
-            Err(_) => fatal(timeout_message()),
+            Err(_) => ProgramConnectError {
+                why: timeout_message(),
+                may_be_older: false,
+                cause: FailureCause::Server,
+            },
         };
         // A program that is started again need not have ended: nothing reports how it did.
         if !fault.may_be_older {
-            fault.why.push_str(&exit_report(&program).await);
+            let (ended, report) = exit_report(&program).await;
+            fault.why.push_str(&report);
+            if ended.is_some_and(|ended| !ended.is_failure_of_program()) {
+                fault.cause = FailureCause::Refusal;
+            }
         }
         Err(fault)
     }
@@ -203,19 +224,19 @@ impl McpClient {
         listener: Option<ServerListener>,
         credentials: &Credentials,
     ) -> Result<Self, McpClientError> {
-        let client = remote::client(remote).map_err(McpClientError::Failed)?;
+        let client = remote::client(remote).map_err(McpClientError::Refused)?;
         let changes = Arc::default();
         let signed_in = match &tokens {
             Some(tokens) => authorized_manager(remote, tokens)
                 .await
-                .map_err(McpClientError::Failed)?,
+                .map_err(McpClientError::Refused)?,
             None => None,
         };
         let listener = listener.as_ref();
         let service = if let Some(client_credentials) = &remote.oauth.client_credentials {
             let sent = credentials.of_client();
             let source = AccessTokenSource::new(remote, client_credentials, sent);
-            let no_token = |why: String| McpClientError::Failed(quote_server(&why));
+            let no_token = |why: String| McpClientError::Refused(quote_server(&why));
             source.token().await.map_err(no_token)?;
             let client = TokenHttpClient::new(client, source);
             Box::pin(remote::initialize_remote(
@@ -248,6 +269,7 @@ impl McpClient {
         };
         let connection = service.map_err(|refusal| match refusal {
             RemoteConnectError::SignIn { missing, .. } => McpClientError::Closed(missing),
+            RemoteConnectError::Refused(why) => McpClientError::Refused(quote_server(&why)),
             RemoteConnectError::Failed(why) => McpClientError::Failed(quote_server(&why)),
         })?;
         Ok(Self {
@@ -307,7 +329,7 @@ impl McpClient {
     /// Returns how its program ended and what it wrote last, as the end of a sentence.
     pub(super) async fn exit_report(&self) -> String {
         match &self.program {
-            Some(program) => exit_report(program).await,
+            Some(program) => exit_report(program).await.1,
             None => String::new(),
         }
     }
@@ -393,12 +415,10 @@ async fn begin_with_program(
     changes: &Arc<AtomicUsize>,
     choice: HandshakeChoice,
 ) -> Result<RunningService<RoleClient, McpClientHandler>, ProgramConnectError> {
-    let fatal = |error: std::io::Error| ProgramConnectError {
-        why: error.to_string(),
-        may_be_older: false,
-    };
-    let reader = pipe::Receiver::from_owned_fd(pipes.output).map_err(fatal)?;
-    let mut writer = pipe::Sender::from_owned_fd(pipes.input).map_err(fatal)?;
+    let reader =
+        pipe::Receiver::from_owned_fd(pipes.output).map_err(|error| start_error(&error))?;
+    let mut writer =
+        pipe::Sender::from_owned_fd(pipes.input).map_err(|error| start_error(&error))?;
     // A program that does not read it has ended, which the session reports.
     writer.write_all(first_input).await.unwrap_or_default();
     let transport = AsyncRwTransport::new_client(BoundedLines::new(reader), writer)
@@ -409,6 +429,7 @@ async fn begin_with_program(
         why: quote_server(&error.to_string()),
         may_be_older: choice == HandshakeChoice::Newest
             && (lifecycle::has_ended(&error) || lifecycle::has_misunderstood(&error)),
+        cause: FailureCause::Server,
     })
 }
 
@@ -497,10 +518,26 @@ fn quote_server(text: &str) -> String {
     escape_line(&single_line(text, LAST_WORDS_CHARS_MAX))
 }
 
-/// Returns how a program ended and what it wrote last, as the end of a sentence.
-async fn exit_report(program: &StdioProcess) -> String {
-    let (ended, errors) = program.exit_and_stderr().await;
-    let ended = ended.map(|ended| format!("; {ended}"));
+/// Converts the error of a program that did not start. Unless it says how the program failed,
+/// massgen could not confine it.
+fn start_error(error: &io::Error) -> ProgramConnectError {
+    let ended = error.get_ref();
+    let ended = ended.and_then(|inner| inner.downcast_ref::<ExitReason>());
+    ProgramConnectError {
+        why: error.to_string(),
+        may_be_older: false,
+        cause: if ended.is_some_and(ExitReason::is_failure_of_program) {
+            FailureCause::Server
+        } else {
+            FailureCause::Refusal
+        },
+    }
+}
+
+/// Returns how a program ended, and the same with what it wrote last as the end of a sentence.
+async fn exit_report(program: &StdioProcess) -> (Option<ExitReason>, String) {
+    let (exit_reason, errors) = program.exit_and_stderr().await;
+    let ended = exit_reason.as_ref().map(|ended| format!("; {ended}"));
     let chars = errors.chars().count();
     let end: String = errors
         .chars()
@@ -508,7 +545,8 @@ async fn exit_report(program: &StdioProcess) -> String {
         .collect();
     let words = quote_server(&end);
     let words = (!words.is_empty()).then(|| format!("; it wrote: {words}"));
-    [ended, words].into_iter().flatten().collect()
+    let report = [ended, words].into_iter().flatten().collect();
+    (exit_reason, report)
 }
 
 /// Appends what a program writes to its standard error to the file `path`, up to a limit and with

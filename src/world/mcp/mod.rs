@@ -11,6 +11,7 @@ pub mod packages;
 mod credentials;
 pub mod progress;
 mod client_handler;
+mod guarded_resolver;
 mod guarded_http;
 mod event_stream;
 pub(crate) mod message_size;
@@ -36,7 +37,7 @@ use tokio::time::timeout;
 
 use crate::config::ToolFilter;
 use crate::config::custom_tools::{ProgramInterface, ProgramTool};
-use crate::config::servers::{ServerConfig, ServerProgram, ServerTransport};
+use crate::config::servers::{ServerConfig, ServerNeed, ServerProgram, ServerTransport};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
@@ -113,6 +114,8 @@ pub struct ServerSetup {
     pub config: Arc<ServerConfig>,
     /// The agent that it serves first.
     pub agent: AgentId,
+    /// All agents of the run that have it.
+    pub agents: Vec<AgentId>,
     /// The environment that it runs in, if it is a program.
     pub commands: Option<ExecEnvironment>,
     /// Log file for its standard error.
@@ -135,10 +138,38 @@ pub struct ToolListCache(Arc<Mutex<Vec<CachedToolList>>>);
 #[derive(Clone, Debug)]
 struct CachedToolList {
     config: Arc<ServerConfig>,
+    /// The tools; none if the server is left out of the run.
     tools: Arc<[ServerToolDescription]>,
+    is_left_out: bool,
+}
+
+/// Why a server cannot be used.
+#[derive(Debug)]
+struct UnusableServer {
+    /// The reason, as a sentence.
+    why: String,
+    cause: FailureCause,
+}
+
+/// Who is the cause if a server cannot be used. An unclear one counts as a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FailureCause {
+    /// The program, the server or the network has failed.
+    Server,
+    /// massgen refuses to use the server, or needs something of the user first.
+    Refusal,
 }
 
 impl ToolListCache {
+    /// Returns whether a server is left out of the run because it failed when its tools were first
+    /// needed.
+    pub fn is_left_out(&self, config: &Arc<ServerConfig>) -> bool {
+        let known = self.lock();
+        known
+            .iter()
+            .any(|cached| cached.is_left_out && Arc::ptr_eq(&cached.config, config))
+    }
+
     fn get(&self, config: &Arc<ServerConfig>) -> Option<Arc<[ServerToolDescription]>> {
         let known = self.lock();
         let mut same = known
@@ -148,12 +179,25 @@ impl ToolListCache {
     }
 
     fn insert(&self, config: &Arc<ServerConfig>, tools: &Arc<[ServerToolDescription]>) {
-        let mut known = self.lock();
-        known.retain(|cached| !Arc::ptr_eq(&cached.config, config));
-        known.push(CachedToolList {
+        self.replace(CachedToolList {
             config: Arc::clone(config),
             tools: Arc::clone(tools),
+            is_left_out: false,
         });
+    }
+
+    fn leave_out(&self, config: &Arc<ServerConfig>) {
+        self.replace(CachedToolList {
+            config: Arc::clone(config),
+            tools: Arc::default(),
+            is_left_out: true,
+        });
+    }
+
+    fn replace(&self, list: CachedToolList) {
+        let mut known = self.lock();
+        known.retain(|cached| !Arc::ptr_eq(&cached.config, &list.config));
+        known.push(list);
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<CachedToolList>> {
@@ -271,7 +315,8 @@ impl McpServers {
     }
 
     /// Determines the available tools, and returns notes for the user. A server whose tools no
-    /// agent has listed yet is started.
+    /// agent has listed yet is started. If it fails, it is left out unless it is required; a refusal
+    /// of massgen is an error in any case.
     pub(in crate::world) async fn connect(
         &self,
         launcher: ServerLauncher<'_>,
@@ -303,17 +348,25 @@ impl McpServers {
         let listed = async {
             let link = handle.slot.connection(launcher).await?;
             self.ask_for_tools(handle, &link, START_TIME_MAX).await?;
-            Ok::<_, String>(link)
+            Ok::<_, UnusableServer>(link)
         };
         match (listed.await, python) {
             (Ok(_), None) => Ok(Vec::new()),
             (Ok(link), Some(_)) => Ok(link.instructions()),
             // The config does not say that there have to be any.
-            (Err(why), Some(python)) if python.is_discovery_only() => {
+            (Err(unusable), Some(python)) if python.is_discovery_only() => {
                 self.0.known.insert(config, &Arc::default());
-                Ok(vec![why])
+                Ok(vec![unusable.why])
             }
-            (Err(why), _) => Err(why),
+            (Err(unusable), None)
+                if unusable.cause == FailureCause::Server
+                    && config.need == ServerNeed::Optional =>
+            {
+                self.0.known.leave_out(config);
+                handle.slot.close().await;
+                Ok(vec![left_out_note(&handle.slot.setup, &unusable.why)])
+            }
+            (Err(unusable), _) => Err(unusable.why),
         }
     }
 
@@ -342,9 +395,9 @@ impl McpServers {
             if let Some(link) = link.filter(|link| link.changes() != seen && seen != UNHEARD) {
                 is_new = true;
                 let listed = self.ask_for_tools(handle, &link, LIST_TIME_MAX).await;
-                notes.extend(listed.err().map(|why| {
+                notes.extend(listed.err().map(|unusable| {
                     handle.seen.store(UNHEARD, Ordering::Relaxed);
-                    format!("{why}; its list of tools is unchanged")
+                    format!("{}; its list of tools is unchanged", unusable.why)
                 }));
             }
         }
@@ -362,7 +415,8 @@ impl McpServers {
     ) -> Result<ServerConnection<'_>, String> {
         let slot = self.slot(server);
         let slot = slot.ok_or_else(|| format!("no server `{server}`"))?;
-        let link = slot.connection(launcher).await?;
+        let opened = slot.connection(launcher).await;
+        let link = opened.map_err(|unusable| unusable.why)?;
         Ok(ServerConnection { slot, link })
     }
 
@@ -376,7 +430,7 @@ impl McpServers {
         handle: &ServerHandle,
         link: &McpClient,
         time_max: Duration,
-    ) -> Result<(), String> {
+    ) -> Result<(), UnusableServer> {
         let slot = &handle.slot;
         handle.seen.store(link.changes(), Ordering::Relaxed);
         let listed = timeout(time_max, link.tools()).await;
@@ -385,7 +439,11 @@ impl McpServers {
         let tools = listed.unwrap_or_else(|_| Err(late()));
         let tools: Arc<[ServerToolDescription]> = match tools {
             Ok(tools) => tools.into(),
-            Err(fault) => return Err(slot.describe_fault(link, fault).await),
+            Err(fault) => {
+                let cause = fault.cause();
+                let why = slot.describe_fault(link, fault).await;
+                return Err(UnusableServer { why, cause });
+            }
         };
         self.0.known.insert(&slot.setup.config, &tools);
         Ok(())
@@ -493,7 +551,10 @@ impl ConnectionSlot {
     }
 
     /// Returns the connection, and opens it if there is none.
-    async fn connection(&self, launcher: ServerLauncher<'_>) -> Result<Arc<McpClient>, String> {
+    async fn connection(
+        &self,
+        launcher: ServerLauncher<'_>,
+    ) -> Result<Arc<McpClient>, UnusableServer> {
         let mut state = self.state.lock().await;
         if let Some(link) = state.link.as_ref().filter(|link| link.is_open()) {
             return Ok(Arc::clone(link));
@@ -505,10 +566,12 @@ impl ConnectionSlot {
                 Some(link) => link.exit_report().await,
                 None => String::new(),
             };
-            return Err(format!(
+            let why = format!(
                 "the server `{name}` was started {STARTS_MAX} times and will not be started \
                  again{words}"
-            ));
+            );
+            let cause = FailureCause::Server;
+            return Err(UnusableServer { why, cause });
         }
         drop(before);
         state.starts = state.starts.saturating_add(1);
@@ -525,7 +588,13 @@ impl ConnectionSlot {
         Ok(link)
     }
 
-    async fn open(&self, launcher: ServerLauncher<'_>) -> Result<McpClient, String> {
+    /// Closes the connection. A program ends.
+    async fn close(&self) {
+        let closed = self.state.lock().await.link.take();
+        drop(closed);
+    }
+
+    async fn open(&self, launcher: ServerLauncher<'_>) -> Result<McpClient, UnusableServer> {
         let ServerSetup {
             config,
             commands,
@@ -537,13 +606,11 @@ impl ConnectionSlot {
             ..
         } = &self.setup;
         let listener = listener.clone();
-        let failed = |why: String| match config.custom_tools().as_slice() {
-            [] => format!("the server `{}` cannot be used: {why}", config.name()),
-            tools => {
-                let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-                format!("{} cannot be used: {why}", list_names(&tools, "and"))
-            }
+        let unusable = |cause, why: String| UnusableServer {
+            why: unusable_sentence(config, &why),
+            cause,
         };
+        let refused = |why: String| unusable(FailureCause::Refusal, why);
         match (&config.link, commands) {
             (ServerTransport::Remote(remote), _) => {
                 let tokens = tokens.as_ref().map(|tokens| tokens.for_server(&remote.url));
@@ -554,14 +621,14 @@ impl ConnectionSlot {
                 .await;
                 let opened =
                     opened.unwrap_or_else(|_| Err(McpClientError::Failed(timeout_message())));
-                opened.map_err(|fault| failed(self.fault_reason(fault)))
+                opened.map_err(|fault| unusable(fault.cause(), self.fault_reason(fault)))
             }
             (ServerTransport::Program(program), Some(_)) => {
-                let installed = installed_program(program, packages.as_ref()).map_err(failed)?;
+                let installed = installed_program(program, packages.as_ref()).map_err(refused)?;
                 let wanted = self.launch_request(installed.as_ref());
-                let wanted = wanted.ok_or_else(|| failed("it is not a program".to_owned()))?;
-                let launch = launcher(wanted).map_err(failed)?;
-                let host = launch.place.prepare().await.map_err(failed)?;
+                let wanted = wanted.ok_or_else(|| refused("it is not a program".to_owned()))?;
+                let launch = launcher(wanted).map_err(refused)?;
+                let host = launch.place.prepare().await.map_err(refused)?;
                 let connect = |choice| {
                     let log = client::log_to(log.clone(), redactor.clone());
                     let listener = listener.clone();
@@ -574,11 +641,12 @@ impl ConnectionSlot {
                 let hint = missing_package(program).filter(|_| installed.is_none());
                 opened.map_err(|fault| {
                     let hint = hint.map(|hint| format!("{hint}; "));
-                    failed(format!("{}{}", hint.unwrap_or_default(), fault.why))
+                    let why = format!("{}{}", hint.unwrap_or_default(), fault.why);
+                    unusable(fault.cause, why)
                 })
             }
             (ServerTransport::Program(_), None) => {
-                Err(failed("no sandbox is available for it".to_owned()))
+                Err(refused("no sandbox is available for it".to_owned()))
             }
         }
     }
@@ -593,7 +661,9 @@ impl ConnectionSlot {
                     "the server `{name}` has ended, and the outcome of the call is unknown{words}"
                 )
             }
-            fault @ (McpClientError::Closed(_) | McpClientError::Failed(_)) => {
+            fault @ (McpClientError::Closed(_)
+            | McpClientError::Refused(_)
+            | McpClientError::Failed(_)) => {
                 let why = self.fault_reason(link.without_credentials(fault));
                 format!("the server `{name}`: {why}")
             }
@@ -603,7 +673,7 @@ impl ConnectionSlot {
     fn fault_reason(&self, fault: McpClientError) -> String {
         let name = self.setup.config.name();
         let scopes = match fault {
-            McpClientError::Failed(why) => return why,
+            McpClientError::Refused(why) | McpClientError::Failed(why) => return why,
             McpClientError::Gone => return "it has ended".to_owned(),
             McpClientError::Closed(scopes) => scopes,
         };
@@ -634,6 +704,28 @@ impl ConnectionSlot {
             ServerTransport::Program(_) => CredentialSource::SignIn,
         }
     }
+}
+
+/// Returns the sentence that a server or the user's own tools cannot be used.
+fn unusable_sentence(config: &ServerConfig, why: &str) -> String {
+    match config.custom_tools().as_slice() {
+        [] => format!("the server `{}` cannot be used: {why}", config.name()),
+        tools => {
+            let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+            format!("{} cannot be used: {why}", list_names(&tools, "and"))
+        }
+    }
+}
+
+/// Returns the warning that agents work without a server. What the server wrote is at its end.
+fn left_out_note(setup: &ServerSetup, why: &str) -> String {
+    let agents: Vec<&str> = setup.agents.iter().map(AgentId::as_str).collect();
+    format!(
+        "no tools of the server `{}` are offered to {} (`required: true` ends the run instead): \
+         {why}",
+        setup.config.name(),
+        list_names(&agents, "and")
+    )
 }
 
 /// Returns the installed program of a server whose command would download a package.

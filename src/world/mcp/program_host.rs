@@ -68,9 +68,10 @@ impl LaunchPlace {
                 } = launch.clone();
                 let create = move |interrupt: &CommandInterrupt| {
                     let created = containers.create(&reachable, interrupt);
-                    created.map_err(|error| format!("{error:#}"))
+                    created.map_err(|error| io::Error::other(format!("{error:#}")))
                 };
-                let container = run_blocking(create).await?;
+                let container = run_blocking(create).await;
+                let container = container.map_err(|error| error.to_string())?;
                 Ok(ProgramHost::Container(&launch.program, Arc::new(container)))
             }
         }
@@ -79,23 +80,19 @@ impl LaunchPlace {
 
 impl ProgramHost<'_> {
     /// Starts the program and waits until it runs.
-    pub(super) async fn start(
-        &self,
-        log: StderrFilter,
-    ) -> Result<(StdioProcess, StdioPipes), String> {
+    ///
+    /// # Errors
+    /// It could not be started: the error of a sandbox contains an
+    /// [`ExitReason`](crate::world::sandbox::ExitReason) if the program is the cause.
+    pub(super) async fn start(&self, log: StderrFilter) -> io::Result<(StdioProcess, StdioPipes)> {
         match self {
             ProgramHost::Sandbox(launch) => {
                 let network = launch.network.clone();
-                let started = StdioProcess::start(&launch.sandbox, &launch.policy, network, log);
-                started.map_err(|error| error.to_string())
+                StdioProcess::start(&launch.sandbox, &launch.policy, network, log)
             }
             ProgramHost::Container(program, container) => {
                 let (program, container) = ((*program).clone(), Arc::clone(container));
-                let start = move |_: &CommandInterrupt| {
-                    let started = container.start_program(program, log);
-                    started.map_err(|error: io::Error| error.to_string())
-                };
-                run_blocking(start).await
+                run_blocking(move |_| container.start_program(program, log)).await
             }
         }
     }
@@ -112,10 +109,10 @@ impl ProgramHost<'_> {
 /// Runs what waits for an engine on a thread that may block. If the caller stops waiting, its interrupt is
 /// raised.
 async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce(&CommandInterrupt) -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    let interrupt = CommandInterrupt::new().map_err(|error| error.to_string())?;
+    work: impl FnOnce(&CommandInterrupt) -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let interrupt = CommandInterrupt::new()?;
     let _raised = interrupt.on_drop();
     let done = spawn_blocking(move || work(&interrupt)).await;
-    done.unwrap_or_else(|error| Err(error.to_string()))
+    done.unwrap_or_else(|error| Err(io::Error::other(error)))
 }

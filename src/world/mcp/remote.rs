@@ -1,13 +1,10 @@
-//! Connections to remote servers, restricted to the allowed addresses. Names are resolved here, and
-//! the resulting addresses are checked before connecting; redirects are not followed, because they
-//! would forward the headers.
+//! Connections to remote servers, restricted to the allowed addresses. Redirects are not followed,
+//! because they would forward the headers.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use reqwest::Client;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use rmcp::service::{ClientInitializeError, RoleClient, RunningService};
 use rmcp::transport::auth::{AuthError, EXTENSION_OAUTH_CLIENT_CREDENTIALS};
 use rmcp::transport::streamable_http_client::{
@@ -16,17 +13,17 @@ use rmcp::transport::streamable_http_client::{
 };
 use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 
-use crate::config::servers::{AddressPolicy, ClientAuthentication, RemoteProtocol, RemoteServer};
-use crate::config::vendors::is_local_name;
-use crate::world::io::http::{causes, client_with_resolver, loopback, root_cause};
+use crate::config::servers::{ClientAuthentication, RemoteProtocol, RemoteServer};
+use crate::world::io::http::{causes, client_with_resolver, root_cause};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::event_stream::EventStreamState;
+use crate::world::mcp::guarded_resolver::{GuardedResolver, refused_address};
 use crate::world::mcp::lifecycle::{HandshakeChoice, begin, has_misunderstood, transport_error};
 use crate::world::mcp::message_size::BoundedClient;
 use crate::world::mcp::request_headers::headers;
-use crate::world::mcp::sse::{SseHttpClient, SseTransport};
+use crate::world::mcp::sse::{SseHttpClient, SseTransport, SseTransportError};
 use crate::world::mcp::watched_transport::WatchedTransport;
 
 /// Status codes with which a server reports that it does not support Streamable HTTP.
@@ -151,9 +148,10 @@ fn connect_error(error: &ClientInitializeError) -> RemoteConnectError {
         if let missing @ Some(_) = missing_scopes(error) {
             return sign_in(missing);
         }
-        let why = token_fault(error);
-        let why = why.unwrap_or_else(|| root_cause(error.error.as_ref()).to_string());
-        return RemoteConnectError::Failed(why);
+        return match refusal(error) {
+            Some(why) => RemoteConnectError::Refused(why),
+            None => RemoteConnectError::Failed(root_cause(error.error.as_ref()).to_string()),
+        };
     }
     RemoteConnectError::Failed(root_cause(error).to_string())
 }
@@ -166,16 +164,42 @@ pub(super) fn missing_scopes(error: &DynamicTransportError) -> Option<String> {
     Some(missing.required_scope.clone().unwrap_or_default())
 }
 
-/// Returns why massgen could not get a token for a request, if the request failed for that reason.
-pub(super) fn token_fault(error: &DynamicTransportError) -> Option<String> {
+/// Returns why massgen refused to send a request, if it failed for that reason: there was no token
+/// for it, or the address is not allowed.
+pub(super) fn refusal(error: &DynamicTransportError) -> Option<String> {
     causes(error.error.as_ref()).find_map(|cause| {
-        let known = cause.downcast_ref::<AuthError>();
-        if let Some(AuthError::ClientCredentialsError(why)) = known {
+        if let Some(error) = cause.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            refused_request(error)
+        } else if let Some(SseTransportError::Request(error)) = cause.downcast_ref() {
+            refused_request(error)
+        } else if let Some(SseTransportError::Refused(why)) = cause.downcast_ref() {
             Some(why.clone())
         } else {
-            None
+            cause.downcast_ref::<AuthError>().map(token_fault)
         }
     })
+}
+
+/// Returns why massgen refused to send a request, if it failed for that reason.
+fn refused_request(error: &StreamableHttpError<reqwest::Error>) -> Option<String> {
+    if let StreamableHttpError::Client(error) = error {
+        refused_address(error).map(str::to_owned)
+    } else if let StreamableHttpError::Auth(error) = error {
+        Some(token_fault(error))
+    } else if let StreamableHttpError::ReservedHeaderConflict(_) = error {
+        Some(error.to_string())
+    } else {
+        None
+    }
+}
+
+/// Returns why massgen could not get a token.
+fn token_fault(error: &AuthError) -> String {
+    if let AuthError::ClientCredentialsError(why) = error {
+        why.clone()
+    } else {
+        root_cause(error).to_string()
+    }
 }
 
 /// Why a remote server cannot be used.
@@ -188,52 +212,25 @@ pub(super) enum RemoteConnectError {
         /// The authentication challenge of the server.
         challenge: Option<String>,
     },
-    /// For this reason.
+    /// massgen refused to send a request, for this reason.
+    Refused(String),
+    /// For another reason.
     Failed(String),
 }
 
 impl RemoteConnectError {
     /// Adds that there is no event stream either; `before` is the reply to the newer protocol.
     fn without_sse(self, before: Option<String>) -> Self {
-        match (self, before) {
-            (Self::Failed(why), Some(before)) => Self::Failed(format!(
-                "it supports neither streamable HTTP nor SSE: {before}; {why}"
-            )),
-            (Self::Failed(why), None) => Self::Failed(format!("it does not support SSE: {why}")),
-            (refusal @ Self::SignIn { .. }, _) => refusal,
+        let explained = |why: String| match before {
+            Some(before) => {
+                format!("it supports neither streamable HTTP nor SSE: {before}; {why}")
+            }
+            None => format!("it does not support SSE: {why}"),
+        };
+        match self {
+            Self::Failed(why) => Self::Failed(explained(why)),
+            Self::Refused(why) => Self::Refused(explained(why)),
+            refusal @ Self::SignIn { .. } => refusal,
         }
-    }
-}
-
-/// Resolves names, and returns only addresses that the config allows. `localhost` and its
-/// subdomains always resolve to this machine, whatever DNS returns.
-struct GuardedResolver(AddressPolicy);
-
-impl Resolve for GuardedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let addresses = self.0;
-        Box::pin(async move {
-            let all: Vec<SocketAddr> = if is_local_name(name.as_str()) {
-                loopback().collect()
-            } else {
-                let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-                found.collect()
-            };
-            let mut fault = None;
-            let mut allowed = Vec::new();
-            for address in all {
-                match addresses.address_fault(address.ip()) {
-                    None => allowed.push(address),
-                    Some(why) => fault = Some(why),
-                }
-            }
-            match fault {
-                Some(why) if allowed.is_empty() => Err(why.into()),
-                Some(_) | None => {
-                    let allowed: Addrs = Box::new(allowed.into_iter());
-                    Ok(allowed)
-                }
-            }
-        })
     }
 }

@@ -210,7 +210,9 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
                 Ok(refused.map(str::to_owned))
             }
             Err(RemoteConnectError::SignIn { challenge, .. }) => Ok(challenge),
-            Err(RemoteConnectError::Failed(why)) => Err(refusal(&why)),
+            Err(RemoteConnectError::Refused(why) | RemoteConnectError::Failed(why)) => {
+                Err(refusal(&why))
+            }
         }
     };
     let outcome = timeout(GREETING_TIME_MAX, Box::pin(asking)).await;

@@ -22,6 +22,7 @@ use url::{Position, Url};
 use crate::config::servers::RemoteServer;
 use crate::world::io::http::root_cause;
 use crate::world::mcp::MESSAGE_BYTES_MAX;
+use crate::world::mcp::guarded_resolver::refused_address;
 use crate::world::mcp::request_headers::headers;
 
 /// Timeout for the `endpoint` event.
@@ -62,6 +63,9 @@ pub(super) enum SseTransportError {
     /// A request failed.
     #[error(transparent)]
     Request(#[from] StreamableHttpError<reqwest::Error>),
+    /// massgen refused to send a request.
+    #[error("{0}")]
+    Refused(String),
     /// Another reason.
     #[error("{0}")]
     Message(String),
@@ -95,8 +99,7 @@ impl<C: SseHttpClient> SseTransport<C> {
         });
         let mut stream: SseEventStream = events.boxed();
         let first = stream.next().await.transpose()?;
-        let endpoint =
-            endpoint_url(&remote.url, first.as_ref()).map_err(SseTransportError::Message)?;
+        let endpoint = endpoint_url(&remote.url, first.as_ref())?;
         Ok(Self {
             client,
             endpoint: endpoint.as_str().into(),
@@ -151,7 +154,10 @@ fn open_error(error: StreamableHttpError<reqwest::Error>) -> SseTransportError {
                 StreamableHttpError::AuthRequired(challenge).into()
             }
             Some(status) => SseTransportError::Message(format!("HTTP {status}")),
-            None => SseTransportError::Message(root_cause(error).to_string()),
+            None => match refused_address(error) {
+                Some(why) => SseTransportError::Refused(why.to_owned()),
+                None => SseTransportError::Message(root_cause(error).to_string()),
+            },
         };
     }
     if let StreamableHttpError::ServerDoesNotSupportSse = error {
@@ -183,25 +189,27 @@ fn check_posted(
 }
 
 /// Resolves the endpoint for messages to the server at `url` from its `first` event.
-fn endpoint_url(url: &Url, first: Option<&McpSseEvent>) -> Result<Url, String> {
+fn endpoint_url(url: &Url, first: Option<&McpSseEvent>) -> Result<Url, SseTransportError> {
+    let invalid = |why: &str| SseTransportError::Message(why.to_owned());
     let Some(McpSseEvent { name, data }) = first else {
-        return Err("its stream ended before the `endpoint` event".to_owned());
+        return Err(invalid("its stream ended before the `endpoint` event"));
     };
     let name = name.as_deref().unwrap_or("message");
     if name != "endpoint" {
-        return Err(format!("its first event is `{name}`, not `endpoint`"));
+        let why = format!("its first event is `{name}`, not `endpoint`");
+        return Err(invalid(&why));
     }
     let named = Some(data.trim()).filter(|named| named.len() <= ENDPOINT_BYTES_MAX);
     let named = named.and_then(|named| url.join(named).ok());
-    let endpoint = named.ok_or("its `endpoint` event contains no URL")?;
+    let endpoint = named.ok_or_else(|| invalid("its `endpoint` event contains no URL"))?;
     let (origin, own) = (
         &endpoint[..Position::BeforePath],
         &url[..Position::BeforePath],
     );
     if origin != own {
-        return Err(format!(
+        return Err(SseTransportError::Refused(format!(
             "its endpoint is at `{origin}`, but the server is at `{own}`"
-        ));
+        )));
     }
     Ok(endpoint)
 }
@@ -220,7 +228,9 @@ mod tests {
         };
         match (endpoint_url(&url, Some(&event)), expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found.as_str(), expected),
-            (Err(why), Err(expected)) => assert!(why.contains(expected), "{data}: {why}"),
+            (Err(error), Err(expected)) => {
+                assert!(error.to_string().contains(expected), "{data}: {error}");
+            }
             (found, expected) => panic!("{data}: {found:?}, expected {expected:?}"),
         }
     }
@@ -267,7 +277,7 @@ mod tests {
                 name: name.map(str::to_owned),
                 data: "/message".to_owned(),
             });
-            let why = endpoint_url(&url, event.as_ref()).unwrap_err();
+            let why = endpoint_url(&url, event.as_ref()).unwrap_err().to_string();
             assert!(why.contains(expected), "{why}");
         }
     }

@@ -175,6 +175,19 @@ impl fmt::Display for ExitReason {
     }
 }
 
+impl std::error::Error for ExitReason {}
+
+impl ExitReason {
+    /// Returns whether the program failed by itself, inside a sandbox that was built in full.
+    pub(in crate::world) fn is_failure_of_program(&self) -> bool {
+        match self {
+            ExitReason::Exited(_) | ExitReason::Signalled(_) | ExitReason::DiskFull(_) => true,
+            ExitReason::TimedOut | ExitReason::Interrupted => false,
+            ExitReason::Refused { step, .. } => step.starts_with(STARTING),
+        }
+    }
+}
+
 /// The streams of a process that is started without waiting for its end.
 #[derive(Debug)]
 pub struct ProcessStreams {
@@ -364,7 +377,8 @@ impl Sandbox {
     /// Starts a process without waiting for its end, and waits until it runs.
     ///
     /// # Errors
-    /// It could not be started, or its sandbox could not be built.
+    /// It could not be started, or its sandbox could not be built: the error contains an
+    /// [`ExitReason`] if the sandbox helper has reported one.
     pub(in crate::world) fn start(
         &self,
         policy: &SandboxPolicy,
@@ -374,7 +388,7 @@ impl Sandbox {
         let mut running = self.begin(policy, streams)?;
         match running.wait_until_started(network)? {
             None => Ok(running),
-            Some(ended) => Err(io::Error::other(ended.to_string())),
+            Some(ended) => Err(io::Error::other(ended)),
         }
     }
 

@@ -1,0 +1,52 @@
+//! Resolves the names of remote servers, and checks the resulting addresses before connecting.
+
+use std::net::SocketAddr;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use crate::config::servers::AddressPolicy;
+use crate::config::vendors::is_local_name;
+use crate::world::io::http::{causes, loopback};
+
+/// The error for a name that has only addresses to which the config allows no connection.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct RefusedAddress(&'static str);
+
+/// Returns why massgen did not connect to any address of a name, if a request failed for that reason.
+pub(super) fn refused_address(error: &reqwest::Error) -> Option<&'static str> {
+    causes(error).find_map(|cause| Some(cause.downcast_ref::<RefusedAddress>()?.0))
+}
+
+/// Resolves names, and returns only addresses that the config allows. `localhost` and its
+/// subdomains always resolve to this machine, whatever DNS returns.
+pub(super) struct GuardedResolver(pub(super) AddressPolicy);
+
+impl Resolve for GuardedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let addresses = self.0;
+        Box::pin(async move {
+            let all: Vec<SocketAddr> = if is_local_name(name.as_str()) {
+                loopback().collect()
+            } else {
+                let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+                found.collect()
+            };
+            let mut fault = None;
+            let mut allowed = Vec::new();
+            for address in all {
+                match addresses.address_fault(address.ip()) {
+                    None => allowed.push(address),
+                    Some(why) => fault = Some(why),
+                }
+            }
+            match fault {
+                Some(why) if allowed.is_empty() => Err(RefusedAddress(why).into()),
+                Some(_) | None => {
+                    let allowed: Addrs = Box::new(allowed.into_iter());
+                    Ok(allowed)
+                }
+            }
+        })
+    }
+}
