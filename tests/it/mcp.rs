@@ -461,7 +461,7 @@ fn one_invalid_tool_does_not_hide_the_others() {
 }
 
 #[test]
-fn a_server_that_cannot_start_ends_the_run_before_a_model_is_asked() {
+fn a_run_ends_without_a_server_that_cannot_start_only_if_it_is_required() {
     for (server, expected) in [
         (
             "{name: h, command: python3, args: ['{{cwd}}/hostile.py', dead], env: {WORD: '${TOKEN}'}}",
@@ -479,8 +479,24 @@ fn a_server_that_cannot_start_ends_the_run_before_a_model_is_asked() {
             "{name: h, command: python3, args: ['{{cwd}}/hostile.py', endless]}",
             "its list of tools is longer than 16777216 bytes",
         ),
+        (
+            "{name: h, command: python3, args: [-c, 'import sys; input(); sys.exit(\"at the first message\")']}",
+            "it wrote: at the first message",
+        ),
     ] {
-        let finished = with_server(server, &[], "orchestrator: {}").failure(3);
+        let optional = with_server(server, &[], "orchestrator: {}").success();
+        let warnings = events(&optional, "warning");
+        let mut messages = warnings
+            .iter()
+            .filter_map(|event| event["message"].as_str());
+        let is_warned = messages.any(|message| {
+            message.contains("no tools of the server `h` are offered to `one`")
+                && message.contains(expected)
+        });
+        assert!(is_warned, "{}", optional.stderr());
+        assert!(!optional.stderr().contains(SECRET), "{}", optional.stderr());
+        let required = server.replacen("name: h,", "name: h, required: true,", 1);
+        let finished = with_server(&required, &[], "orchestrator: {}").failure(3);
         assert!(
             finished.stderr().contains(expected),
             "{}",

@@ -589,7 +589,8 @@ fn servers_are_started_when_they_are_needed_and_end_with_massgen() {
 
 #[test]
 fn a_server_that_fails_takes_no_tool_of_massgens_with_it() {
-    let broken = "      mcp_servers: [{name: broken, command: bash, args: [-c, 'exit 3']}]";
+    let broken =
+        "      mcp_servers: [{name: broken, command: bash, args: [-c, 'exit 3'], required: true}]";
     let mut served = Served::start(equipped(broken), &OF_WRITER);
     let listed = served.ask("tools/list", &json!({}));
     let why = listed["error"]["message"].as_str().unwrap();

@@ -119,7 +119,8 @@ fn check(older: Older, keys: &str) -> Vec<Recorded> {
 /// Checks that the server cannot be used, for this reason, and that no model is asked.
 #[track_caller]
 fn assert_unusable(endpoint: &Endpoint, keys: &str, expected: &str) -> Finished {
-    let finished = project(&at(endpoint), keys).failure(3);
+    let keys = format!("required: true, {keys}");
+    let finished = project(&at(endpoint), &keys).failure(3);
     let stderr = finished.stderr();
     let expected = format!("the server `t` cannot be used: {expected}");
     assert!(stderr.contains(&expected), "{stderr}\n{expected}");
@@ -198,7 +199,7 @@ fn a_server_that_refuses_is_not_tried_in_the_older_protocol() {
             ..Older::default()
         };
         let endpoint = older.start();
-        let finished = project(&at(&endpoint), "").failure(3);
+        let finished = project(&at(&endpoint), "required: true").failure(3);
         assert!(finished.stderr().contains(expected), "{expected}");
         // Some answers may mean only that the newest protocol is not known.
         let lines = lines(&endpoint);
