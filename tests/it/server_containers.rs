@@ -335,13 +335,17 @@ fn a_server_that_cannot_start_in_its_container_says_why() {
         assert_eq!(containers(&daemon, finished.project()), "");
     };
     check(
-        "command: sh, args: [/nowhere/server.sh]",
+        "required: true, command: sh, args: [/nowhere/server.sh]",
         &["the server `box` cannot be used", "/nowhere/server.sh"],
     );
     check(
-        "command: ruby, args: [x.rb]",
+        "required: true, command: ruby, args: [x.rb]",
         &["the server `box` cannot be used", "ruby", "not found"],
     );
+    let optional = "command: ruby, args: [x.rb]";
+    let finished = with_calls(on(project(), &daemon), optional, "", &[]).success();
+    let warning = "warning: no tools of the server `box` are offered to `one`";
+    assert!(finished.stderr().contains(warning), "{}", finished.stderr());
     check(
         &format!("{USUAL}, image: 'none:1'"),
         &["`none:1` is not on this machine"],
