@@ -43,6 +43,7 @@ pub mod stdio_proxy;
 pub(in crate::world) mod stdio_process;
 pub mod overlay;
 mod event_loop_thread;
+mod followed_task;
 mod origin_labels;
 pub mod reachable_paths;
 mod container_user;

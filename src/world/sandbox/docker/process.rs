@@ -2,12 +2,10 @@
 //! the container, because an engine does not kill it when its client disconnects.
 
 use std::io;
-use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{BorrowedFd, OwnedFd};
 
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::command_run::{CommandRun, ExecProcess};
@@ -15,6 +13,7 @@ use crate::world::sandbox::docker::client::is_missing;
 use crate::world::sandbox::docker::command::{ContainerExec, exit_status};
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
 use crate::world::sandbox::docker::running_commands::RunningCommand;
+use crate::world::sandbox::followed_task::FollowedTask;
 use crate::world::sandbox::proxy::NetworkProxy;
 
 /// A command in a container.
@@ -24,10 +23,8 @@ pub(super) struct ContainerProcess<'c> {
     /// Keeps the container from being replaced while the command runs, if the caller holds it.
     guard: Option<&'c ContainerGuard<'c>>,
     exec: String,
-    /// Receives the result of copying the output; `has_news` becomes readable then.
-    copy_results: Receiver<Result<(), EngineError>>,
-    has_news: OwnedFd,
-    is_silent: bool,
+    /// Copies the output.
+    copying: FollowedTask<Result<(), EngineError>>,
     was_terminated: bool,
     /// Whether nothing else runs in the container, which ends with it.
     is_alone: bool,
@@ -45,24 +42,15 @@ impl<'c> ContainerProcess<'c> {
         exec: ContainerExec,
         streams: [OwnedFd; 2],
     ) -> io::Result<CommandRun<Self>> {
-        let has_news = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let (copy_done, copy_results) = sync_channel(1);
-        let (id, signal) = (exec.id().to_owned(), has_news.try_clone()?);
-        container.engine.spawn(async move {
-            let forwarded = exec.forward_output(streams).await;
-            // The receiver is gone if the command is no longer waited for.
-            if copy_done.send(forwarded).is_ok() {
-                rustix::io::write(&signal, &1_u64.to_ne_bytes()).unwrap_or_default();
-            }
-        });
+        let id = exec.id().to_owned();
+        let (copying, copy) = FollowedTask::new(exec.forward_output(streams))?;
+        container.engine.spawn(copy);
         Ok(CommandRun::new(Self {
             container,
             running_command,
             guard,
             exec: id,
-            copy_results,
-            has_news,
-            is_silent: false,
+            copying,
             was_terminated: false,
             is_alone: false,
             exit_reason: None,
@@ -126,15 +114,13 @@ impl ExecProcess for ContainerProcess<'_> {
     const ENDS_WHEN_DROPPED: bool = false;
 
     fn handles(&self) -> Vec<BorrowedFd<'_>> {
-        let waits = !self.is_silent;
-        waits.then(|| self.has_news.as_fd()).into_iter().collect()
+        self.copying.handles()
     }
 
     fn poll(&mut self, _network: Option<&NetworkProxy>) -> io::Result<()> {
-        let Ok(copied) = self.copy_results.try_recv() else {
+        let Some(copied) = self.copying.take_result() else {
             return Ok(());
         };
-        self.is_silent = true;
         copied
             .and_then(|()| self.end())
             .map_err(|error| self.fail(error))
@@ -149,7 +135,7 @@ impl ExecProcess for ContainerProcess<'_> {
     }
 
     fn is_gone(&self) -> bool {
-        self.is_silent
+        self.copying.is_over()
     }
 
     fn terminate(&mut self) {
@@ -172,7 +158,7 @@ impl ExecProcess for ContainerProcess<'_> {
             Some(Err(error)) => Err(self.fail(error)),
             Some(Ok(())) => Ok(()),
             None => {
-                self.is_silent = true;
+                self.copying.give_up();
                 Ok(())
             }
         }

@@ -3,17 +3,16 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{BorrowedFd, OwnedFd};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe::Sender;
 use tokio::task::AbortHandle;
 
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::command_run::{CommandRun, ExecProcess};
+use crate::world::sandbox::followed_task::FollowedTask;
 use crate::world::sandbox::pod::pod_instance::{PodFault, PodInstance};
 use crate::world::sandbox::pod::pod_manifest::PodContainer;
 use crate::world::sandbox::pod::replaceable_pod::{ReplaceablePod, RunningMark};
@@ -29,12 +28,10 @@ pub(super) struct PodProcess<'p> {
     pod: &'p ReplaceablePod,
     instance: Arc<PodInstance>,
     mark: &'p RunningMark<'p>,
-    /// Receives the end of the command; `has_news` becomes readable then.
-    ends: Receiver<Result<FollowedEnd, PodFault>>,
-    has_news: OwnedFd,
-    /// The task that reads its output.
-    reading: AbortHandle,
-    is_silent: bool,
+    /// Reads its output.
+    reading: FollowedTask<Result<FollowedEnd, PodFault>>,
+    /// Ends that task.
+    reading_handle: AbortHandle,
     was_terminated: bool,
     exit_reason: Option<ExitReason>,
     notes: Vec<String>,
@@ -51,24 +48,14 @@ impl<'p> PodProcess<'p> {
         command: SupervisedCommand,
         streams: [OwnedFd; 2],
     ) -> io::Result<CommandRun<Self>> {
-        let has_news = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let (done, ends) = sync_channel(1);
-        let signal = has_news.try_clone()?;
-        let reading = pod.cluster.spawn(async move {
-            let followed = copy_output(command, streams).await;
-            // The receiver is gone if the command is no longer waited for.
-            if done.send(followed).is_ok() {
-                rustix::io::write(&signal, &1_u64.to_ne_bytes()).unwrap_or_default();
-            }
-        });
+        let (reading, read) = FollowedTask::new(copy_output(command, streams))?;
+        let reading_handle = pod.cluster.spawn(read);
         Ok(CommandRun::new(Self {
             pod,
             instance,
             mark,
-            ends,
-            has_news,
             reading,
-            is_silent: false,
+            reading_handle,
             was_terminated: false,
             exit_reason: None,
             notes: Vec::new(),
@@ -116,15 +103,13 @@ impl ExecProcess for PodProcess<'_> {
     const ENDS_WHEN_DROPPED: bool = false;
 
     fn handles(&self) -> Vec<BorrowedFd<'_>> {
-        let waits = !self.is_silent;
-        waits.then(|| self.has_news.as_fd()).into_iter().collect()
+        self.reading.handles()
     }
 
     fn poll(&mut self, _network: Option<&NetworkProxy>) -> io::Result<()> {
-        let Ok(followed) = self.ends.try_recv() else {
+        let Some(followed) = self.reading.take_result() else {
             return Ok(());
         };
-        self.is_silent = true;
         let (status, notes) = followed.map_err(|fault| self.fail(fault))?;
         self.notes = notes;
         if !self.was_terminated {
@@ -142,20 +127,20 @@ impl ExecProcess for PodProcess<'_> {
     }
 
     fn is_gone(&self) -> bool {
-        self.is_silent
+        self.reading.is_over()
     }
 
     /// Kills it there. Its supervisor dies with it, so there is nothing more to read.
     fn terminate(&mut self) {
         self.was_terminated = true;
-        self.reading.abort();
+        self.reading_handle.abort();
         let swept = self
             .pod
             .sweep(&self.instance, PodContainer::Commands, Some(self.mark));
         if swept.is_err() {
             self.pod.end_processes(&self.instance);
         }
-        self.is_silent = true;
+        self.reading.give_up();
     }
 
     /// Does nothing: all that is possible was done when it was terminated.
