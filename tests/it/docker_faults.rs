@@ -18,31 +18,13 @@ use massgen::world::sandbox::{CommandWaitLimits, ExitReason};
 use crate::docker::{Daemon, IMAGE, Inside, Mounted, Scene, TIME_MAX, daemon};
 use crate::patience::wait_until;
 use crate::project::{Project, binary, copy_program};
+use crate::scripted_team::team_with_command;
 
 /// Returns a team of one whose agent runs this in a container of `image`, answers, and presents.
 fn team(image: &str, command: &str) -> String {
-    format!(
-        r#"
-agents:
-  - id: one
-    backend:
-      type: scripted
-      cwd: one
-      enable_mcp_command_line: true
-      command_line_execution_mode: docker
-      command_line_docker_image: {image}
-      replies:
-        - when: {{system: "the final agent"}}
-          text: "presented"
-        - when: {{last: "<task>"}}
-          calls: [{{name: execute_command, arguments: {{command: "{command}"}}}}]
-        - when: {{last: "success"}}
-          calls: [{{name: new_answer, arguments: {{content: "answer"}}}}]
-        - when: {{last: "not run"}}
-          calls: [{{name: new_answer, arguments: {{content: "answer without"}}}}]
-        - calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "it is good"}}}}]
-"#
-    )
+    let keys = format!("command_line_execution_mode: docker\ncommand_line_docker_image: {image}");
+    let answers = [("success", "answer"), ("not run", "answer without")];
+    team_with_command(&keys, command, &answers)
 }
 
 fn project(daemon: &Daemon, image: &str, command: &str) -> Project {

@@ -16,6 +16,7 @@ use crate::docker_ssh::run;
 use crate::linked_host::LinkedHost;
 use crate::project::{Project, logged_events};
 use crate::repetition::is_long;
+use crate::scripted_team::team_with_command;
 use crate::slurm_cluster::wait_until;
 
 /// Rate of a link on which transfers take seconds.
@@ -236,30 +237,13 @@ fn a_full_disk_there_is_named_and_the_next_command_finds_its_files_when_there_is
 
 /// Returns a team of one whose agent runs this in a container, and answers.
 fn team(command: &str) -> String {
-    format!(
-        r#"
-agents:
-  - id: one
-    backend:
-      type: scripted
-      cwd: one
-      enable_mcp_command_line: true
-      command_line_execution_mode: docker
-      command_line_docker_image: {IMAGE}
-      replies:
-        - when: {{system: "the final agent"}}
-          text: "presented"
-        - when: {{last: "<task>"}}
-          calls: [{{name: execute_command, arguments: {{command: "{command}"}}}}]
-        - when: {{last: "success"}}
-          calls: [{{name: new_answer, arguments: {{content: "answer with"}}}}]
-        - when: {{last: "ssh://build1"}}
-          calls: [{{name: new_answer, arguments: {{content: "answer without"}}}}]
-        - calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "it is good"}}}}]
-orchestrator:
-  context_paths: [{{path: data, permission: read}}]
-"#
-    )
+    let keys = format!("command_line_execution_mode: docker\ncommand_line_docker_image: {IMAGE}");
+    let answers = [
+        ("success", "answer with"),
+        ("ssh://build1", "answer without"),
+    ];
+    let team = team_with_command(&keys, command, &answers);
+    format!("{team}orchestrator:\n  context_paths: [{{path: data, permission: read}}]\n")
 }
 
 /// Starts a run there whose agent's command sleeps, and waits until it does.

@@ -28,30 +28,19 @@ use tempfile::TempDir;
 
 use crate::patience::wait_until;
 use crate::project::{Project, directory_outside_tmp, make_program};
+use crate::scripted_team::team_with_command;
 
 const TIME_MAX: Duration = Duration::from_mins(1);
 /// Number of files whose paths together are longer than one argument of a program may be.
 const LONG_NAMES: usize = 180;
 
-/// A team with an agent whose commands run in a pod.
-const TEAM: &str = r#"
-agents:
-  - id: one
-    backend:
-      type: scripted
-      cwd: one
-      enable_mcp_command_line: true
-      command_line_execution_mode: kubernetes
-      command_line_kubernetes: {context: lab, namespace: evals, image: "debian:12"}
-      replies:
-        - when: {system: "the final agent"}
-          text: "presented"
-        - when: {last: "<task>"}
-          calls: [{name: execute_command, arguments: {command: "echo made in $(hostname) >made; id -u"}}]
-        - when: {last: "1000"}
-          calls: [{name: new_answer, arguments: {content: "answer"}}]
-        - calls: [{name: vote, arguments: {agent_id: agent1, reason: "it is good"}}]
-"#;
+/// Returns a team of one whose agent runs a command in a pod.
+fn team() -> String {
+    let keys = "command_line_execution_mode: kubernetes\n\
+                command_line_kubernetes: {context: lab, namespace: evals, image: \"debian:12\"}";
+    let command = "echo made in $(hostname) >made; id -u";
+    team_with_command(keys, command, &[("1000", "answer")])
+}
 
 /// A cluster, and a project with an agent's workspace below it.
 struct PodScene {
@@ -603,7 +592,7 @@ fn too_many_processes_in_a_pod_are_killed() {
 fn explain_says_which_network_a_pod_has() {
     for (network, expected) in [("none", "network  off"), ("cluster", "network  on")] {
         let image = "image: \"debian:12\"";
-        let team = TEAM.replace(image, &format!("{image}, network: {network}"));
+        let team = team().replace(image, &format!("{image}, network: {network}"));
         let explained = Project::new()
             .file("team.yaml", &team)
             .args(["explain", "command", "--config", "team.yaml", "true"])
@@ -622,7 +611,7 @@ fn doctor_says_what_a_cluster_lacks() {
         return;
     };
     let doctor = || {
-        let mut project = Project::new().file("team.yaml", TEAM);
+        let mut project = Project::new().file("team.yaml", team());
         for (name, value) in cluster_env(&cluster) {
             project = project.env(&name, value);
         }
@@ -662,7 +651,7 @@ fn a_run_has_its_commands_in_pods() {
         return;
     };
     let env = cluster_env(&cluster);
-    let mut project = Project::new().file("team.yaml", TEAM);
+    let mut project = Project::new().file("team.yaml", team());
     for (name, value) in &env {
         project = project.env(name, value);
     }
@@ -675,7 +664,7 @@ fn a_run_has_its_commands_in_pods() {
     assert!(!made.unwrap().stdout.is_empty(), "{}", finished.stderr());
     assert_eq!(pods(&cluster), [""; 0]);
     // A config that massgen found in the project reaches no cluster.
-    let mut project = Project::new().config(TEAM);
+    let mut project = Project::new().config(&team());
     for (name, value) in &env {
         project = project.env(name, value);
     }

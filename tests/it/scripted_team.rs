@@ -22,6 +22,30 @@ pub(crate) fn team(agents: &[String], rest: &str) -> String {
     format!("agents:\n{}{rest}\n", agents.concat())
 }
 
+/// Returns a config of one agent that runs `command` with these keys of its backend, answers, and presents.
+/// `answers` are pairs: a text in the result of the command, and the answer that follows it.
+pub(crate) fn team_with_command(keys: &str, command: &str, answers: &[(&str, &str)]) -> String {
+    let answers = answers.iter().map(|(result, answer)| {
+        format!(
+            r#"
+- when: {{last: "{result}"}}
+  calls: [{{name: new_answer, arguments: {{content: "{answer}"}}}}]"#
+        )
+    });
+    let replies = format!(
+        r#"
+- when: {{system: "{FINAL}"}}
+  text: "presented"
+- when: {{last: "<task>"}}
+  calls: [{{name: execute_command, arguments: {{command: "{command}"}}}}]{}
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "it is good"}}}}]
+"#,
+        answers.collect::<String>()
+    );
+    let keys = format!("cwd: one\nenable_mcp_command_line: true\n{keys}");
+    team(&[agent("one", &keys, &replies)], "")
+}
+
 /// Returns replies that wait, answer, vote for `candidate` as often as asked, and then present.
 pub(crate) fn answers(answer: &str, candidate: &str, delay_ms: u32) -> String {
     format!(
