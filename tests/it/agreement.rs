@@ -33,7 +33,7 @@ const TARGETS: &[&str] = &[
 
 /// One entry of a random tree, below `ws` or `rw`.
 #[derive(Clone, Debug)]
-enum Thing {
+enum TreeEntry {
     File(PathBuf),
     Directory(PathBuf),
     Link(PathBuf, &'static str),
@@ -44,13 +44,13 @@ fn path() -> impl Strategy<Value = PathBuf> + Clone {
     vec(name, 1..4).prop_map(|names| names.iter().collect())
 }
 
-fn thing() -> impl Strategy<Value = Thing> {
+fn tree_entry() -> impl Strategy<Value = TreeEntry> {
     let root = prop::sample::select(&["ws", "rw"][..]);
     let place = (root, path()).prop_map(|(root, path)| Path::new(root).join(path));
     prop_oneof![
-        place.clone().prop_map(Thing::File),
-        place.clone().prop_map(Thing::Directory),
-        (place, prop::sample::select(TARGETS)).prop_map(|(place, to)| Thing::Link(place, to)),
+        place.clone().prop_map(TreeEntry::File),
+        place.clone().prop_map(TreeEntry::Directory),
+        (place, prop::sample::select(TARGETS)).prop_map(|(place, to)| TreeEntry::Link(place, to)),
     ]
 }
 
@@ -70,19 +70,19 @@ fn path_text() -> impl Strategy<Value = String> {
 }
 
 /// Creates the entries of the tree; skips one whose path is already used.
-fn build(disk: &Disk, things: &[Thing]) {
-    for thing in things {
-        let (Thing::File(path) | Thing::Directory(path) | Thing::Link(path, _)) = thing;
+fn build(disk: &Disk, entries: &[TreeEntry]) {
+    for entry in entries {
+        let (TreeEntry::File(path) | TreeEntry::Directory(path) | TreeEntry::Link(path, _)) = entry;
         let parent = disk.path(path.parent().unwrap());
         let is_plain = std::fs::create_dir_all(&parent).is_ok()
             && parent.canonicalize().is_ok_and(|real| real == parent);
         if !is_plain || disk.has(path.to_str().unwrap()) {
             continue;
         }
-        match thing {
-            Thing::File(path) => disk.file(path.to_str().unwrap(), "inside\n"),
-            Thing::Directory(path) => std::fs::create_dir(disk.path(path)).unwrap(),
-            Thing::Link(path, target) => disk.link(path.to_str().unwrap(), target),
+        match entry {
+            TreeEntry::File(path) => disk.file(path.to_str().unwrap(), "inside\n"),
+            TreeEntry::Directory(path) => std::fs::create_dir(disk.path(path)).unwrap(),
+            TreeEntry::Link(path, target) => disk.link(path.to_str().unwrap(), target),
         }
     }
 }
@@ -109,11 +109,11 @@ proptest! {
 
     #[test]
     fn decisions_hold_on_the_disk(
-        things in vec(thing(), 0..12),
+        entries in vec(tree_entry(), 0..12),
         paths in vec(path_text(), 1..8),
     ) {
         let disk = Disk::new();
-        build(&disk, &things);
+        build(&disk, &entries);
         let gate = disk.gate(Phase::Final);
         let closed = ["outside", "ro", "home", "rw/.git"].map(|path| disk.state(path));
         for path in paths {

@@ -230,9 +230,9 @@ fn processes(project: &Project) -> Vec<Pid> {
 }
 
 /// Numbers that look random and are the same in each run (xorshift).
-struct Numbers(u64);
+struct PseudoRandomNumbers(u64);
 
-impl Numbers {
+impl PseudoRandomNumbers {
     fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -257,7 +257,7 @@ fn killed_cells() -> usize {
 fn each_cell_has_one_result_and_the_limit_holds_when_processes_are_killed() {
     let count = killed_cells();
     let project = project(count);
-    let mut numbers = Numbers(88_172_645_463_325_252);
+    let mut numbers = PseudoRandomNumbers(88_172_645_463_325_252);
     let pace = [
         "--parallel",
         "4",

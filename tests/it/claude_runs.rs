@@ -4,12 +4,12 @@
 use serde_json::{Value, json};
 
 use crate::claude_wire::{block, call_block, message_end, message_start, text_block};
-use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::project::Project;
 
 /// Plays the model. It thinks before each call, and refuses to continue unless its thinking is sent
 /// back.
-fn play(request: &Recorded) -> Answer {
+fn play(request: &ReceivedRequest) -> Answer {
     let body = request.json();
     let model = body["model"].as_str().unwrap();
     let replies: Vec<&Value> = body["messages"]
@@ -66,7 +66,7 @@ fn answer(text: &str, call: Option<(&str, &str)>) -> Answer {
 }
 
 /// Returns the requests of a run of a team whose agents have these models, with `more` keys.
-fn requests_of(models: &[&str], more: &str) -> Vec<Recorded> {
+fn requests_of(models: &[&str], more: &str) -> Vec<ReceivedRequest> {
     let endpoint = Endpoint::start_with(play);
     let url = &endpoint.server.url;
     let agents = models.iter().map(|model| {

@@ -15,8 +15,9 @@ use massgen::world::sandbox::interrupt::CommandInterrupt;
 use massgen::world::sandbox::program_environment::ProgramSafeguards;
 use serde_json::json;
 
-use crate::program_scene::{
-    Given, PANDAS, PYTHON, Row, Scene, report_field, rows, run_at, sandbox_of,
+use crate::program_fixture::{
+    AgentAccess, PANDAS, PYTHON, ProgramCase, ProgramFixture, report_field, rows, run_at,
+    sandbox_of,
 };
 
 const TABLE: &str = include_str!("../cases/programs/ordinary.txt");
@@ -28,8 +29,8 @@ const LAYERS: ProgramSafeguards = ProgramSafeguards {
 
 /// Runs ordinary programs one after another, each on its own disk, with one package cache.
 fn check_ordinary(dialect: ProgramDialect, count_min: usize) {
-    let ordinary = |row: &Row| row.dialect == dialect;
-    let rows: Vec<Row> = rows(TABLE).into_iter().filter(ordinary).collect();
+    let ordinary = |row: &ProgramCase| row.dialect == dialect;
+    let rows: Vec<ProgramCase> = rows(TABLE).into_iter().filter(ordinary).collect();
     assert!(rows.len() >= count_min);
     for row in rows {
         let (program, expected): (Vec<&str>, Vec<&str>) =
@@ -38,8 +39,8 @@ fn check_ordinary(dialect: ProgramDialect, count_min: usize) {
             .iter()
             .filter_map(|line| line.strip_prefix("--- "))
             .collect();
-        let scene = Scene::new();
-        let ran = scene.run(dialect, LAYERS, Given::Guarded, &program.join("\n"));
+        let fixture = ProgramFixture::new();
+        let ran = fixture.run(dialect, LAYERS, AgentAccess::Guarded, &program.join("\n"));
         let observation = ran.unwrap_or_else(|denial| panic!("{}: {denial}", row.name));
         let wrote = report_field(&observation, "stdout");
         let wrote = wrote.as_str().unwrap().trim_end();
@@ -84,8 +85,8 @@ fn ordinary_go_programs_work() {
 #[test]
 fn each_language_is_tried_before_it_is_used() {
     for dialect in [PYTHON, PANDAS, ProgramDialect::Go] {
-        let scene = Scene::new();
-        assert_eq!(check_language(&scene.programs(dialect, LAYERS)), Ok(()));
+        let fixture = ProgramFixture::new();
+        assert_eq!(check_language(&fixture.programs(dialect, LAYERS)), Ok(()));
     }
 }
 
@@ -110,28 +111,28 @@ fn programs_run_at_every_level() {
                  w.WriteFile(w.WriteFileParams{Path: \"b.txt\", Content: \"x\"})\n\tfmt.Println(\"said\")\n}\n",
             ),
         ] {
-            let scene = Scene::new();
-            let programs = scene.programs_in(sandbox.clone(), dialect, LAYERS);
-            let ran = run_at(&scene.gate(programs, Given::Guarded), program).unwrap();
+            let fixture = ProgramFixture::new();
+            let programs = fixture.programs_in(sandbox.clone(), dialect, LAYERS);
+            let ran = run_at(&fixture.gate(programs, AgentAccess::Guarded), program).unwrap();
             assert_eq!(
                 report_field(&ran, "stdout"),
                 "said\n",
                 "level {level}: {}",
                 ran.content
             );
-            assert!(scene.path("ws/b.txt").exists(), "level {level}");
+            assert!(fixture.path("ws/b.txt").exists(), "level {level}");
         }
     }
 }
 
 #[test]
 fn a_program_begins_with_nothing_of_the_one_before() {
-    let scene = Scene::new();
+    let fixture = ProgramFixture::new();
     let layers = ProgramSafeguards {
         analysis: PathChecks::Disabled,
         ..LAYERS
     };
-    let gate = scene.gate(scene.programs(PYTHON, layers), Given::Guarded);
+    let gate = fixture.gate(fixture.programs(PYTHON, layers), AgentAccess::Guarded);
     let program = "import os\nprint(os.listdir('.'))\nos.mkdir('a')\nopen('a/b', 'w')\n";
     for _ in 0..2 {
         let ran = run_at(&gate, program).unwrap();
@@ -141,10 +142,10 @@ fn a_program_begins_with_nothing_of_the_one_before() {
 
 #[test]
 fn the_result_of_a_program_lists_its_output_and_calls() {
-    let scene = Scene::new();
+    let fixture = ProgramFixture::new();
     let program = "import sys_is_missing_here";
-    let denial = scene
-        .run(PYTHON, LAYERS, Given::Guarded, program)
+    let denial = fixture
+        .run(PYTHON, LAYERS, AgentAccess::Guarded, program)
         .unwrap_err();
     assert_eq!(denial.rule, "program");
     assert!(denial.to_string().starts_with(
@@ -152,8 +153,8 @@ fn the_result_of_a_program_lists_its_output_and_calls() {
     ));
     let program = "import workspace_tools as w\nw.write_file('new.txt', 'x')\nprint('said')\n\
                    try:\n    w._call\nexcept NameError:\n    pass\n";
-    let denial = scene
-        .run(PYTHON, LAYERS, Given::Guarded, program)
+    let denial = fixture
+        .run(PYTHON, LAYERS, AgentAccess::Guarded, program)
         .unwrap_err();
     assert!(
         denial
@@ -163,7 +164,9 @@ fn the_result_of_a_program_lists_its_output_and_calls() {
     );
     let program = "import workspace_tools as w\nw.write_file('new.txt', 'x')\nprint('said')\n\
                    w.read_text_file('link/secret.txt')\n";
-    let observation = scene.run(PYTHON, LAYERS, Given::Guarded, program).unwrap();
+    let observation = fixture
+        .run(PYTHON, LAYERS, AgentAccess::Guarded, program)
+        .unwrap();
     assert_eq!(observation.outcome, ActionOutcome::Failed);
     assert_eq!(observation.exit_code, Some(1));
     assert_eq!(report_field(&observation, "stdout"), "said\n");
@@ -194,24 +197,28 @@ fn the_result_of_a_program_lists_its_output_and_calls() {
 
 #[test]
 fn the_package_is_regenerated_with_the_grants() {
-    let scene = Scene::new();
-    let programs = scene.programs(PYTHON, LAYERS);
-    let program = scene.filled("import workspace_tools as w\nw.write_file('$OUT/harm', 'x')\n");
-    let closed = run_at(&scene.gate(programs.clone(), Given::Guarded), &program).unwrap();
+    let fixture = ProgramFixture::new();
+    let programs = fixture.programs(PYTHON, LAYERS);
+    let program = fixture.filled("import workspace_tools as w\nw.write_file('$OUT/harm', 'x')\n");
+    let closed = run_at(
+        &fixture.gate(programs.clone(), AgentAccess::Guarded),
+        &program,
+    )
+    .unwrap();
     assert_eq!(report_field(&closed, "calls"), json!([]));
     assert!(
         closed.content.contains("outside allowed write boundaries"),
         "{}",
         closed.content
     );
-    let open = run_at(&scene.gate(programs, Given::Everything), &program).unwrap();
+    let open = run_at(&fixture.gate(programs, AgentAccess::Everything), &program).unwrap();
     assert_eq!(open.outcome, ActionOutcome::Done, "{}", open.content);
-    assert!(scene.path("outside/harm").exists());
+    assert!(fixture.path("outside/harm").exists());
 }
 
 #[test]
 fn a_program_has_nothing_but_its_directory() {
-    let scene = Scene::new();
+    let fixture = ProgramFixture::new();
     let layers = ProgramSafeguards {
         analysis: PathChecks::Disabled,
         ..LAYERS
@@ -220,7 +227,9 @@ fn a_program_has_nothing_but_its_directory() {
                    for path in ['$ROOT/ws', '$ROOT/room/package/run.py', '$ROOT/home']:\n    \
                    try:\n        print(os.access(path, os.W_OK), bool(os.listdir(path)))\n    \
                    except OSError as error:\n        print(type(error).__name__)\n";
-    let ran = scene.run(PYTHON, layers, Given::Guarded, program).unwrap();
+    let ran = fixture
+        .run(PYTHON, layers, AgentAccess::Guarded, program)
+        .unwrap();
     let wrote = report_field(&ran, "stdout");
     let wrote = wrote.as_str().unwrap();
     assert!(wrote.starts_with("['own.txt']\n"), "{}", ran.content);
@@ -229,8 +238,8 @@ fn a_program_has_nothing_but_its_directory() {
 
 #[test]
 fn a_program_that_never_ends_is_killed() {
-    let scene = Scene::new();
-    let gate = scene.gate(scene.programs(PYTHON, LAYERS), Given::Guarded);
+    let fixture = ProgramFixture::new();
+    let gate = fixture.gate(fixture.programs(PYTHON, LAYERS), AgentAccess::Guarded);
     let ended = |program: &str| {
         let arguments = json!({"code": program, "timeout": 1}).to_string();
         let call = parse("execute_code", &arguments, &ToolCatalogue::default()).unwrap();
@@ -251,8 +260,8 @@ fn a_program_that_never_ends_is_killed() {
 
 #[test]
 fn an_interrupt_ends_a_program() {
-    let scene = Scene::new();
-    let gate = scene.gate(scene.programs(PYTHON, LAYERS), Given::Guarded);
+    let fixture = ProgramFixture::new();
+    let gate = fixture.gate(fixture.programs(PYTHON, LAYERS), AgentAccess::Guarded);
     let call = parse(
         "execute_code",
         &json!({"code": "while True: pass"}).to_string(),
@@ -271,8 +280,12 @@ fn an_interrupt_ends_a_program() {
 
 #[test]
 fn output_and_calls_are_bounded() {
-    let scene = Scene::new();
-    let run = |program: &str| scene.run(PYTHON, LAYERS, Given::Guarded, program).unwrap();
+    let fixture = ProgramFixture::new();
+    let run = |program: &str| {
+        fixture
+            .run(PYTHON, LAYERS, AgentAccess::Guarded, program)
+            .unwrap()
+    };
     let loud = run("for _ in range(3000000): print('x' * 9)");
     assert!(
         loud.content.len() < 4 * 1024 * 1024,
@@ -298,7 +311,7 @@ fn output_and_calls_are_bounded() {
 
 #[test]
 fn invalid_frames_of_a_program_close_its_socket_and_not_massgen() {
-    let scene = Scene::new();
+    let fixture = ProgramFixture::new();
     let layers = ProgramSafeguards {
         analysis: PathChecks::Disabled,
         ..LAYERS
@@ -314,7 +327,9 @@ fn invalid_frames_of_a_program_close_its_socket_and_not_massgen() {
              rest = rest[os.write(w._line, rest):]\nexcept OSError:\n    pass\n\
              try:\n    print(w.read_text_file('a.txt'))\nexcept w.ToolError as error:\n    print(error)\n"
         );
-        let ran = scene.run(PYTHON, layers, Given::Guarded, &program).unwrap();
+        let ran = fixture
+            .run(PYTHON, layers, AgentAccess::Guarded, &program)
+            .unwrap();
         assert_eq!(ran.outcome, ActionOutcome::Done, "{bytes}: {}", ran.content);
         let expected = if bytes == "b''" {
             "a\n"
@@ -333,15 +348,15 @@ fn invalid_frames_of_a_program_close_its_socket_and_not_massgen() {
 
 #[test]
 fn a_program_that_is_killed_is_reported() {
-    let scene = Scene::new();
+    let fixture = ProgramFixture::new();
     let layers = ProgramSafeguards {
         analysis: PathChecks::Disabled,
         ..LAYERS
     };
-    let died = scene.run(
+    let died = fixture.run(
         PYTHON,
         layers,
-        Given::Guarded,
+        AgentAccess::Guarded,
         "import os\nos.kill(os.getpid(), 9)",
     );
     let died = died.unwrap();
@@ -351,10 +366,10 @@ fn a_program_that_is_killed_is_reported() {
         "{}",
         died.content
     );
-    let broken = scene.run(
+    let broken = fixture.run(
         ProgramDialect::Go,
         LAYERS,
-        Given::Guarded,
+        AgentAccess::Guarded,
         "package main\n\nfunc main() { x := 1 }\n",
     );
     let broken = broken.unwrap();
@@ -366,5 +381,5 @@ fn a_program_that_is_killed_is_reported() {
         "{}",
         broken.content
     );
-    assert!(fs::metadata(scene.path("ws/a.txt")).is_ok());
+    assert!(fs::metadata(fixture.path("ws/a.txt")).is_ok());
 }

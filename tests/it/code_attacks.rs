@@ -7,8 +7,9 @@ use massgen::code_mode::package::PathChecks;
 use massgen::tools::tool_selection::CommandOffering;
 use massgen::world::sandbox::program_environment::ProgramSafeguards;
 
-use crate::program_scene::{
-    CANARY, Given, PANDAS, PYTHON, ProgramInScene, Row, Scene, report_field, rows, run_plainly,
+use crate::program_fixture::{
+    AgentAccess, CANARY, FixtureProgram, PANDAS, PYTHON, ProgramCase, ProgramFixture, report_field,
+    rows, run_plainly,
 };
 use crate::repetition::repetitions;
 
@@ -25,21 +26,29 @@ const WITHOUT_ANALYSIS: ProgramSafeguards = ProgramSafeguards {
     package: PathChecks::Enabled,
 };
 
-fn attacks(dialect: ProgramDialect) -> Vec<Row> {
+fn attacks(dialect: ProgramDialect) -> Vec<ProgramCase> {
     let rows = rows(TABLE).into_iter();
     rows.filter(|row| row.dialect == dialect).collect()
 }
 
 /// Returns whether `attack` does harm when `run` runs it, and its output.
-fn does_harm(scene: &Scene, run: impl FnOnce(&Scene) -> String) -> (bool, String) {
-    let before = scene.state();
-    let output = run(scene);
-    (output.contains(CANARY) || scene.state() != before, output)
+fn does_harm(
+    fixture: &ProgramFixture,
+    run: impl FnOnce(&ProgramFixture) -> String,
+) -> (bool, String) {
+    let before = fixture.state();
+    let output = run(fixture);
+    (output.contains(CANARY) || fixture.state() != before, output)
 }
 
 /// Returns the output of a program, or why it was not run.
-fn run_attack(scene: &Scene, attack: &Row, layers: ProgramSafeguards, given: Given) -> String {
-    match scene.run(attack.dialect, layers, given, &attack.text) {
+fn run_attack(
+    fixture: &ProgramFixture,
+    attack: &ProgramCase,
+    layers: ProgramSafeguards,
+    access: AgentAccess,
+) -> String {
+    match fixture.run(attack.dialect, layers, access, &attack.text) {
         Ok(observation) => observation.content,
         Err(denial) => denial.to_string(),
     }
@@ -49,10 +58,16 @@ fn run_attack(scene: &Scene, attack: &Row, layers: ProgramSafeguards, given: Giv
 fn check_all(dialect: ProgramDialect) {
     let attacks = attacks(dialect);
     for attack in attacks.iter().step_by(repetitions(3, 1)) {
-        let scene = Scene::new();
-        let run =
-            |scene: &Scene| run_attack(scene, attack, ProgramSafeguards::default(), Given::Guarded);
-        let (harm, output) = does_harm(&scene, run);
+        let fixture = ProgramFixture::new();
+        let run = |fixture: &ProgramFixture| {
+            run_attack(
+                fixture,
+                attack,
+                ProgramSafeguards::default(),
+                AgentAccess::Guarded,
+            )
+        };
+        let (harm, output) = does_harm(&fixture, run);
         assert!(!harm, "{}: {output}", attack.name);
     }
 }
@@ -68,9 +83,16 @@ fn check_analysis(dialect: ProgramDialect) {
 fn check_gate_and_sandbox(dialect: ProgramDialect) {
     for attack in attacks(dialect) {
         assert!(attack.rest[0].contains("sandbox"), "{}", attack.name);
-        let scene = Scene::new();
-        let run = |scene: &Scene| run_attack(scene, &attack, ONLY_GATE_AND_SANDBOX, Given::Guarded);
-        let (harm, output) = does_harm(&scene, run);
+        let fixture = ProgramFixture::new();
+        let run = |fixture: &ProgramFixture| {
+            run_attack(
+                fixture,
+                &attack,
+                ONLY_GATE_AND_SANDBOX,
+                AgentAccess::Guarded,
+            )
+        };
+        let (harm, output) = does_harm(&fixture, run);
         assert!(!harm, "{}: {output}", attack.name);
         assert!(
             !output.starts_with("error: the program was not run"),
@@ -82,11 +104,11 @@ fn check_gate_and_sandbox(dialect: ProgramDialect) {
 
 /// Checks the package alone: only the tool calls that it checks itself reach massgen.
 fn check_package(dialect: ProgramDialect) {
-    let is_stopped = |row: &Row| row.rest[0].contains("package");
-    let attacks: Vec<Row> = attacks(dialect).into_iter().filter(is_stopped).collect();
+    let is_stopped = |row: &ProgramCase| row.rest[0].contains("package");
+    let attacks: Vec<ProgramCase> = attacks(dialect).into_iter().filter(is_stopped).collect();
     assert!(attacks.len() >= 4);
-    let leads_out = |attack: &Row, layers: ProgramSafeguards| {
-        let ran = Scene::new().run(dialect, layers, Given::Guarded, &attack.text);
+    let leads_out = |attack: &ProgramCase, layers: ProgramSafeguards| {
+        let ran = ProgramFixture::new().run(dialect, layers, AgentAccess::Guarded, &attack.text);
         let calls = report_field(&ran.unwrap(), "calls").to_string();
         let mut outside = ["outside", "ws-other", "/ro/"].iter();
         outside.any(|path| calls.contains(path))
@@ -99,7 +121,7 @@ fn check_package(dialect: ProgramDialect) {
 
 fn check_controls(dialect: ProgramDialect) {
     let attacks = attacks(dialect);
-    let (plain, others): (Vec<&Row>, Vec<&Row>) =
+    let (plain, others): (Vec<&ProgramCase>, Vec<&ProgramCase>) =
         attacks.iter().partition(|attack| attack.rest[1] == "plain");
     check_plain_controls(dialect, &plain);
     for attack in others {
@@ -107,29 +129,35 @@ fn check_controls(dialect: ProgramDialect) {
             assert!(attack.rest[1].contains(' '), "{}", attack.name);
             continue;
         }
-        let run =
-            |scene: &Scene| run_attack(scene, attack, ONLY_GATE_AND_SANDBOX, Given::Everything);
-        let (harm, output) = does_harm(&Scene::new(), run);
+        let run = |fixture: &ProgramFixture| {
+            run_attack(
+                fixture,
+                attack,
+                ONLY_GATE_AND_SANDBOX,
+                AgentAccess::Everything,
+            )
+        };
+        let (harm, output) = does_harm(&ProgramFixture::new(), run);
         assert!(harm, "{} does no harm anywhere: {output}", attack.name);
     }
 }
 
 /// Checks that each of these attacks does harm if a user runs it.
-fn check_plain_controls(dialect: ProgramDialect, attacks: &[&Row]) {
-    let programs: Vec<ProgramInScene<'_>> = attacks
+fn check_plain_controls(dialect: ProgramDialect, attacks: &[&ProgramCase]) {
+    let programs: Vec<FixtureProgram<'_>> = attacks
         .iter()
-        .map(|row| ProgramInScene {
-            scene: Scene::new(),
+        .map(|row| FixtureProgram {
+            fixture: ProgramFixture::new(),
             row,
         })
         .collect();
     let states: Vec<_> = programs
         .iter()
-        .map(|program| program.scene.state())
+        .map(|program| program.fixture.state())
         .collect();
     let outputs = run_plainly(dialect, &programs);
     for ((program, before), output) in programs.iter().zip(states).zip(outputs) {
-        let harm = output.contains(CANARY) || program.scene.state() != before;
+        let harm = output.contains(CANARY) || program.fixture.state() != before;
         let name = &program.row.name;
         assert!(harm, "{name} does no harm anywhere: {output}");
     }

@@ -5,9 +5,9 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::openai_wire::{completed, streamed};
-use crate::program_scene::environment_of_tables;
+use crate::program_fixture::environment_of_tables;
 use crate::project::{Finished, Project, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
@@ -24,7 +24,7 @@ fn call_reply(id: usize, name: &str, arguments: &Value) -> Answer {
 }
 
 /// Plays a model that edits the files with single calls or with one program, and then answers.
-fn edits(request: &Recorded) -> Answer {
+fn edits(request: &ReceivedRequest) -> Answer {
     let body = request.json();
     let input = body["input"].as_array().unwrap().iter();
     let calls = input.filter(|item| item["type"] == "function_call").count();

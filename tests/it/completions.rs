@@ -61,7 +61,7 @@ const SHELLS: [(&str, &[&str], &str); 3] = [
 ];
 
 /// What became of the files of a shell.
-struct Completed {
+struct ShellFiles {
     /// Whether anything ran.
     is_pwned: bool,
     /// The last arguments of each line.
@@ -69,7 +69,7 @@ struct Completed {
 }
 
 /// Types a line with a completion for each name and place in a shell that has loaded `script`.
-fn complete(shell: (&str, &[&str], &str), script: &str) -> Completed {
+fn complete(shell: (&str, &[&str], &str), script: &str) -> ShellFiles {
     let (name, arguments, load) = shell;
     let dir = tempfile::tempdir().unwrap();
     let at = |rel: &str| dir.path().join(rel).display().to_string();
@@ -98,7 +98,7 @@ fn complete(shell: (&str, &[&str], &str), script: &str) -> Completed {
         dir.path().join("ended").exists()
     });
     let log = fs::read_to_string(dir.path().join("log")).unwrap_or(shown);
-    Completed {
+    ShellFiles {
         is_pwned: dir.path().join("PWNED").exists(),
         log,
     }

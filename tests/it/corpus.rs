@@ -21,7 +21,7 @@ use massgen::world::exec::{self, ActionOutcome};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::disk::{Disk, Exchange};
+use crate::disk::{Disk, NameExchange};
 
 const CASES: &str = include_str!("../cases/attacks.jsonl");
 
@@ -116,7 +116,7 @@ fn run(case: &Case) -> Result<(), String> {
     let before: Vec<_> = case.unchanged.iter().map(|path| disk.state(path)).collect();
     let (outcome, answer) = match &case.exchange {
         Some((one, other)) => {
-            let _exchange = Exchange::of(disk.filled(one).into(), disk.filled(other).into());
+            let _exchange = NameExchange::of(disk.filled(one).into(), disk.filled(other).into());
             for _ in 1..RACED_CALLS {
                 disk.file("ws/a", "a");
                 call(&disk, &gate, case);

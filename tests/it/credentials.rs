@@ -3,19 +3,19 @@
 
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::mcp::{calls_of, read, stands_nowhere};
 use crate::mcp_login::{self, LOGIN, RUN};
-use crate::oauth_server::{Manner, OauthServer, TOKEN};
+use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::{agent, team};
 
 /// The secret that the config sends after `Bearer`.
 const SECRET: &str = "ticket/secret+of=the-user";
 
-/// Place where a server echoes its credentials.
+/// EchoLocation where a server echoes its credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum EchoLocation {
     Nowhere,
     Greeting,
     ErrorOfGreeting,
@@ -28,21 +28,21 @@ enum Place {
     ErrorOfCall,
 }
 
-const PLACES: [Place; 10] = [
-    Place::Nowhere,
-    Place::Greeting,
-    Place::ErrorOfGreeting,
-    Place::KindOfGreeting,
-    Place::Description,
-    Place::NameThatNobodyTakes,
-    Place::ErrorOfList,
-    Place::Progress,
-    Place::Answer,
-    Place::ErrorOfCall,
+const ECHO_LOCATIONS: [EchoLocation; 10] = [
+    EchoLocation::Nowhere,
+    EchoLocation::Greeting,
+    EchoLocation::ErrorOfGreeting,
+    EchoLocation::KindOfGreeting,
+    EchoLocation::Description,
+    EchoLocation::NameThatNobodyTakes,
+    EchoLocation::ErrorOfList,
+    EchoLocation::Progress,
+    EchoLocation::Answer,
+    EchoLocation::ErrorOfCall,
 ];
 
 /// Answers as a server that sends `words` in `place`.
-fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
+fn answer(asked: &ReceivedRequest, location: EchoLocation, words: &str) -> Answer {
     let json_type = "content-type: application/json".to_owned();
     let whole = |kind: String, message: &Value| {
         Answer::whole("200 OK", &[kind.as_str()], message.to_string())
@@ -56,33 +56,32 @@ fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
     };
     let given = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
     let refused = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": words}});
-    let text_at = |here: Place| if place == here { words } else { "x" };
-    match (message["method"].as_str().unwrap(), place) {
-        ("initialize", Place::ErrorOfGreeting) | ("tools/list", Place::ErrorOfList) => {
-            whole(json_type, &refused)
-        }
-        ("tools/call", Place::ErrorOfCall) => whole(json_type, &refused),
-        ("initialize", Place::KindOfGreeting) => {
+    let text_at = |here: EchoLocation| if location == here { words } else { "x" };
+    match (message["method"].as_str().unwrap(), location) {
+        ("initialize", EchoLocation::ErrorOfGreeting)
+        | ("tools/list", EchoLocation::ErrorOfList) => whole(json_type, &refused),
+        ("tools/call", EchoLocation::ErrorOfCall) => whole(json_type, &refused),
+        ("initialize", EchoLocation::KindOfGreeting) => {
             whole(format!("content-type: text/{words}"), &refused)
         }
         ("initialize", _) => {
             let able = json!({
                 "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
-                "serverInfo": {"name": "s", "version": "1"}, "instructions": text_at(Place::Greeting),
+                "serverInfo": {"name": "s", "version": "1"}, "instructions": text_at(EchoLocation::Greeting),
             });
             whole(json_type, &given(able))
         }
         ("tools/list", _) => {
-            let about = text_at(Place::Description);
+            let about = text_at(EchoLocation::Description);
             let schema = json!({"type": "object", "properties": {"a": {"description": about}}});
-            let named = format!("no name {}", text_at(Place::NameThatNobodyTakes));
+            let named = format!("no name {}", text_at(EchoLocation::NameThatNobodyTakes));
             let tools = json!([
                 {"name": "who", "description": about, "inputSchema": schema},
                 {"name": named, "inputSchema": {"type": "object"}},
             ]);
             whole(json_type, &given(json!({ "tools": tools })))
         }
-        (_, Place::Progress) => {
+        (_, EchoLocation::Progress) => {
             let token = &message["params"]["_meta"]["progressToken"];
             let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params":
                 {"progressToken": token, "progress": 1, "message": words}});
@@ -94,21 +93,22 @@ fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
             )
         }
         _ => {
-            let text = json!([{"type": "text", "text": format!("ok {}", text_at(Place::Answer))}]);
+            let text =
+                json!([{"type": "text", "text": format!("ok {}", text_at(EchoLocation::Answer))}]);
             whole(json_type, &given(json!({ "content": text })))
         }
     }
 }
 
 /// Runs with a server that sends in `place` the value of its header, encoded by `spell`.
-fn run_with(place: Place, spell: fn(&str) -> String) -> Finished {
+fn run_with(location: EchoLocation, spell: fn(&str) -> String) -> Finished {
     let server = Endpoint::start_with(move |asked| {
         let sent = if asked.line.starts_with("POST") {
             asked.headers["authorization"].clone()
         } else {
             String::new()
         };
-        answer(asked, place, &spell(&sent))
+        answer(asked, location, &spell(&sent))
     });
     let keys = format!(
         "cwd: w1\nmcp_servers: [{{name: t, url: '{}/mcp', security: {{allow_localhost: true}}, \
@@ -131,19 +131,19 @@ fn bare(sent: &str) -> String {
 
 #[test]
 fn secrets_that_a_server_echoes_are_redacted_everywhere() {
-    for place in PLACES {
-        let finished = run_with(place, bare);
+    for location in ECHO_LOCATIONS {
+        let finished = run_with(location, bare);
         let output = [finished.stdout(), finished.stderr()].concat();
-        assert!(!output.contains(SECRET), "{place:?}: {output}");
+        assert!(!output.contains(SECRET), "{location:?}: {output}");
         stands_nowhere(SECRET, finished.project().path(""));
-        if !format!("{place:?}").contains("Greeting") && place != Place::ErrorOfList {
+        if !format!("{location:?}").contains("Greeting") && location != EchoLocation::ErrorOfList {
             let answer = &read(&finished)[0];
-            let expected = if place == Place::Answer {
+            let expected = if location == EchoLocation::Answer {
                 "ok [redacted]"
             } else {
                 ""
             };
-            assert!(answer.contains(expected), "{place:?}: {answer}");
+            assert!(answer.contains(expected), "{location:?}: {answer}");
         }
     }
 }
@@ -160,7 +160,7 @@ fn a_record_holds_no_spelling_of_what_was_sent() {
         },
         |sent: &str| bare(sent).replace('/', r"\/"),
     ] {
-        let finished = run_with(Place::Answer, spell);
+        let finished = run_with(EchoLocation::Answer, spell);
         let answer = &read(&finished)[0];
         assert!(answer.contains("[redacted]"), "{answer}");
         stands_nowhere(
@@ -200,7 +200,7 @@ fn signs_in_once_more(server: &OauthServer, change: impl FnOnce()) {
 #[test]
 fn refresh_tokens_are_sent_only_where_the_user_signed_in() {
     let other = token_giver();
-    let server = OauthServer::start(Manner::default());
+    let server = OauthServer::start(OauthBehaviour::default());
     signs_in_once_more(&server, || {
         server.expire();
         server.move_tokens(&format!("{}/token", other.server.url));
@@ -210,9 +210,9 @@ fn refresh_tokens_are_sent_only_where_the_user_signed_in() {
     assert_eq!(server.requests("POST /token").len(), 1);
 
     // Without its own metadata, a server would be taken for the authorization server.
-    let server = OauthServer::start(Manner {
+    let server = OauthServer::start(OauthBehaviour {
         tokens_at: Some(format!("{}/token", other.server.url)),
-        ..Manner::default()
+        ..OauthBehaviour::default()
     });
     signs_in_once_more(&server, || server.fall_silent());
     assert_eq!(other.server.requests().len(), 1);

@@ -48,20 +48,20 @@ eval "$2"
 "#;
 
 /// A user's tree `rw`, a layer over it, and a state directory.
-pub(crate) struct Scene {
+pub(crate) struct DeliveryFixture {
     root: PathBuf,
     _dir: TempDir,
 }
 
-impl Scene {
+impl DeliveryFixture {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let scene = Self {
+        let fixture = Self {
             root: dir.path().canonicalize().unwrap(),
             _dir: dir,
         };
         for name in ["seen", "layer/upper", "layer/work", ".massgen", "kept"] {
-            fs::create_dir_all(scene.path(name)).unwrap();
+            fs::create_dir_all(fixture.path(name)).unwrap();
         }
         for (name, text) in [
             ("rw/README.md", "readme\n"),
@@ -72,10 +72,10 @@ impl Scene {
             ("rw/.git/config", "[core]\n"),
             ("rw/LICENSE", "MIT\n"),
         ] {
-            scene.write(name, text);
+            fixture.write(name, text);
         }
-        symlink("README.md", scene.path("rw/link")).unwrap();
-        scene
+        symlink("README.md", fixture.path("rw/link")).unwrap();
+        fixture
     }
 
     pub(crate) fn path(&self, rel: impl AsRef<Path>) -> PathBuf {
@@ -223,10 +223,10 @@ pub(crate) const EVERYTHING: &str = "echo y >> src/app.py; echo new > src/new.py
 
 #[test]
 fn a_delivery_applies_every_kind_of_change_of_the_layer() {
-    let scene = Scene::new();
-    scene.run(EVERYTHING);
+    let fixture = DeliveryFixture::new();
+    fixture.run(EVERYTHING);
     assert_eq!(
-        scene.deliver(),
+        fixture.deliver(),
         [
             "README.md deleted",
             "d/1 created",
@@ -240,68 +240,71 @@ fn a_delivery_applies_every_kind_of_change_of_the_layer() {
             "src/new.py created",
         ]
     );
-    assert_eq!(scene.text("rw/src/app.py"), "x = 1\ny\n");
-    assert_eq!(scene.text("rw/plain"), "f\n");
-    assert!(scene.has("rw/empty") && !scene.has("rw/README.md"));
-    let mode = |rel: &str| fs::metadata(scene.path(rel)).unwrap().mode() & 0o777;
+    assert_eq!(fixture.text("rw/src/app.py"), "x = 1\ny\n");
+    assert_eq!(fixture.text("rw/plain"), "f\n");
+    assert!(fixture.has("rw/empty") && !fixture.has("rw/README.md"));
+    let mode = |rel: &str| fs::metadata(fixture.path(rel)).unwrap().mode() & 0o777;
     assert_eq!((mode("rw/d"), mode("rw/src")), (0o700, 0o750));
     assert_eq!(mode("rw/run.sh") & 0o111, 0o111);
-    let target = fs::read_link(scene.path("rw/other")).unwrap();
+    let target = fs::read_link(fixture.path("rw/other")).unwrap();
     assert_eq!(target, Path::new("nowhere"));
 }
 
 #[test]
 fn an_undo_restores_every_byte_and_can_be_repeated() {
-    let scene = Scene::new();
-    fs::create_dir(scene.path("rw/bare")).unwrap();
-    let before = scene.state("rw");
-    scene.run(&format!("{EVERYTHING}; rmdir bare"));
-    scene.deliver();
-    let after = scene.state("rw");
+    let fixture = DeliveryFixture::new();
+    fs::create_dir(fixture.path("rw/bare")).unwrap();
+    let before = fixture.state("rw");
+    fixture.run(&format!("{EVERYTHING}; rmdir bare"));
+    fixture.deliver();
+    let after = fixture.state("rw");
     assert_ne!(before, after);
     for _ in 0..2 {
-        scene
+        fixture
             .reopened()
             .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
             .unwrap();
-        assert_eq!(scene.state("rw"), before);
-        scene
+        assert_eq!(fixture.state("rw"), before);
+        fixture
             .reopened()
             .move_steps(UndoDirection::Redo, &[], ChangedFilePolicy::Kept)
             .unwrap();
-        assert_eq!(scene.state("rw"), after);
+        assert_eq!(fixture.state("rw"), after);
     }
 }
 
 #[test]
 fn a_part_is_undone_alone() {
-    let scene = Scene::new();
-    scene.run(EVERYTHING);
-    scene.deliver();
-    let rows = scene
+    let fixture = DeliveryFixture::new();
+    fixture.run(EVERYTHING);
+    fixture.deliver();
+    let rows = fixture
         .reopened()
         .move_steps(
             UndoDirection::Undo,
-            &[scene.abs("rw/plain/deep/one"), scene.abs("rw/README.md")],
+            &[
+                fixture.abs("rw/plain/deep/one"),
+                fixture.abs("rw/README.md"),
+            ],
             ChangedFilePolicy::Kept,
         )
         .unwrap();
     let outcomes: Vec<_> = rows.iter().map(|row| row.outcome.clone()).collect();
-    assert_eq!(scene.text("rw/README.md"), "readme\n");
+    assert_eq!(fixture.text("rw/README.md"), "readme\n");
     // The file that replaced its directory is removed with it.
     assert_eq!(outcomes, vec![UndoOutcome::Restored; 3]);
-    assert_eq!(scene.text("rw/plain/deep/one"), "1\n");
-    assert_eq!(scene.text("rw/src/app.py"), "x = 1\ny\n");
+    assert_eq!(fixture.text("rw/plain/deep/one"), "1\n");
+    assert_eq!(fixture.text("rw/src/app.py"), "x = 1\ny\n");
 }
 
 #[test]
 fn later_changes_stay_unless_forced() {
-    let scene = Scene::new();
-    scene.run("echo ours > README.md; echo 2 > src/app.py; mkdir d; echo 1 > d/1");
-    scene.deliver();
-    scene.write("rw/README.md", "mine\n");
-    scene.write("rw/d/mine", "mine\n");
-    let rows = scene
+    let fixture = DeliveryFixture::new();
+    fixture.run("echo ours > README.md; echo 2 > src/app.py; mkdir d; echo 1 > d/1");
+    fixture.deliver();
+    fixture.write("rw/README.md", "mine\n");
+    fixture.write("rw/d/mine", "mine\n");
+    let rows = fixture
         .reopened()
         .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
@@ -310,41 +313,41 @@ fn later_changes_stay_unless_forced() {
         .filter(|row| matches!(row.outcome, UndoOutcome::Left(_)))
         .map(|row| row.path.to_string())
         .collect();
-    let path = |rel: &str| scene.abs(rel).to_string();
+    let path = |rel: &str| fixture.abs(rel).to_string();
     assert_eq!(left, [path("rw/README.md"), path("rw/d")]);
-    assert_eq!(scene.text("rw/README.md"), "mine\n");
-    assert_eq!(scene.text("rw/src/app.py"), "x = 1\n");
-    assert_eq!(scene.text("rw/d/mine"), "mine\n");
-    scene
+    assert_eq!(fixture.text("rw/README.md"), "mine\n");
+    assert_eq!(fixture.text("rw/src/app.py"), "x = 1\n");
+    assert_eq!(fixture.text("rw/d/mine"), "mine\n");
+    fixture
         .reopened()
         .move_steps(
             UndoDirection::Undo,
-            &[scene.abs("rw/README.md")],
+            &[fixture.abs("rw/README.md")],
             ChangedFilePolicy::Replaced,
         )
         .unwrap();
-    assert_eq!(scene.text("rw/README.md"), "readme\n");
-    scene
+    assert_eq!(fixture.text("rw/README.md"), "readme\n");
+    fixture
         .reopened()
         .move_steps(
             UndoDirection::Redo,
-            &[scene.abs("rw/README.md")],
+            &[fixture.abs("rw/README.md")],
             ChangedFilePolicy::Kept,
         )
         .unwrap();
-    assert_eq!(scene.text("rw/README.md"), "mine\n");
+    assert_eq!(fixture.text("rw/README.md"), "mine\n");
 }
 
 #[test]
 fn protected_names_are_refused_at_any_depth_and_named_once() {
-    let scene = Scene::new();
-    let before = scene.state("rw/.git");
-    scene.run(
+    let fixture = DeliveryFixture::new();
+    let before = fixture.state("rw/.git");
+    fixture.run(
         "echo evil >> .git/config; echo A=1 > .env; rm LICENSE; mkdir -p a/.git/hooks; \
          echo h > a/.git/hooks/pre-commit; echo ok > a/ok",
     );
     assert_eq!(
-        scene.deliver(),
+        fixture.deliver(),
         [
             ".env denied: the name is protected",
             ".git denied: the name is protected",
@@ -353,13 +356,17 @@ fn protected_names_are_refused_at_any_depth_and_named_once() {
             "a/ok created",
         ]
     );
-    assert_eq!(scene.state("rw/.git"), before);
-    assert!(scene.has("rw/LICENSE") && !scene.has("rw/.env") && !scene.has("rw/a/.git"));
+    assert_eq!(fixture.state("rw/.git"), before);
+    assert!(fixture.has("rw/LICENSE") && !fixture.has("rw/.env") && !fixture.has("rw/a/.git"));
 }
 
 /// Plans with the changes that the user makes since the run began, which is now.
-fn planned_since(scene: &Scene, delivery: &OpenDelivery, meanwhile: impl FnOnce()) -> DeliveryPlan {
-    let mark = scene.path("mark");
+fn planned_since(
+    fixture: &DeliveryFixture,
+    delivery: &OpenDelivery,
+    meanwhile: impl FnOnce(),
+) -> DeliveryPlan {
+    let mark = fixture.path("mark");
     thread::sleep(TICK);
     fs::write(&mark, "").unwrap();
     let meta = fs::metadata(&mark).unwrap();
@@ -371,18 +378,18 @@ fn planned_since(scene: &Scene, delivery: &OpenDelivery, meanwhile: impl FnOnce(
         bases: None,
         partial: PartialFiles::default(),
     };
-    plan(delivery, &scene.offer(), Some(&since)).unwrap()
+    plan(delivery, &fixture.offer(), Some(&since)).unwrap()
 }
 
 #[test]
 fn the_users_work_meanwhile_is_never_overwritten() {
-    let scene = Scene::new();
-    scene.run("echo ours > README.md; echo 2 > src/app.py; echo y >> run.sh; rm src/old.py");
-    let delivery = scene.delivery();
-    let plan = planned_since(&scene, &delivery, || {
-        scene.write("rw/README.md", "mine\n");
-        scene.write("rw/src/old.py", "mine\n");
-        fs::remove_file(scene.path("rw/run.sh")).unwrap();
+    let fixture = DeliveryFixture::new();
+    fixture.run("echo ours > README.md; echo 2 > src/app.py; echo y >> run.sh; rm src/old.py");
+    let delivery = fixture.delivery();
+    let plan = planned_since(&fixture, &delivery, || {
+        fixture.write("rw/README.md", "mine\n");
+        fixture.write("rw/src/old.py", "mine\n");
+        fs::remove_file(fixture.path("rw/run.sh")).unwrap();
     });
     let clash = |rel: &str| {
         let entry = plan
@@ -395,14 +402,14 @@ fn the_users_work_meanwhile_is_never_overwritten() {
     assert!(clash("src/old.py").is_some());
     assert_eq!(clash("run.sh"), Some(DeliveryConflict::Removed));
     assert_eq!(clash("src/app.py"), None);
-    let LocatedPath::Directory(kept) = locate(&scene.abs("kept")).unwrap() else {
+    let LocatedPath::Directory(kept) = locate(&fixture.abs("kept")).unwrap() else {
         panic!();
     };
     let changes = apply(&delivery, &plan, &plan.everything(), Some(&kept)).unwrap();
-    assert_eq!(scene.text("rw/README.md"), "mine\n");
-    assert_eq!(scene.text("rw/src/old.py"), "mine\n");
-    assert!(!scene.has("rw/run.sh"));
-    assert_eq!(scene.text("rw/src/app.py"), "2\n");
+    assert_eq!(fixture.text("rw/README.md"), "mine\n");
+    assert_eq!(fixture.text("rw/src/old.py"), "mine\n");
+    assert!(!fixture.has("rw/run.sh"));
+    assert_eq!(fixture.text("rw/src/app.py"), "2\n");
     let conflicts = changes.iter().filter_map(|change| {
         let ChangeKind::Conflict { kept } = &change.kind else {
             return None;
@@ -415,28 +422,28 @@ fn the_users_work_meanwhile_is_never_overwritten() {
 
 #[test]
 fn files_changed_between_plan_and_delivery_are_kept() {
-    let scene = Scene::new();
-    scene.run("echo ours > README.md; echo 2 > src/app.py; rm src/old.py; echo n > new");
-    let delivery = scene.delivery();
-    let plan = plan(&delivery, &scene.offer(), None).unwrap();
-    scene.write("rw/README.md", "mine\n");
-    scene.write("rw/src/old.py", "mine\n");
-    scene.write("rw/new", "mine\n");
+    let fixture = DeliveryFixture::new();
+    fixture.run("echo ours > README.md; echo 2 > src/app.py; rm src/old.py; echo n > new");
+    let delivery = fixture.delivery();
+    let plan = plan(&delivery, &fixture.offer(), None).unwrap();
+    fixture.write("rw/README.md", "mine\n");
+    fixture.write("rw/src/old.py", "mine\n");
+    fixture.write("rw/new", "mine\n");
     apply(&delivery, &plan, &plan.everything(), None).unwrap();
     for name in ["rw/README.md", "rw/src/old.py", "rw/new"] {
-        assert_eq!(scene.text(name), "mine\n", "{name}");
+        assert_eq!(fixture.text(name), "mine\n", "{name}");
     }
-    assert_eq!(scene.text("rw/src/app.py"), "2\n");
+    assert_eq!(fixture.text("rw/src/app.py"), "2\n");
 }
 
 #[test]
 fn a_directory_that_became_a_link_is_refused_and_not_followed() {
-    let scene = Scene::new();
-    scene.write("outside/app.py", "victim\n");
-    scene.run("echo 2 > src/app.py; echo n > src/new.py; echo r > README.md");
-    fs::rename(scene.path("rw/src"), scene.path("moved")).unwrap();
-    symlink(scene.path("outside"), scene.path("rw/src")).unwrap();
-    let lines = scene.deliver();
+    let fixture = DeliveryFixture::new();
+    fixture.write("outside/app.py", "victim\n");
+    fixture.run("echo 2 > src/app.py; echo n > src/new.py; echo r > README.md");
+    fs::rename(fixture.path("rw/src"), fixture.path("moved")).unwrap();
+    symlink(fixture.path("outside"), fixture.path("rw/src")).unwrap();
+    let lines = fixture.deliver();
     assert_eq!(
         lines,
         [
@@ -444,38 +451,38 @@ fn a_directory_that_became_a_link_is_refused_and_not_followed() {
             "README.md changed",
         ]
     );
-    assert_eq!(scene.text("outside/app.py"), "victim\n");
-    assert!(!scene.has("outside/new.py"));
+    assert_eq!(fixture.text("outside/app.py"), "victim\n");
+    assert!(!fixture.has("outside/new.py"));
 }
 
 #[test]
 fn a_directory_is_removed_only_if_its_whole_content_is() {
-    let scene = Scene::new();
-    scene.run("rm -r plain; rm README.md");
-    let delivery = scene.delivery();
-    let plan = plan(&delivery, &scene.offer(), None).unwrap();
-    scene.write("rw/plain/deep/mine", "mine\n");
+    let fixture = DeliveryFixture::new();
+    fixture.run("rm -r plain; rm README.md");
+    let delivery = fixture.delivery();
+    let plan = plan(&delivery, &fixture.offer(), None).unwrap();
+    fixture.write("rw/plain/deep/mine", "mine\n");
     apply(&delivery, &plan, &plan.everything(), None).unwrap();
-    assert_eq!(scene.text("rw/plain/deep/mine"), "mine\n");
-    assert!(!scene.has("rw/README.md") && !scene.has("rw/plain/deep/one"));
+    assert_eq!(fixture.text("rw/plain/deep/mine"), "mine\n");
+    assert!(!fixture.has("rw/README.md") && !fixture.has("rw/plain/deep/one"));
     let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
     delivered
         .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
-    assert_eq!(scene.text("rw/plain/deep/one"), "1\n");
-    assert_eq!(scene.text("rw/README.md"), "readme\n");
+    assert_eq!(fixture.text("rw/plain/deep/one"), "1\n");
+    assert_eq!(fixture.text("rw/README.md"), "readme\n");
 }
 
 #[test]
 fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
-    let scene = Scene::new();
+    let fixture = DeliveryFixture::new();
     let lines = numbered(30);
-    scene.write("rw/long", &lines);
-    scene.run(
+    fixture.write("rw/long", &lines);
+    fixture.run(
         "sed -i 's/^2$/two/; s/^28$/twenty-eight/' long; mkdir d; echo 1 > d/1; echo 2 > d/2; rm README.md",
     );
-    let delivery = scene.delivery();
-    let mut plan = plan(&delivery, &scene.offer(), None).unwrap();
+    let delivery = fixture.delivery();
+    let mut plan = plan(&delivery, &fixture.offer(), None).unwrap();
     let mut takes = vec![DeliveryChoice::Leave; plan.entries.len()];
     let place = |plan: &DeliveryPlan, rel: &str| {
         let rel = RelPath::new(rel).unwrap();
@@ -487,7 +494,7 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     takes[place(&plan, "d/1")] = DeliveryChoice::Apply;
     let parts = BTreeMap::from([(place(&plan, "long"), last_of_two_hunks())]);
     let takes = select_hunks(&delivery, &mut plan, takes, &parts).unwrap();
-    let changes = scene.lines(&apply(&delivery, &plan, &takes, None).unwrap());
+    let changes = fixture.lines(&apply(&delivery, &plan, &takes, None).unwrap());
     assert_eq!(
         changes,
         [
@@ -497,50 +504,50 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
             "long 1 of 2 hunks"
         ]
     );
-    assert!(!scene.has("rw/d/2") && scene.has("rw/README.md"));
+    assert!(!fixture.has("rw/d/2") && fixture.has("rw/README.md"));
     assert_eq!(
-        scene.text("rw/long"),
+        fixture.text("rw/long"),
         lines.replace("\n28\n", "\ntwenty-eight\n")
     );
-    let plan = massgen::world::delivery::planning::plan(&delivery, &scene.offer(), None).unwrap();
+    let plan = massgen::world::delivery::planning::plan(&delivery, &fixture.offer(), None).unwrap();
     apply(&delivery, &plan, &plan.everything(), None).unwrap();
-    assert!(scene.has("rw/d/2") && !scene.has("rw/README.md"));
-    assert!(scene.text("rw/long").starts_with("1\ntwo\n"));
+    assert!(fixture.has("rw/d/2") && !fixture.has("rw/README.md"));
+    assert!(fixture.text("rw/long").starts_with("1\ntwo\n"));
     let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
     delivered
         .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
-    assert!(!scene.has("rw/d"));
+    assert!(!fixture.has("rw/d"));
     assert_eq!(
-        (scene.text("rw/long"), scene.text("rw/README.md")),
+        (fixture.text("rw/long"), fixture.text("rw/README.md")),
         (lines, "readme\n".to_owned())
     );
 }
 
 #[test]
 fn files_from_a_directory_of_its_own_are_copied_over() {
-    let scene = Scene::new();
-    scene.write("answer/src/app.py", "x = 2\n");
-    scene.write("answer/new/file", "new\n");
-    scene.write("answer/.git/config", "evil\n");
-    scene.write("answer/memory/note.md", "for later agents\n");
-    scene.write("answer/.subagents/one/part", "of a subagent\n");
-    scene.write("answer/README.md", "readme\n");
+    let fixture = DeliveryFixture::new();
+    fixture.write("answer/src/app.py", "x = 2\n");
+    fixture.write("answer/new/file", "new\n");
+    fixture.write("answer/.git/config", "evil\n");
+    fixture.write("answer/memory/note.md", "for later agents\n");
+    fixture.write("answer/.subagents/one/part", "of a subagent\n");
+    fixture.write("answer/README.md", "readme\n");
     fs::set_permissions(
-        scene.path("answer/src/app.py"),
+        fixture.path("answer/src/app.py"),
         fs::Permissions::from_mode(0o444),
     )
     .unwrap();
-    let mut offer = scene.offer();
+    let mut offer = fixture.offer();
     offer.origins = vec![Some(SourceDirectory {
-        path: scene.abs("answer"),
+        path: fixture.abs("answer"),
         written: SourceLayout::Apart,
         left_out: vec![
             RelPath::new("memory").unwrap(),
             RelPath::new(".subagents").unwrap(),
         ],
     })];
-    let delivery = scene.delivery();
+    let delivery = fixture.delivery();
     let plan = plan(&delivery, &offer, None).unwrap();
     let actions: Vec<EntryAction> = plan
         .entries
@@ -555,7 +562,7 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
             EntryAction::Change
         ]
     );
-    let changes = scene.lines(&apply(&delivery, &plan, &plan.everything(), None).unwrap());
+    let changes = fixture.lines(&apply(&delivery, &plan, &plan.everything(), None).unwrap());
     assert_eq!(
         changes,
         [
@@ -564,30 +571,30 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
             "src/app.py changed"
         ]
     );
-    let mode = fs::metadata(scene.path("rw/src/app.py")).unwrap().mode() & 0o777;
+    let mode = fs::metadata(fixture.path("rw/src/app.py")).unwrap().mode() & 0o777;
     assert_eq!(mode & 0o200, 0o200);
-    assert!(scene.has("rw/src/old.py"));
+    assert!(fixture.has("rw/src/old.py"));
 }
 
 #[test]
 fn records_that_came_with_a_copy_are_ignored() {
-    let scene = Scene::new();
-    scene.run("echo ours > README.md");
-    scene.deliver();
+    let fixture = DeliveryFixture::new();
+    fixture.run("echo ours > README.md");
+    fixture.deliver();
     let copied = Command::new("cp")
         .arg("-a")
-        .args([scene.path(".massgen"), scene.path("elsewhere")])
+        .args([fixture.path(".massgen"), fixture.path("elsewhere")])
         .status()
         .unwrap();
     assert!(copied.success());
-    let delivery = OpenDelivery::open(&scene.abs("elsewhere/deliveries"), "log_1").unwrap();
+    let delivery = OpenDelivery::open(&fixture.abs("elsewhere/deliveries"), "log_1").unwrap();
     let error = AppliedDelivery::open(delivery).unwrap_err().to_string();
     assert!(
         error.ends_with("it was not created by massgen in this directory"),
         "{error}"
     );
-    assert_eq!(scene.text("rw/README.md"), "ours\n");
-    let mut delivered = scene.reopened();
+    assert_eq!(fixture.text("rw/README.md"), "ours\n");
+    let mut delivered = fixture.reopened();
     assert!(
         delivered
             .names()
@@ -596,28 +603,28 @@ fn records_that_came_with_a_copy_are_ignored() {
     delivered
         .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
-    assert_eq!(scene.text("rw/README.md"), "readme\n");
+    assert_eq!(fixture.text("rw/README.md"), "readme\n");
 }
 
 #[test]
 fn a_run_that_changes_nothing_has_no_delivery() {
-    let scene = Scene::new();
-    let deliveries = scene.abs(".massgen/deliveries");
-    let bases = scene.path(".massgen/deliveries/log_1/bases");
+    let fixture = DeliveryFixture::new();
+    let deliveries = fixture.abs(".massgen/deliveries");
+    let bases = fixture.path(".massgen/deliveries/log_1/bases");
     fs::create_dir_all(bases).unwrap();
     assert!(!is_used("log_1", &deliveries));
-    let error = scene.reopened_delivery().read_source().unwrap_err();
+    let error = fixture.reopened_delivery().read_source().unwrap_err();
     assert_eq!(error.to_string(), "`log_1` delivered nothing");
-    let later = scene.delivery();
+    let later = fixture.delivery();
     assert_eq!(later.name(), "log_1");
     assert!(is_used("log_1", &deliveries));
 }
 
 #[test]
 fn a_run_in_progress_is_left_alone() {
-    let scene = Scene::new();
-    let deliveries = scene.abs(".massgen/deliveries");
-    let held = scene.delivery();
+    let fixture = DeliveryFixture::new();
+    let deliveries = fixture.abs(".massgen/deliveries");
+    let held = fixture.delivery();
     assert_eq!(recover(&deliveries).unwrap(), Vec::<String>::new());
     drop(held);
     assert!(OpenDelivery::open(&deliveries, "log_1").is_ok());
@@ -627,36 +634,36 @@ fn a_run_in_progress_is_left_alone() {
 /// `ours`, while the user changed it to `theirs`.
 #[track_caller]
 fn check_merged(theirs: &str, ours: &str, expected: &str) {
-    let scene = Scene::new();
+    let fixture = DeliveryFixture::new();
     let base = numbered(9);
-    scene.write("rw/text", &base);
-    let bases = MergeBases::new(scene.abs("bases"), None);
-    let root = scene.offer().grants[0].root.clone();
+    fixture.write("rw/text", &base);
+    let bases = MergeBases::new(fixture.abs("bases"), None);
+    let root = fixture.offer().grants[0].root.clone();
     let policy = GatePolicy {
         bases: Some(bases.clone()),
         ..GatePolicy::single_call(root)
     };
-    let gate = Gate::open(scene.offer().manager(), policy).unwrap();
+    let gate = Gate::open(fixture.offer().manager(), policy).unwrap();
     done(&gate, "read_text_file", &json!({"path": "text"}));
-    scene.run(&format!("printf '{ours}' > text"));
-    let delivery = scene.delivery();
+    fixture.run(&format!("printf '{ours}' > text"));
+    let delivery = fixture.delivery();
     thread::sleep(TICK);
-    scene.write("rw/text", theirs);
+    fixture.write("rw/text", theirs);
     let since = ConflictBaseline {
         began_ns: 0,
         bases: Some(bases),
         partial: PartialFiles::default(),
     };
-    let mut plan = plan(&delivery, &scene.offer(), Some(&since)).unwrap();
+    let mut plan = plan(&delivery, &fixture.offer(), Some(&since)).unwrap();
     merge(&delivery, &mut plan, &since).unwrap();
     apply(&delivery, &plan, &plan.everything(), None).unwrap();
-    assert_eq!(scene.text("rw/text"), expected);
+    assert_eq!(fixture.text("rw/text"), expected);
     if let Some(mut delivered) = AppliedDelivery::open(delivery).unwrap() {
         delivered
             .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
             .unwrap();
     }
-    assert_eq!(scene.text("rw/text"), theirs);
+    assert_eq!(fixture.text("rw/text"), theirs);
 }
 
 #[test]

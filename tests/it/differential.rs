@@ -1,8 +1,8 @@
 //! Differential tests with random grants, rules, mentions, hidden and protected names over a small
 //! real tree: the decision of the rules about each path, the output of `explain`, the effect of the
 //! file tools and that of a command are the same, at every level that this machine supports. The
-//! differences for commands that `docs/rules.md` documents are in [`Scene::command_reads`] and
-//! [`Scene::command_writes`] only.
+//! differences for commands that `docs/rules.md` documents are in [`TreeFixture::command_reads`] and
+//! [`TreeFixture::command_writes`] only.
 #![expect(clippy::print_stdout, reason = "a test says how much it compared")]
 
 use std::collections::BTreeMap;
@@ -117,9 +117,9 @@ const GLOBS: &[&str] = &[
 ];
 
 /// Deterministic pseudorandom sequence (`SplitMix64`).
-struct Chance(u64);
+struct SeededRandom(u64);
 
-impl Chance {
+impl SeededRandom {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -143,7 +143,7 @@ impl Chance {
 }
 
 /// A tree on disk, and what is open in it.
-struct Scene {
+struct TreeFixture {
     root: PathBuf,
     workspace: RealPath,
     /// The files with their content.
@@ -157,12 +157,12 @@ struct Scene {
     _disk: TempDir,
 }
 
-impl Scene {
+impl TreeFixture {
     fn make(seed: u64, levels: &[SandboxLevel]) -> Self {
-        let mut chance = Chance(seed);
+        let mut random = SeededRandom(seed);
         let disk = tempfile::tempdir().unwrap();
         let root = disk.path().canonicalize().unwrap();
-        let ws = chance.of(WORKSPACES);
+        let ws = random.of(WORKSPACES);
         let at = |rel: &str| root.join(rel.replace("WS", ws));
         let mut files = Vec::new();
         for (number, rel) in FILES.iter().enumerate() {
@@ -184,20 +184,20 @@ impl Scene {
         let workspace = RealPath::vouch(at("WS"));
         let own = Grant::tree(workspace.clone(), GrantKind::Workspace, Permission::Write);
         let mut grants = vec![own];
-        if chance.below(2) == 0 {
+        if random.below(2) == 0 {
             let temp = RealPath::vouch(at("temp"));
             let temp = Grant::tree(temp, GrantKind::TempWorkspace, Permission::Read);
             grants.push(temp);
             description.push_str("; temp workspace");
         }
-        for _ in 0..=chance.below(4) {
-            let (rel, permission) = (chance.of(DIRECTORIES), chance.permission());
+        for _ in 0..=random.below(4) {
+            let (rel, permission) = (random.of(DIRECTORIES), random.permission());
             let mut grant = Grant::tree(RealPath::vouch(at(rel)), GrantKind::Context, permission);
             write!(description, "; {permission} {rel}").unwrap();
-            for _ in 0..chance.below(3) {
-                let exception = chance.of(EXCEPTIONS);
+            for _ in 0..random.below(3) {
+                let exception = random.of(EXCEPTIONS);
                 let rel = RelPath::new(exception).unwrap();
-                if chance.below(2) == 0 {
+                if random.below(2) == 0 {
                     write!(description, " hide {exception}").unwrap();
                     grant.hidden.push(rel);
                 } else {
@@ -205,14 +205,14 @@ impl Scene {
                     grant.protected.push(rel);
                 }
             }
-            if chance.below(4) == 0 {
+            if random.below(4) == 0 {
                 description.push_str(" unprotect .git");
                 grant.unprotected.push(".git".to_owned());
             }
             merge(&mut grants, grant);
         }
-        for _ in 0..chance.below(3) {
-            let (rel, permission) = (chance.of(FILES), chance.permission());
+        for _ in 0..random.below(3) {
+            let (rel, permission) = (random.of(FILES), random.permission());
             write!(description, "; {permission} file {rel}").unwrap();
             merge(
                 &mut grants,
@@ -220,9 +220,9 @@ impl Scene {
             );
         }
         let mut rules = Vec::new();
-        for _ in 0..chance.below(4) {
-            let ruling = [RuleAction::Deny, RuleAction::Deny, RuleAction::Ask][chance.below(3)];
-            let (wanted, glob) = (chance.permission(), chance.of(GLOBS));
+        for _ in 0..random.below(4) {
+            let ruling = [RuleAction::Deny, RuleAction::Deny, RuleAction::Ask][random.below(3)];
+            let (wanted, glob) = (random.permission(), random.of(GLOBS));
             write!(description, "; {ruling} {wanted}_file({glob})").unwrap();
             let glob = glob
                 .replace("ROOT", &root.display().to_string())
@@ -231,8 +231,8 @@ impl Scene {
         }
         let base = AbsPath::new(at("WS")).unwrap();
         let grants = apply_path_rules(grants, &CallRules::new(rules), &base).unwrap();
-        let phase = [Phase::Coordination, Phase::Final][chance.below(2)];
-        let level = levels[chance.below(levels.len())];
+        let phase = [Phase::Coordination, Phase::Final][random.below(2)];
+        let level = levels[random.below(levels.len())];
         write!(description, "; {phase}; level {level}").unwrap();
         Self {
             workspace,
@@ -330,15 +330,15 @@ fn call(name: &str, arguments: &serde_json::Value) -> ToolCall {
     parse(name, &arguments.to_string(), &ToolCatalogue::default()).unwrap()
 }
 
-/// Differences in one scene, and the number of answers that were compared.
+/// Differences in one fixture, and the number of answers that were compared.
 #[derive(Default)]
-struct Compared {
+struct Comparison {
     answers: usize,
     refused: usize,
     differences: Vec<String>,
 }
 
-impl Compared {
+impl Comparison {
     fn compare(&mut self, what: &str, path: &std::path::Path, got: bool, expected: bool) {
         self.answers += 1;
         if got != expected {
@@ -349,12 +349,12 @@ impl Compared {
     }
 }
 
-fn compared(scene: &Scene, sandbox: &Sandbox) -> Compared {
+fn compared(fixture: &TreeFixture, sandbox: &Sandbox) -> Comparison {
     let commands = ExecEnvironment::new(ExecEnvironmentConfig {
         config: &CommandLineConfig::default(),
         backend: Arc::new(sandbox.clone()),
         executable: &AbsPath::new(binary()).unwrap(),
-        directories: AgentDirectories::prepare(&AbsPath::new(scene.root.join("room")).unwrap())
+        directories: AgentDirectories::prepare(&AbsPath::new(fixture.root.join("room")).unwrap())
             .unwrap(),
         env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         variables: &ConfigVariables::default(),
@@ -362,19 +362,19 @@ fn compared(scene: &Scene, sandbox: &Sandbox) -> Compared {
     });
     let policy = GatePolicy {
         commands: Some(commands),
-        ..GatePolicy::single_call(scene.workspace.clone())
+        ..GatePolicy::single_call(fixture.workspace.clone())
     };
-    let gate = Gate::open(scene.manager.clone(), policy).unwrap();
-    let mut compared = Compared::default();
-    by_command(scene, &gate, &mut compared);
-    by_tools(scene, &gate, &mut compared);
+    let gate = Gate::open(fixture.manager.clone(), policy).unwrap();
+    let mut compared = Comparison::default();
+    by_command(fixture, &gate, &mut compared);
+    by_tools(fixture, &gate, &mut compared);
     compared
 }
 
 /// Reads and writes everything with one command.
-fn by_command(scene: &Scene, gate: &Gate, compared: &mut Compared) {
+fn by_command(fixture: &TreeFixture, gate: &Gate, compared: &mut Comparison) {
     let mut script = "exec 2>/dev/null; ".to_owned();
-    for (path, _) in &scene.files {
+    for (path, _) in &fixture.files {
         let path = path.display();
         write!(
             script,
@@ -382,10 +382,10 @@ fn by_command(scene: &Scene, gate: &Gate, compared: &mut Compared) {
         )
         .unwrap();
     }
-    for (path, _) in &scene.files {
+    for (path, _) in &fixture.files {
         write!(script, "{{ echo more >> '{}'; }}; ", path.display()).unwrap();
     }
-    for directory in &scene.directories {
+    for directory in &fixture.directories {
         let new = directory.join(NEW);
         write!(script, "{{ echo new > '{}'; }}; ", new.display()).unwrap();
     }
@@ -395,35 +395,35 @@ fn by_command(scene: &Scene, gate: &Gate, compared: &mut Compared) {
         Ok(permitted) => exec::run(permitted).content,
         Err(denial) => denial.to_string(),
     };
-    let changed = scene.restored();
+    let changed = fixture.restored();
     let is_refused = !output.contains("END\\n") && !output.contains("END\n");
-    let here = scene.root.as_path();
+    let here = fixture.root.as_path();
     compared.compare(
         &format!("refuses: {output}"),
         here,
         is_refused,
-        scene.refuses_commands(),
+        fixture.refuses_commands(),
     );
     if is_refused {
         compared.refused += 1;
     }
-    for (path, text) in &scene.files {
+    for (path, text) in &fixture.files {
         let reads = output.contains(text.trim_end());
-        let expected = !is_refused && scene.command_reads(path);
+        let expected = !is_refused && fixture.command_reads(path);
         compared.compare("command reads", path, reads, expected);
-        let expected = !is_refused && scene.command_writes(path, None);
+        let expected = !is_refused && fixture.command_writes(path, None);
         compared.compare("command writes", path, changed.contains(path), expected);
     }
-    for directory in &scene.directories {
+    for directory in &fixture.directories {
         let new = directory.join(NEW);
-        let expected = !is_refused && scene.command_writes(&new, Some(directory));
+        let expected = !is_refused && fixture.command_writes(&new, Some(directory));
         compared.compare("command makes", &new, changed.contains(&new), expected);
     }
 }
 
 /// Makes each tool call separately, and compares `explain`.
-fn by_tools(scene: &Scene, gate: &Gate, compared: &mut Compared) {
-    for (path, text) in &scene.files {
+fn by_tools(fixture: &TreeFixture, gate: &Gate, compared: &mut Comparison) {
+    for (path, text) in &fixture.files {
         for (tool, wanted) in [
             ("read_text_file", Permission::Read),
             ("write_file", Permission::Write),
@@ -432,7 +432,7 @@ fn by_tools(scene: &Scene, gate: &Gate, compared: &mut Compared) {
                 Permission::Read => json!({ "path": path }),
                 Permission::Write => json!({ "path": path, "content": "more\n" }),
             };
-            let expected = scene.may(path, wanted);
+            let expected = fixture.may(path, wanted);
             let call = || call(tool, &arguments);
             let explained = gate
                 .explain(&call())
@@ -448,16 +448,21 @@ fn by_tools(scene: &Scene, gate: &Gate, compared: &mut Compared) {
             compared.compare(tool, path, done, expected);
         }
     }
-    for directory in &scene.directories {
+    for directory in &fixture.directories {
         let new = directory.join(NEW);
         let arguments = json!({ "path": new, "content": "new\n" });
         let made = gate.check(call("write_file", &arguments));
         let made = made.is_ok_and(|permitted| exec::run(permitted).outcome == ActionOutcome::Done);
-        compared.compare("tool makes", &new, made, scene.may(&new, Permission::Write));
+        compared.compare(
+            "tool makes",
+            &new,
+            made,
+            fixture.may(&new, Permission::Write),
+        );
     }
-    let changed = scene.restored();
-    for (path, _) in &scene.files {
-        let expected = scene.may(path, Permission::Write);
+    let changed = fixture.restored();
+    for (path, _) in &fixture.files {
+        let expected = fixture.may(path, Permission::Write);
         compared.compare("changed by tools", path, changed.contains(path), expected);
     }
 }
@@ -514,18 +519,18 @@ fn explain_the_file_tools_and_commands_say_the_same_of_every_path() {
                 return;
             }
             let seed = first.wrapping_add(index);
-            let scene = Scene::make(seed, &levels);
+            let fixture = TreeFixture::make(seed, &levels);
             let sandbox = sandboxes
                 .iter()
-                .find(|(level, _)| *level == scene.level)
+                .find(|(level, _)| *level == fixture.level)
                 .unwrap();
-            let compared = compared(&scene, &sandbox.1);
+            let compared = compared(&fixture, &sandbox.1);
             answers.fetch_add(compared.answers, Ordering::Relaxed);
             refused.fetch_add(compared.refused, Ordering::Relaxed);
             let report = |difference| {
                 format!(
                     "{SEED}={seed} {CASES}=1: {}\n  {difference}",
-                    scene.description
+                    fixture.description
                 )
             };
             found

@@ -216,12 +216,12 @@ pub(crate) fn refused(gate: &Gate, tool: &str, arguments: &Value) -> String {
 }
 
 /// A thread that exchanges two names continuously until it is dropped.
-pub(crate) struct Exchange {
+pub(crate) struct NameExchange {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Exchange {
+impl NameExchange {
     /// Starts to exchange `one` and `other`.
     pub(crate) fn of(one: PathBuf, other: PathBuf) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
@@ -239,7 +239,7 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for NameExchange {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use crate::docker::{Daemon, daemon, is_podman};
-use crate::docker_ssh::Elsewhere;
+use crate::docker_ssh::RemoteEngine;
 use crate::project::{binary, directory_outside_tmp};
 use crate::repetition::{is_long, repetitions};
 use crate::selftest::check_report;
@@ -91,21 +91,21 @@ fn containers_on_another_machine_stop_attacks_and_allow_ordinary_work() {
         eprintln!("skipped: the long suite runs it");
         return;
     }
-    let Some(elsewhere) = Elsewhere::start() else {
+    let Some(remote) = RemoteEngine::start() else {
         return;
     };
     if is_podman() {
         eprintln!("skipped: Podman has a list of system calls of its own");
         return;
     }
-    make_image(&elsewhere.daemon);
+    make_image(&remote.daemon);
     let place = directory_outside_tmp();
     let mut selftest = Command::new(binary());
     selftest
         .args(["selftest", "--json", "--jobs", "4", "--docker", IMAGE])
         .args(["--only", SELECTED])
-        .env("DOCKER_HOST", elsewhere.host())
-        .env("PATH", elsewhere.program_path("bin"))
+        .env("DOCKER_HOST", remote.host())
+        .env("PATH", remote.program_path("bin"))
         .env("TMPDIR", place.path());
     check_report(&selftest.output().unwrap(), place.path(), CASES_MIN);
 }

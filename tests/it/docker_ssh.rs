@@ -28,13 +28,13 @@ use crate::slurm_cluster::{contains, processes, wait_until};
 use crate::ssh_server::{SshServer, start_ssh_server, write_ssh};
 
 /// An engine that is reached over SSH. Its machine is this one, but nothing is mounted.
-pub(crate) struct Elsewhere {
+pub(crate) struct RemoteEngine {
     pub(crate) daemon: Arc<Daemon>,
     server: SshServer,
     dir: TempDir,
 }
 
-impl Elsewhere {
+impl RemoteEngine {
     /// Starts it; `None` if this user cannot.
     pub(crate) fn start() -> Option<Self> {
         let daemon = daemon()?;
@@ -83,7 +83,7 @@ impl Elsewhere {
     }
 }
 
-impl Drop for Elsewhere {
+impl Drop for RemoteEngine {
     fn drop(&mut self) {
         let _ended = self.server.process.kill();
         let _status = self.server.process.wait();
@@ -128,10 +128,10 @@ fn text(path: impl AsRef<Path>) -> String {
 
 #[test]
 fn commands_on_another_machine_have_the_same_rules() {
-    let Some(elsewhere) = Elsewhere::start() else {
+    let Some(remote) = RemoteEngine::start() else {
         return;
     };
-    let scene = elsewhere.scene();
+    let scene = remote.scene();
     let container = scene.open();
     let project = |name: &str| scene.path("project").join(name);
     let shown = |name: &str| project(name).display().to_string();
@@ -188,9 +188,7 @@ fn commands_on_another_machine_have_the_same_rules() {
         let script = include_str!("../../src/world/sandbox/sent_files/movable.sh");
         let call = ["exec", "-u", "1000:1000", container.name(), "sh", "-c"];
         let words = [script, "massgen", "/tmp/p", path];
-        elsewhere
-            .daemon
-            .client_output(&[&call[..], &words].concat())
+        remote.daemon.client_output(&[&call[..], &words].concat())
     };
     does("mkdir -p /tmp/own/er", "");
     assert_eq!(movable("/tmp/own/er/p"), "/tmp/own/er");
@@ -205,10 +203,10 @@ fn commands_on_another_machine_have_the_same_rules() {
     let notes = does("mkfifo pipe; ls", "begin\nhard\nlink\nnew\npipe\n");
     assert!(notes[0].contains("it is a named pipe"), "{notes:?}");
     assert!(!workspace("pipe").exists());
-    let interrupted = || interrupt_transfers(&elsewhere, &scene, &container);
+    let interrupted = || interrupt_transfers(&remote, &scene, &container);
     many_files(&does, &interrupted, &scene);
     container.close().unwrap();
-    let left = elsewhere.daemon.client_output(&[
+    let left = remote.daemon.client_output(&[
         "ps",
         "-aq",
         "--filter",
@@ -219,7 +217,7 @@ fn commands_on_another_machine_have_the_same_rules() {
 
 /// Interrupts a transfer in each direction. An engine that does not answer holds up no interrupt, also when
 /// trees are to be listed there.
-fn interrupt_transfers(elsewhere: &Elsewhere, scene: &Scene, container: &AgentContainer) {
+fn interrupt_transfers(remote: &RemoteEngine, scene: &Scene, container: &AgentContainer) {
     let reachable = scene.reachable(Permission::Read);
     let interrupt = CommandInterrupt::new().unwrap();
     interrupt.raise();
@@ -232,10 +230,10 @@ fn interrupt_transfers(elsewhere: &Elsewhere, scene: &Scene, container: &AgentCo
         &interrupt,
         &mut |_: &[u8]| {},
     );
-    elsewhere.signal(Signal::STOP);
+    remote.signal(Signal::STOP);
     let began = Instant::now();
     let fetched = container.fetch_changes(&reachable, &interrupt);
-    elsewhere.signal(Signal::CONT);
+    remote.signal(Signal::CONT);
     assert!(began.elapsed() < Duration::from_mins(2));
     for fault in [sent.unwrap_err(), fetched.unwrap_err()] {
         let fault = fault.to_string();
@@ -291,10 +289,10 @@ fn many_files(does: &dyn Fn(&str, &str) -> Vec<String>, interrupted: &dyn Fn(), 
 
 #[test]
 fn writable_trees_keep_protected_names_and_a_lost_connection_is_reported() {
-    let Some(mut elsewhere) = Elsewhere::start() else {
+    let Some(mut remote) = RemoteEngine::start() else {
         return;
     };
-    let scene = elsewhere.scene();
+    let scene = remote.scene();
     let container = scene.open();
     let reachable = scene.reachable(Permission::Write);
     let project = |name: &str| scene.path("project").join(name);
@@ -324,12 +322,12 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_reported() {
             .spawn(|| container.follow(line, &workspace, &reachable, &never, &mut |_: &[u8]| {}));
         let look = format!("cd {workspace} && test -e begun && test -e behind && echo yes || true");
         wait_until("running commands", || {
-            elsewhere
+            remote
                 .daemon
                 .client_output(&["exec", container.name(), "sh", "-c", &look])
                 == "yes"
         });
-        elsewhere.cut();
+        remote.cut();
         let behind = behind.join().unwrap().unwrap_err().to_string();
         [running.join().unwrap().unwrap_err(), behind]
     });
@@ -345,17 +343,15 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_reported() {
     let finished = run(&scene, &container, &reachable, line).unwrap();
     assert_eq!(finished.stdout.text, "begin\n0\n");
     // The container is removed from outside: the next command says so, and the one after it has all files.
-    elsewhere
-        .daemon
-        .client_output(&["rm", "-f", container.name()]);
+    remote.daemon.client_output(&["rm", "-f", container.name()]);
     let gone = run(&scene, &container, &reachable, "true").unwrap_err();
     assert!(gone.contains("was removed from outside"), "{gone}");
     let finished = run(&scene, &container, &reachable, "cat begin sub/z").unwrap();
     assert_eq!(finished.stdout.text, "begin\ny\n");
     // The host is gone for good: commands fail with that reason.
-    elsewhere.server.process.kill().unwrap();
-    elsewhere.server.process.wait().unwrap();
-    elsewhere.cut();
+    remote.server.process.kill().unwrap();
+    remote.server.process.wait().unwrap();
+    remote.cut();
     let lost = run(&scene, &container, &reachable, "true").unwrap_err();
     assert!(lost.contains("ssh://build1"), "{lost}");
     let gone = run(&scene, &container, &reachable, "true").unwrap_err();
@@ -363,18 +359,16 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_reported() {
         gone.contains("ssh://build1") && gone.contains("refused"),
         "{gone}"
     );
-    elsewhere
-        .daemon
-        .client_output(&["rm", "-f", container.name()]);
+    remote.daemon.client_output(&["rm", "-f", container.name()]);
 }
 
 #[test]
 fn unreachable_hosts_and_unsupported_keys_are_refused_with_a_reason() {
-    let Some(elsewhere) = Elsewhere::start() else {
+    let Some(remote) = RemoteEngine::start() else {
         return;
     };
-    let dir = elsewhere.dir.path();
-    let port = elsewhere.server.port;
+    let dir = remote.dir.path();
+    let port = remote.server.port;
     let anyone = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null";
     let key = format!("-i {}/user", dir.display());
     write_ssh(
@@ -390,7 +384,7 @@ fn unreachable_hosts_and_unsupported_keys_are_refused_with_a_reason() {
         port,
     );
     write_ssh(dir, "no-server", &format!("{key} {anyone}"), 1);
-    let host = elsewhere.host();
+    let host = remote.host();
     for (bin, host, expected) in [
         ("no-key", host.as_str(), "accepts none of your keys"),
         ("no-host-key", &host, "host key is not known"),
@@ -406,7 +400,7 @@ fn unreachable_hosts_and_unsupported_keys_are_refused_with_a_reason() {
             "not the address of a machine",
         ),
     ] {
-        let error = elsewhere.open_with(bin, host).unwrap_err();
+        let error = remote.open_with(bin, host).unwrap_err();
         assert!(error.to_string().contains(expected), "{bin}: {error}");
         assert!(!error.hints().is_empty(), "{bin}: {error}");
     }
@@ -416,8 +410,8 @@ fn unreachable_hosts_and_unsupported_keys_are_refused_with_a_reason() {
     fs::write(dir.join("ssh_config"), settings).unwrap();
     let config = format!("{key} {anyone} -F {}/ssh_config", dir.display());
     write_ssh(dir, "settings", &config, port);
-    drop(elsewhere.open_with("settings", &host).unwrap());
-    let mut scene = elsewhere.scene();
+    drop(remote.open_with("settings", &host).unwrap());
+    let mut scene = remote.scene();
     let refused = |scene: &Scene, expected: &str| {
         let error = scene.try_open().unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
@@ -437,7 +431,7 @@ fn unreachable_hosts_and_unsupported_keys_are_refused_with_a_reason() {
 
 #[test]
 fn a_single_call_on_another_machine_is_applied_through_the_gate() {
-    let Some(elsewhere) = Elsewhere::start() else {
+    let Some(remote) = RemoteEngine::start() else {
         return;
     };
     if is_podman() {
@@ -457,8 +451,8 @@ fn a_single_call_on_another_machine_is_applied_through_the_gate() {
     let arguments = json!({ "command": line }).to_string();
     let project = project
         .file("grants.json", grants.to_string())
-        .env("DOCKER_HOST", elsewhere.host())
-        .env("PATH", elsewhere.program_path("bin"));
+        .env("DOCKER_HOST", remote.host())
+        .env("PATH", remote.program_path("bin"));
     let call = [
         "tool",
         "execute_command",
@@ -498,20 +492,20 @@ fn commands_elsewhere_are_timed_when_asked_for() {
         eprintln!("skipped: MASSGEN_TEST_TIMES is not set");
         return;
     }
-    let Some(elsewhere) = Elsewhere::start() else {
+    let Some(remote) = RemoteEngine::start() else {
         return;
     };
-    let scene = elsewhere.scene();
+    let scene = remote.scene();
     let container = scene.open();
     let reachable = scene.reachable(Permission::Read);
     let does = |line: &str| drop(run(&scene, &container, &reachable, line).unwrap());
     let client = format!(
         "docker -H unix://{} exec {} true",
-        elsewhere.daemon.socket().display(),
+        remote.daemon.socket().display(),
         container.name()
     );
     let by_hand = || {
-        let ssh = elsewhere.dir.path().join("bin/ssh");
+        let ssh = remote.dir.path().join("bin/ssh");
         let done = Command::new(ssh).args(["build1", &client]).status();
         assert!(done.unwrap().success());
     };

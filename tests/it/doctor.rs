@@ -33,7 +33,7 @@ fn of_team(project: Project) -> Project {
 
 /// The finding about one subject.
 #[derive(Debug)]
-struct Found {
+struct SubjectFinding {
     verdict: String,
     message: String,
     remedy: String,
@@ -41,7 +41,7 @@ struct Found {
 
 /// Returns the finding about `subject`.
 #[track_caller]
-fn finding_about(finished: &Finished, area: &str, subject: &str) -> Found {
+fn finding_about(finished: &Finished, area: &str, subject: &str) -> SubjectFinding {
     let report: Value = serde_json::from_str(finished.stdout()).unwrap();
     let findings = report["findings"].as_array().unwrap();
     let is_it = |finding: &&Value| finding["area"] == area && finding["subject"] == subject;
@@ -50,7 +50,7 @@ fn finding_about(finished: &Finished, area: &str, subject: &str) -> Found {
     };
     let remedies = finding["remedy"].as_array().unwrap().iter();
     let remedies: Vec<&str> = remedies.map(|remedy| remedy.as_str().unwrap()).collect();
-    Found {
+    SubjectFinding {
         verdict: finding["verdict"].as_str().unwrap().to_owned(),
         message: finding["message"].as_str().unwrap().to_owned(),
         remedy: remedies.join("\n"),
@@ -369,7 +369,7 @@ fn an_endpoint_is_asked_for_its_models() {
         "does not list `m1`",
     );
     check_online(
-        &endpoint("404 Not Found", ""),
+        &endpoint("404 Not SubjectFinding", ""),
         0,
         "warning",
         "without a model list",

@@ -52,7 +52,7 @@ macro_rules! corpus {
 }
 
 /// A format with the stream that its vendor publishes.
-struct Published {
+struct PublishedStream {
     decoding: Decoding,
     stream: String,
     events: Vec<Result<ReplyEvent, BackendError>>,
@@ -60,7 +60,7 @@ struct Published {
     whole_at: usize,
 }
 
-fn published(vendor: &str) -> Published {
+fn published(vendor: &str) -> PublishedStream {
     let (stream, events) = match vendor {
         "groq" => (chat_wire::published_stream(), chat_wire::published_events()),
         "openai" => (
@@ -78,7 +78,7 @@ fn published(vendor: &str) -> Published {
     };
     // Chat Completions sends it before the usage; the others with the last event.
     let after = if vendor == "groq" { 2 } else { 0 };
-    Published {
+    PublishedStream {
         decoding: Decoding::of(vendor),
         whole_at: stream[..stream.len() - after].concat().len(),
         stream: stream.concat(),
@@ -86,7 +86,7 @@ fn published(vendor: &str) -> Published {
     }
 }
 
-fn all_published() -> impl Iterator<Item = Published> {
+fn all_published() -> impl Iterator<Item = PublishedStream> {
     ["groq", "openai", "claude", "gemini"]
         .into_iter()
         .map(published)
@@ -117,7 +117,7 @@ fn the_corpora_hold_the_published_streams_and_make_no_impossible_reply() {
 #[test]
 fn the_encoding_of_a_stream_does_not_matter() {
     #[track_caller]
-    fn check(published: &Published, stream: &str) {
+    fn check(published: &PublishedStream, stream: &str) {
         for size in [1, 2, 3, 7, 64, stream.len()] {
             let chunks = stream.as_bytes().chunks(size);
             let events = published.decoding.events(STREAMED, chunks);
@@ -176,14 +176,14 @@ fn a_stream_may_be_cut_at_every_byte() {
 
 /// A mutation of a stream.
 #[derive(Clone, Debug)]
-enum Change {
+enum StreamMutation {
     /// Replaces this many bytes at the offset with others.
     Replace(Index, usize, Vec<u8>),
     /// Inserts a copy of this many bytes from the offset elsewhere.
     Repeat(Index, usize, Index),
 }
 
-impl Change {
+impl StreamMutation {
     fn make(&self, bytes: &mut Vec<u8>) {
         let place = |index: &Index| index.index(bytes.len() + 1);
         let until = |from: usize, length: usize| (from + length).min(bytes.len());
@@ -202,16 +202,16 @@ impl Change {
     }
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = StreamMutation> {
     let new = prop_oneof![
         vec(any::<u8>(), 0..4),
         select(TOKENS).prop_map(|token| token.as_bytes().to_vec()),
     ];
     prop_oneof![
         (any::<Index>(), 0..40_usize, new)
-            .prop_map(|(from, length, new)| Change::Replace(from, length, new)),
+            .prop_map(|(from, length, new)| StreamMutation::Replace(from, length, new)),
         (any::<Index>(), 0..400_usize, any::<Index>())
-            .prop_map(|(from, length, to)| Change::Repeat(from, length, to)),
+            .prop_map(|(from, length, to)| StreamMutation::Repeat(from, length, to)),
     ]
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::mcp_images::CHAT;
 use crate::project::{Finished, Project};
 
@@ -63,13 +63,13 @@ impl Endpoint {
     }
 }
 
-pub(crate) fn model(request: &Recorded) -> String {
+pub(crate) fn model(request: &ReceivedRequest) -> String {
     request.json()["model"].as_str().unwrap().to_owned()
 }
 
 /// Plays the model: `builder…` writes a file first, and all answer, vote for the first agent and
 /// present. The final `builder…` also writes to the path that is open for writing.
-pub(crate) fn play(request: &Recorded) -> Answer {
+pub(crate) fn play(request: &ReceivedRequest) -> Answer {
     let body = request.json();
     let model = body["model"].as_str().unwrap();
     let called = |name: &str| {
@@ -459,7 +459,9 @@ fn state(finished: &Finished) -> String {
 
 /// Starts an endpoint of Chat Completions whose model answers at once.
 fn answering_endpoint() -> Endpoint {
-    Endpoint::start_with(|_: &Recorded| CHAT.calls("new_answer", &json!({"content": "done"})))
+    Endpoint::start_with(|_: &ReceivedRequest| {
+        CHAT.calls("new_answer", &json!({"content": "done"}))
+    })
 }
 
 #[test]

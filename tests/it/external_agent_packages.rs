@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::mcp::HOSTILE;
 use crate::mcp_servers::installed;
 use crate::project::{Finished, Project, events};
@@ -18,7 +18,7 @@ const ANSWER: &str = "forty-two";
 type Call = (&'static str, Value);
 
 /// Plays a model that calls the tool for answers, and then reports that it is done.
-fn play(request: &Recorded) -> Answer {
+fn play(request: &ReceivedRequest) -> Answer {
     let has_called = request.body.contains("handed in;");
     play_with(request, (!has_called).then(answer).as_ref())
 }
@@ -28,7 +28,7 @@ fn answer() -> Call {
 }
 
 /// Plays a model that makes this call, or reports that it is done.
-fn play_with(request: &Recorded, call: Option<&Call>) -> Answer {
+fn play_with(request: &ReceivedRequest, call: Option<&Call>) -> Answer {
     let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
     let events = if request.line.contains("/messages") && !request.line.contains("count_tokens") {
         messages(&body, call)
@@ -140,7 +140,7 @@ fn content(body: &Value, call: Option<&Call>) -> Vec<Value> {
 fn run(
     (kind, program): (&str, &str),
     keys: &str,
-    play: fn(&Recorded) -> Answer,
+    play: fn(&ReceivedRequest) -> Answer,
 ) -> (Finished, Endpoint) {
     let endpoint = Endpoint::start_with(play);
     let command = format!("{}/node_modules/.bin/{program}", installed());
@@ -207,7 +207,7 @@ fn codex_answers_over_the_agent_socket() {
 }
 
 /// Plays a model that answers only when asked to, in the second turn of its thread.
-fn play_later(request: &Recorded) -> Answer {
+fn play_later(request: &ReceivedRequest) -> Answer {
     let is_told = request.body.contains("Hand in your complete answer");
     if !request.line.contains("/responses") || is_told {
         return play(request);
@@ -234,7 +234,7 @@ fn gemini_cli_answers_over_the_agent_socket() {
 }
 
 /// Plays a model that reads an image before it answers.
-fn play_looking(request: &Recorded) -> Answer {
+fn play_looking(request: &ReceivedRequest) -> Answer {
     let has_looked = request.body.contains("[massgen: the image that");
     let look = || ("mcp__h__pictures", json!({"count": 1, "width": 3}));
     match (has_looked, request.body.contains("handed in;")) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::endpoint_runs::{event, model, play, refusal, streamed, team_project};
-use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::project::Finished;
 use crate::repetition::repetitions;
 
@@ -144,7 +144,7 @@ fn an_agent_falls_back_to_its_next_model() {
 
 /// Plays a model that reads a long file twenty times and then answers, at a vendor with a context
 /// window of this many bytes.
-fn read_long_files(request: &Recorded, bytes_max: usize) -> Answer {
+fn read_long_files(request: &ReceivedRequest, bytes_max: usize) -> Answer {
     let body = request.json();
     let messages = body["messages"].as_array().unwrap();
     let steps = messages

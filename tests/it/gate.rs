@@ -17,9 +17,9 @@ use crate::disk::{Disk, act, done, refused};
 use Phase::{Coordination, Final};
 
 /// A gate on a disk. In paths, `$` is replaced by the disk.
-struct Asked<'a>(&'a Disk, Gate);
+struct DiskGate<'a>(&'a Disk, Gate);
 
-impl Asked<'_> {
+impl DiskGate<'_> {
     /// Checks the decision; `expected` is `allow`, or the name of the rule that denies.
     #[track_caller]
     fn check(&self, verb: &str, path: &str, expected: &str) {
@@ -47,8 +47,8 @@ impl Asked<'_> {
 #[test]
 fn grants_and_phases_decide() {
     let disk = Disk::new();
-    let early = Asked(&disk, disk.gate(Coordination));
-    let late = Asked(&disk, disk.gate(Final));
+    let early = DiskGate(&disk, disk.gate(Coordination));
+    let late = DiskGate(&disk, disk.gate(Final));
     early.check("write", "a.txt", "allow");
     early.check("write", "$/ws/.git/hooks/x", "allow");
     early.check("read", "$/rw/README.md", "allow");
@@ -69,7 +69,7 @@ fn paths_outside_all_grants_are_closed_in_every_spelling() {
     let disk = Disk::new();
     disk.file("ws/a.txt", "a");
     fs::create_dir(disk.path("ws2")).unwrap();
-    let gate = Asked(&disk, disk.gate(Final));
+    let gate = DiskGate(&disk, disk.gate(Final));
     for path in [
         "$/outside/secret.txt",
         "../outside/secret.txt",
@@ -113,7 +113,7 @@ fn links_are_decided_about_where_they_lead() {
     ] {
         disk.link(&format!("ws/{name}"), target);
     }
-    let gate = Asked(&disk, disk.gate(Final));
+    let gate = DiskGate(&disk, disk.gate(Final));
     gate.check("read", "in/f", "allow");
     gate.check("read", "chain/f", "allow");
     gate.check("write", "absolute", "allow");
@@ -147,7 +147,7 @@ fn missing_names_are_plain_names() {
     let disk = Disk::new();
     disk.file("ws/f", "f");
     let long = "n".repeat(300);
-    let gate = Asked(&disk, disk.gate(Coordination));
+    let gate = DiskGate(&disk, disk.gate(Coordination));
     gate.check("write", "new/deep/file", "allow");
     gate.check("write", "new/../f", "not-followed");
     gate.check("write", "new/../../outside/x", "not-followed");
@@ -171,7 +171,7 @@ fn roots_are_neither_removed_nor_moved() {
     grants.push(Grant::tree(inner, GrantKind::BuiltIn, Permission::Write));
     let manager = PathPermissionManager::new(grants, Final);
     let policy = GatePolicy::single_call(disk.real("ws"));
-    let gate = Asked(&disk, Gate::open(manager, policy).unwrap());
+    let gate = DiskGate(&disk, Gate::open(manager, policy).unwrap());
     for path in [".", "$/ws", "$/rw", "$/rw/inner", "$/rw/inner/tree"] {
         gate.check("delete", path, "grant-root");
         gate.check("move", path, "grant-root");
@@ -227,11 +227,11 @@ fn a_guard_takes_no_parents() {
         ..GatePolicy::single_call(disk.real("ws"))
     };
     let manager = PathPermissionManager::new(disk.grants(), Coordination);
-    let guarded = Asked(&disk, Gate::open(manager, policy).unwrap());
+    let guarded = DiskGate(&disk, Gate::open(manager, policy).unwrap());
     guarded.check("read", "../ws/a", "parent-names");
     guarded.check("read", "a..b", "allow");
     guarded.check("read", "a", "allow");
-    let free = Asked(&disk, disk.gate(Coordination));
+    let free = DiskGate(&disk, disk.gate(Coordination));
     free.check("read", "../ws/a", "allow");
 }
 
@@ -246,7 +246,7 @@ fn a_granted_file_opens_only_itself() {
     let policy = || GatePolicy::single_call(disk.real("ws"));
     let open = |phase| {
         let manager = PathPermissionManager::new(grants.clone(), phase);
-        Asked(&disk, Gate::open(manager, policy()).unwrap())
+        DiskGate(&disk, Gate::open(manager, policy()).unwrap())
     };
     let (early, late) = (open(Coordination), open(Final));
     early.check("read", "$/rw/README.md", "allow");
@@ -266,7 +266,7 @@ fn a_granted_file_opens_only_itself() {
 #[test]
 fn a_grant_is_the_directory_that_was_opened() {
     let disk = Disk::new();
-    let gate = Asked(&disk, disk.gate(Final));
+    let gate = DiskGate(&disk, disk.gate(Final));
     fs::rename(disk.path("rw"), disk.path("rw_moved")).unwrap();
     disk.link("rw", "$ROOT/outside");
     let before = disk.state("outside");
@@ -382,7 +382,7 @@ fn no_grants_is_no_access() {
     let open = |grants| {
         let manager = PathPermissionManager::new(grants, Final);
         let policy = GatePolicy::single_call(disk.real("ws"));
-        Asked(&disk, Gate::open(manager, policy).unwrap())
+        DiskGate(&disk, Gate::open(manager, policy).unwrap())
     };
     let nothing = open(Vec::new());
     nothing.check("read", "a", "outside-grants");

@@ -4,14 +4,14 @@
 use massgen::config::vendors::find_vendor;
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::project::Project;
 
 const KEY: &str = "AIza-of-the-tests";
 const SIGNATURE: &str = "c2lnbmF0dXJl";
 
 /// Plays the model: it writes a file, answers, votes for the first agent and presents.
-fn play(request: &Recorded) -> Answer {
+fn play(request: &ReceivedRequest) -> Answer {
     assert_eq!(request.headers["x-goog-api-key"], KEY);
     let body = request.json();
     if let Some(complaint) = complaint(&body) {

@@ -12,7 +12,7 @@ use massgen::tools::workflow::{VoteScoring, coordination_offers};
 use serde_json::{Map, Value, json};
 
 use crate::decoding::connect;
-use crate::http_server::{Answer, Recorded, Server};
+use crate::http_server::{Answer, ReceivedRequest, Server};
 use crate::wire::{
     KEY, assistant_message, call, collect, config, event, read_tool, simple_request, text,
 };
@@ -175,7 +175,11 @@ async fn tools_of_the_vendor_stand_beside_ours() {
     collect(&backend, request).await;
     collect(&backend, simple_request()).await;
 
-    let requests: Vec<Value> = server.requests().iter().map(Recorded::json).collect();
+    let requests: Vec<Value> = server
+        .requests()
+        .iter()
+        .map(ReceivedRequest::json)
+        .collect();
     assert_eq!(
         requests[0]["toolConfig"],
         json!({"includeServerSideToolInvocations": true})

@@ -15,7 +15,7 @@ use massgen::world::git::project::ProjectRepository;
 use crate::project::make_program;
 
 /// A directory with a hub in it, and optionally a project.
-pub(crate) struct Scene {
+pub(crate) struct GitFixture {
     pub(crate) dir: tempfile::TempDir,
 }
 
@@ -27,7 +27,7 @@ fn author() -> CommitAuthor {
     CommitAuthor::new("implementer (scripted)", "implementer@massgen")
 }
 
-impl Scene {
+impl GitFixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("project")).unwrap();
@@ -45,14 +45,14 @@ impl Scene {
 
     /// Creates a project with one commit of these files.
     pub(crate) fn committed(files: &[(&str, &str)]) -> Self {
-        let scene = Self::new();
-        scene.user(&["init", "-q", "-b", "trunk"]);
+        let fixture = Self::new();
+        fixture.user(&["init", "-q", "-b", "trunk"]);
         for (name, content) in files {
-            put(&scene.project().join(name), content);
+            put(&fixture.project().join(name), content);
         }
-        scene.user(&["add", "-A"]);
-        scene.user(&["commit", "-q", "-m", "first"]);
-        scene
+        fixture.user(&["add", "-A"]);
+        fixture.user(&["commit", "-q", "-m", "first"]);
+        fixture
     }
 
     async fn git(&self) -> GitProgram {
@@ -140,17 +140,17 @@ fn listing(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[tokio::test]
 async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
-    let scene = Scene::committed(&[("src/a.txt", "one\n"), ("b.txt", "two\n")]);
-    let before = listing(&scene.project());
-    let project = scene.found().await;
+    let fixture = GitFixture::committed(&[("src/a.txt", "one\n"), ("b.txt", "two\n")]);
+    let before = listing(&fixture.project());
+    let project = fixture.found().await;
     assert_eq!(project.branch.as_deref(), Some("trunk"));
     let head = project.head.clone().unwrap();
-    let hub = scene.hub(Some(&project)).await;
+    let hub = fixture.hub(Some(&project)).await;
     let main = BranchName::parse("main").unwrap();
     assert_eq!(hub.tip(&main).await.unwrap(), None);
     hub.move_branch(&main, &head, None).await.unwrap();
 
-    let work = scene.checkout(&hub, "work");
+    let work = fixture.checkout(&hub, "work");
     work.show(&head).await.unwrap();
     put(&work.dir().as_path().join("src/a.txt"), "changed\n");
     put(&work.dir().as_path().join("src/new.txt"), "new\n");
@@ -171,7 +171,7 @@ async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
     assert!(hub.move_branch(&main, &head, None).await.is_err());
     assert_eq!(hub.tip(&main).await.unwrap(), Some(made));
 
-    assert_eq!(listing(&scene.project()), before);
+    assert_eq!(listing(&fixture.project()), before);
     let checked = Command::new("git")
         .args(["fsck", "--strict"])
         .current_dir(hub.dir().as_path())
@@ -182,9 +182,9 @@ async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
 
 #[tokio::test]
 async fn merges_are_clean_or_name_the_files_in_conflict() {
-    let scene = Scene::new();
-    let hub = scene.hub(None).await;
-    let ours = scene.checkout(&hub, "ours");
+    let fixture = GitFixture::new();
+    let hub = fixture.hub(None).await;
+    let ours = fixture.checkout(&hub, "ours");
     let empty = hub.empty_tree().await.unwrap();
     let new = NewCommit {
         tree: &empty,
@@ -196,7 +196,7 @@ async fn merges_are_clean_or_name_the_files_in_conflict() {
     ours.show(&root).await.unwrap();
     put(&ours.dir().as_path().join("same.txt"), "a\nb\nc\n");
     let base = commit(&hub, &ours, &[root]).await;
-    let theirs = scene.checkout(&hub, "theirs");
+    let theirs = fixture.checkout(&hub, "theirs");
     theirs.show(&base).await.unwrap();
 
     put(&ours.dir().as_path().join("ours.txt"), "o\n");
@@ -219,7 +219,7 @@ async fn merges_are_clean_or_name_the_files_in_conflict() {
         MergeResult::Clean(tree) => panic!("they changed the same line, and came to {tree}"),
         MergeResult::Conflict { tree, files } => {
             assert_eq!(files, ["same.txt"]);
-            let both = scene.checkout(&hub, "both");
+            let both = fixture.checkout(&hub, "both");
             both.show(&tree).await.unwrap();
             let text = fs::read_to_string(both.dir().as_path().join("same.txt")).unwrap();
             assert!(text.contains("!\n|||||||"), "{text}");
@@ -230,11 +230,11 @@ async fn merges_are_clean_or_name_the_files_in_conflict() {
 
 #[tokio::test]
 async fn a_checkout_shows_another_commit_and_keeps_what_git_passes_over() {
-    let scene = Scene::committed(&[("a.txt", "one\n"), (".gitignore", "cache/\n")]);
-    let project = scene.found().await;
-    let hub = scene.hub(Some(&project)).await;
+    let fixture = GitFixture::committed(&[("a.txt", "one\n"), (".gitignore", "cache/\n")]);
+    let project = fixture.found().await;
+    let hub = fixture.hub(Some(&project)).await;
     let head = project.head.unwrap();
-    let work = scene.checkout(&hub, "work");
+    let work = fixture.checkout(&hub, "work");
     work.show(&head).await.unwrap();
     let file = |name: &str| work.dir().as_path().join(name);
     put(&file("cache/big"), "x");
@@ -273,16 +273,16 @@ pub(crate) fn take_triggered(dir: &Path) -> Vec<String> {
     names
 }
 
-impl Scene {
+impl GitFixture {
     /// Creates a project whose repository and tree run programs wherever git allows it.
     fn trapped() -> Self {
-        let scene = Self::committed(&[
+        let fixture = Self::committed(&[
             ("a.txt", "one\n"),
             (".gitattributes", "*.txt filter=evil diff=evil merge=evil\n"),
         ]);
-        let dir = scene.dir.path();
+        let dir = fixture.dir.path();
         let (program, hook) = (create_trap(dir, "trap"), create_trap(dir, "hook"));
-        let hooks = scene.project().join(".git/hooks");
+        let hooks = fixture.project().join(".git/hooks");
         for name in [
             "post-checkout",
             "reference-transaction",
@@ -301,30 +301,30 @@ impl Scene {
             "core.pager",
             "core.editor",
         ] {
-            scene.user(&["config", name, &program]);
+            fixture.user(&["config", name, &program]);
         }
-        scene.user(&["config", "alias.rev-parse", &format!("!{program}")]);
-        scene
+        fixture.user(&["config", "alias.rev-parse", &format!("!{program}")]);
+        fixture
     }
 }
 
 #[tokio::test]
 async fn nothing_is_run_that_a_project_brings_along() {
-    let scene = Scene::trapped();
-    let (dir, project_dir) = (scene.dir.path(), scene.project());
+    let fixture = GitFixture::trapped();
+    let (dir, project_dir) = (fixture.dir.path(), fixture.project());
     // Control: plain git runs them.
     put(&project_dir.join("a.txt"), "two\n");
-    scene.user(&["status"]);
-    scene.user(&["diff"]);
-    scene.user(&["commit", "-q", "-a", "-m", "second"]);
+    fixture.user(&["status"]);
+    fixture.user(&["diff"]);
+    fixture.user(&["commit", "-q", "-a", "-m", "second"]);
     assert_eq!(take_triggered(dir), ["ran-hook", "ran-trap"]);
 
-    let project = scene.found().await;
-    let hub = scene.hub(Some(&project)).await;
+    let project = fixture.found().await;
+    let hub = fixture.hub(Some(&project)).await;
     put(&project_dir.join("a.txt"), "three, and not committed\n");
     assert_eq!(project.list_uncommitted(&hub).await.unwrap(), ["a.txt"]);
     let head = project.head.unwrap();
-    let work = scene.checkout(&hub, "work");
+    let work = fixture.checkout(&hub, "work");
     work.show(&head).await.unwrap();
     put(&work.dir().as_path().join("a.txt"), "four\n");
     // An agent may put its own repository into its tree, at the top and below.
@@ -348,47 +348,47 @@ async fn nothing_is_run_that_a_project_brings_along() {
 
 #[tokio::test]
 async fn odd_repositories_are_taken_as_they_are_or_refused_with_a_reason() {
-    let scene = Scene::new();
-    let git = scene.git().await;
+    let fixture = GitFixture::new();
+    let git = fixture.git().await;
     assert_eq!(
-        ProjectRepository::discover(&git, &abs(&scene.project()))
+        ProjectRepository::discover(&git, &abs(&fixture.project()))
             .await
             .unwrap(),
         None
     );
 
-    scene.user(&["init", "-q", "-b", "trunk"]);
-    let empty = scene.found().await;
+    fixture.user(&["init", "-q", "-b", "trunk"]);
+    let empty = fixture.found().await;
     assert_eq!((empty.head, empty.branch.as_deref()), (None, Some("trunk")));
 
-    let scene = Scene::committed(&[("a/b.txt", "one\n")]);
-    scene.user(&["checkout", "-q", "--detach"]);
-    let below = abs(&scene.project().join("a"));
+    let fixture = GitFixture::committed(&[("a/b.txt", "one\n")]);
+    fixture.user(&["checkout", "-q", "--detach"]);
+    let below = abs(&fixture.project().join("a"));
     let detached = ProjectRepository::discover(&git, &below)
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(detached.root, abs(&scene.project()));
+    assert_eq!(detached.root, abs(&fixture.project()));
     assert!(detached.head.is_some());
     assert_eq!(detached.branch, None);
 
-    scene.user(&["worktree", "add", "-q", "../linked", "-b", "side"]);
-    let linked = abs(&scene.dir.path().join("linked"));
+    fixture.user(&["worktree", "add", "-q", "../linked", "-b", "side"]);
+    let linked = abs(&fixture.dir.path().join("linked"));
     let linked = ProjectRepository::discover(&git, &linked)
         .await
         .unwrap()
         .unwrap();
     assert_eq!(linked.branch.as_deref(), Some("side"));
-    assert_eq!(linked.objects, abs(&scene.project().join(".git/objects")));
+    assert_eq!(linked.objects, abs(&fixture.project().join(".git/objects")));
 
-    scene.user(&["config", "extensions.partialClone", "origin"]);
-    scene.user(&["config", "core.repositoryFormatVersion", "1"]);
-    let error = ProjectRepository::discover(&git, &abs(&scene.project()))
+    fixture.user(&["config", "extensions.partialClone", "origin"]);
+    fixture.user(&["config", "core.repositoryFormatVersion", "1"]);
+    let error = ProjectRepository::discover(&git, &abs(&fixture.project()))
         .await
         .unwrap_err();
     assert!(error.to_string().contains("only at `origin`"), "{error}");
 
-    let bare = Scene::new();
+    let bare = GitFixture::new();
     bare.user(&["init", "-q", "--bare", "."]);
     let error = ProjectRepository::discover(&git, &abs(&bare.project()))
         .await
@@ -398,11 +398,11 @@ async fn odd_repositories_are_taken_as_they_are_or_refused_with_a_reason() {
 
 #[tokio::test]
 async fn a_shallow_clone_and_sha256_are_worked_on() {
-    let scene = Scene::committed(&[("a.txt", "one\n")]);
-    put(&scene.project().join("a.txt"), "two\n");
-    scene.user(&["commit", "-q", "-a", "-m", "second"]);
-    let from = format!("file://{}", scene.project().display());
-    let home = scene.dir.path();
+    let fixture = GitFixture::committed(&[("a.txt", "one\n")]);
+    put(&fixture.project().join("a.txt"), "two\n");
+    fixture.user(&["commit", "-q", "-a", "-m", "second"]);
+    let from = format!("file://{}", fixture.project().display());
+    let home = fixture.dir.path();
     user_git(home, home, &["clone", "-q", "--depth=1", &from, "shallow"]);
     let new = [
         "init",
@@ -417,7 +417,7 @@ async fn a_shallow_clone_and_sha256_are_worked_on() {
     user_git(&home.join("long"), home, &["add", "-A"]);
     user_git(&home.join("long"), home, &["commit", "-q", "-m", "first"]);
     for name in ["shallow", "long"] {
-        let git = scene.git().await;
+        let git = fixture.git().await;
         let project = ProjectRepository::discover(&git, &abs(&home.join(name)))
             .await
             .unwrap();
@@ -425,7 +425,7 @@ async fn a_shallow_clone_and_sha256_are_worked_on() {
         let hub = abs(&home.join(format!("{name}.git")));
         let hub = Hub::create(git, hub, Some(&project)).await.unwrap();
         let head = project.head.clone().unwrap();
-        let work = scene.checkout(&hub, &format!("{name}-work"));
+        let work = fixture.checkout(&hub, &format!("{name}-work"));
         work.show(&head).await.unwrap();
         put(&work.dir().as_path().join("b.txt"), "new\n");
         let made = commit(&hub, &work, std::slice::from_ref(&head)).await;

@@ -18,7 +18,7 @@ use massgen::world::git::private_repository::PrivateRepositorySpec;
 use massgen::world::git::project::ProjectRepository;
 
 /// A hub in its own directory.
-pub(crate) struct Scene {
+pub(crate) struct HubFixture {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) hub: Hub,
 }
@@ -56,7 +56,7 @@ fn plain_git(dir: &Path, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-impl Scene {
+impl HubFixture {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let hub = abs(&dir.path().join("hub.git"));
@@ -120,23 +120,23 @@ impl Scene {
 
 #[tokio::test]
 async fn a_history_is_read_as_it_was_made() {
-    let scene = Scene::new().await;
-    let hub = &scene.hub;
+    let fixture = HubFixture::new().await;
+    let hub = &fixture.hub;
     let messages = [
         "one\n",
         "-x \"two\"\n\ncommit 0000\n\u{1b}[31m red\n\nMassgen-Event: end\n",
         "",
     ];
     let read = |since: Option<ObjectId>, line| {
-        let (hub, main) = (&scene.hub, branch("main"));
+        let (hub, main) = (&fixture.hub, branch("main"));
         async move { hub.history(&main, since.as_ref(), line).await }
     };
     let empty = hub.empty_tree().await.unwrap();
-    let first = scene.commit(&empty, &[], messages[0]).await;
-    let aside = scene.put(Some(&first), &[("a", Some("a"))]).await;
+    let first = fixture.commit(&empty, &[], messages[0]).await;
+    let aside = fixture.put(Some(&first), &[("a", Some("a"))]).await;
     let tree = hub.tree_of(&aside).await.unwrap();
-    let merge = scene.commit(&tree, &[&first, &aside], messages[1]).await;
-    let last = scene.commit(&tree, &[&merge], messages[2]).await;
+    let merge = fixture.commit(&tree, &[&first, &aside], messages[1]).await;
+    let last = fixture.commit(&tree, &[&merge], messages[2]).await;
     let main = branch("main");
     hub.move_branch(&main, &last, None).await.unwrap();
 
@@ -171,8 +171,8 @@ async fn a_history_is_read_as_it_was_made() {
 
 #[tokio::test]
 async fn trees_of_any_names_are_changed_and_looked_into() {
-    for scene in [Scene::new().await, Scene::of_long_names().await] {
-        let hub = &scene.hub;
+    for fixture in [HubFixture::new().await, HubFixture::of_long_names().await] {
+        let hub = &fixture.hub;
         let odd = [
             OsStr::new("-x"),
             OsStr::new("a\nb\t\"c\""),
@@ -236,14 +236,14 @@ async fn trees_of_any_names_are_changed_and_looked_into() {
 
 #[tokio::test]
 async fn a_link_is_no_file() {
-    let scene = Scene::new().await;
-    let work = scene.checkout("work");
-    let first = scene.put(None, &[("a", Some("a"))]).await;
+    let fixture = HubFixture::new().await;
+    let work = fixture.checkout("work");
+    let first = fixture.put(None, &[("a", Some("a"))]).await;
     work.show(&first).await.unwrap();
     symlink("/etc/passwd", work.dir().as_path().join("link")).unwrap();
     let tree = work.capture(None).await.unwrap().tree;
     let read = |name: &'static str| {
-        let (hub, tree) = (&scene.hub, &tree);
+        let (hub, tree) = (&fixture.hub, &tree);
         async move { hub.file(tree, &rel(name), 100).await.unwrap() }
     };
     assert_eq!(read("link").await, None);
@@ -252,13 +252,13 @@ async fn a_link_is_no_file() {
 
 #[tokio::test]
 async fn branches_are_listed_measured_and_removed() {
-    let scene = Scene::new().await;
-    let hub = &scene.hub;
+    let fixture = HubFixture::new().await;
+    let hub = &fixture.hub;
     assert_eq!(hub.branches().await.unwrap(), []);
-    let first = scene.put(None, &[("a", Some("1"))]).await;
-    let ours = scene.put(Some(&first), &[("a", Some("2"))]).await;
-    let ours = scene.put(Some(&ours), &[("a", Some("3"))]).await;
-    let theirs = scene.put(Some(&first), &[("b", Some("1"))]).await;
+    let first = fixture.put(None, &[("a", Some("1"))]).await;
+    let ours = fixture.put(Some(&first), &[("a", Some("2"))]).await;
+    let ours = fixture.put(Some(&ours), &[("a", Some("3"))]).await;
+    let theirs = fixture.put(Some(&first), &[("b", Some("1"))]).await;
     let (main, role) = (branch("main"), branch("massgen/0a/planner"));
     for (name, at) in [(&role, &theirs), (&main, &ours)] {
         hub.move_branch(name, at, None).await.unwrap();
@@ -280,25 +280,25 @@ async fn branches_are_listed_measured_and_removed() {
 
 #[tokio::test]
 async fn merged_work_is_reverted_or_its_conflicts_are_named() {
-    let scene = Scene::new().await;
-    let hub = &scene.hub;
-    let first = scene.put(None, &[("a", Some("1\n"))]).await;
+    let fixture = HubFixture::new().await;
+    let hub = &fixture.hub;
+    let first = fixture.put(None, &[("a", Some("1\n"))]).await;
     let changes = [("a", Some("2\n")), ("new", Some("n\n"))];
-    let merged = scene.put(Some(&first), &changes).await;
-    let later = scene.put(Some(&merged), &[("b", Some("b\n"))]).await;
+    let merged = fixture.put(Some(&first), &changes).await;
+    let later = fixture.put(Some(&merged), &[("b", Some("b\n"))]).await;
     let taken = hub.merge_from(&merged, &later, &first).await.unwrap();
     let MergeResult::Clean(tree) = taken else {
         panic!("no role changed the same file: {taken:?}");
     };
-    let taken = scene.commit(&tree, &[&later], "back\n").await;
+    let taken = fixture.commit(&tree, &[&later], "back\n").await;
     let mut texts = Vec::new();
     for name in ["a", "b", "new"] {
-        texts.push(scene.text(&taken, name).await);
+        texts.push(fixture.text(&taken, name).await);
     }
     let some = |text: &str| Some(text.to_owned());
     assert_eq!(texts, [some("1\n"), some("b\n"), None]);
 
-    let later = scene.put(Some(&merged), &[("a", Some("3\n"))]).await;
+    let later = fixture.put(Some(&merged), &[("a", Some("3\n"))]).await;
     match hub.merge_from(&merged, &later, &first).await.unwrap() {
         MergeResult::Clean(tree) => panic!("both changed the same line, and came to {tree}"),
         MergeResult::Conflict { files, .. } => assert_eq!(files, ["a"]),
@@ -307,18 +307,18 @@ async fn merged_work_is_reverted_or_its_conflicts_are_named() {
 
 #[tokio::test]
 async fn an_agent_has_a_repository_that_is_its_own() {
-    for scene in [Scene::new().await, Scene::of_long_names().await] {
-        let hub = &scene.hub;
-        let first = scene.put(None, &[("a.txt", Some("1\n"))]).await;
-        let tip = scene.put(Some(&first), &[("b.txt", Some("2\n"))]).await;
+    for fixture in [HubFixture::new().await, HubFixture::of_long_names().await] {
+        let hub = &fixture.hub;
+        let first = fixture.put(None, &[("a.txt", Some("1\n"))]).await;
+        let tip = fixture.put(Some(&first), &[("b.txt", Some("2\n"))]).await;
         let (main, own) = (branch("main"), branch("massgen/0a/planner"));
         hub.move_branch(&main, &first, None).await.unwrap();
         hub.move_branch(&own, &tip, None).await.unwrap();
-        let work = scene.checkout("work");
+        let work = fixture.checkout("work");
         work.show(&tip).await.unwrap();
         let dir = work.dir().as_path().to_owned();
         // The replacement is a symlink to a file outside, and massgen does not follow it.
-        let outside = scene.dir.path().join("outside");
+        let outside = fixture.dir.path().join("outside");
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("kept"), "kept").unwrap();
         symlink(&outside, dir.join(".git")).unwrap();
@@ -355,8 +355,8 @@ async fn an_agent_has_a_repository_that_is_its_own() {
         let tree = work.capture(None).await.unwrap().tree;
         let files = hub.files_below(&tree, &RelPath::default()).await.unwrap();
         assert_eq!(files, ["a.txt", "b.txt"]);
-        let taken = scene.commit(&tree, &[&tip], "taken\n").await;
-        assert_eq!(scene.text(&taken, "a.txt").await.unwrap(), "changed\n");
+        let taken = fixture.commit(&tree, &[&tip], "taken\n").await;
+        assert_eq!(fixture.text(&taken, "a.txt").await.unwrap(), "changed\n");
         let made = hub.make_private(work.dir(), outset(&taken));
         made.await.unwrap();
         assert_eq!(plain_git(&dir, &["log", "-1", "--format=%s"]), "taken\n");
@@ -368,10 +368,10 @@ async fn an_agent_has_a_repository_that_is_its_own() {
 
 #[tokio::test]
 async fn repositories_that_an_agent_makes_inside_are_taken_as_plain_files() {
-    let scene = Scene::new().await;
-    let hub = &scene.hub;
-    let first = scene.put(None, &[("src/a.txt", Some("1\n"))]).await;
-    let work = scene.checkout("work");
+    let fixture = HubFixture::new().await;
+    let hub = &fixture.hub;
+    let first = fixture.put(None, &[("src/a.txt", Some("1\n"))]).await;
+    let work = fixture.checkout("work");
     work.show(&first).await.unwrap();
     let dir = work.dir().as_path().to_owned();
     let who = ["-c", "user.name=x", "-c", "user.email=x@x"];

@@ -6,35 +6,35 @@ use serde_json::{Value, json};
 use crate::project::Project;
 
 /// Access of one agent under a guard, with the guard's keys.
-struct Part {
+struct GuardedRole {
     guard: &'static str,
     read: &'static [&'static str],
     write: &'static [&'static str],
 }
 
 /// The presets: which role may read and write what.
-const PARTS: &[Part] = &[
-    Part {
+const GUARDED_ROLES: &[GuardedRole] = &[
+    GuardedRole {
         guard: "preset: execution",
         read: &["learnings", "execution", "Downloads"],
         write: &["execution", "Downloads"],
     },
-    Part {
+    GuardedRole {
         guard: "preset: planning",
         read: &["learnings", "planning", "Downloads"],
         write: &["planning", "Downloads"],
     },
-    Part {
+    GuardedRole {
         guard: "preset: validation",
         read: &["execution", "validation", "Downloads"],
         write: &["validation", "Downloads"],
     },
-    Part {
+    GuardedRole {
         guard: "preset: read_only",
         read: &["learnings", "Downloads"],
         write: &[],
     },
-    Part {
+    GuardedRole {
         guard: "preset: read_only, read: [$ROOT/planning], downloads: false",
         read: &["learnings", "planning"],
         write: &[],
@@ -76,8 +76,8 @@ fn call(project: Project, tool: &str, arguments: &Value) -> (Project, bool, Stri
 
 #[test]
 fn each_part_reads_and_writes_what_its_preset_says() {
-    for part in PARTS {
-        let guard = format!("{}, root: flow", part.guard);
+    for role in GUARDED_ROLES {
+        let guard = format!("{}, root: flow", role.guard);
         let mut here = project(&guard);
         for dir in ALL {
             // Relative paths begin at the root.
@@ -85,7 +85,7 @@ fn each_part_reads_and_writes_what_its_preset_says() {
             let (next, reads, reply) = call(here, "read_text_file", &json!({"path": path}));
             assert_eq!(
                 reads,
-                part.read.contains(dir),
+                role.read.contains(dir),
                 "{guard}: read {dir}: {reply}"
             );
             let path = format!("{dir}/new.txt");
@@ -93,7 +93,7 @@ fn each_part_reads_and_writes_what_its_preset_says() {
             let (next, writes, reply) = call(next, "write_file", &arguments);
             assert_eq!(
                 writes,
-                part.write.contains(dir),
+                role.write.contains(dir),
                 "{guard}: write {dir}: {reply}"
             );
             assert_eq!(next.path(format!("flow/{dir}/new.txt")).exists(), writes);

@@ -31,14 +31,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 pub(crate) const NOBODY: u32 = 65534;
 
 /// A running helper.
-pub(crate) struct Running {
+pub(crate) struct RunningHelper {
     pub(crate) helper: Child,
     pub(crate) socket: UnixStream,
 }
 
 /// Outcome of a helper.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Ran {
+pub(crate) struct HelperOutcome {
     pub(crate) reports: Vec<HelperReport>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -50,7 +50,7 @@ pub(crate) fn own_user() -> u32 {
 }
 
 /// Starts a helper as `user`, and sends it its policy, and standard input for the program.
-pub(crate) fn start(policy: &SandboxPolicy, user: u32, input: Option<&OwnedFd>) -> Running {
+pub(crate) fn start(policy: &SandboxPolicy, user: u32, input: Option<&OwnedFd>) -> RunningHelper {
     let (socket, theirs) = UnixStream::pair().unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = Command::new(binary());
@@ -76,10 +76,10 @@ pub(crate) fn start(policy: &SandboxPolicy, user: u32, input: Option<&OwnedFd>) 
     let flags = SendFlags::NOSIGNAL;
     let sent = sendmsg(&socket, &[IoSlice::new(&order)], &mut beside, flags).unwrap();
     assert_eq!(sent, order.len());
-    Running { helper, socket }
+    RunningHelper { helper, socket }
 }
 
-impl Running {
+impl RunningHelper {
     /// Returns the next report, with the file descriptor that came with it.
     pub(crate) fn report(&mut self) -> Option<(HelperReport, Option<OwnedFd>)> {
         let mut head = [0; HEAD_BYTES];
@@ -105,14 +105,14 @@ impl Running {
     }
 
     /// Waits until it has ended.
-    pub(crate) fn end(mut self) -> Ran {
+    pub(crate) fn end(mut self) -> HelperOutcome {
         let mut reports = Vec::new();
         while let Some((report, _)) = self.report() {
             reports.push(report);
         }
         let output = self.helper.wait_with_output().unwrap();
         assert!(output.status.success(), "{output:?}");
-        Ran {
+        HelperOutcome {
             reports,
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),

@@ -56,7 +56,7 @@ impl Feed {
 
 /// A received request.
 #[derive(Clone, Debug)]
-pub(crate) struct Recorded {
+pub(crate) struct ReceivedRequest {
     /// Method and target, such as `POST /v1/chat/completions`.
     pub(crate) line: String,
     /// The headers, with names in lower case.
@@ -68,14 +68,14 @@ pub(crate) struct Recorded {
 }
 
 /// Computes the answer to each request.
-type RequestHandler = Box<dyn Fn(&Recorded) -> Answer + Send + Sync>;
+type RequestHandler = Box<dyn Fn(&ReceivedRequest) -> Answer + Send + Sync>;
 
 /// A server that records every request.
 #[derive(Debug)]
 pub(crate) struct Server {
     /// Its address, such as `http://127.0.0.1:4711`.
     pub(crate) url: String,
-    requests: Arc<Mutex<Vec<Recorded>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
     closed: Arc<Mutex<usize>>,
     task: JoinHandle<()>,
 }
@@ -159,7 +159,7 @@ impl Answer {
     }
 }
 
-impl Recorded {
+impl ReceivedRequest {
     /// Parses the body as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
@@ -179,7 +179,7 @@ impl Server {
 
     /// Starts a server on a free port that answers each request with `answer`.
     pub(crate) async fn start_with(
-        answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static,
+        answer: impl Fn(&ReceivedRequest) -> Answer + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -200,7 +200,7 @@ impl Server {
     }
 
     /// Returns the requests so far.
-    pub(crate) fn requests(&self) -> Vec<Recorded> {
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
         self.requests.lock().unwrap().clone()
     }
 
@@ -219,7 +219,9 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Starts a server that answers each request with `answer`.
-    pub(crate) fn start_with(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) fn start_with(
+        answer: impl Fn(&ReceivedRequest) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let (started, starting) = mpsc::channel();
         let (serving, ended) = oneshot::channel::<()>();
         thread::spawn(move || {
@@ -247,7 +249,7 @@ impl Drop for Server {
 async fn serve(
     listener: TcpListener,
     handler: Arc<RequestHandler>,
-    requests: Arc<Mutex<Vec<Recorded>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
     closed: Arc<Mutex<usize>>,
 ) {
     loop {
@@ -288,7 +290,7 @@ async fn serve(
     }
 }
 
-async fn receive(connection: &mut TcpStream) -> Option<Recorded> {
+async fn receive(connection: &mut TcpStream) -> Option<ReceivedRequest> {
     let mut bytes = Vec::new();
     let head_end = loop {
         if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -314,7 +316,7 @@ async fn receive(connection: &mut TcpStream) -> Option<Recorded> {
             return None;
         }
     }
-    Some(Recorded {
+    Some(ReceivedRequest {
         line,
         headers,
         body: String::from_utf8_lossy(&body).into_owned(),

@@ -4,8 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::http_server::{Answer, Endpoint, Recorded};
-use crate::mcp_images::{CHAT, CLAUDE, DATA, GEMINI, OPENAI, REST, Wire, images};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::mcp_images::{CHAT, CLAUDE, DATA, GEMINI, OPENAI, REST, WireFormatCase, images};
 use crate::project::Project;
 
 /// Returns a project with an image that is open, and one that is not. The agent's backend has the
@@ -26,8 +26,8 @@ fn project(endpoint: &Endpoint, vendor: &str, keys: &str) -> Project {
 }
 
 /// Starts an endpoint whose model looks at the files `paths`, one by one, and then answers.
-fn model(wire: &'static Wire, paths: &'static [&'static str]) -> Endpoint {
-    Endpoint::start_with(move |request: &Recorded| -> Answer {
+fn model(wire: &'static WireFormatCase, paths: &'static [&'static str]) -> Endpoint {
+    Endpoint::start_with(move |request: &ReceivedRequest| -> Answer {
         let asked = paths.iter().find(|path| {
             !request.body.contains(&format!("{path}\\\""))
                 && !request.body.contains(&format!("\"{path}\""))

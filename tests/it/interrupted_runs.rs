@@ -32,9 +32,9 @@ use crate::project::machine;
 
 /// A backend that panics.
 #[derive(Debug)]
-struct Breaks;
+struct PanickingBackend;
 
-impl Backend for Breaks {
+impl Backend for PanickingBackend {
     fn ask<'a>(&'a self, _: ModelRequest<'a>) -> BoxStream<'a, Result<ReplyEvent, BackendError>> {
         stream::once(async { panic!("no agent 7") }).boxed()
     }
@@ -42,9 +42,9 @@ impl Backend for Breaks {
 
 /// A backend that never replies.
 #[derive(Debug)]
-struct Silent;
+struct SilentBackend;
 
-impl Backend for Silent {
+impl Backend for SilentBackend {
     fn ask<'a>(&'a self, _: ModelRequest<'a>) -> BoxStream<'a, Result<ReplyEvent, BackendError>> {
         pending().boxed()
     }
@@ -132,7 +132,7 @@ fn records(log_dir: &AbsPath) -> (Value, Value) {
 #[tokio::test]
 async fn a_panic_is_an_error_and_the_records_say_so() {
     let dir = tempfile::tempdir().unwrap();
-    let run = run(&dir, Breaks, ShutdownSignal::default());
+    let run = run(&dir, PanickingBackend, ShutdownSignal::default());
     let log_dir = run.output_paths().log_dir;
     let error = Box::pin(execute_and_fail(run, |_| ())).await;
     assert_eq!(error.kind(), ErrorKind::Bug);
@@ -147,7 +147,7 @@ async fn a_panic_is_an_error_and_the_records_say_so() {
 async fn a_run_that_is_given_up_ends_immediately_with_its_records() {
     let dir = tempfile::tempdir().unwrap();
     let stop = ShutdownSignal::default();
-    let run = run(&dir, Silent, stop.clone());
+    let run = run(&dir, SilentBackend, stop.clone());
     let log_dir = run.output_paths().log_dir;
     let give_up = |event: &Event| {
         if matches!(event, Event::Model(ModelEvent::ModelRequestStarted { .. })) {

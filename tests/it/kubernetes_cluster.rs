@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::slurm_cluster::free_ports;
 
 /// The only namespace.
@@ -183,7 +183,7 @@ impl Drop for KubernetesCluster {
 }
 
 impl ClusterContents {
-    fn answer(&mut self, request: &Recorded) -> Answer {
+    fn answer(&mut self, request: &ReceivedRequest) -> Answer {
         let (method, target) = request.line.split_once(' ').unwrap();
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         if self.fault == ClusterFault::Down {

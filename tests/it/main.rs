@@ -140,7 +140,7 @@ mod pipeline_unusual_files;
 mod pipeline_projects;
 mod pipeline_repository;
 mod pipeline_rights;
-mod program_scene;
+mod program_fixture;
 mod proxy;
 mod races;
 mod read_only_files;

@@ -9,7 +9,7 @@ use url::form_urlencoded::byte_serialize;
 use crate::http_server::{Answer, Endpoint};
 use crate::mcp::{read, stands_nowhere};
 use crate::mcp_login::{LOGIN, RUN, project};
-use crate::oauth_server::{Manner, OauthServer, TOKEN};
+use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
 use crate::project::Project;
 
 const SECRET: &str = "secret-of-massgen";
@@ -32,10 +32,10 @@ fn client(server: &OauthServer, keys: &str) -> Project {
 
 #[test]
 fn a_client_gets_a_token_without_a_user_and_another_if_it_is_rejected() {
-    let server = OauthServer::start(Manner {
+    let server = OauthServer::start(OauthBehaviour {
         client: Some(("known", SECRET)),
         is_forgetful: true,
-        ..Manner::default()
+        ..OauthBehaviour::default()
     });
     let finished = client(&server, "").args(RUN).success();
     assert_eq!(read(&finished)[0], "you are Bearer [redacted]");
@@ -77,11 +77,11 @@ fn check_refused(server: &OauthServer, keys: &str, expected: &str) {
 
 #[test]
 fn a_stranger_receives_no_credentials() {
-    let stranger = OauthServer::start(Manner::default());
+    let stranger = OauthServer::start(OauthBehaviour::default());
     let issuer = stranger.issuer();
-    let server = OauthServer::start(Manner {
+    let server = OauthServer::start(OauthBehaviour {
         authorized_by: Some(issuer.clone()),
-        ..Manner::default()
+        ..OauthBehaviour::default()
     });
     let hint = format!("add `issuer: {issuer}/` to its `oauth`");
     check_refused(&server, "", &hint);
@@ -113,9 +113,9 @@ fn a_stranger_cannot_speak_for_the_issuer() {
         let headers = ["content-type: application/json"];
         Answer::whole("200 OK", &headers, metadata.to_string())
     });
-    let server = OauthServer::start(Manner {
+    let server = OauthServer::start(OauthBehaviour {
         authorized_by: Some(format!("{}/.well-known/stranger", stranger.server.url)),
-        ..Manner::default()
+        ..OauthBehaviour::default()
     });
     claimed.set(server.issuer()).unwrap();
     client(&server, "").args(RUN).success();
@@ -132,11 +132,11 @@ fn a_stranger_cannot_speak_for_the_issuer() {
 
 #[test]
 fn a_stranger_receives_no_secret_at_a_sign_in() {
-    let stranger = OauthServer::start(Manner::default());
+    let stranger = OauthServer::start(OauthBehaviour::default());
     let issuer = stranger.issuer();
-    let server = OauthServer::start(Manner {
+    let server = OauthServer::start(OauthBehaviour {
         authorized_by: Some(issuer.clone()),
-        ..Manner::default()
+        ..OauthBehaviour::default()
     });
     let hint = format!("add `issuer: {issuer}/` to its `oauth`");
     let named = |issuer: &str| sign_in(&format!(", issuer: '{issuer}'"));
@@ -165,7 +165,7 @@ fn a_stranger_receives_no_secret_at_a_sign_in() {
 
 #[test]
 fn a_workload_shows_the_assertion_in_its_file() {
-    let server = OauthServer::start(Manner::default());
+    let server = OauthServer::start(OauthBehaviour::default());
     let keys = "oauth: {grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', \
                 assertion_file: platform.jwt}";
     let project = project(&server.url(), keys).file("platform.jwt", "header.claims.signature\n");

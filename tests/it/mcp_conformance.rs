@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::mcp_serve_http::Listening;
+use crate::mcp_serve_http::McpHttpServer;
 use crate::mcp_servers::installed;
 use crate::project::{Project, binary};
 use crate::scripted_team::{agent, team};
@@ -106,7 +106,7 @@ fn the_server_conforms_to_both_protocols() {
     let rest = "orchestrator: {context_paths: [tools]}";
     let config = team(&[agent("one", &keys, "- text: done")], rest);
     let words = ["mcp", "serve", "--config", "team.yaml", "--http"];
-    let served = Listening::serve(project.file("team.yaml", config), &words);
+    let served = McpHttpServer::serve(project.file("team.yaml", config), &words);
     let mut bearer = Command::new("node")
         .args(["bearer.cjs", &served.url(), &served.token, PREFIX])
         .current_dir(served.project.path(""))

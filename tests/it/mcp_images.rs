@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::mcp::HOSTILE;
 use crate::patience::wait_until;
 use crate::project::{Finished, Project};
@@ -20,13 +20,13 @@ pub(crate) const REST: &str = "CUgoPjAAAAFUlEQVR4AQEKAPX/AAAAAAAAAAAAAAAKAAEHJyl
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// One wire format: its vendor, a reply that makes a call, and the format of an image.
-pub(crate) struct Wire {
+pub(crate) struct WireFormatCase {
     pub(crate) vendor: &'static str,
     reply: fn(&str, &Value) -> Value,
     image: fn(&str) -> Value,
 }
 
-pub(crate) const CLAUDE: Wire = Wire {
+pub(crate) const CLAUDE: WireFormatCase = WireFormatCase {
     vendor: "claude",
     reply: |name, input| {
         let call = json!({"type": "tool_use", "id": name, "name": name, "input": input});
@@ -39,7 +39,7 @@ pub(crate) const CLAUDE: Wire = Wire {
     },
 };
 
-pub(crate) const OPENAI: Wire = Wire {
+pub(crate) const OPENAI: WireFormatCase = WireFormatCase {
     vendor: "openai",
     reply: |name, arguments| {
         let item = json!({"type": "function_call", "id": name, "call_id": name, "name": name,
@@ -50,7 +50,7 @@ pub(crate) const OPENAI: Wire = Wire {
     image: |data| json!({"type": "input_image", "image_url": format!("data:image/png;base64,{data}")}),
 };
 
-pub(crate) const CHAT: Wire = Wire {
+pub(crate) const CHAT: WireFormatCase = WireFormatCase {
     vendor: "grok",
     reply: |name, arguments| {
         let function = json!({"name": name, "arguments": arguments.to_string()});
@@ -61,7 +61,7 @@ pub(crate) const CHAT: Wire = Wire {
     image: |data| json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{data}")}}),
 };
 
-pub(crate) const GEMINI: Wire = Wire {
+pub(crate) const GEMINI: WireFormatCase = WireFormatCase {
     vendor: "gemini",
     reply: |name, args| {
         let call = json!({"functionCall": {"id": name, "name": name, "args": args}});
@@ -71,7 +71,7 @@ pub(crate) const GEMINI: Wire = Wire {
     image: |data| json!({"inlineData": {"mimeType": "image/png", "data": data}}),
 };
 
-impl Wire {
+impl WireFormatCase {
     /// Returns a reply that asks for this many images.
     fn asks_for(&self, count: usize) -> Answer {
         let arguments = json!({"count": count, "width": 3});
@@ -87,11 +87,11 @@ impl Wire {
 /// Starts an endpoint whose model asks for images as often as `calls` says, and then answers.
 /// Requests to which `objects` applies get its answer.
 fn model(
-    wire: &'static Wire,
+    wire: &'static WireFormatCase,
     (calls, count): (usize, usize),
     objects: fn(&str) -> Option<Answer>,
 ) -> Endpoint {
-    Endpoint::start_with(move |request: &Recorded| {
+    Endpoint::start_with(move |request: &ReceivedRequest| {
         let read = "[massgen: image 1: image/png, 3 x 1 pixels]";
         let objection = objects(&request.body);
         objection.unwrap_or_else(|| match request.body.matches(read).count() {
@@ -119,7 +119,7 @@ fn project(endpoint: &Endpoint, vendor: &str, keys: &str) -> Project {
 }
 
 /// Returns all images in a request.
-pub(crate) fn images<'v>(wire: &Wire, body: &'v Value) -> Vec<&'v Value> {
+pub(crate) fn images<'v>(wire: &WireFormatCase, body: &'v Value) -> Vec<&'v Value> {
     let own = (wire.image)("");
     let keys = |value: &Value| -> BTreeSet<String> {
         value
@@ -143,7 +143,7 @@ pub(crate) fn images<'v>(wire: &Wire, body: &'v Value) -> Vec<&'v Value> {
 }
 
 /// Returns the number of images in each request of a run.
-fn image_counts(wire: &Wire, endpoint: &Endpoint) -> Vec<usize> {
+fn image_counts(wire: &WireFormatCase, endpoint: &Endpoint) -> Vec<usize> {
     let requests = endpoint.server.requests();
     requests
         .iter()
@@ -159,7 +159,7 @@ fn takes_all(_: &str) -> Option<Answer> {
 /// requests.
 #[track_caller]
 fn check(
-    wire: &'static Wire,
+    wire: &'static WireFormatCase,
     (vendor, keys): (&str, &str),
     expected: &[usize],
     words: &str,
@@ -270,7 +270,7 @@ fn only_the_newest_images_stay() {
 
 #[test]
 fn a_resumed_run_shows_the_same_images() {
-    let endpoint = Endpoint::start_with(move |request: &Recorded| {
+    let endpoint = Endpoint::start_with(move |request: &ReceivedRequest| {
         if request.body.contains("[massgen: image 1: ") {
             Answer::stream().await_close()
         } else {

@@ -11,7 +11,7 @@ use url::Url;
 
 use crate::http_server::{Answer, Endpoint};
 use crate::mcp::{calls_of, read, stands_nowhere};
-use crate::oauth_server::{Manner, OauthServer, TOKEN};
+use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
 use crate::project::{Finished, Project, events, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
@@ -61,7 +61,7 @@ fn wants_login(project: Project) -> Finished {
 
 #[test]
 fn a_server_is_usable_after_sign_in() {
-    let server = OauthServer::start(Manner::default());
+    let server = OauthServer::start(OauthBehaviour::default());
     let finished = wants_login(project(&server.url(), ""));
     let finished = finished.then(LOGIN).success();
     assert!(is_kept(&finished, "registered"), "{}", finished.stderr());
@@ -95,7 +95,7 @@ fn a_server_is_usable_after_sign_in() {
 
 #[test]
 fn a_token_that_is_no_longer_taken_is_exchanged_if_the_server_lets_it() {
-    let server = OauthServer::start(Manner::default());
+    let server = OauthServer::start(OauthBehaviour::default());
     let finished = project(&server.url(), "").args(LOGIN).success();
     assert!(is_kept(&finished, &format!("{TOKEN}1")));
     server.expire();
@@ -113,9 +113,9 @@ fn a_token_that_is_no_longer_taken_is_exchanged_if_the_server_lets_it() {
 
 #[test]
 fn a_configured_client_is_not_registered() {
-    let server = OauthServer::start(Manner {
+    let server = OauthServer::start(OauthBehaviour {
         client: Some(("known", "secret-of-massgen")),
-        ..Manner::default()
+        ..OauthBehaviour::default()
     });
     let keys = "oauth: {client_id: known, client_secret: '${SECRET}', scopes: [a, b]}";
     let project = project(&server.url(), keys).env("SECRET", "secret-of-massgen");
@@ -139,9 +139,9 @@ fn a_configured_client_is_not_registered() {
 
 #[test]
 fn rights_that_are_missing_are_named_as_words_that_can_be_typed() {
-    let server = OauthServer::start(Manner {
+    let server = OauthServer::start(OauthBehaviour {
         wants_scope: Some("tickets:write"),
-        ..Manner::default()
+        ..OauthBehaviour::default()
     });
     let finished = project(&server.url(), "").args(LOGIN).success();
     let finished = finished.then(RUN).success();
@@ -160,9 +160,9 @@ fn rights_that_are_missing_are_named_as_words_that_can_be_typed() {
 
 #[test]
 fn a_refused_authorization_does_not_sign_in() {
-    let server = OauthServer::start(Manner {
+    let server = OauthServer::start(OauthBehaviour {
         is_refused: true,
-        ..Manner::default()
+        ..OauthBehaviour::default()
     });
     let finished = project(&server.url(), "").args(LOGIN).failure(3);
     let stderr = finished.stderr();
@@ -176,8 +176,8 @@ fn a_refused_authorization_does_not_sign_in() {
 /// Signs in at a server that behaves like this, and checks that it fails with `expected` and that
 /// `other` receives no request.
 #[track_caller]
-fn check_elsewhere(manner: Manner, other: &Endpoint, expected: &str) {
-    let server = OauthServer::start(manner);
+fn check_elsewhere(behaviour: OauthBehaviour, other: &Endpoint, expected: &str) {
+    let server = OauthServer::start(behaviour);
     let finished = project(&server.url(), "").args(LOGIN).failure(3);
     let stderr = finished.stderr();
     assert!(stderr.contains(expected), "{stderr}\n{expected}");
@@ -194,9 +194,9 @@ fn check_elsewhere(manner: Manner, other: &Endpoint, expected: &str) {
 fn sign_in_sends_nothing_to_hosts_that_are_not_allowed() {
     let other = Endpoint::start_with(|_| Answer::whole("200 OK", &[], "{}"));
     let elsewhere = |url: &str| Some(url.to_owned());
-    let moved = Manner {
+    let moved = OauthBehaviour {
         moved_to: Some(other.server.url.clone()),
-        ..Manner::default()
+        ..OauthBehaviour::default()
     };
     // Metadata from elsewhere is ignored; the server's own is used.
     let server = OauthServer::start(moved);
@@ -204,26 +204,26 @@ fn sign_in_sends_nothing_to_hosts_that_are_not_allowed() {
     assert_eq!(other.server.requests().len(), 0);
     let metadata = "http://169.254.169.254/latest";
     check_elsewhere(
-        Manner {
+        OauthBehaviour {
             tokens_at: elsewhere(metadata),
-            ..Manner::default()
+            ..OauthBehaviour::default()
         },
         &other,
         "signing in requires `https`",
     );
     check_elsewhere(
-        Manner {
+        OauthBehaviour {
             tokens_at: elsewhere("https://169.254.169.254/latest"),
-            ..Manner::default()
+            ..OauthBehaviour::default()
         },
         &other,
         "points into a private network, which is not allowed",
     );
     for page in ["file:///etc/passwd", "http://login.example/"] {
         check_elsewhere(
-            Manner {
+            OauthBehaviour {
                 authorizes_at: elsewhere(page),
-                ..Manner::default()
+                ..OauthBehaviour::default()
             },
             &other,
             "signing in requires `https`",
@@ -233,7 +233,7 @@ fn sign_in_sends_nothing_to_hosts_that_are_not_allowed() {
 
 #[test]
 fn without_a_browser_the_address_is_pasted() {
-    let server = OauthServer::start(Manner::default());
+    let server = OauthServer::start(OauthBehaviour::default());
     let words = LOGIN.into_iter().chain(["--no-browser"]);
     let project = project(&server.url(), "").args(words);
     let mut massgen = project
@@ -291,7 +291,7 @@ fn only_a_server_of_the_config_is_signed_in_at() {
 
 #[test]
 fn agents_share_the_connection_to_a_server() {
-    let server = OauthServer::start(Manner::default());
+    let server = OauthServer::start(OauthBehaviour::default());
     let url = server.url();
     let keys = |id: &str| {
         format!(

@@ -309,16 +309,16 @@ fn the_number_of_concurrent_runs_is_limited() {
 }
 
 /// A server over HTTP, which stops with the test.
-struct Listening(Child, Value);
+struct OrchestrateServer(Child, Value);
 
-impl Drop for Listening {
+impl Drop for OrchestrateServer {
     fn drop(&mut self) {
         self.0.kill().unwrap_or_default();
         drop(self.0.wait());
     }
 }
 
-fn listening(project: Project) -> (Project, Listening) {
+fn listening(project: Project) -> (Project, OrchestrateServer) {
     let project = project.args(words(&["--http"]));
     let mut command = project.command();
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -333,7 +333,7 @@ fn listening(project: Project) -> (Project, Listening) {
     let token = after("token: ");
     (
         project,
-        Listening(child, json!({"url": url, "token": token})),
+        OrchestrateServer(child, json!({"url": url, "token": token})),
     )
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::mcp::HOSTILE;
 use crate::patience::wait_until;
-use crate::program_scene::sandbox_of;
+use crate::program_fixture::sandbox_of;
 use crate::project::Project;
 
 /// Timeout of an answer.
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const PROTOCOL: &str = "2025-06-18";
 
 /// A server in its own process, with a client on its two streams.
-struct Served {
+struct StdioMcpServer {
     project: Project,
     child: Child,
     input: Option<ChildStdin>,
@@ -59,7 +59,7 @@ fn lines_of(stream: ChildStdout) -> Receiver<String> {
     receive
 }
 
-impl Served {
+impl StdioMcpServer {
     /// Starts the server with `words` after `mcp serve`, and performs the handshake.
     fn start(project: Project, words: &[&str]) -> Self {
         let project = project.args(["mcp", "serve"]).args(words);
@@ -190,7 +190,7 @@ fn clients_are_held_by_hooks_of_the_user() {
 hooks: {PreToolUse: [{matcher: Write, hooks: ['echo not now >&2; exit 2']}]}
 ";
     let project = Project::new().file("team.yaml", config);
-    let mut served = Served::start(project, &["--config", "team.yaml"]);
+    let mut served = StdioMcpServer::start(project, &["--config", "team.yaml"]);
     let denied = served.call("write_file", &json!({"path": "a.txt", "content": ""}));
     assert_eq!(denied["result"]["isError"], true, "{denied}");
     let denial = denied.to_string();
@@ -204,7 +204,7 @@ hooks: {PreToolUse: [{matcher: Write, hooks: ['echo not now >&2; exit 2']}]}
 
 #[test]
 fn tools_are_announced_with_what_they_may_do() {
-    let mut served = Served::start(guarded(), &["--grants", "grants.json"]);
+    let mut served = StdioMcpServer::start(guarded(), &["--grants", "grants.json"]);
     let tools = served.tools();
     let hints = |name: &str| tools[name]["annotations"].clone();
     assert_eq!(hints("read_text_file")["readOnlyHint"], true);
@@ -226,7 +226,7 @@ fn tools_are_announced_with_what_they_may_do() {
 
 #[test]
 fn calls_run_only_within_the_grants() {
-    let mut served = Served::start(guarded(), &["--grants", "grants.json"]);
+    let mut served = StdioMcpServer::start(guarded(), &["--grants", "grants.json"]);
     let open = served.project.path("open/a.txt");
     let secret = served.project.path("closed/secret.txt");
     assert!(
@@ -264,7 +264,7 @@ fn calls_run_only_within_the_grants() {
 
 #[test]
 fn invalid_calls_get_an_error() {
-    let mut served = Served::start(guarded(), &["--grants", "grants.json"]);
+    let mut served = StdioMcpServer::start(guarded(), &["--grants", "grants.json"]);
     let unknown = served.call("shred_disk", &json!({}));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
     let not_offered = served.call("execute_command", &json!({"command": "true"}));
@@ -280,7 +280,7 @@ fn invalid_calls_get_an_error() {
 #[test]
 fn answers_in_json_are_structured_and_texts_are_not() {
     let project = guarded().file("open/data.json", r#"{"a":1}"#);
-    let mut served = Served::start(project, &["--grants", "grants.json"]);
+    let mut served = StdioMcpServer::start(project, &["--grants", "grants.json"]);
     let from = served.project.path("open/data.json");
     let copied = served.call(
         "copy_file",
@@ -305,7 +305,7 @@ fn answers_in_json_are_structured_and_texts_are_not() {
 #[test]
 fn a_session_cannot_overwrite_or_delete_an_unread_file() {
     let project = guarded().file("ws/notes.md", "mine\n");
-    let mut served = Served::start(project, &["--grants", "grants.json"]);
+    let mut served = StdioMcpServer::start(project, &["--grants", "grants.json"]);
     served.fails("delete_file", &json!({"path": "notes.md"}), "read");
     served.call_successfully("read_text_file", &json!({"path": "notes.md"}));
     served.call_successfully("delete_file", &json!({"path": "notes.md"}));
@@ -317,7 +317,7 @@ fn a_session_cannot_overwrite_or_delete_an_unread_file() {
 #[test]
 fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
     let words = ["--grants", "grants.json", "--sandbox", "auto"];
-    let mut served = Served::start(guarded(), &words);
+    let mut served = StdioMcpServer::start(guarded(), &words);
     assert_eq!(
         served.tools()["execute_command"]["annotations"]["readOnlyHint"],
         false
@@ -360,7 +360,7 @@ fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
 #[test]
 fn everything_ends_when_the_client_disconnects() {
     let words = ["--grants", "grants.json", "--sandbox", "auto"];
-    let mut served = Served::start(guarded(), &words);
+    let mut served = StdioMcpServer::start(guarded(), &words);
     served.call_successfully(
         "start_background_command",
         &json!({"command": "sleep 3041"}),
@@ -396,7 +396,7 @@ fn processes_that_have_built_sandboxes_are_waited_for() {
         }
         let level = level.to_string();
         let words = ["--grants", "grants.json", "--sandbox", &level];
-        let mut served = Served::start(guarded(), &words);
+        let mut served = StdioMcpServer::start(guarded(), &words);
         for command in ["true", "sleep 30 & true", "kill -9 $$"] {
             for _ in 0..3 {
                 served.call("execute_command", &json!({"command": command}));
@@ -417,7 +417,7 @@ fn processes_that_have_built_sandboxes_are_waited_for() {
 #[test]
 fn a_signal_ends_the_server() {
     for signal in ["TERM", "INT"] {
-        let mut served = Served::start(guarded(), &["--grants", "grants.json"]);
+        let mut served = StdioMcpServer::start(guarded(), &["--grants", "grants.json"]);
         served.tools();
         let id = served.child.id().to_string();
         let sent = assert_cmd::Command::new("/bin/kill")
@@ -446,7 +446,7 @@ orchestrator:
     let check = |phase: &str, writes: bool| {
         let project = Project::new().config(config).file("target/t.txt", "old\n");
         let words = ["--agent", "writer", "--phase", phase];
-        let mut served = Served::start(project, &words);
+        let mut served = StdioMcpServer::start(project, &words);
         let tools = served.tools();
         assert!(tools.contains_key("write_file") && !tools.contains_key("delete_file"));
         let path = served.project.path("target/t.txt");
@@ -538,7 +538,7 @@ fn processes() -> String {
 #[test]
 fn tools_of_the_agents_servers_are_passed_on_within_its_grants() {
     let project = equipped(&filesystem("      exclude_tools: [mcp__files__write_file]"));
-    let mut served = Served::start(project, &OF_WRITER);
+    let mut served = StdioMcpServer::start(project, &OF_WRITER);
     let tools = served.tools();
     assert!(tools.contains_key(FOREIGN_READ) && tools.contains_key("read_text_file"));
     assert_eq!(tools[FOREIGN_READ]["annotations"]["readOnlyHint"], false);
@@ -574,7 +574,7 @@ fn servers_are_started_when_they_are_needed_and_end_with_massgen() {
                   args: [-c, 'sleep 4817 & exec node \"$0\" .', \
                   'SERVERS/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js']}]";
     let project = equipped(&marked.replace("SERVERS", &others()));
-    let mut served = Served::start(project, &OF_WRITER);
+    let mut served = StdioMcpServer::start(project, &OF_WRITER);
     let given = served.project.path("given/notes.txt");
     served.call_successfully("read_text_file", &json!({"path": given}));
     assert!(!processes().contains("sleep 4817"), "no client has asked");
@@ -591,7 +591,7 @@ fn servers_are_started_when_they_are_needed_and_end_with_massgen() {
 fn a_server_that_fails_takes_no_tool_of_massgens_with_it() {
     let broken =
         "      mcp_servers: [{name: broken, command: bash, args: [-c, 'exit 3'], required: true}]";
-    let mut served = Served::start(equipped(broken), &OF_WRITER);
+    let mut served = StdioMcpServer::start(equipped(broken), &OF_WRITER);
     let listed = served.ask("tools/list", &json!({}));
     let why = listed["error"]["message"].as_str().unwrap();
     assert!(
@@ -607,7 +607,7 @@ fn a_server_that_fails_takes_no_tool_of_massgens_with_it() {
 #[test]
 fn an_agent_that_works_by_programs_is_offered_so() {
     let keys = filesystem("      enable_code_based_tools: true");
-    let mut served = Served::start(equipped(&keys), &OF_WRITER);
+    let mut served = StdioMcpServer::start(equipped(&keys), &OF_WRITER);
     let tools = served.tools();
     assert_eq!(tools.keys().collect::<Vec<_>>(), ["execute_code"]);
     let described = tools["execute_code"]["description"].as_str().unwrap();
@@ -643,7 +643,7 @@ fn images_of_servers_are_passed_on() {
         "team.yaml",
         config.replace("'given/", &format!("'{given}/")),
     );
-    let mut served = Served::start(project, &OF_WRITER);
+    let mut served = StdioMcpServer::start(project, &OF_WRITER);
     let called = served.call("mcp__h__pictures", &json!({"count": 2, "width": 3}));
     let parts = called["result"]["content"].as_array().unwrap();
     let kinds: Vec<&str> = parts
@@ -692,14 +692,14 @@ fn changes_of_a_command_are_in_the_users_tree_after_each_call() {
             "--phase",
             "final",
         ];
-        let mut served = Served::start(writable(), &words);
-        let run = |served: &mut Served, line: &str| {
+        let mut served = StdioMcpServer::start(writable(), &words);
+        let run = |served: &mut StdioMcpServer, line: &str| {
             served.call_successfully(
                 "execute_command",
                 &json!({"command": format!("cd ../src; {line}")}),
             )
         };
-        let path = |served: &Served, name: &str| served.project.path("src").join(name);
+        let path = |served: &StdioMcpServer, name: &str| served.project.path("src").join(name);
         let output = run(
             &mut served,
             "echo two >> a.txt; mkdir node_modules; echo m > node_modules/m",
@@ -802,7 +802,7 @@ for line in sys.stdin:
         });
         let project = project.file("team.yaml", config.to_string());
         let words = ["--config", "team.yaml", "--phase", "final"];
-        let mut session = Served::start(project, &words);
+        let mut session = StdioMcpServer::start(project, &words);
         let tools: Vec<String> = session.tools().into_keys().collect();
         let plant = tools
             .iter()

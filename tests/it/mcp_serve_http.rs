@@ -14,14 +14,14 @@ use crate::project::{Project, binary};
 
 const CLIENT: &str = include_str!("../servers/client.cjs");
 /// A server that is listening, and stops with the test.
-pub(crate) struct Listening {
+pub(crate) struct McpHttpServer {
     pub(crate) project: Project,
     child: Child,
     port: u16,
     pub(crate) token: String,
 }
 
-impl Drop for Listening {
+impl Drop for McpHttpServer {
     fn drop(&mut self) {
         self.child.kill().unwrap_or_default();
         drop(self.child.wait());
@@ -32,7 +32,7 @@ fn guarded() -> Project {
     mcp_serve::guarded().file("client.cjs", CLIENT)
 }
 
-impl Listening {
+impl McpHttpServer {
     fn start(project: Project, words: &[&str]) -> Self {
         let grants = ["mcp", "serve", "--grants", "grants.json", "--http"];
         Self::serve(project.args(grants), words)
@@ -165,7 +165,7 @@ fn parse_result(output: &Output) -> Value {
 
 #[test]
 fn only_requests_with_the_token_are_admitted() {
-    let served = Listening::start(guarded(), &[]);
+    let served = McpHttpServer::start(guarded(), &[]);
     let host = format!("host: localhost:{}", served.port);
     let check = |line: &str, headers: &[String], expected: u16| {
         let (status, answer) = served.send(line, headers, &hello());
@@ -196,7 +196,7 @@ fn only_requests_with_the_token_are_admitted() {
 
 #[test]
 fn requests_with_a_foreign_origin_are_refused() {
-    let served = Listening::start(guarded(), &[]);
+    let served = McpHttpServer::start(guarded(), &[]);
     let check = |host: &str, origin: Option<&str>, expected: u16| {
         let mut headers = vec![
             format!("host: {host}"),
@@ -231,7 +231,7 @@ fn requests_with_a_foreign_origin_are_refused() {
 
 #[test]
 fn two_sessions_share_the_same_grants() {
-    let served = Listening::start(guarded(), &[]);
+    let served = McpHttpServer::start(guarded(), &[]);
     let (one, other) = (served.session(), served.session());
     assert_ne!(one, other);
     let wrote = served.call(
@@ -260,7 +260,7 @@ fn two_sessions_share_the_same_grants() {
 
 #[test]
 fn the_number_of_sessions_is_limited() {
-    let served = Listening::start(guarded(), &[]);
+    let served = McpHttpServer::start(guarded(), &[]);
     let sessions: Vec<String> = (0..32).map(|_| served.session()).collect();
     let (status, answer) = served.send("POST /mcp", &served.headers(), &hello());
     assert_eq!(status, 503, "{answer}");
@@ -270,7 +270,7 @@ fn the_number_of_sessions_is_limited() {
 
 #[test]
 fn a_message_that_is_too_long_is_refused() {
-    let served = Listening::start(guarded(), &[]);
+    let served = McpHttpServer::start(guarded(), &[]);
     let session = served.session();
     let call = |length: usize| {
         let arguments = json!({"path": "long.txt", "content": "x".repeat(length)});
@@ -292,7 +292,7 @@ fn a_message_that_is_too_long_is_refused() {
 fn a_token_comes_from_a_file_and_addresses_are_loopback() {
     let project = guarded().file("token", "0123456789abcdef0123\n");
     fs::set_permissions(project.path("token"), Permissions::from_mode(0o600)).unwrap();
-    let mut served = Listening::start(project, &["--token-file", "token"]);
+    let mut served = McpHttpServer::start(project, &["--token-file", "token"]);
     served.token = "0123456789abcdef0123".to_owned();
     served.session();
     served.token = "0123456789abcdef0124".to_owned();
@@ -331,7 +331,7 @@ fn a_token_comes_from_a_file_and_addresses_are_loopback() {
 #[test]
 fn a_host_name_given_with_allowed_host_is_accepted() {
     let words = ["127.0.0.1:0", "--allowed-host", "box.example.org"];
-    let served = Listening::start(guarded(), &words);
+    let served = McpHttpServer::start(guarded(), &words);
     let host = |name: &str| {
         let token = format!("authorization: Bearer {}", served.token);
         let headers = [format!("host: {name}"), token];
@@ -373,7 +373,7 @@ fn a_client_of_another_project_lists_and_calls_the_tools() {
     let project = guarded();
     let args = ["mcp", "serve", "--grants", "grants.json"];
     check(json!({"command": binary(), "args": args}), &project);
-    let served = Listening::start(guarded(), &[]);
+    let served = McpHttpServer::start(guarded(), &[]);
     check(
         json!({"url": served.url(), "token": served.token}),
         &served.project,

@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, Feed, Recorded};
+use crate::http_server::{Answer, Endpoint, Feed, ReceivedRequest};
 use crate::mcp::{calls_of, read};
 use crate::mcp_login::{LOGIN, RUN};
-use crate::oauth_server::{Manner, OauthServer, TOKEN};
+use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::{agent, team};
 
@@ -25,24 +25,24 @@ fn project(url: &str, keys: &str) -> Project {
 
 /// Behaviour of an older server.
 #[derive(Clone)]
-struct Older {
+struct OlderServer {
     /// Endpoint that it announces for messages; `{{host}}` is replaced by itself.
-    place: &'static str,
+    message_endpoint: &'static str,
     /// Answer to a message that is posted to its stream.
-    unknown: Answer,
+    stream_post_answer: Answer,
     /// Answer to a message that is posted to its endpoint.
-    taken: Answer,
+    endpoint_post_answer: Answer,
     /// Reaction to a tool call.
-    called: fn(&Feed, &Value),
+    react_to_call: fn(&Feed, &Value),
 }
 
-impl Default for Older {
+impl Default for OlderServer {
     fn default() -> Self {
         Self {
-            place: "message?id=7",
-            unknown: Answer::whole("405 Method Not Allowed", &[], "Method Not Allowed"),
-            taken: Answer::whole("202 Accepted", &[], "Accepted"),
-            called: |feed, id| {
+            message_endpoint: "message?id=7",
+            stream_post_answer: Answer::whole("405 Method Not Allowed", &[], "Method Not Allowed"),
+            endpoint_post_answer: Answer::whole("202 Accepted", &[], "Accepted"),
+            react_to_call: |feed, id| {
                 let content = json!([{"type": "text", "text": "you are somebody"}]);
                 send_result(feed, id, &json!({"content": content}));
             },
@@ -55,20 +55,22 @@ fn send_result(feed: &Feed, id: &Value, result: &Value) {
     feed.piece(format!("event: message\ndata: {message}\n\n"));
 }
 
-impl Older {
+impl OlderServer {
     fn start(self) -> Endpoint {
         let feed = Feed::new();
         Endpoint::start_with(move |asked| self.answer(asked, &feed))
     }
 
-    fn answer(&self, asked: &Recorded, feed: &Feed) -> Answer {
+    fn answer(&self, asked: &ReceivedRequest, feed: &Feed) -> Answer {
         match asked.line.as_str() {
             "GET /old/sse" => {
-                let place = self.place.replace("{{host}}", &asked.headers["host"]);
-                let first = format!(": hello\n\nevent: endpoint\ndata: {place}\n\n");
+                let message_endpoint = self
+                    .message_endpoint
+                    .replace("{{host}}", &asked.headers["host"]);
+                let first = format!(": hello\n\nevent: endpoint\ndata: {message_endpoint}\n\n");
                 Answer::stream().piece(first).follow(feed)
             }
-            "POST /old/sse" => self.unknown.clone(),
+            "POST /old/sse" => self.stream_post_answer.clone(),
             "POST /old/message?id=7" => {
                 let message = asked.json();
                 let id = &message["id"];
@@ -87,10 +89,10 @@ impl Older {
                         let who = json!({"name": "who", "inputSchema": {"type": "object"}});
                         send_result(feed, id, &json!({"tools": [who]}));
                     }
-                    "tools/call" => (self.called)(feed, id),
+                    "tools/call" => (self.react_to_call)(feed, id),
                     _ => {}
                 }
-                self.taken.clone()
+                self.endpoint_post_answer.clone()
             }
             _ => Answer::whole("404 Not Found", &[], ""),
         }
@@ -109,8 +111,8 @@ fn lines(endpoint: &Endpoint) -> Vec<String> {
 
 /// Checks that the server is used, and returns the requests that it received.
 #[track_caller]
-fn check(older: Older, keys: &str) -> Vec<Recorded> {
-    let endpoint = older.start();
+fn check(script: OlderServer, keys: &str) -> Vec<ReceivedRequest> {
+    let endpoint = script.start();
     let finished = project(&at(&endpoint), keys).success();
     assert_eq!(read(&finished), ["you are somebody"; 2], "{keys}");
     endpoint.server.requests()
@@ -131,7 +133,7 @@ fn assert_unusable(endpoint: &Endpoint, keys: &str, expected: &str) -> Finished 
 #[test]
 fn a_server_configured_as_sse_is_used_as_such_at_once() {
     let requests = check(
-        Older::default(),
+        OlderServer::default(),
         "type: sse, headers: {Authorization: 'Bearer mine', X-Team: blue}",
     );
     assert_eq!(requests[0].line, "GET /old/sse");
@@ -147,18 +149,18 @@ fn a_server_configured_as_sse_is_used_as_such_at_once() {
 #[test]
 fn replies_to_sse_messages_are_ignored() {
     let json = ["content-type: application/json"];
-    for taken in [
+    for endpoint_post_answer in [
         Answer::whole("202 Accepted", &[], ""),
         Answer::whole("204 No Content", &[], ""),
         Answer::whole("200 OK", &[], ""),
         Answer::whole("200 OK", &["content-type: text/plain"], "ok"),
         Answer::whole("200 OK", &json, r#"{"status": "ok"}"#),
     ] {
-        let older = Older {
-            taken,
-            ..Older::default()
+        let script = OlderServer {
+            endpoint_post_answer,
+            ..OlderServer::default()
         };
-        check(older, "type: sse");
+        check(script, "type: sse");
     }
 }
 
@@ -166,11 +168,11 @@ fn replies_to_sse_messages_are_ignored() {
 fn the_sse_transport_is_used_if_a_server_rejects_streamable_http() {
     for status in ["400 Bad Request", "404 Not Found", "405 Method Not Allowed"] {
         for keys in ["", "type: http", "type: streamable-http"] {
-            let older = Older {
-                unknown: Answer::whole(status, &[], "what: is this?"),
-                ..Older::default()
+            let script = OlderServer {
+                stream_post_answer: Answer::whole(status, &[], "what: is this?"),
+                ..OlderServer::default()
             };
-            let requests = check(older, keys);
+            let requests = check(script, keys);
             let lines = [0, 1, 2].map(|index: usize| requests[index].line.as_str());
             assert_eq!(lines, ["POST /old/sse", "POST /old/sse", "GET /old/sse"]);
         }
@@ -181,7 +183,7 @@ fn the_sse_transport_is_used_if_a_server_rejects_streamable_http() {
 fn a_server_that_refuses_is_not_tried_in_the_older_protocol() {
     let message = json!({"jsonrpc": "2.0", "id": 0, "error": {"code": -32600, "message": "no"}});
     let json = ["content-type: application/json"];
-    for (unknown, expected) in [
+    for (stream_post_answer, expected) in [
         (Answer::whole("403 Forbidden", &[], ""), "HTTP 403"),
         (Answer::whole("410 Gone", &[], "HTTP 404 "), "HTTP 410"),
         (Answer::whole("500 Oh No", &[], ""), "HTTP 500"),
@@ -194,11 +196,11 @@ fn a_server_that_refuses_is_not_tried_in_the_older_protocol() {
             "no",
         ),
     ] {
-        let older = Older {
-            unknown,
-            ..Older::default()
+        let script = OlderServer {
+            stream_post_answer,
+            ..OlderServer::default()
         };
-        let endpoint = older.start();
+        let endpoint = script.start();
         let finished = project(&at(&endpoint), "required: true").failure(3);
         assert!(finished.stderr().contains(expected), "{expected}");
         // Some answers may mean only that the newest protocol is not known.
@@ -250,18 +252,18 @@ fn a_server_with_neither_transport_is_reported() {
 
 #[test]
 fn messages_are_sent_to_the_server_itself_and_nowhere_else() {
-    let own = Older {
-        place: "http://{{host}}/old/message?id=7",
-        ..Older::default()
+    let own = OlderServer {
+        message_endpoint: "http://{{host}}/old/message?id=7",
+        ..OlderServer::default()
     };
     check(own, "type: sse");
     let other = Endpoint::start_with(|_| Answer::whole("202 Accepted", &[], ""));
-    let place: &'static str = format!("{}/old/message?id=7", other.server.url).leak();
-    let older = Older {
-        place,
-        ..Older::default()
+    let message_endpoint: &'static str = format!("{}/old/message?id=7", other.server.url).leak();
+    let script = OlderServer {
+        message_endpoint,
+        ..OlderServer::default()
     };
-    let endpoint = older.start();
+    let endpoint = script.start();
     let (own, elsewhere) = (&endpoint.server.url, &other.server.url);
     let finished = assert_unusable(
         &endpoint,
@@ -320,12 +322,12 @@ fn a_stream_that_ends_or_an_event_that_does_not_ends_the_link() {
             feed.end();
         },
     ];
-    for called in ends {
-        let older = Older {
-            called,
-            ..Older::default()
+    for react_to_call in ends {
+        let script = OlderServer {
+            react_to_call,
+            ..OlderServer::default()
         };
-        let endpoint = older.start();
+        let endpoint = script.start();
         let finished = project(&at(&endpoint), "type: sse").success();
         assert_eq!(read(&finished), [gone; 2]);
         let begun = lines(&endpoint);
@@ -336,13 +338,13 @@ fn a_stream_that_ends_or_an_event_that_does_not_ends_the_link() {
 
 #[test]
 fn a_message_that_is_not_taken_fails_its_call() {
-    let older = Older {
-        called: |_, _| {},
-        ..Older::default()
+    let script = OlderServer {
+        react_to_call: |_, _| {},
+        ..OlderServer::default()
     };
     let feed = Feed::new();
     let endpoint = Endpoint::start_with(move |asked| {
-        let answer = older.answer(asked, &feed);
+        let answer = script.answer(asked, &feed);
         if asked.body.contains("tools/call") {
             return Answer::whole("404 Not Found", &[], "no such session");
         }
@@ -377,9 +379,9 @@ fn an_older_server_wants_the_user_to_sign_in_too() {
 #[test]
 fn a_sign_in_works_with_an_sse_server() {
     for keys in ["type: sse", ""] {
-        let server = OauthServer::start(Manner {
+        let server = OauthServer::start(OauthBehaviour {
             answers_in: Some(Feed::new()),
-            ..Manner::default()
+            ..OauthBehaviour::default()
         });
         let words = LOGIN.into_iter();
         let finished = crate::mcp_login::project(&server.url(), keys)
@@ -393,16 +395,16 @@ fn a_sign_in_works_with_an_sse_server() {
             server.requests("POST /message"),
         ]
         .concat();
-        let known = |asked: &&Recorded| asked.headers.contains_key("authorization");
+        let known = |asked: &&ReceivedRequest| asked.headers.contains_key("authorization");
         assert!(requests.iter().filter(known).count() > 3, "{requests:#?}");
     }
 }
 
 #[test]
 fn a_token_that_an_older_server_no_longer_takes_is_exchanged() {
-    let server = OauthServer::start(Manner {
+    let server = OauthServer::start(OauthBehaviour {
         answers_in: Some(Feed::new()),
-        ..Manner::default()
+        ..OauthBehaviour::default()
     });
     let finished = crate::mcp_login::project(&server.url(), "type: sse")
         .args(LOGIN)

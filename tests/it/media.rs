@@ -6,10 +6,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use crate::external_agents;
-use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::openai_wire::{call_item, completed, message_item};
 use crate::project::Project;
-use crate::resume::{Whole, describe_output, massgen};
+use crate::resume::{FinishedRecord, describe_output, massgen};
 
 const KEY: &str = "sk-of-the-tests";
 const IMAGE: &[u8] = b"\x89PNG of the tests";
@@ -35,7 +35,7 @@ fn calls() -> Vec<(Value, &'static str)> {
 
 /// Plays OpenAI: a model that makes its calls one by one, answers and presents, and the models that
 /// make media.
-fn play(request: &Recorded) -> Answer {
+fn play(request: &ReceivedRequest) -> Answer {
     assert_eq!(request.headers["authorization"], format!("Bearer {KEY}"));
     let body = request.json();
     let json = ["content-type: application/json"];
@@ -96,7 +96,7 @@ fn model(body: &Value) -> Answer {
 /// Runs an agent that makes `calls` in one reply, in a run with these `limits`. Returns their results,
 /// and the number of requests for media.
 fn results_at_once(calls: Vec<Value>, limits: &str) -> (Vec<String>, usize) {
-    let endpoint = Endpoint::start_with(move |request: &Recorded| -> Answer {
+    let endpoint = Endpoint::start_with(move |request: &ReceivedRequest| -> Answer {
         if request.line != "POST /v1/responses" {
             return play(request);
         }
@@ -201,7 +201,7 @@ fn an_agent_has_images_and_speech_made_into_new_files_of_its_workspace() {
 
 /// Plays a model that answers at once, and as the final agent has an image made in the project and
 /// one in its workspace.
-fn final_images(request: &Recorded) -> Answer {
+fn final_images(request: &ReceivedRequest) -> Answer {
     if request.line != "POST /v1/responses" {
         return play(request);
     }
@@ -236,7 +236,7 @@ fn media_is_not_paid_for_again_when_a_run_is_resumed() {
     );
     let project = Project::new().file("team.yaml", team).dir("out");
     let project = project.env("OPENAI_API_KEY", KEY);
-    let whole = Whole::of(project.args(["--config", "team.yaml"]));
+    let record = FinishedRecord::of(project.args(["--config", "team.yaml"]));
     let made = || {
         let requests = endpoint.server.requests();
         let made = requests.iter();
@@ -244,17 +244,17 @@ fn media_is_not_paid_for_again_when_a_run_is_resumed() {
             .count()
     };
     assert_eq!(made(), 2);
-    let text = String::from_utf8(whole.bytes.clone()).unwrap();
+    let text = String::from_utf8(record.bytes.clone()).unwrap();
     for last in ["\"subagent_finished\"", "\"tool_finished\""] {
         let begin = text.rfind(last).unwrap();
         let end = begin + text.split_at(begin).1.find('\n').unwrap() + 1;
-        whole.cut(end);
+        record.cut(end);
         let words = ["--config", "team.yaml", "--continue"];
-        let output = massgen(&whole.project, &words).output().unwrap();
+        let output = massgen(&record.project, &words).output().unwrap();
         let note = format!("after {last}: {}", describe_output(&output));
         assert_eq!(output.stdout, b"Made.\n", "{note}");
         assert_eq!(made(), 2, "{note}");
-        let cat = std::fs::read(whole.project.path("out/cat.png"));
+        let cat = std::fs::read(record.project.path("out/cat.png"));
         assert_eq!(cat.unwrap(), IMAGE, "{note}");
     }
 }

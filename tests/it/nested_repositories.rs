@@ -16,16 +16,16 @@ use massgen::world::git::checkout::Checkout;
 use massgen::world::git::hub::{DiffStatus, Hub};
 use massgen::world::git::object::ObjectId;
 
-use crate::git::{Scene, commit, create_trap, put, take_triggered};
+use crate::git::{GitFixture, commit, create_trap, put, take_triggered};
 use crate::pipeline::{does, git, git_in, pipeline};
 use crate::project::Project;
 use crate::scripted_team::agent;
 
 /// Creates a project with one commit and the submodule `library`.
-fn with_submodule() -> Scene {
-    let scene = Scene::committed(&[("file.txt", "one\n")]);
-    add_submodule(&scene.project(), &scene.dir.path().join("original"));
-    scene
+fn with_submodule() -> GitFixture {
+    let fixture = GitFixture::committed(&[("file.txt", "one\n")]);
+    add_submodule(&fixture.project(), &fixture.dir.path().join("original"));
+    fixture
 }
 
 fn add_submodule(project: &Path, original: &Path) {
@@ -85,10 +85,10 @@ fn forget_index(hub: &Hub) {
     fs::remove_file(hub.dir().as_path().join("work.index")).unwrap();
 }
 
-async fn open_checkout(scene: &Scene) -> (Hub, Checkout, ObjectId) {
-    let project = scene.found().await;
-    let hub = scene.hub(Some(&project)).await;
-    let work = scene.checkout(&hub, "work");
+async fn open_checkout(fixture: &GitFixture) -> (Hub, Checkout, ObjectId) {
+    let project = fixture.found().await;
+    let hub = fixture.hub(Some(&project)).await;
+    let work = fixture.checkout(&hub, "work");
     let head = project.head.unwrap();
     work.show(&head).await.unwrap();
     (hub, work, head)
@@ -96,10 +96,10 @@ async fn open_checkout(scene: &Scene) -> (Hub, Checkout, ObjectId) {
 
 #[tokio::test]
 async fn a_repository_that_replaces_a_submodule_runs_and_changes_nothing() {
-    let scene = with_submodule();
-    let program = create_trap(scene.dir.path(), "trap");
-    let (hub, work, head) = open_checkout(&scene).await;
-    let library = git_in(&scene.project(), &["rev-parse", "HEAD:library"]);
+    let fixture = with_submodule();
+    let program = create_trap(fixture.dir.path(), "trap");
+    let (hub, work, head) = open_checkout(&fixture).await;
+    let library = git_in(&fixture.project(), &["rev-parse", "HEAD:library"]);
     let at = work.dir().as_path().join("library");
     make_trap(&at, &program, Some(&library));
     put(&work.dir().as_path().join("new.txt"), "new\n");
@@ -112,18 +112,18 @@ async fn a_repository_that_replaces_a_submodule_runs_and_changes_nothing() {
             .collect();
         assert_eq!(rows, [("new.txt", DiffStatus::Added)]);
     }
-    assert_eq!(take_triggered(scene.dir.path()), Vec::<String>::new());
+    assert_eq!(take_triggered(fixture.dir.path()), Vec::<String>::new());
     // Control: without precautions, git runs the program.
     forget_index(&hub);
     work.show(&head).await.unwrap();
     add_plainly(&hub, &work);
-    assert_eq!(take_triggered(scene.dir.path()), ["ran-trap"]);
+    assert_eq!(take_triggered(fixture.dir.path()), ["ran-trap"]);
 }
 
 #[tokio::test]
 async fn a_submodule_stays_when_its_directory_goes_or_becomes_something_else() {
-    let scene = with_submodule();
-    let (hub, work, head) = open_checkout(&scene).await;
+    let fixture = with_submodule();
+    let (hub, work, head) = open_checkout(&fixture).await;
     let at = work.dir().as_path().join("library");
     let expect_same = async || {
         let made = commit(&hub, &work, std::slice::from_ref(&head)).await;
@@ -140,12 +140,12 @@ async fn a_submodule_stays_when_its_directory_goes_or_becomes_something_else() {
 
 #[tokio::test]
 async fn a_repository_that_replaces_a_file_counts_as_its_files() {
-    let scene = Scene::committed(&[("src/code", "one\n"), (".gitignore", "ignored\n")]);
-    put(&scene.project().join("ignored/code"), "one\n");
-    scene.user(&["add", "--force", "ignored/code"]);
-    scene.user(&["commit", "-q", "-m", "ignored"]);
-    let program = create_trap(scene.dir.path(), "trap");
-    let (hub, work, head) = open_checkout(&scene).await;
+    let fixture = GitFixture::committed(&[("src/code", "one\n"), (".gitignore", "ignored\n")]);
+    put(&fixture.project().join("ignored/code"), "one\n");
+    fixture.user(&["add", "--force", "ignored/code"]);
+    fixture.user(&["commit", "-q", "-m", "ignored"]);
+    let program = create_trap(fixture.dir.path(), "trap");
+    let (hub, work, head) = open_checkout(&fixture).await;
     for name in ["src/code", "ignored/code"] {
         let at = work.dir().as_path().join(name);
         fs::remove_file(&at).unwrap();
@@ -166,29 +166,29 @@ async fn a_repository_that_replaces_a_file_counts_as_its_files() {
         assert!(tree.is_none_or(|before| before == taken.tree));
         tree = Some(taken.tree);
     }
-    assert_eq!(take_triggered(scene.dir.path()), Vec::<String>::new());
+    assert_eq!(take_triggered(fixture.dir.path()), Vec::<String>::new());
     // Control: plain git first adds it as a submodule, and then reads its files.
     fs::remove_file(work.dir().as_path().join("src/.GIT")).unwrap();
     forget_index(&hub);
     add_plainly(&hub, &work);
     add_plainly(&hub, &work);
-    assert_eq!(take_triggered(scene.dir.path()), ["ran-trap"]);
+    assert_eq!(take_triggered(fixture.dir.path()), ["ran-trap"]);
 }
 
 #[tokio::test]
 async fn a_submodule_of_the_user_runs_nothing_when_changes_are_looked_for() {
-    let scene = with_submodule();
-    let program = create_trap(scene.dir.path(), "trap");
-    let library = scene.project().join("library");
+    let fixture = with_submodule();
+    let program = create_trap(fixture.dir.path(), "trap");
+    let library = fixture.project().join("library");
     set_filter(&library, &program);
-    put(&scene.project().join("file.txt"), "two\n");
-    let project = scene.found().await;
-    let hub = scene.hub(Some(&project)).await;
+    put(&fixture.project().join("file.txt"), "two\n");
+    let project = fixture.found().await;
+    let hub = fixture.hub(Some(&project)).await;
     assert_eq!(project.list_uncommitted(&hub).await.unwrap(), ["file.txt"]);
-    assert_eq!(take_triggered(scene.dir.path()), Vec::<String>::new());
+    assert_eq!(take_triggered(fixture.dir.path()), Vec::<String>::new());
     // Control: the user's own git runs it.
-    scene.user(&["status"]);
-    assert_eq!(take_triggered(scene.dir.path()), ["ran-trap"]);
+    fixture.user(&["status"]);
+    assert_eq!(take_triggered(fixture.dir.path()), ["ran-trap"]);
 }
 
 #[test]

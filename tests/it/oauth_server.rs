@@ -10,14 +10,14 @@ use sha2::{Digest, Sha256};
 use url::Url;
 use url::form_urlencoded::parse;
 
-use crate::http_server::{Answer, Endpoint, Feed, Recorded};
+use crate::http_server::{Answer, Endpoint, Feed, ReceivedRequest};
 
 /// Prefix of every token, to search for in what is left behind.
 pub(crate) const TOKEN: &str = "token-of-the-user-";
 
 /// Behaviour of the server.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Manner {
+pub(crate) struct OauthBehaviour {
     /// The token endpoint that it announces instead of its own.
     pub(crate) tokens_at: Option<String>,
     /// The authorization endpoint that it announces instead of its own.
@@ -62,11 +62,11 @@ pub(crate) struct OauthServer {
 
 impl OauthServer {
     /// Starts a server.
-    pub(crate) fn start(manner: Manner) -> Self {
+    pub(crate) fn start(behaviour: OauthBehaviour) -> Self {
         let state: Arc<Mutex<State>> = Arc::default();
         let own = Arc::clone(&state);
         let endpoint =
-            Endpoint::start_with(move |asked| answer(asked, &manner, &mut own.lock().unwrap()));
+            Endpoint::start_with(move |asked| answer(asked, &behaviour, &mut own.lock().unwrap()));
         Self { endpoint, state }
     }
 
@@ -81,7 +81,7 @@ impl OauthServer {
     }
 
     /// Returns the requests so far whose line begins with `line`.
-    pub(crate) fn requests(&self, line: &str) -> Vec<Recorded> {
+    pub(crate) fn requests(&self, line: &str) -> Vec<ReceivedRequest> {
         let all = self.endpoint.server.requests().into_iter();
         all.filter(|asked| asked.line.starts_with(line)).collect()
     }
@@ -107,7 +107,7 @@ impl OauthServer {
     }
 }
 
-fn answer(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
+fn answer(asked: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut State) -> Answer {
     let host = format!("http://{}", asked.headers["host"]);
     let (method, target) = asked.line.split_once(' ').unwrap();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -116,10 +116,10 @@ fn answer(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
             Answer::whole("404 Not Found", &[], "")
         }
         ("GET", "/.well-known/oauth-protected-resource/mcp") => {
-            if let Some(to) = &manner.moved_to {
+            if let Some(to) = &behaviour.moved_to {
                 return Answer::whole("302 Found", &[&format!("location: {to}")], "");
             }
-            let authorized_by = manner.authorized_by.as_ref().unwrap_or(&host);
+            let authorized_by = behaviour.authorized_by.as_ref().unwrap_or(&host);
             json_answer(&json!({
                 "resource": format!("{host}/mcp"),
                 "authorization_servers": [authorized_by],
@@ -127,8 +127,8 @@ fn answer(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
         }
         ("GET", "/.well-known/oauth-authorization-server") => {
             let moved = state.tokens_moved_to.clone();
-            let tokens = moved.or_else(|| manner.tokens_at.clone());
-            let authorizes = manner.authorizes_at.clone();
+            let tokens = moved.or_else(|| behaviour.tokens_at.clone());
+            let authorizes = behaviour.authorizes_at.clone();
             json_answer(&json!({
                 "issuer": host,
                 "authorization_endpoint": authorizes.unwrap_or(format!("{host}/authorize")),
@@ -143,16 +143,16 @@ fn answer(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
             client["client_id"] = json!("registered");
             json_answer(&client)
         }
-        ("GET", "/authorize") => authorize(query, manner, state),
-        ("POST", "/token") => token(asked, manner, state),
-        ("GET", "/mcp") if manner.answers_in.is_some() => {
+        ("GET", "/authorize") => authorize(query, behaviour, state),
+        ("POST", "/token") => token(asked, behaviour, state),
+        ("GET", "/mcp") if behaviour.answers_in.is_some() => {
             let stream = Answer::stream().piece("event: endpoint\ndata: /message\n\n");
-            let stream = stream.follow(manner.answers_in.as_ref().unwrap());
+            let stream = stream.follow(behaviour.answers_in.as_ref().unwrap());
             turned_away(asked, &host, state).unwrap_or(stream)
         }
-        ("POST", "/message") if manner.answers_in.is_some() => {
-            let feed = manner.answers_in.as_ref().unwrap();
-            match tools(asked, &host, manner, state) {
+        ("POST", "/message") if behaviour.answers_in.is_some() => {
+            let feed = behaviour.answers_in.as_ref().unwrap();
+            match tools(asked, &host, behaviour, state) {
                 Ok(message) => {
                     let event = message.map(|message| format!("data: {message}\n\n"));
                     feed.piece(event.unwrap_or_else(|| ": nothing\n\n".to_owned()));
@@ -161,8 +161,8 @@ fn answer(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
                 Err(refusal) => refusal,
             }
         }
-        ("POST", "/mcp") if manner.answers_in.is_none() => {
-            match tools(asked, &host, manner, state) {
+        ("POST", "/mcp") if behaviour.answers_in.is_none() => {
+            match tools(asked, &host, behaviour, state) {
                 Ok(Some(message)) => json_answer(&message),
                 Ok(None) => Answer::whole("202 Accepted", &[], ""),
                 Err(refusal) => refusal,
@@ -172,11 +172,11 @@ fn answer(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
     }
 }
 
-fn authorize(query: &str, manner: &Manner, state: &mut State) -> Answer {
+fn authorize(query: &str, behaviour: &OauthBehaviour, state: &mut State) -> Answer {
     let asked: BTreeMap<_, _> = parse(query.as_bytes()).into_owned().collect();
     assert_eq!(asked["code_challenge_method"], "S256");
     let mut back = Url::parse(&asked["redirect_uri"]).unwrap();
-    if manner.is_refused {
+    if behaviour.is_refused {
         back.query_pairs_mut()
             .append_pair("error", "access_denied")
             .append_pair("error_description", "the user said \u{1b}[2Jno");
@@ -191,13 +191,13 @@ fn authorize(query: &str, manner: &Manner, state: &mut State) -> Answer {
     Answer::whole("302 Found", &[&format!("location: {back}")], "")
 }
 
-fn token(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
+fn token(asked: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut State) -> Answer {
     let form: BTreeMap<_, _> = parse(&asked.bytes).into_owned().collect();
     let refused = |why: &str| {
         let body = json!({"error": why}).to_string();
         Answer::whole("400 Bad Request", &["content-type: application/json"], body)
     };
-    if manner.client.is_some() && !asked.headers.contains_key("authorization") {
+    if behaviour.client.is_some() && !asked.headers.contains_key("authorization") {
         return refused("invalid_client");
     }
     let scopes = match form["grant_type"].as_str() {
@@ -228,7 +228,7 @@ fn token(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
 }
 
 /// Returns the answer to an unauthorized request.
-fn turned_away(asked: &Recorded, host: &str, state: &State) -> Option<Answer> {
+fn turned_away(asked: &ReceivedRequest, host: &str, state: &State) -> Option<Answer> {
     let sent = asked.headers.get("authorization").cloned();
     let valid = state.valid.as_ref();
     let is_known = valid.is_some_and(|(token, _)| sent == Some(format!("Bearer {token}")));
@@ -243,9 +243,9 @@ fn unauthorized(host: &str) -> Answer {
 
 /// Returns the answer to a message, if it requires one.
 fn tools(
-    asked: &Recorded,
+    asked: &ReceivedRequest,
     host: &str,
-    manner: &Manner,
+    behaviour: &OauthBehaviour,
     state: &State,
 ) -> Result<Option<Value>, Answer> {
     if let Some(refusal) = turned_away(asked, host, state) {
@@ -257,7 +257,7 @@ fn tools(
     let Some(id) = message.get("id") else {
         return Ok(None);
     };
-    if manner.is_forgetful && state.given == 1 && message["method"] == "tools/call" {
+    if behaviour.is_forgetful && state.given == 1 && message["method"] == "tools/call" {
         return Err(unauthorized(host));
     }
     let result = match message["method"].as_str().unwrap() {
@@ -269,7 +269,7 @@ fn tools(
         "tools/list" => json!({"tools": [{"name": "who", "inputSchema": {"type": "object"}}]}),
         _ => {
             let scopes = valid.map(|(_, scopes)| scopes.as_str()).unwrap_or_default();
-            if let Some(wanted) = manner.wants_scope
+            if let Some(wanted) = behaviour.wants_scope
                 && !scopes.contains(wanted)
             {
                 let header = format!(

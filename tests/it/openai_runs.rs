@@ -3,12 +3,12 @@
 
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::openai_wire::{completed, streamed};
 use crate::project::Project;
 
 /// Plays the model: it answers, votes for the first agent, and presents.
-fn play(request: &Recorded) -> Answer {
+fn play(request: &ReceivedRequest) -> Answer {
     let body = request.json();
     if let Err(message) = check_input(body["input"].as_array().unwrap()) {
         let error = json!({"error": {"message": message, "type": "invalid_request_error"}});

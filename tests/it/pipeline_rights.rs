@@ -49,15 +49,15 @@ fn calls(events: &[Value]) -> Vec<(String, Option<String>)> {
 }
 
 /// A role that makes these calls; each with its tool and whether it is allowed.
-type Tried<'a> = (&'a str, &'a [(String, &'static str, bool)]);
+type RoleCalls<'a> = (&'a str, &'a [(String, &'static str, bool)]);
 
 /// Lets roles of a pipeline without a project make calls, one role after another.
-fn tried(roles: &[Tried<'_>]) -> Finished {
+fn tried(roles: &[RoleCalls<'_>]) -> Finished {
     tried_in("auto", roles)
 }
 
 /// Like [`tried`], with commands in a sandbox of this level.
-fn tried_in(level: &str, roles: &[Tried<'_>]) -> Finished {
+fn tried_in(level: &str, roles: &[RoleCalls<'_>]) -> Finished {
     let agents: Vec<String> = roles
         .iter()
         .map(|(role, calls)| {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::external_agents;
 use crate::project::{Project, events};
-use crate::resume::{Whole, describe_output, events as logged, massgen};
+use crate::resume::{FinishedRecord, describe_output, events as logged, massgen};
 use crate::scripted_team::{FINAL, agent, answers, team};
 
 const BOTH: &str = "orchestrator:\n  context_paths: [{path: out, permission: write}]\n  voting_sensitivity: checklist_gated\n  dspy: {enabled: true}\n  coordination:\n    \
@@ -47,16 +47,16 @@ fn both() -> String {
 
 #[test]
 fn agents_work_with_the_personas_and_criteria_that_a_model_has_written() {
-    let whole = Whole::of(Project::new().config(&both()).dir("out"));
-    let events = logged(&whole.log);
+    let record = FinishedRecord::of(Project::new().config(&both()).dir("out"));
+    let events = logged(&record.log);
     let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
     assert_eq!(of("subagent_started"), 3, "{events:#?}");
     assert_eq!((of("answered"), of("voted")), (2, 2), "{events:#?}");
-    let output = massgen(&whole.project, &["replay", "last"])
+    let output = massgen(&record.project, &["replay", "last"])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", describe_output(&output));
-    let shown = massgen(&whole.project, &["logs", "show", "last"])
+    let shown = massgen(&record.project, &["logs", "show", "last"])
         .output()
         .unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
@@ -66,15 +66,15 @@ fn agents_work_with_the_personas_and_criteria_that_a_model_has_written() {
         "{shown}"
     );
     // Wherever the run was interrupted, nothing is asked again.
-    let text = String::from_utf8(whole.bytes.clone()).unwrap();
+    let text = String::from_utf8(record.bytes.clone()).unwrap();
     let mut end = 0;
     for line in text.split_inclusive('\n') {
         end += line.len();
         if line.contains("\"subagent_finished\"") || line.contains("\"subagent_started\"") {
-            whole.cut(end);
-            let output = massgen(&whole.project, &["--continue"]).output().unwrap();
+            record.cut(end);
+            let output = massgen(&record.project, &["--continue"]).output().unwrap();
             assert!(output.status.success(), "{}", describe_output(&output));
-            let events = logged(&whole.log);
+            let events = logged(&record.log);
             let asked = events.iter().filter(|event| {
                 event["type"] == "subagent_model" && event["event"]["type"] == "replied"
             });

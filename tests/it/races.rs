@@ -12,7 +12,7 @@ use massgen::world::exec::ActionOutcome;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde_json::{Value, json};
 
-use crate::disk::{Disk, Exchange, act};
+use crate::disk::{Disk, NameExchange, act};
 
 /// Minimum duration of each race.
 const RACE_TIME: Duration = Duration::from_millis(500);
@@ -21,14 +21,14 @@ const RACE_TIME: Duration = Duration::from_millis(500);
 const RACE_TIME_MAX: Duration = Duration::from_mins(2);
 
 /// The two sides of a race.
-struct Sides {
+struct RaceSides {
     /// The disk; `ws/d` and the symlink `ws/x` to `outside` are exchanged on it.
     disk: Disk,
     /// The directory that was initially `ws/d`, wherever it is now.
     inside: PathBuf,
 }
 
-impl Sides {
+impl RaceSides {
     /// Creates a file in the inside directory, where the call will look for it.
     fn make(&self, path: &str, text: &str) {
         let path = self.inside.join(path);
@@ -43,8 +43,8 @@ impl Sides {
 fn race(
     tool: &str,
     arguments: &Value,
-    prepare: impl Fn(&Sides),
-    escaped: impl Fn(&Sides, &str) -> bool,
+    prepare: impl Fn(&RaceSides),
+    escaped: impl Fn(&RaceSides, &str) -> bool,
 ) {
     let disk = Disk::new();
     disk.file("ws/d/victim.txt", "inside\n");
@@ -54,9 +54,9 @@ fn race(
     let gate = disk.gate(Phase::Coordination);
     let handle = openat(CWD, disk.path("ws/d"), OFlags::PATH, Mode::empty()).unwrap();
     let inside = Path::new("/proc/self/fd").join(handle.as_raw_fd().to_string());
-    let sides = Sides { disk, inside };
+    let sides = RaceSides { disk, inside };
     let (mut successes, mut failures) = (0, 0);
-    let exchange = Exchange::of(sides.disk.path("ws/d"), sides.disk.path("ws/x"));
+    let exchange = NameExchange::of(sides.disk.path("ws/d"), sides.disk.path("ws/x"));
     let began = Instant::now();
     while began.elapsed() < RACE_TIME || successes == 0 || failures == 0 {
         assert!(
@@ -84,14 +84,14 @@ fn race(
     assert_eq!(sides.disk.state("outside"), before, "{tool}");
 }
 
-fn nothing(_: &Sides) {}
+fn nothing(_: &RaceSides) {}
 
-fn is_shown(_: &Sides, answer: &str) -> bool {
+fn is_shown(_: &RaceSides, answer: &str) -> bool {
     answer.contains("original") || answer.contains("CANARY")
 }
 
 /// Returns whether a file of the workspace contains what only files outside contain.
-fn is_copied(sides: &Sides, path: &str) -> bool {
+fn is_copied(sides: &RaceSides, path: &str) -> bool {
     let copy = sides.disk.state(path);
     let texts = copy.values();
     texts
@@ -99,7 +99,7 @@ fn is_copied(sides: &Sides, path: &str) -> bool {
         .any(|text| text.contains("CANARY") || text.contains("original"))
 }
 
-fn remove(sides: &Sides, path: &str) {
+fn remove(sides: &RaceSides, path: &str) {
     let path = sides.disk.path(path);
     let _missing = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
 }
@@ -139,7 +139,7 @@ fn writing() {
 
 #[test]
 fn deleting() {
-    let prepare = |sides: &Sides| sides.make("deep/victim.txt", "inside\n");
+    let prepare = |sides: &RaceSides| sides.make("deep/victim.txt", "inside\n");
     let file = json!({"path": "d/deep/victim.txt"});
     race("delete_file", &file, prepare, is_shown);
     let tree = json!({"path": "d/deep"});
@@ -150,12 +150,12 @@ fn deleting() {
 
 #[test]
 fn copying() {
-    let prepare = |sides: &Sides| remove(sides, "ws/copy");
+    let prepare = |sides: &RaceSides| remove(sides, "ws/copy");
     let arguments = json!({"source_path": "d", "destination_path": "copy"});
     race("copy_file", &arguments, prepare, |sides, _| {
         is_copied(sides, "ws/copy")
     });
-    let prepare = |sides: &Sides| sides.disk.file("ws/from/deep/new.txt", "pwned");
+    let prepare = |sides: &RaceSides| sides.disk.file("ws/from/deep/new.txt", "pwned");
     let arguments = json!({
         "source_path": "from", "destination_path": "d/to", "overwrite": true,
     });
@@ -164,13 +164,13 @@ fn copying() {
 
 #[test]
 fn moving() {
-    let prepare = |sides: &Sides| {
+    let prepare = |sides: &RaceSides| {
         sides.disk.file("ws/a", "pwned");
         let _missing = fs::remove_file(sides.inside.join("b"));
     };
     let into = json!({"source": "a", "destination": "d/b"});
     race("move_file", &into, prepare, is_shown);
-    let prepare = |sides: &Sides| {
+    let prepare = |sides: &RaceSides| {
         sides.make("victim.txt", "inside\n");
         remove(sides, "ws/taken");
     };

@@ -160,14 +160,14 @@ pub(crate) fn check_ended(project: &Project, expected: &BTreeMap<String, usize>,
 }
 
 /// A run that has ended, whose records can be truncated.
-pub(crate) struct Whole {
+pub(crate) struct FinishedRecord {
     pub(crate) project: Project,
     pub(crate) log: PathBuf,
     pub(crate) bytes: Vec<u8>,
     store: PathBuf,
 }
 
-impl Whole {
+impl FinishedRecord {
     fn new() -> Self {
         Self::of(project())
     }
@@ -231,8 +231,8 @@ fn a_run_can_be_resumed_after_every_record() {
     scope(|scope| {
         for first in 0..AT_ONCE {
             scope.spawn(move || {
-                let whole = Whole::new();
-                let ends = whole.bytes.iter().enumerate();
+                let record = FinishedRecord::new();
+                let ends = record.bytes.iter().enumerate();
                 let ends = ends.filter(|(_, byte)| **byte == b'\n');
                 let ends: Vec<usize> = ends.map(|(at, _)| at + 1).collect();
                 // In the short suite, one of three: an end without its newline, the end, or the
@@ -242,12 +242,12 @@ fn a_run_can_be_resumed_after_every_record() {
                 let cuts = ends[..ends.len() - 2].iter().enumerate();
                 let cuts = cuts.flat_map(around);
                 for len in cuts.skip(first).step_by(AT_ONCE) {
-                    whole.cut(len);
-                    let output = massgen(&whole.project, &["--continue"]).output().unwrap();
+                    record.cut(len);
+                    let output = massgen(&record.project, &["--continue"]).output().unwrap();
                     let note = format!("cut at {len}: {}", describe_output(&output));
                     assert!(output.status.success(), "{note}");
                     assert_eq!(output.stdout, b"final: alpha\n", "{note}");
-                    check_ended(&whole.project, expected, &note);
+                    check_ended(&record.project, expected, &note);
                 }
             });
         }
@@ -278,18 +278,18 @@ fn a_restarted_run_can_be_resumed_after_every_record() {
     let rest = "orchestrator:\n  coordination: {max_orchestration_restarts: 1}\n  \
         context_paths: [{path: out, permission: write}]\n";
     let agents = [agent("a", "cwd: wa", BEGINS_AGAIN)];
-    let whole = Whole::of(Project::new().config(&team(&agents, rest)).dir("out"));
-    let expected = &counts(&events(&whole.log));
+    let record = FinishedRecord::of(Project::new().config(&team(&agents, rest)).dir("out"));
+    let expected = &counts(&events(&record.log));
     assert_eq!(expected["- attempt_restarted"], 1, "{expected:?}");
-    let ends = whole.bytes.iter().enumerate();
+    let ends = record.bytes.iter().enumerate();
     let ends = ends.filter_map(|(at, byte)| (*byte == b'\n').then_some(at + 1));
-    let ends = ends.filter(|end| *end < whole.bytes.len());
+    let ends = ends.filter(|end| *end < record.bytes.len());
     for end in ends.step_by(repetitions(2, 1)) {
-        whole.cut(end);
-        let output = massgen(&whole.project, &["--continue"]).output().unwrap();
+        record.cut(end);
+        let output = massgen(&record.project, &["--continue"]).output().unwrap();
         let note = format!("{end} bytes: {}", describe_output(&output));
         assert!(output.status.success(), "{note}");
-        check_ended(&whole.project, expected, &note);
+        check_ended(&record.project, expected, &note);
     }
 }
 
@@ -343,20 +343,20 @@ fn is_near_line_end(bytes: &[u8], len: usize) -> bool {
 
 #[test]
 fn a_log_cut_at_any_byte_is_written_on_after_its_last_whole_line() {
-    let whole = Whole::new();
-    let path = AbsPath::new(&whole.log).unwrap();
+    let record = FinishedRecord::new();
+    let path = AbsPath::new(&record.log).unwrap();
     let is_cut =
-        |len: &usize| is_long() || len.is_multiple_of(29) || is_near_line_end(&whole.bytes, *len);
-    for len in (0..whole.bytes.len()).filter(is_cut) {
-        fs::write(&whole.log, &whole.bytes[..len]).unwrap();
+        |len: &usize| is_long() || len.is_multiple_of(29) || is_near_line_end(&record.bytes, *len);
+    for len in (0..record.bytes.len()).filter(is_cut) {
+        fs::write(&record.log, &record.bytes[..len]).unwrap();
         // A process that another test is just starting may hold the log's handle for a moment.
         let opened = || EventLog::reopen(&path).ok();
         let kept = std::iter::repeat_with(opened).flatten().next().unwrap();
         drop(kept.log);
-        let left = fs::read(&whole.log).unwrap();
-        let lines = whole.bytes[..=len].split(|byte| *byte == b'\n').count() - 1;
+        let left = fs::read(&record.log).unwrap();
+        let lines = record.bytes[..=len].split(|byte| *byte == b'\n').count() - 1;
         assert_eq!(kept.events.len(), lines, "{len}");
-        assert!(whole.bytes.starts_with(&left), "{len}");
+        assert!(record.bytes.starts_with(&left), "{len}");
         assert!(left.last().is_none_or(|last| *last == b'\n'), "{len}");
         let is_torn = left.len() < len;
         assert_eq!(kept.cut.is_some(), is_torn, "{len}: {:?}", kept.cut);
@@ -458,10 +458,10 @@ fn a_running_run_cannot_be_resumed() {
 /// Resumes a run whose log was truncated in the middle, after `change`, and checks the output.
 #[track_caller]
 fn check_changed(change: impl FnOnce(&Project), words: &[&str], code: i32, expected: &str) {
-    let whole = Whole::new();
-    whole.cut(whole.bytes.len() / 2);
-    change(&whole.project);
-    let output = massgen(&whole.project, words).output().unwrap();
+    let record = FinishedRecord::new();
+    record.cut(record.bytes.len() / 2);
+    change(&record.project);
+    let output = massgen(&record.project, words).output().unwrap();
     let shown = describe_output(&output);
     assert_eq!(output.status.code(), Some(code), "{shown}");
     assert!(shown.contains(expected), "{shown}");

@@ -17,7 +17,7 @@ use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use serde_json::{Value, json};
 
 use crate::command_runs::has;
-use crate::disk::{Disk, Exchange, act};
+use crate::disk::{Disk, NameExchange, act};
 use crate::docs::blocks;
 use crate::patience::wait_until;
 use crate::project::{Finished, Project};
@@ -496,7 +496,7 @@ fn links_that_are_swapped_lead_past_no_rule() {
     let grants: Vec<Grant> = disk.grants();
     let grants = apply_path_rules(grants, &CallRules::new(vec![denied]), &base).unwrap();
     let gate = disk.gate_with(grants, Phase::Coordination);
-    let _exchange = Exchange::of(disk.path("ws/open"), disk.path("ws/x"));
+    let _exchange = NameExchange::of(disk.path("ws/open"), disk.path("ws/x"));
     let began = Instant::now();
     let (mut read, mut refused) = (0, 0);
     while began.elapsed() < Duration::from_millis(500) || read == 0 || refused == 0 {

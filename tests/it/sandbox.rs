@@ -43,12 +43,12 @@ const LONG: Duration = Duration::from_mins(1);
 const KEPT_BYTES: usize = 64 * 1024;
 
 /// An agent's directories, and the sandbox of its commands.
-struct Room {
+struct CommandFixture {
     dir: TempDir,
     sandbox: Sandbox,
 }
 
-impl Room {
+impl CommandFixture {
     fn new(level: SandboxLevel) -> Option<Self> {
         Self::by(&binary(), level)
     }
@@ -151,11 +151,11 @@ fn abs(path: &Path) -> AbsPath {
 }
 
 /// Runs the test at every level that the machine supports, and without a sandbox.
-fn at_each_level(test: impl Fn(&Room)) {
+fn at_each_level(test: impl Fn(&CommandFixture)) {
     at_each_level_by(&binary(), test);
 }
 
-fn at_each_level_by(executable: &Path, test: impl Fn(&Room)) {
+fn at_each_level_by(executable: &Path, test: impl Fn(&CommandFixture)) {
     let mut tried = Vec::new();
     for level in [
         SandboxLevel::Overlay,
@@ -163,9 +163,9 @@ fn at_each_level_by(executable: &Path, test: impl Fn(&Room)) {
         SandboxLevel::Landlock,
         SandboxLevel::Off,
     ] {
-        if let Some(room) = Room::by(executable, level) {
+        if let Some(fixture) = CommandFixture::by(executable, level) {
             println!("level {level}");
-            test(&room);
+            test(&fixture);
             tried.push(level);
         }
     }
@@ -193,26 +193,26 @@ fn processes_with(word: &str) -> Vec<String> {
 
 #[test]
 fn a_command_has_its_output_its_status_and_its_environment() {
-    at_each_level(|room| {
-        let finished = room.run("echo out; echo err >&2; exit 3");
+    at_each_level(|fixture| {
+        let finished = fixture.run("echo out; echo err >&2; exit 3");
         assert_eq!(finished.ended, ExitReason::Exited(3), "{finished:?}");
         assert_eq!(finished.stdout.text, "out\n");
         assert_eq!(finished.stderr.text, "err\n");
         assert_eq!(finished.notes, Vec::<String>::new());
-        assert_eq!(room.run("kill -9 $$").ended, ExitReason::Signalled(9));
-        assert_eq!(room.run("printf 'caf\\351'").stdout.text, "caf\\xe9");
-        let env = room.run("env").stdout.text;
+        assert_eq!(fixture.run("kill -9 $$").ended, ExitReason::Signalled(9));
+        assert_eq!(fixture.run("printf 'caf\\351'").stdout.text, "caf\\xe9");
+        let env = fixture.run("env").stdout.text;
         assert!(
             env.contains("GREETING=hello\n") && !env.contains("CARGO"),
             "{env}"
         );
         assert_eq!(
-            room.run("pwd").stdout.text,
-            format!("{}\n", room.path("ws"))
+            fixture.run("pwd").stdout.text,
+            format!("{}\n", fixture.path("ws"))
         );
         // There is nothing to read, and none of massgen's files are open.
         assert_eq!(
-            room.run("cat; ls /proc/self/fd").stdout.text,
+            fixture.run("cat; ls /proc/self/fd").stdout.text,
             "0\n1\n2\n3\n"
         );
     });
@@ -220,14 +220,14 @@ fn a_command_has_its_output_its_status_and_its_environment() {
 
 #[test]
 fn a_command_that_times_out_is_killed_and_its_output_is_kept() {
-    at_each_level(|room| {
+    at_each_level(|fixture| {
         for stubborn in ["", "trap '' TERM INT HUP QUIT; "] {
             let time = unique_sleep();
             let command =
                 format!("{stubborn}echo begun; sleep {time} & setsid sleep {time}; echo no");
             // On a busy machine, it needs more time to begin.
             let times = [1, 5, 25, 60].into_iter().map(Duration::from_secs);
-            let mut tries = times.map(|time| room.run_within(&command, time));
+            let mut tries = times.map(|time| fixture.run_within(&command, time));
             let finished = tries.find(|run| !run.stdout.text.is_empty()).unwrap();
             assert_eq!(finished.ended, ExitReason::TimedOut);
             assert_eq!(finished.stdout.text, "begun\n");
@@ -238,13 +238,13 @@ fn a_command_that_times_out_is_killed_and_its_output_is_kept() {
 
 #[test]
 fn nothing_outlives_a_command_that_has_ended() {
-    at_each_level(|room| {
+    at_each_level(|fixture| {
         let time = unique_sleep();
         let command = format!(
             "sleep {time} & setsid sleep {time} & nohup setsid sh -c 'sleep {time}; :' & \
              (setsid setsid sleep {time} &) ; echo done"
         );
-        let finished = room.run(&command);
+        let finished = fixture.run(&command);
         assert_eq!(finished.ended, ExitReason::Exited(0), "{finished:?}");
         assert_eq!(finished.stdout.text, "done\n");
         assert_eq!(processes_with(&time), Vec::<String>::new());
@@ -255,14 +255,14 @@ fn nothing_outlives_a_command_that_has_ended() {
             note.starts_with("processes that it left running were killed"),
             "{note}"
         );
-        let waited = room.run("sleep 0 & wait; echo done");
+        let waited = fixture.run("sleep 0 & wait; echo done");
         assert_eq!(waited.notes, Vec::<String>::new());
     });
 }
 
 #[test]
 fn the_limit_that_ended_a_command_is_reported() {
-    at_each_level(|room| {
+    at_each_level(|fixture| {
         let interrupt = CommandInterrupt::new().unwrap();
         let ran = |command: &str, edit: fn(&mut ResourceLimits)| {
             let wait = CommandWaitLimits {
@@ -271,8 +271,8 @@ fn the_limit_that_ended_a_command_is_reported() {
                 interrupt: &interrupt,
                 network: None,
             };
-            let confined = room.confined(command, |facts| edit(&mut facts.limits));
-            room.sandbox.run(&confined, wait).unwrap()
+            let confined = fixture.confined(command, |facts| edit(&mut facts.limits));
+            fixture.sandbox.run(&confined, wait).unwrap()
         };
         let busy = ran("while :; do :; done", |limits| {
             limits.cpu_seconds = Some(1);
@@ -296,11 +296,11 @@ fn the_limit_that_ended_a_command_is_reported() {
 
 #[test]
 fn a_command_is_interrupted_from_another_thread() {
-    at_each_level(|room| {
+    at_each_level(|fixture| {
         let time = unique_sleep();
         let interrupt = CommandInterrupt::new().unwrap();
         let raised = interrupt.clone();
-        let begun = room.path("ws").join("begun");
+        let begun = fixture.path("ws").join("begun");
         let watch = {
             let begun = begun.clone();
             thread::spawn(move || {
@@ -314,15 +314,15 @@ fn a_command_is_interrupted_from_another_thread() {
             interrupt: &interrupt,
             network: None,
         };
-        let confined = room.confined(&format!("echo > begun; sleep {time}"), |_| ());
-        let finished = room.sandbox.run(&confined, wait).unwrap();
+        let confined = fixture.confined(&format!("echo > begun; sleep {time}"), |_| ());
+        let finished = fixture.sandbox.run(&confined, wait).unwrap();
         watch.join().unwrap();
         assert_eq!(finished.ended, ExitReason::Interrupted);
         assert_eq!(processes_with(&time), Vec::<String>::new());
         // An interrupt that was raised in advance prevents the start.
         fs::remove_file(begun.as_path()).unwrap();
         assert_eq!(
-            room.sandbox.run(&confined, wait).unwrap().ended,
+            fixture.sandbox.run(&confined, wait).unwrap().ended,
             ExitReason::Interrupted
         );
         assert!(!begun.as_path().exists());
@@ -331,8 +331,8 @@ fn a_command_is_interrupted_from_another_thread() {
 
 #[test]
 fn a_flood_of_output_is_read_and_not_kept() {
-    at_each_level(|room| {
-        let finished = room.run("echo first; head -c 64M /dev/zero | tr '\\0' x; echo last");
+    at_each_level(|fixture| {
+        let finished = fixture.run("echo first; head -c 64M /dev/zero | tr '\\0' x; echo last");
         assert_eq!(finished.ended, ExitReason::Exited(0));
         let text = &finished.stdout.text;
         assert!(text.starts_with("first\nxxx") && text.ends_with("xxxlast\n"));
@@ -345,7 +345,7 @@ fn a_flood_of_output_is_read_and_not_kept() {
 
 #[test]
 fn a_command_that_leaves_too_little_room_is_ended() {
-    at_each_level(|room| {
+    at_each_level(|fixture| {
         let interrupt = CommandInterrupt::new().unwrap();
         let wait = CommandWaitLimits {
             time_max: LONG,
@@ -354,10 +354,10 @@ fn a_command_that_leaves_too_little_room_is_ended() {
             network: None,
         };
         let with = |disk_free_bytes, command: &str| {
-            let confined = room.confined(command, |facts| {
+            let confined = fixture.confined(command, |facts| {
                 facts.limits.disk_free_bytes = disk_free_bytes;
             });
-            room.sandbox.run(&confined, wait).unwrap().ended
+            fixture.sandbox.run(&confined, wait).unwrap().ended
         };
         assert_eq!(
             with(u64::MAX, "sleep 100"),
@@ -374,12 +374,12 @@ fn a_sandbox_that_cannot_be_built_runs_nothing_and_says_why() {
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ] {
-        let Some(room) = Room::new(level) else {
+        let Some(fixture) = CommandFixture::new(level) else {
             continue;
         };
-        let mut confined = room.confined("echo > ran", |_| ());
+        let mut confined = fixture.confined("echo > ran", |_| ());
         confined.open.push(massgen::sandbox_policy::AccessiblePath {
-            path: room.path("missing"),
+            path: fixture.path("missing"),
             permission: Permission::Read,
             scope: massgen::permissions::grant::GrantScope::Tree,
         });
@@ -390,7 +390,7 @@ fn a_sandbox_that_cannot_be_built_runs_nothing_and_says_why() {
             interrupt: &interrupt,
             network: None,
         };
-        let ended = room.sandbox.run(&confined, wait).unwrap().ended;
+        let ended = fixture.sandbox.run(&confined, wait).unwrap().ended;
         let ExitReason::Refused { step, why } = &ended else {
             panic!("{ended:?}");
         };
@@ -398,7 +398,7 @@ fn a_sandbox_that_cannot_be_built_runs_nothing_and_says_why() {
             step.contains("missing") || why.contains("missing"),
             "{ended:?}"
         );
-        assert!(!room.path("ws").join("ran").as_path().exists());
+        assert!(!fixture.path("ws").join("ran").as_path().exists());
     }
 }
 
@@ -428,9 +428,9 @@ fn killing_the_fork_server_ends_no_command() {
     // Its processes are distinguished from those of other tests by their program.
     let program = dir.path().canonicalize().unwrap().join("massgen");
     copy_program(&binary(), &program);
-    at_each_level_by(&program, |room| {
+    at_each_level_by(&program, |fixture| {
         let run = || {
-            let finished = room.run("echo done");
+            let finished = fixture.run("echo done");
             assert_eq!(finished.stdout.text, "done\n", "{:?}", finished.ended);
         };
         let check = |chosen: fn(&[Pid]) -> &[Pid]| {
@@ -458,8 +458,8 @@ fn killing_the_fork_server_ends_no_command() {
 
 #[test]
 fn a_policy_compiled_for_another_level_is_refused() {
-    let room = Room::new(SandboxLevel::Off).unwrap();
-    let mut confined = room.confined("true", |_| ());
+    let fixture = CommandFixture::new(SandboxLevel::Off).unwrap();
+    let mut confined = fixture.confined("true", |_| ());
     confined.level = SandboxLevel::Landlock;
     let interrupt = CommandInterrupt::new().unwrap();
     let wait = CommandWaitLimits {
@@ -468,7 +468,7 @@ fn a_policy_compiled_for_another_level_is_refused() {
         interrupt: &interrupt,
         network: None,
     };
-    let error = room.sandbox.run(&confined, wait).unwrap_err();
+    let error = fixture.sandbox.run(&confined, wait).unwrap_err();
     assert!(
         error
             .to_string()
@@ -479,7 +479,7 @@ fn a_policy_compiled_for_another_level_is_refused() {
 
 #[test]
 fn many_commands_run_at_once() {
-    at_each_level(|room| {
+    at_each_level(|fixture| {
         let run = |number: i32| {
             let command = format!("echo {number} > {number}; cat {number}");
             let interrupt = CommandInterrupt::new().unwrap();
@@ -489,8 +489,8 @@ fn many_commands_run_at_once() {
                 interrupt: &interrupt,
                 network: None,
             };
-            let confined = room.confined_in(Phase::Coordination, &command, |_| ());
-            let finished = room.sandbox.run(&confined, wait).unwrap();
+            let confined = fixture.confined_in(Phase::Coordination, &command, |_| ());
+            let finished = fixture.sandbox.run(&confined, wait).unwrap();
             assert_eq!(finished.stdout.text, format!("{number}\n"), "{finished:?}");
         };
         thread::scope(|scope| {
@@ -504,21 +504,21 @@ fn many_commands_run_at_once() {
 /// Starts a command in the background.
 fn start(
     background: &BackgroundCommands,
-    room: &Room,
+    fixture: &CommandFixture,
     command: &str,
 ) -> Result<BackgroundCommandId, BackgroundStartError> {
     // Several parallel ones cannot share a layer.
-    let confined = room.confined_in(Phase::Coordination, command, |_| ());
-    background.start(&room.sandbox, command, &confined, None)
+    let confined = fixture.confined_in(Phase::Coordination, command, |_| ());
+    background.start(&fixture.sandbox, command, &confined, None)
 }
 
 #[test]
 fn a_background_command_is_read_watched_and_stopped() {
-    at_each_level(|room| {
+    at_each_level(|fixture| {
         let time = unique_sleep();
         let background = BackgroundCommands::default();
         let command = format!("echo one; echo two >&2; setsid sleep {time}");
-        let id = start(&background, room, &command).unwrap();
+        let id = start(&background, fixture, &command).unwrap();
         let written = || background.status(id).unwrap().output_bytes;
         wait_until("its output", LONG, || written() == 8);
         let all = background.output(id, 0, KEPT_BYTES).unwrap();
@@ -531,7 +531,7 @@ fn a_background_command_is_read_watched_and_stopped() {
         assert_eq!(stopped.notes, Vec::<String>::new());
         assert_eq!(processes_with(&time), Vec::<String>::new());
 
-        let id = start(&background, room, "echo end; exit 4").unwrap();
+        let id = start(&background, fixture, "echo end; exit 4").unwrap();
         wait_until("its end", LONG, || {
             background.status(id).unwrap().ended.is_some()
         });
@@ -548,14 +548,14 @@ fn a_background_command_is_read_watched_and_stopped() {
 
 #[test]
 fn background_commands_are_few_and_end_together() {
-    at_each_level(|room| {
+    at_each_level(|fixture| {
         let time = unique_sleep();
         let background = BackgroundCommands::default();
         let sleep = format!("trap '' TERM; sleep {time}");
         for _ in 0..AT_ONCE_MAX {
-            start(&background, room, &sleep).unwrap();
+            start(&background, fixture, &sleep).unwrap();
         }
-        let refused = start(&background, room, &sleep);
+        let refused = start(&background, fixture, &sleep);
         assert!(
             matches!(refused, Err(BackgroundStartError::TooMany)),
             "{refused:?}"
@@ -656,7 +656,7 @@ fn one_command_writes_in_order_where_both_streams_are_one() {
 /// Returns the levels that this machine supports.
 fn levels() -> impl Iterator<Item = &'static str> {
     let all = ["overlay", "namespaces", "landlock", "off"].into_iter();
-    all.filter(|level| Room::new(level_named(level)).is_some())
+    all.filter(|level| CommandFixture::new(level_named(level)).is_some())
 }
 
 /// Returns a project that runs this script in a level.
@@ -754,7 +754,8 @@ fn one_command_is_asked_about_and_held_as_an_agents() {
             .args(["sh", "-c", command])
             .success()
     };
-    let sandbox = Room::new(SandboxLevel::Overlay).or_else(|| Room::new(SandboxLevel::Namespaces));
+    let sandbox = CommandFixture::new(SandboxLevel::Overlay)
+        .or_else(|| CommandFixture::new(SandboxLevel::Namespaces));
     if sandbox.is_none() {
         return;
     }
@@ -781,7 +782,7 @@ fn check_gone(project: &Project, time: &str) {
 #[test]
 fn commands_end_with_massgen_on_every_signal() {
     for level in ["overlay", "namespaces", "landlock", "off"] {
-        if Room::new(level_named(level)).is_none() {
+        if CommandFixture::new(level_named(level)).is_none() {
             continue;
         }
         for signal in [Signal::KILL, Signal::TERM, Signal::INT] {

@@ -21,20 +21,20 @@ use massgen::sandbox_policy::{AccessiblePath, FileIdentity, OverlayLayer, Sandbo
 use rustix::fs::{major, minor};
 use tempfile::TempDir;
 
-use crate::helper_driver::{NOBODY, PATIENCE, Ran, Running, processes_with, start};
+use crate::helper_driver::{HelperOutcome, NOBODY, PATIENCE, RunningHelper, processes_with, start};
 use crate::patience::wait_until;
 
 /// Directories on disk, and what a program may do there.
-struct Cell {
-    place: TempDir,
+struct SandboxFixture {
+    dir: TempDir,
     user: u32,
     policy: SandboxPolicy,
     input: Option<OwnedFd>,
 }
 
-/// Returns every kind of cell that this machine supports: both levels, and both users if the tests
+/// Returns every kind of fixture that this machine supports: both levels, and both users if the tests
 /// run as root.
-fn cells() -> Vec<Cell> {
+fn fixtures() -> Vec<SandboxFixture> {
     let here = tempfile::tempdir().unwrap();
     let user = fs::metadata(here.path()).unwrap().uid();
     let users = if user == 0 {
@@ -48,18 +48,18 @@ fn cells() -> Vec<Cell> {
             (SandboxLevel::Namespaces, *user),
         ]
     });
-    let cells: Vec<Cell> = kinds
-        .map(|(level, user)| Cell::new(level, user))
-        .filter(|cell| match cell.ran("true").reports.as_slice() {
+    let fixtures: Vec<SandboxFixture> = kinds
+        .map(|(level, user)| SandboxFixture::new(level, user))
+        .filter(|fixture| match fixture.ran("true").reports.as_slice() {
             [HelperReport::Refused { step, .. }] => step != "making namespaces",
             _ => true,
         })
         .collect();
-    cells
+    fixtures
 }
 
-/// Creates the directories and files of a cell, owned by `user`.
-fn create_cell_files(root: &Path, user: u32) {
+/// Creates the directories and files of a fixture, owned by `user`.
+fn create_fixture_files(root: &Path, user: u32) {
     let directories = [
         "workspace",
         "notes/inner",
@@ -93,13 +93,13 @@ fn create_cell_files(root: &Path, user: u32) {
     }
 }
 
-impl Cell {
+impl SandboxFixture {
     /// Creates a workspace, readable notes, and a project that is writable except for `.git` and
     /// `deep/.git`, with `.env` and `secret` hidden. `outside` is not open.
     fn new(level: SandboxLevel, user: u32) -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let root = place.path().canonicalize().unwrap();
-        create_cell_files(&root, user);
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        create_fixture_files(&root, user);
         let path = |rel: &str| AbsPath::new(root.join(rel)).unwrap();
         let opening = |rel: &str, permission| AccessiblePath {
             path: path(rel),
@@ -140,7 +140,7 @@ impl Cell {
             program: Vec::new(),
         };
         Self {
-            place,
+            dir,
             user,
             policy,
             input: None,
@@ -148,7 +148,7 @@ impl Cell {
     }
 
     fn path(&self, rel: &str) -> PathBuf {
-        self.place.path().canonicalize().unwrap().join(rel)
+        self.dir.path().canonicalize().unwrap().join(rel)
     }
 
     fn label(&self) -> String {
@@ -156,7 +156,7 @@ impl Cell {
     }
 
     /// Starts `script` in the shell, and waits until it runs or has been refused.
-    fn start(&self, script: &str) -> Running {
+    fn start(&self, script: &str) -> RunningHelper {
         let mut policy = self.policy.clone();
         if policy.program.is_empty() {
             policy.program = ["sh", "-c", script].map(str::to_owned).to_vec();
@@ -164,7 +164,7 @@ impl Cell {
         start(&policy, self.user, self.input.as_ref())
     }
 
-    fn ran(&self, script: &str) -> Ran {
+    fn ran(&self, script: &str) -> HelperOutcome {
         self.start(script).end()
     }
 
@@ -238,22 +238,28 @@ fn pictured(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
 
 #[test]
 fn a_directory_that_replaces_a_granted_one_is_not_opened() {
-    for mut cell in cells() {
+    for mut fixture in fixtures() {
         for rel in ["workspace", "notes", "project"] {
-            let meta = fs::metadata(cell.path(rel)).unwrap();
+            let meta = fs::metadata(fixture.path(rel)).unwrap();
             let identity = FileIdentity {
                 device: (u64::from(major(meta.dev())) << 32) | u64::from(minor(meta.dev())),
                 inode: meta.ino(),
             };
-            let path = AbsPath::new(cell.path(rel)).unwrap();
-            cell.policy.identities.insert(path, identity);
+            let path = AbsPath::new(fixture.path(rel)).unwrap();
+            fixture.policy.identities.insert(path, identity);
         }
-        let ran = cell.ran("echo ran");
-        assert_eq!(ran.stdout, "ran\n", "{}: {:?}", cell.label(), ran.reports);
-        fs::rename(cell.path("notes"), cell.path("moved")).unwrap();
-        fs::create_dir_all(cell.path("notes/inner")).unwrap();
-        let ran = cell.ran("echo ran");
-        assert_eq!(ran.stdout, "", "{}", cell.label());
+        let ran = fixture.ran("echo ran");
+        assert_eq!(
+            ran.stdout,
+            "ran\n",
+            "{}: {:?}",
+            fixture.label(),
+            ran.reports
+        );
+        fs::rename(fixture.path("notes"), fixture.path("moved")).unwrap();
+        fs::create_dir_all(fixture.path("notes/inner")).unwrap();
+        let ran = fixture.ran("echo ran");
+        assert_eq!(ran.stdout, "", "{}", fixture.label());
         let why = format!("{:?}", ran.reports);
         assert!(
             why.contains("it was replaced after it was granted"),
@@ -264,186 +270,191 @@ fn a_directory_that_replaces_a_granted_one_is_not_opened() {
 
 #[test]
 fn openings_can_be_used_and_the_rest_is_not_there() {
-    for cell in cells() {
-        cell.check(
+    for fixture in fixtures() {
+        fixture.check(
             "echo new > made && cat made ../notes/read",
             "new\nnotes/read",
         );
         assert_eq!(
-            fs::read_to_string(cell.path("workspace/made")).unwrap(),
+            fs::read_to_string(fixture.path("workspace/made")).unwrap(),
             "new\n"
         );
-        cell.check_denied("cat ../outside/key", "cat ../notes/read");
-        cell.check_denied("echo x > ../notes/new", "echo x > new");
-        cell.check_denied("rm ../notes/read", "rm new");
-        cell.check_denied("touch /usr/x || touch /etc/x || touch /x", "touch /tmp/x");
-        cell.check_denied(
+        fixture.check_denied("cat ../outside/key", "cat ../notes/read");
+        fixture.check_denied("echo x > ../notes/new", "echo x > new");
+        fixture.check_denied("rm ../notes/read", "rm new");
+        fixture.check_denied("touch /usr/x || touch /etc/x || touch /x", "touch /tmp/x");
+        fixture.check_denied(
             "ln -s ../outside/key k; cat k",
             "ln -s ../notes/read l; cat l",
         );
         // The parent directories of an open path belong to the sandbox; only `/tmp` is writable
         // among them.
-        let beside = if cell.path("").starts_with("/tmp") {
+        let beside = if fixture.path("").starts_with("/tmp") {
             "made"
         } else {
             "refused"
         };
-        cell.check(
+        fixture.check(
             "mkdir ../beside 2>/dev/null && rmdir ../beside && echo made || echo refused",
             beside,
         );
-        cell.check("ls -A $AT", "home\nnotes\nproject\nworkspace");
+        fixture.check("ls -A $AT", "home\nnotes\nproject\nworkspace");
         assert_eq!(
-            fs::read_to_string(cell.path("outside/key")).unwrap(),
+            fs::read_to_string(fixture.path("outside/key")).unwrap(),
             "outside/key\n"
         );
-        assert!(!cell.path("notes/new").exists() && !cell.path("beside").exists());
+        assert!(!fixture.path("notes/new").exists() && !fixture.path("beside").exists());
     }
 }
 
 #[test]
 fn the_deepest_accessible_path_determines_access() {
-    for cell in cells() {
-        cell.check_denied("echo x > ../notes/new", "echo x > ../notes/inner/new");
-        cell.check_denied(
+    for fixture in fixtures() {
+        fixture.check_denied("echo x > ../notes/new", "echo x > ../notes/inner/new");
+        fixture.check_denied(
             "mv ../notes/inner ../notes/other",
             "mv ../notes/inner/new made",
         );
-        cell.check_denied("cat ../project/secret/key", "ls ../project/secret/open");
-        cell.check("cd ../project/secret/open && echo x > new && cat new", "x");
-        assert!(cell.path("project/secret/open/new").exists());
+        fixture.check_denied("cat ../project/secret/key", "ls ../project/secret/open");
+        fixture.check("cd ../project/secret/open && echo x > new && cat new", "x");
+        assert!(fixture.path("project/secret/open/new").exists());
     }
 }
 
 #[test]
 fn masked_paths_stay_and_cannot_be_moved_out_of_the_way() {
-    for mut cell in cells() {
-        cell.policy.dir = AbsPath::new(cell.path("project")).unwrap();
-        let before = pictured(&cell.path("project/.git"));
-        let deep = pictured(&cell.path("project/deep/.git"));
-        cell.check(
+    for mut fixture in fixtures() {
+        fixture.policy.dir = AbsPath::new(fixture.path("project")).unwrap();
+        let before = pictured(&fixture.path("project/.git"));
+        let deep = pictured(&fixture.path("project/deep/.git"));
+        fixture.check(
             "cat .git/config deep/.git/config",
             "project/.git/config\nproject/deep/.git/config",
         );
-        cell.check_denied("echo x > .git/config", "echo x > source/main");
-        cell.check_denied("touch .git/new", "touch source/new");
-        cell.check_denied("rm .git/config", "rm source/main");
-        cell.check_denied("chmod 777 .git/config", "chmod 777 source/new");
-        cell.check_denied("rmdir .git || mv .git away", "mv source sources");
-        cell.check_denied("mv deep away", "mkdir shallow && mv shallow away");
-        cell.check_denied("ln deep/.git/config source", "ln sources/new same");
-        assert_eq!(pictured(&cell.path("project/.git")), before);
-        assert_eq!(pictured(&cell.path("project/deep/.git")), deep);
+        fixture.check_denied("echo x > .git/config", "echo x > source/main");
+        fixture.check_denied("touch .git/new", "touch source/new");
+        fixture.check_denied("rm .git/config", "rm source/main");
+        fixture.check_denied("chmod 777 .git/config", "chmod 777 source/new");
+        fixture.check_denied("rmdir .git || mv .git away", "mv source sources");
+        fixture.check_denied("mv deep away", "mkdir shallow && mv shallow away");
+        fixture.check_denied("ln deep/.git/config source", "ln sources/new same");
+        assert_eq!(pictured(&fixture.path("project/.git")), before);
+        assert_eq!(pictured(&fixture.path("project/deep/.git")), deep);
     }
 }
 
 #[test]
 fn hidden_paths_show_nothing_and_take_nothing() {
-    for mut cell in cells() {
-        cell.policy.dir = AbsPath::new(cell.path("project")).unwrap();
-        cell.check(
+    for mut fixture in fixtures() {
+        fixture.policy.dir = AbsPath::new(fixture.path("project")).unwrap();
+        fixture.check(
             "cat .env; ls -A secret; cat source/main",
             "open\nproject/source/main",
         );
-        cell.check_denied("echo x > .env", "echo x > .envy");
-        cell.check_denied("touch secret/new", "touch source/new");
-        cell.check_denied("mv secret away || rm -f .env", "mv source away");
-        let kept = fs::read_to_string(cell.path("project/.env")).unwrap();
+        fixture.check_denied("echo x > .env", "echo x > .envy");
+        fixture.check_denied("touch secret/new", "touch source/new");
+        fixture.check_denied("mv secret away || rm -f .env", "mv source away");
+        let kept = fs::read_to_string(fixture.path("project/.env")).unwrap();
         assert_eq!(kept, "project/.env\n");
-        assert!(cell.path("project/secret/key").exists());
+        assert!(fixture.path("project/secret/key").exists());
     }
 }
 
 #[test]
 fn a_layer_takes_what_the_opening_would() {
-    for cell in cells() {
-        let project = cell.path("project");
+    for fixture in fixtures() {
+        let project = fixture.path("project");
         let before = pictured(&project);
-        cell.check(
+        fixture.check(
             "cd ../project && echo two > source/main && cat source/main",
             "two",
         );
-        cell.check("cd ../project && cat source/main && rm source/main", "two");
-        cell.check(
+        fixture.check("cd ../project && cat source/main && rm source/main", "two");
+        fixture.check(
             "cd ../project && mv source moved; ls",
             "deep\nmoved\nsecret",
         );
-        let is_layered = cell.policy.level == SandboxLevel::Overlay;
-        assert_eq!(pictured(&project) == before, is_layered, "{}", cell.label());
+        let is_layered = fixture.policy.level == SandboxLevel::Overlay;
         assert_eq!(
-            cell.path("upper/moved").exists(),
+            pictured(&project) == before,
             is_layered,
             "{}",
-            cell.label()
+            fixture.label()
+        );
+        assert_eq!(
+            fixture.path("upper/moved").exists(),
+            is_layered,
+            "{}",
+            fixture.label()
         );
     }
 }
 
 #[test]
 fn nothing_is_made_in_the_users_trees() {
-    for cell in cells() {
+    for fixture in fixtures() {
         let trees = ["workspace", "notes", "project", "outside", "home"];
-        let before = trees.map(|tree| pictured(&cell.path(tree)));
-        cell.check("true", "");
-        assert_eq!(trees.map(|tree| pictured(&cell.path(tree))), before);
-        fs::remove_dir(cell.path("project/secret/open")).unwrap();
-        cell.check_refused("opening `project/secret/open`", "No such file");
-        assert!(!cell.path("project/secret/open").exists());
+        let before = trees.map(|tree| pictured(&fixture.path(tree)));
+        fixture.check("true", "");
+        assert_eq!(trees.map(|tree| pictured(&fixture.path(tree))), before);
+        fs::remove_dir(fixture.path("project/secret/open")).unwrap();
+        fixture.check_refused("opening `project/secret/open`", "No such file");
+        assert!(!fixture.path("project/secret/open").exists());
     }
 }
 
 #[test]
 fn a_place_that_is_not_what_was_opened_is_refused() {
-    for mut cell in cells() {
-        cell.check("echo fine", "fine");
-        fs::rename(cell.path("notes/inner"), cell.path("notes/real")).unwrap();
-        symlink(cell.path("outside"), cell.path("notes/inner")).unwrap();
-        cell.check_refused("opening `notes/inner`", "symbolic links");
-        fs::remove_file(cell.path("notes/inner")).unwrap();
-        fs::rename(cell.path("notes/real"), cell.path("notes/inner")).unwrap();
-        cell.policy.dir = AbsPath::new(cell.path("outside")).unwrap();
-        cell.check_refused("going to `outside`", "No such file");
-        cell.policy.dir = AbsPath::new(cell.path("workspace")).unwrap();
-        cell.policy.program = vec!["no-such-program".to_owned()];
-        cell.check_refused("starting `no-such-program`", "No such file");
+    for mut fixture in fixtures() {
+        fixture.check("echo fine", "fine");
+        fs::rename(fixture.path("notes/inner"), fixture.path("notes/real")).unwrap();
+        symlink(fixture.path("outside"), fixture.path("notes/inner")).unwrap();
+        fixture.check_refused("opening `notes/inner`", "symbolic links");
+        fs::remove_file(fixture.path("notes/inner")).unwrap();
+        fs::rename(fixture.path("notes/real"), fixture.path("notes/inner")).unwrap();
+        fixture.policy.dir = AbsPath::new(fixture.path("outside")).unwrap();
+        fixture.check_refused("going to `outside`", "No such file");
+        fixture.policy.dir = AbsPath::new(fixture.path("workspace")).unwrap();
+        fixture.policy.program = vec!["no-such-program".to_owned()];
+        fixture.check_refused("starting `no-such-program`", "No such file");
     }
 }
 
 #[test]
 fn tmp_stays_from_command_to_command_and_leads_nowhere_else() {
-    for cell in cells() {
-        cell.check("echo kept > /tmp/own; mkdir /tmp/deep", "");
-        cell.check("cat /tmp/own", "kept");
-        assert!(cell.path("scratch/own").is_file());
+    for fixture in fixtures() {
+        fixture.check("echo kept > /tmp/own; mkdir /tmp/deep", "");
+        fixture.check("cat /tmp/own", "kept");
+        assert!(fixture.path("scratch/own").is_file());
         // Another agent has another directory, and this one is not visible by its own path.
-        let other = Cell::new(cell.policy.level, cell.user);
+        let other = SandboxFixture::new(fixture.policy.level, fixture.user);
         other.check("ls /tmp/own 2>/dev/null; echo none", "none");
-        cell.check("ls $AT/scratch 2>/dev/null; echo none", "none");
-        cell.check_denied(
+        fixture.check("ls $AT/scratch 2>/dev/null; echo none", "none");
+        fixture.check_denied(
             "ln -s $AT/outside /tmp/out && cat /tmp/out/key",
             "cat $AT/notes/read",
         );
-        cell.check_denied("ln $AT/notes/read /tmp/hard", "ln /tmp/own /tmp/hard2");
+        fixture.check_denied("ln $AT/notes/read /tmp/hard", "ln /tmp/own /tmp/hard2");
     }
 }
 
 #[test]
 fn granted_paths_below_tmp_are_mounted_over_planted_files() {
-    for cell in cells()
+    for fixture in fixtures()
         .into_iter()
-        .filter(|cell| cell.path("").starts_with("/tmp"))
+        .filter(|fixture| fixture.path("").starts_with("/tmp"))
     {
-        cell.check(
+        fixture.check(
             "cd /tmp && mv $AT away && mkdir -p $AT/notes && echo fake > $AT/notes/read",
             "",
         );
-        cell.check("cat $AT/notes/read", "notes/read");
+        fixture.check("cat $AT/notes/read", "notes/read");
         assert_eq!(
-            fs::read_to_string(cell.path("notes/read")).unwrap(),
+            fs::read_to_string(fixture.path("notes/read")).unwrap(),
             "notes/read\n"
         );
-        cell.check("cd /tmp && mv $AT away2 && touch $AT", "");
-        cell.check_refused("mounting `home`", "Not a directory");
+        fixture.check("cd /tmp && mv $AT away2 && touch $AT", "");
+        fixture.check_refused("mounting `home`", "Not a directory");
     }
 }
 
@@ -451,19 +462,19 @@ fn granted_paths_below_tmp_are_mounted_over_planted_files() {
 fn proc_and_tmp_are_its_own() {
     let own = tempfile::NamedTempFile::new().unwrap();
     let path = own.path().to_str().unwrap();
-    for cell in cells() {
-        cell.check_denied(&format!("ls {path}"), "touch /tmp/own && ls /tmp/own");
-        cell.check("touch /dev/shm/own", "");
-        cell.check("ls /dev/shm/own 2>/dev/null; echo gone", "gone");
+    for fixture in fixtures() {
+        fixture.check_denied(&format!("ls {path}"), "touch /tmp/own && ls /tmp/own");
+        fixture.check("touch /dev/shm/own", "");
+        fixture.check("ls /dev/shm/own 2>/dev/null; echo gone", "gone");
         assert!(!Path::new("/tmp/own").exists() && !Path::new("/dev/shm/own").exists());
-        cell.check("echo /proc/[0-9]*", "/proc/1 /proc/2");
-        cell.check_denied(&format!("kill -0 {}", std::process::id()), "kill -0 $$");
-        cell.check_denied("cat /proc/1/environ", "cat /proc/$$/environ");
+        fixture.check("echo /proc/[0-9]*", "/proc/1 /proc/2");
+        fixture.check_denied(&format!("kill -0 {}", std::process::id()), "kill -0 $$");
+        fixture.check_denied("cat /proc/1/environ", "cat /proc/$$/environ");
         let switch = "/proc/sys/kernel/core_pattern";
         let before = fs::read_to_string(switch).unwrap();
-        cell.check_denied(&format!("echo x > {switch}"), &format!("cat {switch}"));
+        fixture.check_denied(&format!("echo x > {switch}"), &format!("cat {switch}"));
         assert_eq!(fs::read_to_string(switch).unwrap(), before);
-        cell.check(
+        fixture.check(
             "cat /etc/shadow 2>/dev/null; test -s /etc/passwd && echo known",
             "known",
         );
@@ -477,22 +488,22 @@ fn privileges_are_dropped() {
         own.contains("NoNewPrivs:\t0") && own.contains("Seccomp:\t0"),
         "{own}"
     );
-    for cell in cells() {
+    for fixture in fixtures() {
         let of = |name: &str| format!("grep {name} /proc/self/status | cut -f2");
-        cell.check(&of("NoNewPrivs"), "1");
-        cell.check(&of("Seccomp:"), "2");
+        fixture.check(&of("NoNewPrivs"), "1");
+        fixture.check(&of("Seccomp:"), "2");
         for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
-            cell.check(&of(set), "0000000000000000");
+            fixture.check(&of(set), "0000000000000000");
         }
-        cell.check("id -u", &cell.user.to_string());
-        cell.check("grep -v nosuid /proc/mounts | wc -l", "0");
+        fixture.check("id -u", &fixture.user.to_string());
+        fixture.check("grep -v nosuid /proc/mounts | wc -l", "0");
     }
 }
 
 #[test]
 fn no_command_takes_all_watches_of_the_user() {
-    for cell in cells() {
-        cell.check("cat /proc/sys/user/max_inotify_instances", "32");
+    for fixture in fixtures() {
+        fixture.check("cat /proc/sys/user/max_inotify_instances", "32");
     }
 }
 
@@ -508,10 +519,10 @@ fn system_calls_that_reach_out_fail() {
         let output = Command::new("sh").args(["-c", script]).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    let all = cells();
+    let all = fixtures();
     // For users other than root, the kernel itself refuses some of them.
-    let is_root = all.iter().any(|cell| cell.user == 0);
-    for cell in all {
+    let is_root = all.iter().any(|fixture| fixture.user == 0);
+    for fixture in all {
         let calls = [
             call(libc::SYS_io_uring_setup, "1, 0"),
             call(libc::SYS_userfaultfd, "-1"),
@@ -523,16 +534,16 @@ fn system_calls_that_reach_out_fail() {
         ];
         for call in calls {
             assert!(!is_root || outside(&call) != refused, "{call}");
-            cell.check(&call, &refused);
+            fixture.check(&call, &refused);
         }
-        cell.check(&call(libc::SYS_clone3, "0, 0"), &libc::ENOSYS.to_string());
-        cell.check(&call(9999, "0"), &libc::ENOSYS.to_string());
-        cell.check(
+        fixture.check(&call(libc::SYS_clone3, "0, 0"), &libc::ENOSYS.to_string());
+        fixture.check(&call(9999, "0"), &libc::ENOSYS.to_string());
+        fixture.check(
             &call(libc::SYS_ioctl, "-1, 0x5413, 0"),
             &libc::EBADF.to_string(),
         );
-        cell.check_denied("mount -t tmpfs none /tmp", "mkdir /tmp/x");
-        cell.check_denied("unshare --user true", "true");
+        fixture.check_denied("mount -t tmpfs none /tmp", "mkdir /tmp/x");
+        fixture.check_denied("unshare --user true", "true");
     }
 }
 
@@ -545,22 +556,22 @@ fn the_network_is_its_own() {
     let to_itself = format!(
         r#"perl -e 'use IO::Socket::INET; $l = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1", LocalPort => {port}); exit !IO::Socket::INET->new("127.0.0.1:{port}")'"#
     );
-    for mut cell in cells() {
-        cell.check_denied(&to_outside, &to_itself);
-        cell.policy.reach = NetworkAccess::Host;
-        cell.check(&format!("{to_outside} && echo reached"), "reached");
+    for mut fixture in fixtures() {
+        fixture.check_denied(&to_outside, &to_itself);
+        fixture.policy.reach = NetworkAccess::Host;
+        fixture.check(&format!("{to_outside} && echo reached"), "reached");
     }
 }
 
 #[test]
 fn the_proxy_is_all_that_can_be_reached() {
     let port = 3128;
-    for mut cell in cells() {
-        cell.policy.reach = NetworkAccess::Proxy { port };
+    for mut fixture in fixtures() {
+        fixture.policy.reach = NetworkAccess::Proxy { port };
         let ask = format!(
             r#"use IO::Socket::INET; print IO::Socket::INET->new("127.0.0.1:{port}")->getline"#
         );
-        let mut running = cell.start(&format!("perl -e '{ask}'"));
+        let mut running = fixture.start(&format!("perl -e '{ask}'"));
         let (report, listener) = running.report().unwrap();
         assert_eq!(report, HelperReport::Listening);
         let (report, _) = running.report().unwrap();
@@ -575,22 +586,22 @@ fn the_proxy_is_all_that_can_be_reached() {
 
 #[test]
 fn the_program_gets_its_input_and_environment_and_no_more() {
-    for mut cell in cells() {
-        cell.check("cat", "");
-        cell.check("env | cut -d= -f1 | grep -v _ | sort", "AT\nPATH\nPWD");
-        cell.check("ls /proc/$$/fd", "0\n1\n2");
+    for mut fixture in fixtures() {
+        fixture.check("cat", "");
+        fixture.check("env | cut -d= -f1 | grep -v _ | sort", "AT\nPATH\nPWD");
+        fixture.check("ls /proc/$$/fd", "0\n1\n2");
         let (reader, mut writer) = std::io::pipe().unwrap();
         writer.write_all(b"read me").unwrap();
         drop(writer);
-        cell.input = Some(reader.into());
-        cell.check("cat", "read me");
+        fixture.input = Some(reader.into());
+        fixture.check("cat", "read me");
     }
 }
 
 #[test]
 fn the_end_of_the_program_is_reported() {
-    for cell in cells() {
-        let ended = |script: &str| cell.ran(script).reports.pop().unwrap();
+    for fixture in fixtures() {
+        let ended = |script: &str| fixture.ran(script).reports.pop().unwrap();
         let exited = |code| HelperReport::Ended {
             code: Some(code),
             signal: None,
@@ -609,54 +620,54 @@ fn the_end_of_the_program_is_reported() {
 
 #[test]
 fn limits_hold() {
-    for mut cell in cells() {
-        cell.policy.limits.file_bytes = 4096;
-        cell.policy.limits.cpu_seconds = Some(1);
-        cell.check_denied("head -c 4097 /dev/zero > a", "head -c 4096 /dev/zero > a");
-        let spun = cell.ran("while :; do :; done").reports.pop().unwrap();
+    for mut fixture in fixtures() {
+        fixture.policy.limits.file_bytes = 4096;
+        fixture.policy.limits.cpu_seconds = Some(1);
+        fixture.check_denied("head -c 4097 /dev/zero > a", "head -c 4096 /dev/zero > a");
+        let spun = fixture.ran("while :; do :; done").reports.pop().unwrap();
         assert!(
             matches!(spun, HelperReport::Ended { code: None, .. }),
             "{spun:?}"
         );
-        if cell.user != 0 {
-            cell.policy.limits.processes = 8;
+        if fixture.user != 0 {
+            fixture.policy.limits.processes = 8;
             let many = |count| format!("for i in $(seq {count}); do sleep 1 & done; wait");
-            cell.check_denied(&format!("{} 2>&1 | grep -q -v fork", many(20)), &many(3));
+            fixture.check_denied(&format!("{} 2>&1 | grep -q -v fork", many(20)), &many(3));
         }
     }
 }
 
 #[test]
 fn the_end_of_the_program_is_the_end_of_all_that_it_started() {
-    for cell in cells() {
-        let word = format!("98{}.{}", cell.user, std::process::id());
+    for fixture in fixtures() {
+        let word = format!("98{}.{}", fixture.user, std::process::id());
         let script = format!("setsid sleep {word} & echo begun; cat");
         let (reader, writer) = std::io::pipe().unwrap();
-        let mut cell = cell;
-        cell.input = Some(reader.into());
-        let mut running = cell.start(&script);
+        let mut fixture = fixture;
+        fixture.input = Some(reader.into());
+        let mut running = fixture.start(&script);
         running.await_word("begun\n");
         wait_until("the command runs", PATIENCE, || processes_with(&word) > 0);
         drop(writer);
         running.end();
-        assert!(processes_with(&word) == 0, "{}", cell.label());
+        assert!(processes_with(&word) == 0, "{}", fixture.label());
     }
 }
 
 #[test]
 fn an_orphaned_helper_ends() {
-    for cell in cells() {
+    for fixture in fixtures() {
         let begun = |word: &str| {
-            let mut running = cell.start(&format!("setsid sleep {word} & echo begun; wait"));
+            let mut running = fixture.start(&format!("setsid sleep {word} & echo begun; wait"));
             running.await_word("begun\n");
             wait_until("the command runs", PATIENCE, || processes_with(word) > 0);
             running
         };
-        let word = format!("97{}.{}", cell.user, std::process::id());
-        let Running { mut helper, socket } = begun(&word);
+        let word = format!("97{}.{}", fixture.user, std::process::id());
+        let RunningHelper { mut helper, socket } = begun(&word);
         drop(socket);
         assert!(helper.wait().unwrap().code().is_some());
-        assert!(processes_with(&word) == 0, "{}", cell.label());
+        assert!(processes_with(&word) == 0, "{}", fixture.label());
 
         let mut running = begun(&word);
         running.helper.kill().unwrap();

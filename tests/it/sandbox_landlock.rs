@@ -17,16 +17,18 @@ use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use massgen::sandbox_policy::{AccessiblePath, SandboxPolicy};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::helper_driver::{NOBODY, PATIENCE, Ran, Running, own_user, processes_with, start};
+use crate::helper_driver::{
+    HelperOutcome, NOBODY, PATIENCE, RunningHelper, own_user, processes_with, start,
+};
 use crate::patience::wait_until;
 
 /// A small disk of a user: `ws` is the agent's, `ro` is open for reading, `out` is not open.
-struct Room {
+struct LandlockFixture {
     dir: tempfile::TempDir,
     user: Option<u32>,
 }
 
-impl Room {
+impl LandlockFixture {
     /// Returns one for the user of the tests, and one for an ordinary user if the tests can become
     /// one.
     fn each() -> Vec<Self> {
@@ -36,7 +38,7 @@ impl Room {
     }
 
     fn new(user: Option<u32>) -> Self {
-        let room = Self {
+        let fixture = Self {
             dir: tempfile::Builder::new()
                 .prefix("landlock")
                 .tempdir()
@@ -53,9 +55,9 @@ impl Room {
             "home",
             "scratch",
         ] {
-            let dir = room.path(name);
+            let dir = fixture.path(name);
             fs::create_dir_all(&dir).unwrap();
-            room.give(&dir);
+            fixture.give(&dir);
         }
         for name in [
             "ws/own",
@@ -64,9 +66,9 @@ impl Room {
             "ro/secret/key",
             "out/known",
         ] {
-            room.write(name, name);
+            fixture.write(name, name);
         }
-        room
+        fixture
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -156,17 +158,17 @@ impl Room {
         }
     }
 
-    fn start(&self, policy: &SandboxPolicy) -> Running {
+    fn start(&self, policy: &SandboxPolicy) -> RunningHelper {
         start(policy, self.user.unwrap_or_else(own_user), None)
     }
 
-    fn run(&self, policy: &SandboxPolicy) -> Done {
-        let Ran {
+    fn run(&self, policy: &SandboxPolicy) -> CommandResult {
+        let HelperOutcome {
             reports,
             stdout,
             stderr,
         } = self.start(policy).end();
-        Done {
+        CommandResult {
             reports,
             output: [stdout, stderr].concat().trim().to_owned(),
         }
@@ -175,7 +177,7 @@ impl Room {
 
 /// Result of a command.
 #[derive(Debug)]
-struct Done {
+struct CommandResult {
     reports: Vec<HelperReport>,
     output: String,
 }
@@ -196,15 +198,19 @@ fn check(script: &str, expected: &str) {
 }
 
 #[track_caller]
-fn check_with(prepare: impl Fn(&Room, &mut SandboxPolicy), script: &str, expected: &str) {
-    for room in Room::each() {
-        let mut policy = room.policy(script);
-        prepare(&room, &mut policy);
-        let before = room.rest();
-        let done = room.run(&policy);
-        assert_eq!(done.output, expected, "{:?} {script}", room.user);
-        assert_eq!(done.reports, exit_reports(0), "{:?} {script}", room.user);
-        assert_eq!(room.rest(), before, "{:?} {script}", room.user);
+fn check_with(
+    prepare: impl Fn(&LandlockFixture, &mut SandboxPolicy),
+    script: &str,
+    expected: &str,
+) {
+    for fixture in LandlockFixture::each() {
+        let mut policy = fixture.policy(script);
+        prepare(&fixture, &mut policy);
+        let before = fixture.rest();
+        let done = fixture.run(&policy);
+        assert_eq!(done.output, expected, "{:?} {script}", fixture.user);
+        assert_eq!(done.reports, exit_reports(0), "{:?} {script}", fixture.user);
+        assert_eq!(fixture.rest(), before, "{:?} {script}", fixture.user);
     }
 }
 
@@ -215,7 +221,11 @@ fn check_each(expected: &str, commands: &[&str]) {
 }
 
 #[track_caller]
-fn check_each_with(prepare: impl Fn(&Room, &mut SandboxPolicy), expected: &str, commands: &[&str]) {
+fn check_each_with(
+    prepare: impl Fn(&LandlockFixture, &mut SandboxPolicy),
+    expected: &str,
+    commands: &[&str],
+) {
     let each = commands
         .iter()
         .map(|command| format!("({command}) >/dev/null 2>&1 && echo yes || echo no"));
@@ -371,8 +381,8 @@ fn everyday_tools_work_in_the_workspace() {
 #[test]
 fn hidden_paths_at_level_landlock_have_a_name_and_no_content() {
     let hides = |names: &'static [&'static str]| {
-        move |room: &Room, policy: &mut SandboxPolicy| {
-            policy.hidden = names.iter().map(|name| room.abs(name)).collect();
+        move |fixture: &LandlockFixture, policy: &mut SandboxPolicy| {
+            policy.hidden = names.iter().map(|name| fixture.abs(name)).collect();
         }
     };
     let open = [
@@ -392,10 +402,10 @@ fn hidden_paths_at_level_landlock_have_a_name_and_no_content() {
 
 #[test]
 fn a_link_among_the_siblings_of_something_hidden_opens_nothing() {
-    let prepare = |room: &Room, policy: &mut SandboxPolicy| {
-        symlink(room.path("out"), room.path("ro/link")).unwrap();
-        symlink(room.path("ro/secret"), room.path("ro/sub/link")).unwrap();
-        policy.hidden = vec![room.abs("ro/secret")];
+    let prepare = |fixture: &LandlockFixture, policy: &mut SandboxPolicy| {
+        symlink(fixture.path("out"), fixture.path("ro/link")).unwrap();
+        symlink(fixture.path("ro/secret"), fixture.path("ro/sub/link")).unwrap();
+        policy.hidden = vec![fixture.abs("ro/secret")];
     };
     let closed = ["cat ../ro/link/known", "cat ../ro/sub/link/key"];
     check_each_with(prepare, "no", &closed);
@@ -404,24 +414,24 @@ fn a_link_among_the_siblings_of_something_hidden_opens_nothing() {
 
 #[test]
 fn the_deepest_grant_applies() {
-    let inside_hidden = |room: &Room, policy: &mut SandboxPolicy| {
-        fs::create_dir(room.path("ro/secret/open")).unwrap();
-        room.give(&room.path("ro/secret/open"));
-        policy.hidden = vec![room.abs("ro/secret")];
-        let deeper = room.open("ro/secret/open", Permission::Write);
+    let inside_hidden = |fixture: &LandlockFixture, policy: &mut SandboxPolicy| {
+        fs::create_dir(fixture.path("ro/secret/open")).unwrap();
+        fixture.give(&fixture.path("ro/secret/open"));
+        policy.hidden = vec![fixture.abs("ro/secret")];
+        let deeper = fixture.open("ro/secret/open", Permission::Write);
         policy.open.push(deeper);
     };
-    for room in Room::each() {
-        let mut policy = room.policy("echo x > ../ro/secret/open/new && cat ../ro/secret/key");
-        inside_hidden(&room, &mut policy);
-        let done = room.run(&policy);
+    for fixture in LandlockFixture::each() {
+        let mut policy = fixture.policy("echo x > ../ro/secret/open/new && cat ../ro/secret/key");
+        inside_hidden(&fixture, &mut policy);
+        let done = fixture.run(&policy);
         assert_eq!(done.reports, exit_reports(1), "{done:?}");
-        assert!(room.path("ro/secret/open/new").exists());
+        assert!(fixture.path("ro/secret/open/new").exists());
     }
-    let one_file = |room: &Room, policy: &mut SandboxPolicy| {
+    let one_file = |fixture: &LandlockFixture, policy: &mut SandboxPolicy| {
         policy.open = vec![
-            room.open("ws", Permission::Write),
-            room.open("ro/known", Permission::Read),
+            fixture.open("ws", Permission::Write),
+            fixture.open("ro/known", Permission::Read),
         ];
     };
     check_each_with(one_file, "yes", &["cat ../ro/known"]);
@@ -433,11 +443,11 @@ fn the_deepest_grant_applies() {
 }
 
 #[track_caller]
-fn check_refused(prepare: impl Fn(&Room, &mut SandboxPolicy), expected: &str) {
-    for room in Room::each() {
-        let mut policy = room.policy("touch ran");
-        prepare(&room, &mut policy);
-        let done = room.run(&policy);
+fn check_refused(prepare: impl Fn(&LandlockFixture, &mut SandboxPolicy), expected: &str) {
+    for fixture in LandlockFixture::each() {
+        let mut policy = fixture.policy("touch ran");
+        prepare(&fixture, &mut policy);
+        let done = fixture.run(&policy);
         match done.reports.as_slice() {
             [HelperReport::Refused { step, why }] => {
                 let message = format!("{step}: {why}");
@@ -445,7 +455,7 @@ fn check_refused(prepare: impl Fn(&Room, &mut SandboxPolicy), expected: &str) {
             }
             other => panic!("{other:?}"),
         }
-        assert!(!room.path("ws/ran").exists());
+        assert!(!fixture.path("ws/ran").exists());
     }
 }
 
@@ -453,26 +463,26 @@ fn check_refused(prepare: impl Fn(&Room, &mut SandboxPolicy), expected: &str) {
 fn policies_that_landlock_cannot_enforce_are_refused_with_the_cause() {
     let remedy = "which contains it; levels `overlay` and `namespaces` support this";
     check_refused(
-        |room, policy| policy.hidden = vec![room.abs("ws/own")],
+        |fixture, policy| policy.hidden = vec![fixture.abs("ws/own")],
         remedy,
     );
     check_refused(
-        |room, policy| policy.masked = vec![room.abs("ws/own")],
+        |fixture, policy| policy.masked = vec![fixture.abs("ws/own")],
         remedy,
     );
     check_refused(
-        |room, policy| {
-            let lower = room.open("ws/own", Permission::Read);
+        |fixture, policy| {
+            let lower = fixture.open("ws/own", Permission::Read);
             policy.open.push(lower);
         },
         remedy,
     );
     check_refused(
-        |room, policy| {
-            let gone = room.open("ws", Permission::Write);
-            fs::rename(room.path("ws"), room.path("moved")).unwrap();
-            symlink(room.path("out"), room.path("ws")).unwrap();
-            policy.dir = room.abs("home");
+        |fixture, policy| {
+            let gone = fixture.open("ws", Permission::Write);
+            fs::rename(fixture.path("ws"), fixture.path("moved")).unwrap();
+            symlink(fixture.path("out"), fixture.path("ws")).unwrap();
+            policy.dir = fixture.abs("home");
             policy.open = vec![gone];
         },
         "ws` cannot be opened",
@@ -481,11 +491,14 @@ fn policies_that_landlock_cannot_enforce_are_refused_with_the_cause() {
         |_, policy| policy.program = vec!["no-such-program".to_owned()],
         "starting `no-such-program`",
     );
-    check_refused(|room, policy| policy.dir = room.abs("nowhere"), "nowhere`");
+    check_refused(
+        |fixture, policy| policy.dir = fixture.abs("nowhere"),
+        "nowhere`",
+    );
 }
 
 /// Sockets of the user's other programs.
-struct Others {
+struct UserSockets {
     tcp: TcpListener,
     other_tcp: TcpListener,
     /// At the port of `tcp` on another address.
@@ -495,10 +508,10 @@ struct Others {
     datagram: UnixDatagram,
 }
 
-impl Others {
+impl UserSockets {
     /// Creates the sockets; those with paths are in the workspace, where a command certainly finds
     /// them.
-    fn new(room: &Room) -> Self {
+    fn new(fixture: &LandlockFixture) -> Self {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = tcp.local_addr().unwrap().port();
         let others = Self {
@@ -506,11 +519,11 @@ impl Others {
             _elsewhere: TcpListener::bind(("127.0.0.2", port)).unwrap(),
             other_tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
             udp: UdpSocket::bind("127.0.0.1:0").unwrap(),
-            stream: UnixListener::bind(room.path("ws/stream")).unwrap(),
-            datagram: UnixDatagram::bind(room.path("ws/datagram")).unwrap(),
+            stream: UnixListener::bind(fixture.path("ws/stream")).unwrap(),
+            datagram: UnixDatagram::bind(fixture.path("ws/datagram")).unwrap(),
         };
-        room.give(&room.path("ws/stream"));
-        room.give(&room.path("ws/datagram"));
+        fixture.give(&fixture.path("ws/stream"));
+        fixture.give(&fixture.path("ws/datagram"));
         others
     }
 
@@ -547,12 +560,12 @@ tried("streams", lambda: one.send(b"x"))
 }
 
 #[track_caller]
-fn check_reach(reach: impl Fn(&Others) -> NetworkAccess, reached: &[&str]) {
-    for room in Room::each() {
-        let others = Others::new(&room);
-        let mut policy = room.policy(&others.attempts());
+fn check_reach(reach: impl Fn(&UserSockets) -> NetworkAccess, reached: &[&str]) {
+    for fixture in LandlockFixture::each() {
+        let others = UserSockets::new(&fixture);
+        let mut policy = fixture.policy(&others.attempts());
         policy.reach = reach(&others);
-        let done = room.run(&policy);
+        let done = fixture.run(&policy);
         assert_eq!(done.reports, exit_reports(0), "{done:?}");
         let lines = done
             .output
@@ -562,7 +575,7 @@ fn check_reach(reach: impl Fn(&Others) -> NetworkAccess, reached: &[&str]) {
             lines.collect::<Vec<_>>(),
             reached,
             "{:?}: {}",
-            room.user,
+            fixture.user,
             done.output
         );
         others.datagram.set_nonblocking(true).unwrap();
@@ -575,8 +588,8 @@ fn check_reach(reach: impl Fn(&Others) -> NetworkAccess, reached: &[&str]) {
 #[test]
 fn sockets_lead_only_where_the_network_is_open_to() {
     check_reach(|_| NetworkAccess::None, &["streams"]);
-    let port = |others: &Others| others.tcp.local_addr().unwrap().port();
-    let to_proxy = |others: &Others| NetworkAccess::Proxy { port: port(others) };
+    let port = |others: &UserSockets| others.tcp.local_addr().unwrap().port();
+    let to_proxy = |others: &UserSockets| NetworkAccess::Proxy { port: port(others) };
     check_reach(to_proxy, &["tcp", "streams"]);
     let on_host = [
         "tcp",
@@ -604,9 +617,9 @@ fn family(word: &str) -> String {
 
 #[test]
 fn processes_of_a_command_end_with_it() {
-    for (index, room) in Room::each().into_iter().enumerate() {
+    for (index, fixture) in LandlockFixture::each().into_iter().enumerate() {
         let word = format!("98{index}1.{}", std::process::id());
-        let done = room.run(&room.policy(&format!("{}; exit 3", family(&word))));
+        let done = fixture.run(&fixture.policy(&format!("{}; exit 3", family(&word))));
         let mut expected = exit_reports(3);
         expected.insert(1, HelperReport::LeftBehind);
         assert_eq!(done.reports, expected, "{done:?}");
@@ -616,12 +629,12 @@ fn processes_of_a_command_end_with_it() {
 
 #[test]
 fn processes_of_a_command_end_when_massgen_exits() {
-    for (index, room) in Room::each().into_iter().enumerate() {
+    for (index, fixture) in LandlockFixture::each().into_iter().enumerate() {
         let word = format!("98{index}2.{}", std::process::id());
         let script = format!("{}; touch ready; sleep {word}", family(&word));
-        let Running { mut helper, socket } = room.start(&room.policy(&script));
+        let RunningHelper { mut helper, socket } = fixture.start(&fixture.policy(&script));
         wait_until("the command is ready", PATIENCE, || {
-            room.path("ws/ready").exists()
+            fixture.path("ws/ready").exists()
         });
         assert!(processes_with(&word) >= 6);
         // The kernel closes it, whatever ends massgen.
@@ -634,12 +647,12 @@ fn processes_of_a_command_end_when_massgen_exits() {
 
 #[test]
 fn processes_of_a_command_end_when_the_supervisor_is_killed() {
-    for (index, room) in Room::each().into_iter().enumerate() {
+    for (index, fixture) in LandlockFixture::each().into_iter().enumerate() {
         let word = format!("98{index}4.{}", std::process::id());
         let script = format!("{}; touch ready; sleep {word}", family(&word));
-        let mut started = room.start(&room.policy(&script));
+        let mut started = fixture.start(&fixture.policy(&script));
         wait_until("the command is ready", PATIENCE, || {
-            room.path("ws/ready").exists()
+            fixture.path("ws/ready").exists()
         });
         let outer = started.helper.id();
         let children = fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
@@ -661,13 +674,13 @@ fn processes_that_run_away_are_all_ended() {
     let program = "import os, time\nfirst = os.getpid()\nfor i in range(6): os.fork()\n\
                    while True:\n    if os.getpid() != first and os.fork(): os._exit(0)\n    \
                    time.sleep(.03)";
-    for (index, room) in Room::each().into_iter().enumerate() {
+    for (index, fixture) in LandlockFixture::each().into_iter().enumerate() {
         let word = format!("98{index}3.{}", std::process::id());
-        let mut policy = room.policy("");
+        let mut policy = fixture.policy("");
         policy.program = ["python3", "-c", program, &word]
             .map(str::to_owned)
             .to_vec();
-        let mut started = room.start(&policy);
+        let mut started = fixture.start(&policy);
         let (report, _) = started.report().unwrap();
         assert_eq!(report, HelperReport::Started);
         wait_until("all that it starts runs", PATIENCE, || {
@@ -682,7 +695,7 @@ fn processes_that_run_away_are_all_ended() {
 #[test]
 fn limits_of_each_process_hold() {
     let limited = |limits: ResourceLimits| {
-        move |_: &Room, policy: &mut SandboxPolicy| {
+        move |_: &LandlockFixture, policy: &mut SandboxPolicy| {
             policy.limits = limits;
         }
     };

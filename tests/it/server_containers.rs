@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::docker::{Daemon, IMAGE, TIME_MAX, daemon};
 use crate::docker_faults::containers;
-use crate::docker_ssh::Elsewhere;
+use crate::docker_ssh::RemoteEngine;
 use crate::mcp::{calls_of, read, stands_nowhere};
 use crate::patience::wait_until;
 use crate::project::{Finished, Project};
@@ -89,9 +89,9 @@ fn on(project: Project, daemon: &Daemon) -> Project {
     project.env("DOCKER_HOST", daemon.host())
 }
 
-fn elsewhere_of(project: Project, elsewhere: &Elsewhere) -> Project {
-    let project = project.env("PATH", elsewhere.program_path("bin"));
-    project.env("DOCKER_HOST", elsewhere.host())
+fn with_remote_engine(project: Project, remote: &RemoteEngine) -> Project {
+    let project = project.env("PATH", remote.program_path("bin"));
+    project.env("DOCKER_HOST", remote.host())
 }
 
 /// Checks what a server in a container reaches, with a control for each denial, and that it sees what its
@@ -170,10 +170,10 @@ fn a_server_in_a_container_reads_what_its_agent_reads() {
 
 #[test]
 fn a_server_in_a_container_on_another_machine_reads_what_its_agent_reads() {
-    let Some(elsewhere) = Elsewhere::start() else {
+    let Some(remote) = RemoteEngine::start() else {
         return;
     };
-    check_reach(elsewhere_of(project(), &elsewhere), &elsewhere.daemon);
+    check_reach(with_remote_engine(project(), &remote), &remote.daemon);
 }
 
 /// Accepts connections for as long as the process lives, and returns the port.
@@ -259,10 +259,10 @@ fn a_server_in_a_container_writes_where_it_may() {
 
 #[test]
 fn a_server_in_a_container_on_another_machine_writes_where_it_may() {
-    let Some(elsewhere) = Elsewhere::start() else {
+    let Some(remote) = RemoteEngine::start() else {
         return;
     };
-    check_writes(elsewhere_of(project(), &elsewhere));
+    check_writes(with_remote_engine(project(), &remote));
 }
 
 /// Checks that a final agent and its server see each other's changes, and that what the rules allow of them
@@ -313,10 +313,10 @@ fn a_final_agent_and_its_server_in_a_container_share_their_changes() {
 
 #[test]
 fn a_final_agent_and_its_server_on_another_machine_share_their_changes() {
-    let Some(elsewhere) = Elsewhere::start() else {
+    let Some(remote) = RemoteEngine::start() else {
         return;
     };
-    check_final(elsewhere_of(project(), &elsewhere));
+    check_final(with_remote_engine(project(), &remote));
 }
 
 #[test]
@@ -399,27 +399,27 @@ fn the_next_run_removes_the_container_of_a_server_of_a_killed_run() {
 
 #[test]
 fn a_server_whose_machine_is_lost_starts_again_with_the_next_call() {
-    let Some(elsewhere) = Elsewhere::start() else {
+    let Some(remote) = RemoteEngine::start() else {
         return;
     };
     let calls = [
         (RUN, json!({"line": "sleep 120"})),
         (RUN, json!({"line": "echo again"})),
     ];
-    let project = with_calls(elsewhere_of(project(), &elsewhere), USUAL, "", &calls);
+    let project = with_calls(with_remote_engine(project(), &remote), USUAL, "", &calls);
     let place = project.path(".massgen").display().to_string();
     let label = format!("label=massgen.state={place}");
     let is_at_work = || {
-        let ids = elsewhere
+        let ids = remote
             .daemon
             .client_output(&["ps", "-aq", "--filter", &label]);
         let mut ids = ids.lines();
-        ids.any(|id| elsewhere.daemon.processes(id).contains("sleep 120"))
+        ids.any(|id| remote.daemon.processes(id).contains("sleep 120"))
     };
     let finished = thread::scope(|scope| {
         scope.spawn(|| {
             wait_until("server", TIME_MAX, is_at_work);
-            elsewhere.cut();
+            remote.cut();
         });
         project.success()
     });
@@ -432,5 +432,5 @@ fn a_server_whose_machine_is_lost_starts_again_with_the_next_call() {
         "{lost}"
     );
     assert!(again.contains("again"), "{again}");
-    assert_eq!(containers(&elsewhere.daemon, finished.project()), "");
+    assert_eq!(containers(&remote.daemon, finished.project()), "");
 }

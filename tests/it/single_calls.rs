@@ -15,7 +15,7 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 
 use crate::patience::wait_until;
-use crate::program_scene::sandbox_of;
+use crate::program_fixture::sandbox_of;
 use crate::project::Project;
 use crate::repetition::all_or_one;
 use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
@@ -25,17 +25,17 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Sandbox of a command, and how its write path is staged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hold {
+enum StagingSetup {
     OverlayInA,
     OverlayInB,
     CopyInB,
     Off,
 }
 
-impl Hold {
+impl StagingSetup {
     const STAGED: [Self; 3] = [Self::OverlayInA, Self::OverlayInB, Self::CopyInB];
 
-    fn word(self) -> &'static str {
+    fn level_name(self) -> &'static str {
         match self {
             Self::OverlayInA => "overlay",
             Self::OverlayInB | Self::CopyInB => "namespaces",
@@ -44,7 +44,7 @@ impl Hold {
     }
 
     /// Returns whether this machine and user support it.
-    fn can_be_had(self) -> bool {
+    fn is_supported(self) -> bool {
         let level = match self {
             Self::OverlayInA => SandboxLevel::Overlay,
             Self::OverlayInB | Self::CopyInB => SandboxLevel::Namespaces,
@@ -62,7 +62,7 @@ impl Hold {
 }
 
 /// Returns a project whose directory `src` is writable.
-fn project(hold: Hold) -> Project {
+fn project(setup: StagingSetup) -> Project {
     let project = Project::new()
         .dir("ws")
         .dir("tmp")
@@ -73,7 +73,7 @@ fn project(hold: Hold) -> Project {
         .file("src/other/main.py", "y = 1\n")
         .file("src/plain/deep/one", "1\n")
         .file("src/gone.txt", "gone\n");
-    if hold == Hold::CopyInB {
+    if setup == StagingSetup::CopyInB {
         for path in ["src/plain", "src/gone.txt"] {
             chown(project.path(path), None, Some(1234)).unwrap();
         }
@@ -89,24 +89,24 @@ fn project(hold: Hold) -> Project {
 }
 
 /// Returns a call that runs `line` in `src`.
-fn command(project: &Project, hold: Hold, line: &str) -> Command {
+fn command(project: &Project, setup: StagingSetup, line: &str) -> Command {
     let line = format!("cd ../src && {{ {line}\n}}");
     let mut call = project.command();
     call.args(["tool", "execute_command", "--grants", "grants.json"])
-        .args(["--phase", "final", "--sandbox", hold.word()])
+        .args(["--phase", "final", "--sandbox", setup.level_name()])
         .args(["--args", &json!({"command": line}).to_string()]);
     call
 }
 
 /// Returns the answer of a call.
 #[track_caller]
-fn call(project: &Project, hold: Hold, line: &str) -> Value {
-    let output = command(project, hold, line).output().unwrap();
+fn call(project: &Project, setup: StagingSetup, line: &str) -> Value {
+    let output = command(project, setup, line).output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let outer: Value = serde_json::from_str(&stdout)
         .unwrap_or_else(|_| panic!("{stdout}{}", String::from_utf8_lossy(&output.stderr)));
     let inner = outer["output"].as_str().unwrap();
-    serde_json::from_str(inner).unwrap_or_else(|_| panic!("{hold:?} {line}: {inner}"))
+    serde_json::from_str(inner).unwrap_or_else(|_| panic!("{setup:?} {line}: {inner}"))
 }
 
 fn notes(answer: &Value) -> String {
@@ -217,8 +217,8 @@ const ATTACKS: &[(&str, &str)] = &[
 ];
 
 /// Returns a project with the prepared tree, and a snapshot of its protected names.
-fn prepared(hold: Hold, before: &str) -> (Project, BTreeMap<PathBuf, String>) {
-    let project = project(hold);
+fn prepared(setup: StagingSetup, before: &str) -> (Project, BTreeMap<PathBuf, String>) {
+    let project = project(setup);
     let done = Command::new("sh")
         .args(["-ec", before])
         .current_dir(project.path("src"))
@@ -230,28 +230,33 @@ fn prepared(hold: Hold, before: &str) -> (Project, BTreeMap<PathBuf, String>) {
 
 #[test]
 fn protected_names_stay_as_they_are_whatever_a_command_does() {
-    let holds = Hold::STAGED.into_iter().filter(|hold| hold.can_be_had());
-    let holds: Vec<Hold> = holds.collect();
+    let setups = StagingSetup::STAGED
+        .into_iter()
+        .filter(|setup| setup.is_supported());
+    let setups: Vec<StagingSetup> = setups.collect();
     for (number, (before, line)) in ATTACKS.iter().enumerate() {
-        for hold in all_or_one(&holds, number) {
-            let (project, state) = prepared(hold, before);
-            let answer = call(&project, hold, line);
-            assert_eq!(protected(&project), state, "{hold:?} {line}: {answer}");
+        for setup in all_or_one(&setups, number) {
+            let (project, state) = prepared(setup, before);
+            let answer = call(&project, setup, line);
+            assert_eq!(protected(&project), state, "{setup:?} {line}: {answer}");
         }
-        let (project, state) = prepared(Hold::Off, before);
-        call(&project, Hold::Off, line);
+        let (project, state) = prepared(StagingSetup::Off, before);
+        call(&project, StagingSetup::Off, line);
         assert_ne!(protected(&project), state, "it does no harm: {line}");
     }
 }
 
 #[test]
 fn a_protected_socket_is_not_lost() {
-    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
-        let (project, _) = prepared(hold, "rm app/.env");
+    for setup in StagingSetup::STAGED
+        .into_iter()
+        .filter(|setup| setup.is_supported())
+    {
+        let (project, _) = prepared(setup, "rm app/.env");
         let _socket = UnixListener::bind(project.path("src/app/.env")).unwrap();
         let state = protected(&project);
-        let answer = call(&project, hold, "rm -r app; echo f > app; mv other app2");
-        assert_eq!(protected(&project), state, "{hold:?}: {answer}");
+        let answer = call(&project, setup, "rm -r app; echo f > app; mv other app2");
+        assert_eq!(protected(&project), state, "{setup:?}: {answer}");
         assert!(notes(&answer).contains("not delivered"), "{answer}");
         assert!(has(&project, "src/app2/main.py") && !has(&project, "src/other"));
     }
@@ -259,13 +264,16 @@ fn a_protected_socket_is_not_lost() {
 
 #[test]
 fn a_hard_link_to_a_protected_name_is_reported_and_new_names_are_written() {
-    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
+    for setup in StagingSetup::STAGED
+        .into_iter()
+        .filter(|setup| setup.is_supported())
+    {
         let (project, _) = prepared(
-            hold,
+            setup,
             "ln .git/hooks/pre-commit check.sh; ln app/main.py twin.py",
         );
         let line = "echo PWN >> check.sh; echo 2 >> twin.py; echo new > fresh.sh; rm other/main.py";
-        let answer = call(&project, hold, line);
+        let answer = call(&project, setup, line);
         assert!(notes(&answer).contains("several names"), "{answer}");
         assert_eq!(text(&project, "src/check.sh"), "#!/bin/sh\n");
         // No write goes through a hard link, whatever its other names are.
@@ -273,7 +281,7 @@ fn a_hard_link_to_a_protected_name_is_reported_and_new_names_are_written() {
         assert_eq!(text(&project, "src/fresh.sh"), "new\n");
         assert!(!has(&project, "src/other/main.py"));
         // It is unknown which of the names was to be removed.
-        let answer = call(&project, hold, "rm check.sh");
+        let answer = call(&project, setup, "rm check.sh");
         assert!(notes(&answer).contains("several names"), "{answer}");
         assert!(has(&project, "src/check.sh"));
     }
@@ -292,19 +300,22 @@ fn ordinary_changes_are_applied_and_the_rest_is_reported() {
         echo no > .env.local
         git init -q . 2>&1 || echo refused
         echo a > .git/config 2>&1 || echo refused";
-    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
-        let project = project(hold);
+    for setup in StagingSetup::STAGED
+        .into_iter()
+        .filter(|setup| setup.is_supported())
+    {
+        let project = project(setup);
         let state = protected(&project);
-        let answer = call(&project, hold, line);
-        assert_eq!(answer["success"], true, "{hold:?}: {answer}");
+        let answer = call(&project, setup, line);
+        assert_eq!(answer["success"], true, "{setup:?}: {answer}");
         let out = answer["stdout"].as_str().unwrap();
         assert!(
             out.starts_with("200\n") && out.contains("refused"),
             "{answer}"
         );
         for name in ["pkg/node_modules", ".env.local"] {
-            assert!(notes(&answer).contains(name), "{hold:?} {name}: {answer}");
-            assert!(!has(&project, &format!("src/{name}")), "{hold:?} {name}");
+            assert!(notes(&answer).contains(name), "{setup:?} {name}: {answer}");
+            assert!(!has(&project, &format!("src/{name}")), "{setup:?} {name}");
         }
         assert!(notes(&answer).contains("to files delivered"), "{answer}");
         assert_eq!(text(&project, "src/pkg/lib/200.js"), "200\n");
@@ -320,11 +331,11 @@ fn ordinary_changes_are_applied_and_the_rest_is_reported() {
             (mode("src/secret"), mode("src/run.sh") & 0o111),
             (0o700, 0o111)
         );
-        assert_eq!(protected(&project), state, "{hold:?}");
+        assert_eq!(protected(&project), state, "{setup:?}");
         assert_eq!(
             fs::read_dir(project.path("tmp")).unwrap().count(),
             0,
-            "{hold:?}"
+            "{setup:?}"
         );
     }
 }
@@ -335,7 +346,7 @@ fn at_level_landlock_commands_of_a_single_call_change_nothing_of_the_users() {
         println!("skipped: level `landlock`");
         return;
     }
-    let project = project(Hold::Off);
+    let project = project(StagingSetup::Off);
     let before: Vec<PathBuf> = names(&project.path("src")).into_keys().collect();
     let mut refused = project.command();
     refused
@@ -361,27 +372,30 @@ fn kill_when(mut call: Child, what: &str, is_so: impl FnMut() -> bool) {
     call.wait().unwrap();
 }
 
-fn start(project: &Project, hold: Hold, line: &str) -> Child {
-    let mut call = command(project, hold, line);
+fn start(project: &Project, setup: StagingSetup, line: &str) -> Child {
+    let mut call = command(project, setup, line);
     call.stdout(Stdio::null()).stderr(Stdio::null());
     call.spawn().unwrap()
 }
 
 #[test]
 fn a_call_that_is_killed_while_its_command_runs_has_changed_nothing() {
-    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
-        let project = project(hold);
+    for setup in StagingSetup::STAGED
+        .into_iter()
+        .filter(|setup| setup.is_supported())
+    {
+        let project = project(setup);
         let whole = names(&project.path("src")).into_keys().collect::<Vec<_>>();
         let state = protected(&project);
         let line = "rm -rf .git app; echo x > new; mkdir -p d/.git; touch ../ws/begun; sleep 600";
-        let begun = start(&project, hold, line);
+        let begun = start(&project, setup, line);
         kill_when(begun, "the command runs", || has(&project, "ws/begun"));
         let now = names(&project.path("src")).into_keys().collect::<Vec<_>>();
-        assert_eq!((now, protected(&project)), (whole, state), "{hold:?}");
+        assert_eq!((now, protected(&project)), (whole, state), "{setup:?}");
         assert_eq!(fs::read_dir(project.path("tmp")).unwrap().count(), 1);
         // The next call removes what that one left, and works.
         wait_until("nothing is left behind", PATIENCE, || {
-            call(&project, hold, "echo y > new");
+            call(&project, setup, "echo y > new");
             fs::read_dir(project.path("tmp")).unwrap().count() == 0
         });
         assert_eq!(text(&project, "src/new"), "y\n");
@@ -390,28 +404,34 @@ fn a_call_that_is_killed_while_its_command_runs_has_changed_nothing() {
 
 #[test]
 fn a_call_that_is_killed_while_it_copies_leaves_whole_files() {
-    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
-        let project = project(hold);
+    for setup in StagingSetup::STAGED
+        .into_iter()
+        .filter(|setup| setup.is_supported())
+    {
+        let project = project(setup);
         let state = protected(&project);
         let line = "for i in $(seq 600); do echo \"content $i\" > other/$i; done; rm -r plain";
-        let begun = start(&project, hold, line);
+        let begun = start(&project, setup, line);
         let carried = || fs::read_dir(project.path("src/other")).unwrap().count();
         kill_when(begun, "something is carried", || carried() > 10);
         for (path, meta) in names(&project.path("src/other")) {
             if meta.is_file() && path != Path::new("main.py") {
                 let number: u32 = path.to_str().unwrap().parse().expect("no other name");
                 let content = fs::read_to_string(project.path("src/other").join(&path));
-                assert_eq!(content.unwrap(), format!("content {number}\n"), "{hold:?}");
+                assert_eq!(content.unwrap(), format!("content {number}\n"), "{setup:?}");
             }
         }
-        assert_eq!(protected(&project), state, "{hold:?}");
+        assert_eq!(protected(&project), state, "{setup:?}");
     }
 }
 
 #[test]
 fn calls_that_run_at_the_same_time_both_deliver() {
-    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
-        let project = project(hold);
+    for setup in StagingSetup::STAGED
+        .into_iter()
+        .filter(|setup| setup.is_supported())
+    {
+        let project = project(setup);
         let line = |own: &str, other: &str| {
             format!(
                 "touch ../ws/{own}; while [ ! -e ../ws/{other} ]; do sleep 0.01; done; \
@@ -419,7 +439,7 @@ fn calls_that_run_at_the_same_time_both_deliver() {
             )
         };
         let calls = [("a", "b"), ("b", "a")].map(|(own, other)| {
-            let call = command(&project, hold, &line(own, other))
+            let call = command(&project, setup, &line(own, other))
                 .stdout(Stdio::piped())
                 .spawn();
             call.unwrap()
@@ -439,11 +459,16 @@ fn calls_that_run_at_the_same_time_both_deliver() {
 
 #[test]
 fn files_that_the_user_saves_while_a_command_runs_are_kept() {
-    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
-        let project = project(hold);
+    for setup in StagingSetup::STAGED
+        .into_iter()
+        .filter(|setup| setup.is_supported())
+    {
+        let project = project(setup);
         let line = "touch ../ws/begun; while [ ! -e ../ws/saved ]; do sleep 0.01; done; \
                     echo agent > app/main.py; echo agent > other/main.py";
-        let begun = command(&project, hold, line).stdout(Stdio::piped()).spawn();
+        let begun = command(&project, setup, line)
+            .stdout(Stdio::piped())
+            .spawn();
         wait_until("the command runs", PATIENCE, || has(&project, "ws/begun"));
         fs::write(project.path("src/app/main.py"), "user\n").unwrap();
         fs::write(project.path("ws/saved"), "").unwrap();
@@ -452,12 +477,12 @@ fn files_that_the_user_saves_while_a_command_runs_are_kept() {
         assert_eq!(
             text(&project, "src/app/main.py"),
             "user\n",
-            "{hold:?} {stdout}"
+            "{setup:?} {stdout}"
         );
         assert_eq!(
             text(&project, "src/other/main.py"),
             "agent\n",
-            "{hold:?} {stdout}"
+            "{setup:?} {stdout}"
         );
         assert!(stdout.contains("the user changed it"), "{stdout}");
     }
@@ -468,15 +493,18 @@ fn links_and_pipes_that_the_user_makes_while_a_command_runs_stay() {
     const CHANGES: &str = "echo agent > app/main.py; echo agent > new; ln -s agent link; rm gone.txt; \
                            ln -sfn agent old";
     let users = PathBuf::from("plain/deep/one");
-    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
-        let project = project(hold);
+    for setup in StagingSetup::STAGED
+        .into_iter()
+        .filter(|setup| setup.is_supported())
+    {
+        let project = project(setup);
         let path = |rel: &str| project.path(format!("src/{rel}"));
         let target = |rel: &str| fs::read_link(path(rel));
         symlink("before", path("old")).unwrap();
         let line = format!(
             "{CHANGES}; touch ../ws/changed; while [ ! -e ../ws/saved ]; do sleep 0.01; done"
         );
-        let begun = command(&project, hold, &line)
+        let begun = command(&project, setup, &line)
             .stdout(Stdio::piped())
             .spawn();
         wait_until("the command has changed them", PATIENCE, || {
@@ -497,37 +525,40 @@ fn links_and_pipes_that_the_user_makes_while_a_command_runs_stay() {
             assert_eq!(
                 target(rel).ok().as_ref(),
                 Some(&users),
-                "{hold:?} {rel}: {stdout}"
+                "{setup:?} {rel}: {stdout}"
             );
         }
         let kind = fs::symlink_metadata(path("gone.txt")).unwrap().file_type();
-        assert!(kind.is_fifo(), "{hold:?}: {stdout}");
+        assert!(kind.is_fifo(), "{setup:?}: {stdout}");
         assert!(stdout.contains("the user changed it"), "{stdout}");
         // Control: the next command finds them as they are, and may replace them.
         call(
             &project,
-            hold,
+            setup,
             &format!("rm app/main.py new link; {CHANGES}"),
         );
-        assert_eq!(text(&project, "src/app/main.py"), "agent\n", "{hold:?}");
-        assert_eq!(text(&project, "src/new"), "agent\n", "{hold:?}");
+        assert_eq!(text(&project, "src/app/main.py"), "agent\n", "{setup:?}");
+        assert_eq!(text(&project, "src/new"), "agent\n", "{setup:?}");
         for rel in ["link", "old"] {
-            assert_eq!(target(rel).unwrap(), Path::new("agent"), "{hold:?} {rel}");
+            assert_eq!(target(rel).unwrap(), Path::new("agent"), "{setup:?} {rel}");
         }
         // A copy of the tree contains no pipe that could be removed there.
-        let is_left = hold == Hold::CopyInB;
-        assert_eq!(has(&project, "src/gone.txt"), is_left, "{hold:?}");
+        let is_left = setup == StagingSetup::CopyInB;
+        assert_eq!(has(&project, "src/gone.txt"), is_left, "{setup:?}");
     }
 }
 
 #[test]
 fn changes_of_a_command_on_the_users_streams_are_applied() {
-    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
-        let project = project(hold);
+    for setup in StagingSetup::STAGED
+        .into_iter()
+        .filter(|setup| setup.is_supported())
+    {
+        let project = project(setup);
         let mut sandbox = project.command();
         sandbox
             .args(["sandbox", "--grants", "grants.json", "--phase", "final"])
-            .args(["--sandbox", hold.word(), "--", "sh", "-c"])
+            .args(["--sandbox", setup.level_name(), "--", "sh", "-c"])
             .arg("cd ../src; echo new > new; rm -r app; exit 7");
         let output = sandbox.output().unwrap();
         assert_eq!(output.status.code(), Some(7), "{output:?}");
@@ -540,11 +571,14 @@ fn changes_of_a_command_on_the_users_streams_are_applied() {
 
 #[test]
 fn an_unreadable_directory_is_applied_with_its_contents() {
-    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
-        let project = project(hold);
+    for setup in StagingSetup::STAGED
+        .into_iter()
+        .filter(|setup| setup.is_supported())
+    {
+        let project = project(setup);
         let answer = call(
             &project,
-            hold,
+            setup,
             "mkdir shut; echo x > shut/x; chmod 000 shut",
         );
         let mode = fs::metadata(project.path("src/shut"))

@@ -14,7 +14,7 @@ use crate::asking::start_approval_server_with;
 use crate::external_agents::{PROTOCOLS, check_with, project as external_agent_project};
 use crate::mcp::calls_of;
 use crate::mcp_login::{LOGIN, project as login_project};
-use crate::oauth_server::{Manner, OauthServer};
+use crate::oauth_server::{OauthBehaviour, OauthServer};
 use crate::patience::wait_until;
 use crate::project::{Finished, Project, make_program};
 use crate::scripted_team::{FINAL, agent, team};
@@ -255,7 +255,7 @@ fn the_pager_sees_nothing_of_a_strangers_variables() {
 
 #[test]
 fn the_browser_sees_nothing_of_a_strangers_variables() {
-    let server = OauthServer::start(Manner::default());
+    let server = OauthServer::start(OauthBehaviour::default());
     let project = with_harmful_env(login_project(&server.url(), ""));
     let script = leaving(&project);
     let project = project.file("bin/xdg-open", script);

@@ -32,12 +32,12 @@ use tempfile::TempDir;
 use crate::patience::wait_until;
 
 /// A workspace, a directory for its snapshots, and an outside directory that must not be touched.
-struct Ground {
+struct SnapshotFixture {
     dir: TempDir,
     shared: AbsPath,
 }
 
-impl Ground {
+impl SnapshotFixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("ws")).unwrap();
@@ -130,79 +130,79 @@ fn let_the_clock_tick() {
 
 #[test]
 fn links_are_copied_as_links_and_never_followed() {
-    let ground = Ground::new();
-    ground.write("ws/d/plain.txt", "plain");
-    symlink(ground.path("outside"), ground.path("ws/d/l")).unwrap();
-    symlink(ground.path("outside/secret.txt"), ground.path("ws/l")).unwrap();
-    symlink(ground.path("outside/secret.txt"), ground.path("ws/d/f")).unwrap();
-    symlink("nowhere", ground.path("ws/dangling")).unwrap();
-    symlink("..", ground.path("ws/d/loop")).unwrap();
+    let fixture = SnapshotFixture::new();
+    fixture.write("ws/d/plain.txt", "plain");
+    symlink(fixture.path("outside"), fixture.path("ws/d/l")).unwrap();
+    symlink(fixture.path("outside/secret.txt"), fixture.path("ws/l")).unwrap();
+    symlink(fixture.path("outside/secret.txt"), fixture.path("ws/d/f")).unwrap();
+    symlink("nowhere", fixture.path("ws/dangling")).unwrap();
+    symlink("..", fixture.path("ws/d/loop")).unwrap();
 
-    let snapshot = ground.take(&mut ground.snapshots(), 1).unwrap();
+    let snapshot = fixture.take(&mut fixture.snapshots(), 1).unwrap();
 
-    assert_eq!(tree(snapshot.path.as_path()), tree(&ground.path("ws")));
+    assert_eq!(tree(snapshot.path.as_path()), tree(&fixture.path("ws")));
     assert_eq!(snapshot.files, 1);
-    ground.assert_held();
+    fixture.assert_held();
 }
 
 #[test]
 fn a_link_that_waits_at_the_destination_is_not_written_through() {
-    let ground = Ground::new();
-    ground.write("ws/d/victim.txt", "pwn");
-    let planted = ground.shared.as_path().join("agent1.1");
+    let fixture = SnapshotFixture::new();
+    fixture.write("ws/d/victim.txt", "pwn");
+    let planted = fixture.shared.as_path().join("agent1.1");
     fs::create_dir(&planted).unwrap();
-    symlink(ground.path("outside"), planted.join("d")).unwrap();
+    symlink(fixture.path("outside"), planted.join("d")).unwrap();
     symlink(
-        ground.path("outside"),
-        ground.shared.as_path().join("agent1.2"),
+        fixture.path("outside"),
+        fixture.shared.as_path().join("agent1.2"),
     )
     .unwrap();
 
-    let mut snapshots = ground.snapshots();
+    let mut snapshots = fixture.snapshots();
     for ordinal in [1, 2] {
-        let refused = snapshots.take(&ground.abs("ws"), label(ordinal));
+        let refused = snapshots.take(&fixture.abs("ws"), label(ordinal));
         let message = refused.unwrap_err().to_string();
         assert!(message.starts_with("cannot move into place"), "{message}");
     }
-    ground.assert_held();
-    let control = ground.take(&mut snapshots, 3).unwrap();
+    fixture.assert_held();
+    let control = fixture.take(&mut snapshots, 3).unwrap();
     assert_eq!(tree(control.path.as_path()), ["d/", "d/victim.txt = pwn"]);
 }
 
 #[test]
 fn a_directory_that_is_swapped_for_a_link_does_not_lead_outside() {
-    let ground = Ground::new();
-    ground.write("ws/d/secret.txt", "mine");
-    ground.write("ws/f", "mine");
-    symlink(ground.path("outside"), ground.path("ws/d2")).unwrap();
-    symlink(ground.path("outside/secret.txt"), ground.path("ws/f2")).unwrap();
+    let fixture = SnapshotFixture::new();
+    fixture.write("ws/d/secret.txt", "mine");
+    fixture.write("ws/f", "mine");
+    symlink(fixture.path("outside"), fixture.path("ws/d2")).unwrap();
+    symlink(fixture.path("outside/secret.txt"), fixture.path("ws/f2")).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 for (left, right) in [("ws/d", "ws/d2"), ("ws/f", "ws/f2")] {
-                    let (left, right) = (ground.path(left), ground.path(right));
+                    let (left, right) = (fixture.path(left), fixture.path(right));
                     renameat_with(CWD, &left, CWD, &right, RenameFlags::EXCHANGE).unwrap();
                 }
             }
         });
-        let mut snapshots = ground.snapshots();
+        let mut snapshots = fixture.snapshots();
         for ordinal in 1..400 {
-            snapshots.take(&ground.abs("ws"), label(ordinal)).unwrap();
+            snapshots.take(&fixture.abs("ws"), label(ordinal)).unwrap();
         }
         stop.store(true, Ordering::Relaxed);
     });
-    ground.assert_held();
+    fixture.assert_held();
 }
 
 #[test]
 fn special_files_are_left_out_and_reported() {
-    let ground = Ground::new();
-    ground.write("ws/a", "a");
-    mkfifoat(CWD, ground.path("ws/pipe"), Mode::RWXU).unwrap();
-    let _socket = std::os::unix::net::UnixListener::bind(ground.path("ws/socket")).unwrap();
+    let fixture = SnapshotFixture::new();
+    fixture.write("ws/a", "a");
+    mkfifoat(CWD, fixture.path("ws/pipe"), Mode::RWXU).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(fixture.path("ws/socket")).unwrap();
 
-    let snapshot = ground.take(&mut ground.snapshots(), 1).unwrap();
+    let snapshot = fixture.take(&mut fixture.snapshots(), 1).unwrap();
 
     assert_eq!(tree(snapshot.path.as_path()), ["a = a"]);
     assert_eq!(snapshot.notes.len(), 1);
@@ -211,12 +211,12 @@ fn special_files_are_left_out_and_reported() {
 
 #[test]
 fn holes_stay_holes() {
-    let ground = Ground::new();
-    let sparse = fs::File::create(ground.path("ws/sparse")).unwrap();
+    let fixture = SnapshotFixture::new();
+    let sparse = fs::File::create(fixture.path("ws/sparse")).unwrap();
     sparse.set_len(200 * 1024 * 1024 * 1024).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&sparse, b"data", 1024 * 1024 * 1024).unwrap();
 
-    let snapshot = ground.take(&mut ground.snapshots(), 1).unwrap();
+    let snapshot = fixture.take(&mut fixture.snapshots(), 1).unwrap();
 
     let copy = fs::metadata(snapshot.path.as_path().join("sparse")).unwrap();
     assert_eq!(copy.len(), 200 * 1024 * 1024 * 1024);
@@ -229,16 +229,16 @@ fn holes_stay_holes() {
 
 #[test]
 fn unchanged_files_are_stored_once_and_never_shared_with_the_workspace() {
-    let ground = Ground::new();
-    ground.write("ws/same/a.txt", "same");
-    ground.write("ws/b.txt", "before");
+    let fixture = SnapshotFixture::new();
+    fixture.write("ws/same/a.txt", "same");
+    fixture.write("ws/b.txt", "before");
     let_the_clock_tick();
-    let mut snapshots = ground.snapshots();
-    let first = ground.take(&mut snapshots, 1).unwrap();
+    let mut snapshots = fixture.snapshots();
+    let first = fixture.take(&mut snapshots, 1).unwrap();
     assert_eq!((first.files, first.reused), (2, 0));
     let_the_clock_tick();
-    fs::write(ground.path("ws/b.txt"), "after!").unwrap();
-    let second = ground.take(&mut snapshots, 2).unwrap();
+    fs::write(fixture.path("ws/b.txt"), "after!").unwrap();
+    let second = fixture.take(&mut snapshots, 2).unwrap();
     assert_eq!((second.files, second.reused), (2, 1));
 
     let (first, second) = (first.path.as_path(), second.path.as_path());
@@ -246,7 +246,7 @@ fn unchanged_files_are_stored_once_and_never_shared_with_the_workspace() {
     assert_eq!(inode(&first.join(same)), inode(&second.join(same)));
     assert_ne!(
         inode(&second.join(same)),
-        inode(&ground.path("ws/same/a.txt"))
+        inode(&fixture.path("ws/same/a.txt"))
     );
     assert_eq!(fs::read(first.join("b.txt")).unwrap(), b"before");
     assert_eq!(fs::read(second.join("b.txt")).unwrap(), b"after!");
@@ -254,12 +254,12 @@ fn unchanged_files_are_stored_once_and_never_shared_with_the_workspace() {
 
 #[test]
 fn a_change_of_the_same_length_in_the_same_tick_is_seen() {
-    let ground = Ground::new();
-    let mut snapshots = ground.snapshots();
+    let fixture = SnapshotFixture::new();
+    let mut snapshots = fixture.snapshots();
     for round in 1..200 {
         let content = format!("{round:04}");
-        fs::write(ground.path("ws/a"), &content).unwrap();
-        let snapshot = ground.take(&mut snapshots, round).unwrap();
+        fs::write(fixture.path("ws/a"), &content).unwrap();
+        let snapshot = fixture.take(&mut snapshots, round).unwrap();
         let copied = fs::read_to_string(snapshot.path.as_path().join("a")).unwrap();
         assert_eq!(copied, content);
     }
@@ -267,46 +267,46 @@ fn a_change_of_the_same_length_in_the_same_tick_is_seen() {
 
 #[test]
 fn a_snapshot_that_the_user_removed_is_not_missed() {
-    let ground = Ground::new();
-    ground.write("ws/a.txt", "same");
+    let fixture = SnapshotFixture::new();
+    fixture.write("ws/a.txt", "same");
     let_the_clock_tick();
-    let mut snapshots = ground.snapshots();
-    let first = ground.take(&mut snapshots, 1).unwrap();
+    let mut snapshots = fixture.snapshots();
+    let first = fixture.take(&mut snapshots, 1).unwrap();
     fs::remove_dir_all(first.path.as_path()).unwrap();
-    let second = ground.take(&mut snapshots, 2).unwrap();
+    let second = fixture.take(&mut snapshots, 2).unwrap();
     assert_eq!((second.files, second.reused), (1, 0));
 }
 
 #[test]
 fn files_of_a_snapshot_cannot_be_written_but_the_user_can_remove_it() {
-    let ground = Ground::new();
-    ground.write("ws/d/run.sh", "#!/bin/sh");
+    let fixture = SnapshotFixture::new();
+    fixture.write("ws/d/run.sh", "#!/bin/sh");
     fs::set_permissions(
-        ground.path("ws/d/run.sh"),
+        fixture.path("ws/d/run.sh"),
         PermissionsExt::from_mode(0o4755),
     )
     .unwrap();
-    let modified = fs::metadata(ground.path("ws/d/run.sh"))
+    let modified = fs::metadata(fixture.path("ws/d/run.sh"))
         .unwrap()
         .mtime_nsec();
 
-    let snapshot = ground.take(&mut ground.snapshots(), 1).unwrap();
+    let snapshot = fixture.take(&mut fixture.snapshots(), 1).unwrap();
 
     let copy = snapshot.path.as_path().join("d/run.sh");
     assert_eq!(mode(&copy), 0o555);
     assert_eq!(fs::metadata(&copy).unwrap().mtime_nsec(), modified);
     assert_eq!(mode(&snapshot.path.as_path().join("d")), 0o700);
-    assert_eq!(mode(&ground.path("ws/d/run.sh")), 0o4755);
+    assert_eq!(mode(&fixture.path("ws/d/run.sh")), 0o4755);
 }
 
 #[test]
 fn the_agents_name_leads_to_its_newest_snapshot() {
-    let ground = Ground::new();
-    ground.write("ws/a", "1");
-    let mut snapshots = ground.snapshots();
+    let fixture = SnapshotFixture::new();
+    fixture.write("ws/a", "1");
+    let mut snapshots = fixture.snapshots();
     for ordinal in [1, 2] {
-        let snapshot = ground.take(&mut snapshots, ordinal).unwrap();
-        let link = ground.path("snapshots/gemini2.5flash");
+        let snapshot = fixture.take(&mut snapshots, ordinal).unwrap();
+        let link = fixture.path("snapshots/gemini2.5flash");
         assert!(fs::read_link(&link).unwrap().is_relative());
         assert_eq!(fs::canonicalize(&link).unwrap(), snapshot.path.as_path());
         assert_eq!(snapshot.notes, [""; 0]);
@@ -315,31 +315,31 @@ fn the_agents_name_leads_to_its_newest_snapshot() {
 
 #[test]
 fn a_directory_of_the_users_under_the_agents_name_stays() {
-    let ground = Ground::new();
-    ground.write("ws/a", "1");
-    ground.write("snapshots/gemini2.5flash/theirs.txt", "theirs");
+    let fixture = SnapshotFixture::new();
+    fixture.write("ws/a", "1");
+    fixture.write("snapshots/gemini2.5flash/theirs.txt", "theirs");
 
-    let snapshot = ground.take(&mut ground.snapshots(), 1).unwrap();
+    let snapshot = fixture.take(&mut fixture.snapshots(), 1).unwrap();
 
     assert_eq!(tree(snapshot.path.as_path()), ["a = 1"]);
     assert!(snapshot.notes[0].contains("is not a symlink created by massgen"));
-    let theirs = ground.path("snapshots/gemini2.5flash");
+    let theirs = fixture.path("snapshots/gemini2.5flash");
     assert_eq!(tree(&theirs), ["theirs.txt = theirs"]);
 }
 
 #[test]
 fn massgens_own_state_inside_a_workspace_is_left_out() {
-    let ground = Ground::new();
-    ground.write("ws/a", "1");
-    ground.write("ws/.massgen/sessions/x", "state");
-    ground.write("ws/deep/.massgen/x", "state");
-    ground.write("ws/.massgenrc", "theirs");
-    let shared = ground.abs("ws/deep/temp/run");
+    let fixture = SnapshotFixture::new();
+    fixture.write("ws/a", "1");
+    fixture.write("ws/.massgen/sessions/x", "state");
+    fixture.write("ws/deep/.massgen/x", "state");
+    fixture.write("ws/.massgenrc", "theirs");
+    let shared = fixture.abs("ws/deep/temp/run");
     workspace::make_new(&shared).unwrap();
     let agent = AgentId::parse("a").unwrap();
-    let mut snapshots = AgentSnapshots::new(agent, shared, ground.abs("ws/deep/snapshots"));
+    let mut snapshots = AgentSnapshots::new(agent, shared, fixture.abs("ws/deep/snapshots"));
     for ordinal in [1, 2] {
-        let snapshot = ground.take(&mut snapshots, ordinal).unwrap();
+        let snapshot = fixture.take(&mut snapshots, ordinal).unwrap();
         let expected = [".massgenrc = theirs", "a = 1", "deep/", "deep/temp/"];
         assert_eq!(tree(snapshot.path.as_path()), expected);
     }
@@ -347,70 +347,70 @@ fn massgens_own_state_inside_a_workspace_is_left_out() {
 
 #[test]
 fn a_workspace_without_files_has_no_snapshot() {
-    let ground = Ground::new();
-    fs::create_dir(ground.path("ws/empty")).unwrap();
-    let mut snapshots = ground.snapshots();
-    assert!(ground.take(&mut snapshots, 1).is_none());
-    assert_eq!(tree(ground.shared.as_path()), [""; 0]);
-    ground.write("ws/empty/a", "1");
-    assert!(ground.take(&mut snapshots, 1).is_some());
+    let fixture = SnapshotFixture::new();
+    fs::create_dir(fixture.path("ws/empty")).unwrap();
+    let mut snapshots = fixture.snapshots();
+    assert!(fixture.take(&mut snapshots, 1).is_none());
+    assert_eq!(tree(fixture.shared.as_path()), [""; 0]);
+    fixture.write("ws/empty/a", "1");
+    assert!(fixture.take(&mut snapshots, 1).is_some());
 }
 
 #[test]
 fn a_tree_that_is_too_deep_is_refused_and_leaves_nothing() {
-    let ground = Ground::new();
+    let fixture = SnapshotFixture::new();
     let deep = |depth: usize| format!("ws/{}file", "d/".repeat(depth));
-    ground.write(&deep(64), "control");
-    let mut snapshots = ground.snapshots();
-    assert!(ground.take(&mut snapshots, 1).is_some());
-    ground.write(&deep(65), "too deep");
-    let refused = snapshots.take(&ground.abs("ws"), label(2)).unwrap_err();
+    fixture.write(&deep(64), "control");
+    let mut snapshots = fixture.snapshots();
+    assert!(fixture.take(&mut snapshots, 1).is_some());
+    fixture.write(&deep(65), "too deep");
+    let refused = snapshots.take(&fixture.abs("ws"), label(2)).unwrap_err();
     let expected = format!(
         "`{}` is too large to be copied: it has more than 64 directories in each other",
-        ground.path("ws").display()
+        fixture.path("ws").display()
     );
     assert_eq!(refused.to_string(), expected);
-    assert_eq!(fs::read_dir(ground.path("temp")).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(fixture.path("temp")).unwrap().count(), 1);
 }
 
 #[test]
 fn names_that_are_no_text_are_copied() {
-    let ground = Ground::new();
+    let fixture = SnapshotFixture::new();
     let name = std::ffi::OsStr::from_bytes(b"\xff\xfe");
-    fs::write(ground.path("ws").join(name), "x").unwrap();
-    let snapshot = ground.take(&mut ground.snapshots(), 1).unwrap();
+    fs::write(fixture.path("ws").join(name), "x").unwrap();
+    let snapshot = fixture.take(&mut fixture.snapshots(), 1).unwrap();
     assert_eq!(fs::read(snapshot.path.as_path().join(name)).unwrap(), b"x");
 }
 
 #[test]
 fn a_users_directory_is_used_as_it_is_by_one_at_a_time() {
-    let ground = Ground::new();
-    ground.write("ws/theirs.txt", "theirs");
-    let before = tree(&ground.path("ws"));
-    let first = RunWorkspace::claim(&ground.abs("ws")).unwrap();
-    let second = RunWorkspace::claim(&ground.abs("ws")).unwrap_err();
+    let fixture = SnapshotFixture::new();
+    fixture.write("ws/theirs.txt", "theirs");
+    let before = tree(&fixture.path("ws"));
+    let first = RunWorkspace::claim(&fixture.abs("ws")).unwrap();
+    let second = RunWorkspace::claim(&fixture.abs("ws")).unwrap_err();
     let expected = format!(
         "workspace `{}` is in use by another agent or another run",
-        ground.path("ws").display()
+        fixture.path("ws").display()
     );
     assert_eq!(second.to_string(), expected);
     drop(first);
     // Until a process that another test starts has replaced its image, it has the lock too.
     wait_until("the workspace is free", Duration::from_mins(2), || {
-        RunWorkspace::claim(&ground.abs("ws")).is_ok()
+        RunWorkspace::claim(&fixture.abs("ws")).is_ok()
     });
-    assert_eq!(tree(&ground.path("ws")), before);
-    RunWorkspace::claim(&ground.abs("new/cwd")).unwrap();
-    assert_eq!(tree(&ground.path("new/cwd")), [""; 0]);
+    assert_eq!(tree(&fixture.path("ws")), before);
+    RunWorkspace::claim(&fixture.abs("new/cwd")).unwrap();
+    assert_eq!(tree(&fixture.path("new/cwd")), [""; 0]);
 }
 
 #[test]
 fn runs_at_the_same_time_never_share_a_directory() {
-    let ground = Ground::new();
-    let planned = ground.abs("state/workspaces/team/w1_0a1b2c3d");
+    let fixture = SnapshotFixture::new();
+    let planned = fixture.abs("state/workspaces/team/w1_0a1b2c3d");
     let (sessions, workspaces): (Vec<PathBuf>, Vec<bool>) = std::thread::scope(|scope| {
         let begin = || {
-            let sessions = ground.abs("state/sessions");
+            let sessions = fixture.abs("state/sessions");
             let session = Session::begin(&sessions, Redactor::default()).unwrap();
             let made = RunWorkspace::make(&planned, None).is_ok();
             (session.dir().as_path().to_owned(), made)
@@ -429,12 +429,12 @@ fn runs_at_the_same_time_never_share_a_directory() {
 
 #[test]
 fn the_next_turn_begins_with_files_that_can_be_changed() {
-    let ground = Ground::new();
-    ground.write("ws/src/a.txt", "one");
-    symlink("src", ground.path("ws/link")).unwrap();
-    let snapshot = ground.take(&mut ground.snapshots(), 1).unwrap();
-    let next = RunWorkspace::make(&ground.abs("state/w1"), Some(&snapshot.path)).unwrap();
-    assert_eq!(tree(next.path().as_path()), tree(&ground.path("ws")));
+    let fixture = SnapshotFixture::new();
+    fixture.write("ws/src/a.txt", "one");
+    symlink("src", fixture.path("ws/link")).unwrap();
+    let snapshot = fixture.take(&mut fixture.snapshots(), 1).unwrap();
+    let next = RunWorkspace::make(&fixture.abs("state/w1"), Some(&snapshot.path)).unwrap();
+    assert_eq!(tree(next.path().as_path()), tree(&fixture.path("ws")));
     let file = next.path().as_path().join("src/a.txt");
     assert_eq!(mode(&file) & 0o600, 0o600);
     fs::write(&file, "two").unwrap();
@@ -467,17 +467,17 @@ fn turn<'a>(
 
 #[test]
 fn a_turn_is_saved_with_its_workspace_and_its_conflicts() {
-    let ground = Ground::new();
-    ground.write("ws/a.txt", "one");
-    let mut snapshots = ground.snapshots();
+    let fixture = SnapshotFixture::new();
+    fixture.write("ws/a.txt", "one");
+    let mut snapshots = fixture.snapshots();
     let_the_clock_tick();
-    let snapshot = ground.take(&mut snapshots, 1).unwrap();
-    ground.write("ws/b.txt", "later");
-    let sessions = ground.abs("sessions");
+    let snapshot = fixture.take(&mut snapshots, 1).unwrap();
+    fixture.write("ws/b.txt", "later");
+    let sessions = fixture.abs("sessions");
     let mut session = Session::begin(&sessions, Redactor::default()).unwrap();
     let conflict = session.conflicts().unwrap().as_path().join("README.md");
     fs::write(&conflict, "our version").unwrap();
-    let workspace = ground.abs("ws");
+    let workspace = fixture.abs("ws");
     let answer = format!("see {workspace}/a.txt");
     let winner = AgentId::parse("a").unwrap();
     let live = LiveWorkspace {
@@ -510,11 +510,11 @@ fn a_turn_is_saved_with_its_workspace_and_its_conflicts() {
 
 #[test]
 fn a_turn_that_cannot_be_saved_whole_leaves_nothing() {
-    let ground = Ground::new();
-    let sessions = ground.abs("sessions");
+    let fixture = SnapshotFixture::new();
+    let sessions = fixture.abs("sessions");
     let mut session = Session::begin(&sessions, Redactor::default()).unwrap();
-    let snapshots = ground.snapshots();
-    let missing = ground.abs("missing");
+    let snapshots = fixture.snapshots();
+    let missing = fixture.abs("missing");
     let live = LiveWorkspace {
         path: &missing,
         snapshots: &snapshots,
@@ -529,8 +529,8 @@ fn a_turn_that_cannot_be_saved_whole_leaves_nothing() {
 
 #[test]
 fn the_state_directory_is_private_and_hides_itself_from_git() {
-    let ground = Ground::new();
-    let state = ground.abs("project/.massgen");
+    let fixture = SnapshotFixture::new();
+    let state = fixture.abs("project/.massgen");
     store::prepare_state_dir(&state, &[]).unwrap();
     assert_eq!(tree(state.as_path()), [".gitignore = *\n"]);
     assert_eq!(mode(state.as_path()), 0o700);
@@ -541,12 +541,12 @@ fn the_state_directory_is_private_and_hides_itself_from_git() {
 
 #[test]
 fn the_target_of_a_path_is_reported() {
-    let ground = Ground::new();
-    symlink("nowhere", ground.path("dangling")).unwrap();
-    symlink("loop", ground.path("loop")).unwrap();
-    symlink("outside/victim.txt", ground.path("link")).unwrap();
+    let fixture = SnapshotFixture::new();
+    symlink("nowhere", fixture.path("dangling")).unwrap();
+    symlink("loop", fixture.path("loop")).unwrap();
+    symlink("outside/victim.txt", fixture.path("link")).unwrap();
     let check = |path: &str, expected: LookupResult| {
-        assert_eq!(files::inspect(&ground.abs(path)), expected, "{path}");
+        assert_eq!(files::inspect(&fixture.abs(path)), expected, "{path}");
     };
     check("outside", LookupResult::Directory);
     check("outside/victim.txt", LookupResult::File);
@@ -559,50 +559,50 @@ fn the_target_of_a_path_is_reported() {
 
 #[test]
 fn files_are_read_up_to_their_limit() {
-    let ground = Ground::new();
-    let victim = ground.abs("outside/victim.txt");
+    let fixture = SnapshotFixture::new();
+    let victim = fixture.abs("outside/victim.txt");
     let read = files::read_capped(&victim, 9).unwrap();
     assert_eq!(read.as_deref(), Some("original\n".as_bytes()));
     let refused = files::read_capped(&victim, 8).unwrap_err();
     assert_eq!(refused.to_string(), format!("cannot read `{victim}`"));
     assert_eq!(refused.hints(), ["expected a file of at most 8 bytes"]);
-    assert!(files::read_capped(&ground.abs("x"), 8).unwrap().is_none());
-    let directory = files::read_capped(&ground.abs("ws"), 8).unwrap_err();
+    assert!(files::read_capped(&fixture.abs("x"), 8).unwrap().is_none());
+    let directory = files::read_capped(&fixture.abs("ws"), 8).unwrap_err();
     assert_eq!(directory.hints(), ["expected a file"]);
 }
 
 #[test]
 fn the_output_file_replaces_a_file_but_no_link_and_no_device() {
-    let ground = Ground::new();
-    let written = |rel: &str| fs::read_to_string(ground.path(rel)).unwrap();
-    files::write_output_file(&ground.abs("new.md"), "one").unwrap();
+    let fixture = SnapshotFixture::new();
+    let written = |rel: &str| fs::read_to_string(fixture.path(rel)).unwrap();
+    files::write_output_file(&fixture.abs("new.md"), "one").unwrap();
     assert_eq!(written("new.md"), "one");
-    fs::set_permissions(ground.path("new.md"), PermissionsExt::from_mode(0o640)).unwrap();
-    symlink("new.md", ground.path("link.md")).unwrap();
-    files::write_output_file(&ground.abs("link.md"), "two").unwrap();
+    fs::set_permissions(fixture.path("new.md"), PermissionsExt::from_mode(0o640)).unwrap();
+    symlink("new.md", fixture.path("link.md")).unwrap();
+    files::write_output_file(&fixture.abs("link.md"), "two").unwrap();
     assert_eq!(written("new.md"), "two");
-    assert_eq!(mode(&ground.path("new.md")), 0o640);
-    symlink("later.md", ground.path("dangling.md")).unwrap();
-    files::write_output_file(&ground.abs("dangling.md"), "three").unwrap();
+    assert_eq!(mode(&fixture.path("new.md")), 0o640);
+    symlink("later.md", fixture.path("dangling.md")).unwrap();
+    files::write_output_file(&fixture.abs("dangling.md"), "three").unwrap();
     assert_eq!(written("later.md"), "three");
-    files::write_output_file(&ground.abs("/dev/null"), "four").unwrap();
+    files::write_output_file(&fixture.abs("/dev/null"), "four").unwrap();
     assert!(!Path::new("/dev/null").is_file());
-    let refused = files::write_output_file(&ground.abs("no/dir.md"), "five").unwrap_err();
+    let refused = files::write_output_file(&fixture.abs("no/dir.md"), "five").unwrap_err();
     assert_eq!(refused.hints(), ["check that the directory exists"]);
 }
 
 #[test]
 fn a_named_pipe_is_refused_instead_of_waited_for() {
-    let ground = Ground::new();
-    mkfifoat(CWD, ground.path("pipe"), Mode::RWXU).unwrap();
-    let pipe = ground.abs("pipe");
-    symlink("pipe", ground.path("link")).unwrap();
+    let fixture = SnapshotFixture::new();
+    mkfifoat(CWD, fixture.path("pipe"), Mode::RWXU).unwrap();
+    let pipe = fixture.abs("pipe");
+    symlink("pipe", fixture.path("link")).unwrap();
     for refused in [
         files::expect_output_file(&pipe).unwrap_err(),
-        files::expect_output_file(&ground.abs("link")).unwrap_err(),
+        files::expect_output_file(&fixture.abs("link")).unwrap_err(),
         files::write_output_file(&pipe, "answer").unwrap_err(),
         files::read_secret(&pipe, 64).unwrap_err(),
-        import(&pipe, &ground.abs("sessions")).unwrap_err(),
+        import(&pipe, &fixture.abs("sessions")).unwrap_err(),
     ] {
         let message = format!("{refused:#}");
         assert!(message.contains("it is a named pipe"), "{message}");
@@ -610,7 +610,7 @@ fn a_named_pipe_is_refused_instead_of_waited_for() {
     }
     // A pipe that the process was given is written to.
     let (mut reader, writer) = std::io::pipe().unwrap();
-    let own = ground.abs(&format!("/dev/fd/{}", writer.as_raw_fd()));
+    let own = fixture.abs(&format!("/dev/fd/{}", writer.as_raw_fd()));
     files::expect_output_file(&own).unwrap();
     files::write_output_file(&own, "answer").unwrap();
     drop(writer);
@@ -621,14 +621,14 @@ fn a_named_pipe_is_refused_instead_of_waited_for() {
 
 #[test]
 fn real_paths_of_snapshots_cross_no_link() {
-    let ground = Ground::new();
-    ground.write("ws/a", "1");
-    symlink(ground.path("temp"), ground.path("temp_link")).unwrap();
-    let run = ground.shared.as_path().file_name().unwrap();
-    let shared = ground.abs("temp_link").join(run);
+    let fixture = SnapshotFixture::new();
+    fixture.write("ws/a", "1");
+    symlink(fixture.path("temp"), fixture.path("temp_link")).unwrap();
+    let run = fixture.shared.as_path().file_name().unwrap();
+    let shared = fixture.abs("temp_link").join(run);
     let agent = AgentId::parse("a").unwrap();
-    let mut snapshots = AgentSnapshots::new(agent, shared, ground.abs("snapshots"));
-    let snapshot = ground.take(&mut snapshots, 1).unwrap();
-    let real = fs::canonicalize(ground.shared.as_path()).unwrap();
+    let mut snapshots = AgentSnapshots::new(agent, shared, fixture.abs("snapshots"));
+    let snapshot = fixture.take(&mut snapshots, 1).unwrap();
+    let real = fs::canonicalize(fixture.shared.as_path()).unwrap();
     assert_eq!(snapshot.path, RealPath::vouch(real.join("agent1.1")));
 }

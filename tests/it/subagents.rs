@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::external_agents;
 use crate::project::{Finished, Project, events};
-use crate::resume::{Whole, describe_output, events as logged, massgen};
+use crate::resume::{FinishedRecord, describe_output, events as logged, massgen};
 use crate::scripted_team::{agent, answers, team};
 use crate::terminal::{ENTER, ESCAPE, Terminal};
 
@@ -584,9 +584,9 @@ fn a_run_is_resumed_after_every_record_of_its_subagents() {
         for first in 0..AT_ONCE {
             scope.spawn(move || {
                 let config = counting_team();
-                let whole = Whole::of(Project::new().config(&config).dir("out"));
-                let expected = counts(&logged(&whole.log));
-                let text = String::from_utf8_lossy(&whole.bytes);
+                let record = FinishedRecord::of(Project::new().config(&config).dir("out"));
+                let expected = counts(&logged(&record.log));
+                let text = String::from_utf8_lossy(&record.bytes);
                 let mut ends = Vec::new();
                 let mut end = 0;
                 for line in text.split_inclusive('\n') {
@@ -596,12 +596,12 @@ fn a_run_is_resumed_after_every_record_of_its_subagents() {
                     }
                 }
                 for len in ends.iter().skip(first).step_by(AT_ONCE) {
-                    whole.cut(*len);
-                    let output = massgen(&whole.project, &["--continue"]).output().unwrap();
+                    record.cut(*len);
+                    let output = massgen(&record.project, &["--continue"]).output().unwrap();
                     let note = format!("cut at {len}: {}", describe_output(&output));
                     assert!(output.status.success(), "{note}");
                     assert_eq!(output.stdout, b"final: 3 apples and 5 pears\n", "{note}");
-                    assert_eq!(counts(&logged(&whole.log)), expected, "{note}");
+                    assert_eq!(counts(&logged(&record.log)), expected, "{note}");
                 }
             });
         }

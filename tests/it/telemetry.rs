@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 
-use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::project::{Finished, Project};
 use crate::slurm_cluster::free_ports;
 
@@ -68,7 +68,7 @@ fn team() -> Project {
         .args(["--config", "team.yaml", "CANARY, please"])
 }
 
-fn accept(_: &Recorded) -> Answer {
+fn accept(_: &ReceivedRequest) -> Answer {
     Answer::whole("200 OK", &[], "")
 }
 
@@ -82,7 +82,7 @@ struct ExportedTraces {
 impl ExportedTraces {
     fn to(collector: &Endpoint) -> Self {
         let requests = collector.server.requests();
-        let read = |request: &Recorded| match request.headers["content-type"].as_str() {
+        let read = |request: &ReceivedRequest| match request.headers["content-type"].as_str() {
             "application/x-protobuf" => {
                 ExportTraceServiceRequest::decode(request.bytes.as_slice()).unwrap()
             }

@@ -40,7 +40,7 @@ pub(crate) struct Terminal {
     project: Project,
     master: Box<dyn MasterPty + Send>,
     keys: Box<dyn Write + Send>,
-    screen: Arc<Mutex<Seen>>,
+    screen: Arc<Mutex<ShownScreen>>,
     /// The mode of the terminal before the process started, in words.
     mode_before: String,
 }
@@ -63,7 +63,7 @@ impl Drop for TerminalChild {
 }
 
 /// Content that was shown.
-struct Seen {
+struct ShownScreen {
     parser: Parser,
     /// Every byte of it.
     bytes: Vec<u8>,
@@ -73,7 +73,7 @@ struct Seen {
     frames: Vec<String>,
 }
 
-impl Seen {
+impl ShownScreen {
     fn new(columns: u16) -> Self {
         Self {
             parser: Parser::new(ROWS, columns, 0),
@@ -151,7 +151,7 @@ impl Terminal {
         let child = pty.slave.spawn_command(command).expect("the binary starts");
         let child = TerminalChild(child);
         drop(pty.slave);
-        let screen = Arc::new(Mutex::new(Seen::new(columns)));
+        let screen = Arc::new(Mutex::new(ShownScreen::new(columns)));
         let mut shown = pty.master.try_clone_reader().unwrap();
         let seen = Arc::clone(&screen);
         std::thread::spawn(move || {
@@ -377,7 +377,7 @@ fn a_frame_is_on_the_screen_when_it_is_whole() {
         b"\x1b[?1049h\x1b[?25l\x1b[?2026h\x1b[1;1Hone\x1b[2;1Hold keys\x1b[?2026l".as_slice();
     let second = b"\x1b[?2026h\x1b[1;1Htwo\x1b[2;1Hnew keys\x1b[?2026l\r\nend".as_slice();
     let shown = |pieces: &[&[u8]]| {
-        let mut seen = Seen::new(80);
+        let mut seen = ShownScreen::new(80);
         for piece in pieces {
             seen.show(piece);
         }

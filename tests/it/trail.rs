@@ -37,11 +37,11 @@ fn main() -> BranchName {
 }
 
 /// A pipeline without a project, locked while this exists.
-struct Played {
-    ground: PipelineRepository,
+struct PipelineFixture {
+    repository: PipelineRepository,
 }
 
-impl Played {
+impl PipelineFixture {
     async fn new(project: &Project) -> Self {
         let stage = |name: &&str| PipelineStage {
             role: built_in(&role(name)).unwrap(),
@@ -65,7 +65,7 @@ impl Played {
             merge_tries_max: 1,
         };
         let base = AbsPath::new(project.path("")).unwrap();
-        let (ground, _) = PipelineRepository::create(NewPipeline {
+        let (repository, _) = PipelineRepository::create(NewPipeline {
             workflow: &workflow,
             task: "Write a game",
             question: "Write a game",
@@ -84,11 +84,11 @@ impl Played {
         })
         .await
         .unwrap();
-        Self { ground }
+        Self { repository }
     }
 
     async fn tree(&self, on: &ObjectId, files: &[(&str, Option<&str>)]) -> ObjectId {
-        let tree = self.ground.hub.tree_of(on).await.unwrap();
+        let tree = self.repository.hub.tree_of(on).await.unwrap();
         let files: Vec<TreeEdit> = files
             .iter()
             .map(|(path, text)| {
@@ -96,7 +96,7 @@ impl Played {
                 (RelPath::new(path).unwrap(), text)
             })
             .collect();
-        self.ground.hub.with_files(&tree, &files).await.unwrap()
+        self.repository.hub.with_files(&tree, &files).await.unwrap()
     }
 
     async fn commit(&self, tree: &ObjectId, parents: &[ObjectId], message: &str) -> ObjectId {
@@ -106,21 +106,21 @@ impl Played {
             author: &CommitAuthor::new("planner (scripted)", "planner@massgen"),
             message,
         };
-        self.ground.hub.commit(new).await.unwrap()
+        self.repository.hub.commit(new).await.unwrap()
     }
 
     /// Commits the work of an instance in an iteration, merged together with a line in massgen's
     /// document.
     async fn work(&self, (instance, iteration): (&str, u32), files: &[(&str, Option<&str>)]) {
-        let hub = &self.ground.hub;
-        let tip = self.ground.tip().await.unwrap();
+        let hub = &self.repository.hub;
+        let tip = self.repository.tip().await.unwrap();
         let tree = self.tree(&tip, files).await;
         // A role's own claims about the progress are not trusted.
         let forged = JournalEntry::End { iteration: 9 };
         let message = forged.message(&format!("[{instance}] did {iteration}"), "I am done.");
         let parents = std::slice::from_ref(&tip);
         let own = self.commit(&tree, parents, &message).await;
-        let branch = format!("massgen/{}/{instance}", self.ground.dir.short());
+        let branch = format!("massgen/{}/{instance}", self.repository.dir.short());
         let branch = BranchName::parse(&branch).unwrap();
         let before = hub.tip(&branch).await.unwrap();
         hub.move_branch(&branch, &own, before.as_ref())
@@ -150,7 +150,7 @@ impl Played {
 
     /// Returns a file of the shared branch.
     async fn text(&self, path: &str) -> Option<String> {
-        let hub = &self.ground.hub;
+        let hub = &self.repository.hub;
         let tip = hub.tip(&main()).await.unwrap().unwrap();
         let tree = hub.tree_of(&tip).await.unwrap();
         let path = RelPath::new(path).unwrap();
@@ -160,7 +160,7 @@ impl Played {
 
     /// Runs the binary while the pipeline is not locked, and opens the pipeline again afterwards.
     async fn run_words(self, project: Project, words: &[&str], code: i32) -> (Self, Finished) {
-        let dir = self.ground.dir.clone();
+        let dir = self.repository.dir.clone();
         drop(self);
         let mut finished = project.retyped(words).run();
         // Until a process that another test starts has replaced its image, it has the lock too.
@@ -172,30 +172,30 @@ impl Played {
             finished = finished.then(words).run();
         }
         assert_eq!(finished.code(), Some(code), "{}", finished.stderr());
-        let ground = PipelineRepository::reopen(dir, &std::env::vars().collect())
+        let repository = PipelineRepository::reopen(dir, &std::env::vars().collect())
             .await
             .unwrap();
-        (Self { ground }, finished)
+        (Self { repository }, finished)
     }
 }
 
-async fn two_iterations(project: &Project) -> Played {
-    let played = Played::new(project).await;
+async fn two_iterations(project: &Project) -> PipelineFixture {
+    let fixture = PipelineFixture::new(project).await;
     let plan = [("planner/PLAN.md", Some("plan 1\n"))];
-    played.work(("planner", 1), &plan).await;
+    fixture.work(("planner", 1), &plan).await;
     let code = [
         ("implementer/game.py", Some("print(1)\n")),
         ("shared.txt", Some("a\n")),
     ];
-    played.work(("implementer", 1), &code).await;
+    fixture.work(("implementer", 1), &code).await;
     let feedback = [("user/FEEDBACK.md", Some("too short\n"))];
-    played.work(("user", 1), &feedback).await;
+    fixture.work(("user", 1), &feedback).await;
     let code = [
         ("implementer/game.py", Some("print(2)\n")),
         ("old.txt", None),
     ];
-    played.work(("implementer", 2), &code).await;
-    played
+    fixture.work(("implementer", 2), &code).await;
+    fixture
 }
 
 fn rows(finished: &Finished) -> Vec<Value> {
@@ -210,7 +210,7 @@ fn column<'a>(rows: &'a [Value], name: &str) -> Vec<&'a Value> {
 #[tokio::test]
 async fn the_log_shows_what_was_committed_and_not_what_roles_claim() {
     let project = Project::new();
-    let played = two_iterations(&project).await;
+    let fixture = two_iterations(&project).await;
     // It can be inspected while it is locked.
     let finished = project.retyped(["log", "--json"]).success();
     let log = rows(&finished);
@@ -251,20 +251,20 @@ async fn the_log_shows_what_was_committed_and_not_what_roles_claim() {
     assert_eq!(lines.len(), 9);
     let part = "    1     2 files  planner (scripted)    [implementer] did 1";
     assert!(lines[5].contains(part), "{}", lines[5]);
-    drop(played);
+    drop(fixture);
 }
 
 #[tokio::test]
 async fn branches_are_shown_with_where_their_files_are() {
     let project = Project::new();
-    let played = two_iterations(&project).await;
-    let workspace = played.ground.record.workspace.clone();
+    let fixture = two_iterations(&project).await;
+    let workspace = fixture.repository.record.workspace.clone();
     for name in ["implementer.agent1", "implementer.agent2", "user"] {
         fs::create_dir_all(workspace.join(name).as_path()).unwrap();
     }
     let finished = project.retyped(["branches", "--json"]).success();
     let branches = rows(&finished);
-    let short = played.ground.dir.short();
+    let short = fixture.repository.dir.short();
     let own = |instance: &str| format!("massgen/{short}/{instance}");
     let names = [
         "main".to_owned(),
@@ -280,7 +280,10 @@ async fn branches_are_shown_with_where_their_files_are() {
     assert_eq!(column(&branches, "behind"), [0, 1, 7, 3]);
     assert_eq!(column(&branches, "subject")[2], "[planner] did 1");
     let dirs = |names: &[&str]| -> Value {
-        let below = format!(".massgen/pipelines/{}/workspace", played.ground.dir.name());
+        let below = format!(
+            ".massgen/pipelines/{}/workspace",
+            fixture.repository.dir.name()
+        );
         let dirs = names.iter().map(|name| format!("[PROJECT]/{below}/{name}"));
         dirs.collect::<Vec<_>>().into()
     };
@@ -296,7 +299,7 @@ async fn branches_are_shown_with_where_their_files_are() {
         let lines: Vec<&str> = table.stdout().lines().collect();
         assert_eq!(lines.len(), 4);
         assert!(lines[2].contains("7 behind"), "{}", lines[2]);
-        let name = played.ground.dir.name();
+        let name = fixture.repository.dir.name();
         let running = format!("the repository of {name}, which is running: ");
         assert!(table.stderr().contains(&running), "{}", table.stderr());
     }
@@ -305,7 +308,7 @@ async fn branches_are_shown_with_where_their_files_are() {
 #[tokio::test]
 async fn the_work_of_a_role_is_reverted_once() {
     let project = Project::new();
-    let played = two_iterations(&project).await;
+    let fixture = two_iterations(&project).await;
     let words = ["revert", "last", "--role", "implementer"];
     // A running pipeline is not changed, and not resumed twice.
     let mut finished = project.retyped(words).failure(3);
@@ -316,18 +319,18 @@ async fn the_work_of_a_role_is_reverted_once() {
     }
     let stderr = finished.stderr();
     assert!(stderr.contains("another process is working on"), "{stderr}");
-    let documents = played.text("CUMULATIVE_UNDERSTANDING.md").await;
+    let documents = fixture.text("CUMULATIVE_UNDERSTANDING.md").await;
     assert!(documents.is_some());
 
-    let (played, finished) = played.run_words(finished.then([""]), &words, 0).await;
+    let (fixture, finished) = fixture.run_words(finished.then([""]), &words, 0).await;
     assert_eq!(finished.stdout().lines().count(), 2);
-    assert_eq!(played.text("implementer/game.py").await, None);
-    assert_eq!(played.text("shared.txt").await, None);
-    let plan = played.text("planner/PLAN.md").await;
+    assert_eq!(fixture.text("implementer/game.py").await, None);
+    assert_eq!(fixture.text("shared.txt").await, None);
+    let plan = fixture.text("planner/PLAN.md").await;
     assert_eq!(plan.as_deref(), Some("plan 1\n"));
-    assert_eq!(played.text("CUMULATIVE_UNDERSTANDING.md").await, documents);
-    let tip = played.ground.tip().await.unwrap();
-    let commit = played.ground.hub.read_commit(&tip).await.unwrap();
+    assert_eq!(fixture.text("CUMULATIVE_UNDERSTANDING.md").await, documents);
+    let tip = fixture.repository.tip().await.unwrap();
+    let commit = fixture.repository.hub.read_commit(&tip).await.unwrap();
     assert_eq!(
         commit.subject(),
         "[supervisor] revert the work of implementer"
@@ -340,31 +343,31 @@ async fn the_work_of_a_role_is_reverted_once() {
         })
     );
 
-    let (played, finished) = played.run_words(finished.then([""]), &words, 0).await;
+    let (fixture, finished) = fixture.run_words(finished.then([""]), &words, 0).await;
     assert!(
         finished.stderr().contains("nothing was changed"),
         "{}",
         finished.stderr()
     );
-    assert_eq!(played.ground.tip().await.unwrap(), tip);
+    assert_eq!(fixture.repository.tip().await.unwrap(), tip);
 
     // Only what was merged since is removed then.
     let again = [("implementer/game.py", Some("print(3)\n"))];
-    played.work(("implementer", 3), &again).await;
-    let (played, finished) = played.run_words(finished.then([""]), &words, 0).await;
+    fixture.work(("implementer", 3), &again).await;
+    let (fixture, finished) = fixture.run_words(finished.then([""]), &words, 0).await;
     assert_eq!(finished.stdout().lines().count(), 1);
-    assert_eq!(played.text("implementer/game.py").await, None);
+    assert_eq!(fixture.text("implementer/game.py").await, None);
 }
 
 #[tokio::test]
 async fn work_that_later_work_depends_on_is_not_reverted() {
     let project = Project::new();
-    let played = two_iterations(&project).await;
+    let fixture = two_iterations(&project).await;
     let later = [("shared.txt", Some("b\n"))];
-    played.work(("user", 2), &later).await;
-    let tip = played.ground.tip().await.unwrap();
+    fixture.work(("user", 2), &later).await;
+    let tip = fixture.repository.tip().await.unwrap();
     let words = ["revert", "--role", "implementer"];
-    let (played, finished) = played.run_words(project, &words, 3).await;
+    let (fixture, finished) = fixture.run_words(project, &words, 3).await;
     assert!(
         finished
             .stderr()
@@ -372,18 +375,18 @@ async fn work_that_later_work_depends_on_is_not_reverted() {
         "{}",
         finished.stderr()
     );
-    assert_eq!(played.ground.tip().await.unwrap(), tip);
+    assert_eq!(fixture.repository.tip().await.unwrap(), tip);
     // Control: the later work first.
     let words = ["revert", "--role", "user"];
-    let (played, finished) = played.run_words(finished.then([""]), &words, 0).await;
-    assert_eq!(played.text("shared.txt").await.as_deref(), Some("a\n"));
+    let (fixture, finished) = fixture.run_words(finished.then([""]), &words, 0).await;
+    assert_eq!(fixture.text("shared.txt").await.as_deref(), Some("a\n"));
     let words = ["revert", "--role", "implementer"];
-    let (played, _finished) = played.run_words(finished.then([""]), &words, 0).await;
-    assert_eq!(played.text("shared.txt").await, None);
+    let (fixture, _finished) = fixture.run_words(finished.then([""]), &words, 0).await;
+    assert_eq!(fixture.text("shared.txt").await, None);
 }
 
-fn instance_places(played: &Played) -> Vec<PathBuf> {
-    let (dir, record) = (&played.ground.dir, &played.ground.record);
+fn instance_places(fixture: &PipelineFixture) -> Vec<PathBuf> {
+    let (dir, record) = (&fixture.repository.dir, &fixture.repository.record);
     let mut places = Vec::new();
     for instance in ["implementer", "implementer-2", "user"] {
         places.push(record.workspace.join(instance).as_path().to_owned());
@@ -396,10 +399,10 @@ fn instance_places(played: &Played) -> Vec<PathBuf> {
 #[tokio::test]
 async fn a_reset_removes_the_branches_checkouts_and_directory_of_a_role() {
     let project = Project::new();
-    let played = two_iterations(&project).await;
+    let fixture = two_iterations(&project).await;
     let copy = [("implementer/more.py", Some("print(4)\n"))];
-    played.work(("implementer-2", 2), &copy).await;
-    let places = instance_places(&played);
+    fixture.work(("implementer-2", 2), &copy).await;
+    let places = instance_places(&fixture);
     for place in &places {
         fs::create_dir_all(place.join("inner")).unwrap();
     }
@@ -407,20 +410,20 @@ async fn a_reset_removes_the_branches_checkouts_and_directory_of_a_role() {
     let finished = project.retyped(words).failure(3);
     assert!(places[0].exists());
 
-    let (played, _finished) = played.run_words(finished.then([""]), &words, 0).await;
+    let (fixture, _finished) = fixture.run_words(finished.then([""]), &words, 0).await;
     let left: Vec<bool> = places.iter().map(|place| place.exists()).collect();
     let expected = [[false; 3], [false; 3], [true; 3]];
     assert_eq!(left, expected.concat());
-    let branches = played.ground.hub.branches().await.unwrap();
+    let branches = fixture.repository.hub.branches().await.unwrap();
     let names: Vec<String> = branches.iter().map(|(name, _)| name.to_string()).collect();
-    let short = played.ground.dir.short();
+    let short = fixture.repository.dir.short();
     let own = |instance: &str| format!("massgen/{short}/{instance}");
     assert_eq!(names, ["main".to_owned(), own("planner"), own("user")]);
-    assert_eq!(played.text("implementer/game.py").await, None);
+    assert_eq!(fixture.text("implementer/game.py").await, None);
     // Outside its own directory, its work stays.
-    assert_eq!(played.text("shared.txt").await.as_deref(), Some("a\n"));
-    let tip = played.ground.tip().await.unwrap();
-    let commit = played.ground.hub.read_commit(&tip).await.unwrap();
+    assert_eq!(fixture.text("shared.txt").await.as_deref(), Some("a\n"));
+    let tip = fixture.repository.tip().await.unwrap();
+    let commit = fixture.repository.hub.read_commit(&tip).await.unwrap();
     assert_eq!(commit.subject(), "[supervisor] reset implementer");
     let entry = JournalEntry::parse(&commit.message).map(|(entry, _)| entry);
     assert_eq!(
@@ -434,21 +437,21 @@ async fn a_reset_removes_the_branches_checkouts_and_directory_of_a_role() {
 #[tokio::test]
 async fn a_revert_after_a_reset_removes_later_work_outside_the_roles_directory() {
     let project = Project::new();
-    let played = two_iterations(&project).await;
+    let fixture = two_iterations(&project).await;
     let words = ["reset", "--role", "implementer"];
-    let (played, finished) = played.run_words(project, &words, 0).await;
+    let (fixture, finished) = fixture.run_words(project, &words, 0).await;
     let again = [
         ("implementer/game.py", Some("print(5)\n")),
         ("new.txt", Some("n\n")),
     ];
-    played.work(("implementer", 2), &again).await;
+    fixture.work(("implementer", 2), &again).await;
     let words = ["revert", "--role", "implementer"];
-    let (played, finished) = played.run_words(finished.then([""]), &words, 0).await;
+    let (fixture, finished) = fixture.run_words(finished.then([""]), &words, 0).await;
     assert_eq!(finished.stdout().lines().count(), 3);
     for path in ["shared.txt", "new.txt", "implementer/game.py"] {
-        assert_eq!(played.text(path).await, None, "{path}");
+        assert_eq!(fixture.text(path).await, None, "{path}");
     }
-    let plan = played.text("planner/PLAN.md").await;
+    let plan = fixture.text("planner/PLAN.md").await;
     assert_eq!(plan.as_deref(), Some("plan 1\n"));
 }
 
@@ -464,16 +467,16 @@ async fn missing_pipelines_and_roles_are_named() {
     );
 
     let project = finished.then([""]);
-    let played = two_iterations(&project).await;
+    let fixture = two_iterations(&project).await;
     let words = ["reset", "--role", "implementor"];
-    let (played, finished) = played.run_words(project, &words, 2).await;
+    let (fixture, finished) = fixture.run_words(project, &words, 2).await;
     assert!(
         finished.stderr().contains("did you mean `implementer`?"),
         "{}",
         finished.stderr()
     );
     let words = ["revert", "--role", "Planner!"];
-    let (_played, finished) = played.run_words(finished.then([""]), &words, 2).await;
+    let (_played, finished) = fixture.run_words(finished.then([""]), &words, 2).await;
     assert!(
         finished.stderr().contains("not a role name"),
         "{}",

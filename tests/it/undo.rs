@@ -18,7 +18,7 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::delivery::{EVERYTHING, Scene, last_of_two_hunks, numbered};
+use crate::delivery::{DeliveryFixture, EVERYTHING, last_of_two_hunks, numbered};
 use crate::project::{Finished, Project, binary};
 use crate::repetition::repetitions;
 use crate::runs::{WRITE_HERE, builds};
@@ -42,19 +42,19 @@ fn check(output: &Output, code: i32) -> (String, String) {
     (out, err)
 }
 
-/// Returns a scene with a layer that `script` wrote, offered as a delivery.
-fn offered(script: &str) -> Scene {
-    let scene = Scene::new();
-    scene.run(script);
-    drop(scene.delivery());
-    scene
+/// Returns a fixture with a layer that `script` wrote, offered as a delivery.
+fn offered(script: &str) -> DeliveryFixture {
+    let fixture = DeliveryFixture::new();
+    fixture.run(script);
+    drop(fixture.delivery());
+    fixture
 }
 
 #[test]
 fn a_delivery_is_shown_applied_and_undone_by_its_name() {
-    let scene = offered("echo two >> README.md; echo n > new; rm run.sh; echo x > .env");
-    let before = scene.state("rw");
-    let (out, err) = check(&scene.massgen(&["diff"]).output().unwrap(), 0);
+    let fixture = offered("echo two >> README.md; echo n > new; rm run.sh; echo x > .env");
+    let before = fixture.state("rw");
+    let (out, err) = check(&fixture.massgen(&["diff"]).output().unwrap(), 0);
     assert_eq!(
         out,
         "diff --massgen a/rw/README.md b/rw/README.md\n--- a/rw/README.md\n+++ b/rw/README.md\n\
@@ -66,28 +66,28 @@ fn a_delivery_is_shown_applied_and_undone_by_its_name() {
         err.contains("`rw/.env` cannot be delivered: the name is protected"),
         "{err}"
     );
-    let (out, _) = check(&scene.massgen(&["diff", "--stat"]).output().unwrap(), 0);
+    let (out, _) = check(&fixture.massgen(&["diff", "--stat"]).output().unwrap(), 0);
     assert_eq!(
         out,
         "rw/README.md  +1 -0\nrw/new  +1 -0\nrw/run.sh  +0 -1\n3 files, 2 lines added, 1 removed\n"
     );
-    let (out, err) = check(&scene.massgen(&["apply"]).output().unwrap(), 4);
+    let (out, err) = check(&fixture.massgen(&["apply"]).output().unwrap(), 4);
     assert!(err.contains("no terminal to review on"), "{err}");
     assert_eq!(
         out,
         "denied rw/.env: the name is protected\nchanged rw/README.md\ncreated rw/new\ndeleted rw/run.sh\n"
     );
-    let (shown, _) = check(&scene.massgen(&["diff", "--stat"]).output().unwrap(), 0);
+    let (shown, _) = check(&fixture.massgen(&["diff", "--stat"]).output().unwrap(), 0);
     assert!(shown.starts_with("rw/README.md  +1 -0\n"), "{shown}");
-    let (out, _) = check(&scene.massgen(&["undo", "log"]).output().unwrap(), 0);
+    let (out, _) = check(&fixture.massgen(&["undo", "log"]).output().unwrap(), 0);
     assert_eq!(
         out,
         "restored rw/README.md\nremoved rw/new\nrestored rw/run.sh\n"
     );
-    assert_eq!(scene.state("rw"), before);
-    let (_, err) = check(&scene.massgen(&["undo"]).output().unwrap(), 0);
+    assert_eq!(fixture.state("rw"), before);
+    let (_, err) = check(&fixture.massgen(&["undo"]).output().unwrap(), 0);
     assert!(err.contains("is already reverted"), "{err}");
-    let (out, _) = check(&scene.massgen(&["apply"]).output().unwrap(), 0);
+    let (out, _) = check(&fixture.massgen(&["apply"]).output().unwrap(), 0);
     assert_eq!(
         out,
         "restored rw/README.md\nrestored rw/new\nremoved rw/run.sh\n"
@@ -96,50 +96,50 @@ fn a_delivery_is_shown_applied_and_undone_by_its_name() {
 
 #[test]
 fn undo_changes_paths_outside_the_directory_only_if_they_are_named() {
-    let scene = offered("echo ours > README.md");
-    let mut command = scene.massgen(&["apply", "--yes"]);
+    let fixture = offered("echo ours > README.md");
+    let mut command = fixture.massgen(&["apply", "--yes"]);
     check(&command.output().unwrap(), 0);
-    fs::create_dir(scene.path("other")).unwrap();
-    fs::rename(scene.path(".massgen"), scene.path("other/.massgen")).unwrap();
+    fs::create_dir(fixture.path("other")).unwrap();
+    fs::rename(fixture.path(".massgen"), fixture.path("other/.massgen")).unwrap();
     let elsewhere = |words: &[&str]| {
-        let mut command = scene.massgen(words);
-        command.current_dir(scene.path("other")).output().unwrap()
+        let mut command = fixture.massgen(words);
+        command.current_dir(fixture.path("other")).output().unwrap()
     };
     let (_, err) = check(&elsewhere(&["undo"]), 2);
     assert!(err.contains("is outside the current directory"), "{err}");
-    assert_eq!(scene.text("rw/README.md"), "ours\n");
-    let named = scene.path("rw").display().to_string();
+    assert_eq!(fixture.text("rw/README.md"), "ours\n");
+    let named = fixture.path("rw").display().to_string();
     check(&elsewhere(&["undo", "--path", &named]), 0);
-    assert_eq!(scene.text("rw/README.md"), "readme\n");
+    assert_eq!(fixture.text("rw/README.md"), "readme\n");
 }
 
 #[test]
 fn later_changes_are_reported_by_the_exit_status() {
-    let scene = offered("echo ours > README.md; echo n > new");
-    check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
-    scene.write("rw/README.md", "mine\n");
-    let (out, err) = check(&scene.massgen(&["undo"]).output().unwrap(), 4);
+    let fixture = offered("echo ours > README.md; echo n > new");
+    check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    fixture.write("rw/README.md", "mine\n");
+    let (out, err) = check(&fixture.massgen(&["undo"]).output().unwrap(), 4);
     assert_eq!(
         out,
         "left rw/README.md: it was changed since\nremoved rw/new\n"
     );
     assert!(err.contains("1 name not reverted; `--force`"), "{err}");
-    check(&scene.massgen(&["undo", "--force"]).output().unwrap(), 0);
-    assert_eq!(scene.text("rw/README.md"), "readme\n");
+    check(&fixture.massgen(&["undo", "--force"]).output().unwrap(), 0);
+    assert_eq!(fixture.text("rw/README.md"), "readme\n");
 }
 
 /// Runs `script` with `rw` on its own disk of this size with the same files; `$MASSGEN` is the
 /// binary.
-fn on_own_disk(scene: &Scene, size: &str, script: &str) -> Output {
+fn on_own_disk(fixture: &DeliveryFixture, size: &str, script: &str) -> Output {
     let mount =
         "cp -a rw copy; mount -t tmpfs -o size=$SIZE tmpfs rw; cp -a copy/. rw/; rm -r copy";
     let mut command = std::process::Command::new("unshare");
     command
         .args(["-rm", "sh", "-ec", &format!("{mount}; {script}")])
-        .current_dir(scene.path(""))
+        .current_dir(fixture.path(""))
         .env("MASSGEN", binary())
         .env("SIZE", size)
-        .env("HOME", scene.path(""));
+        .env("HOME", fixture.path(""));
     command.output().unwrap()
 }
 
@@ -149,56 +149,57 @@ const LIST: &str = "find rw ! -path '*/.massgen-*' \\( -type d -printf '%P %m\\n
 
 #[test]
 fn a_tree_on_another_file_system_is_changed_and_restored_too() {
-    let scene = offered(EVERYTHING);
+    let fixture = offered(EVERYTHING);
     let script = format!(
         "list() {{ {LIST}; }}; list > before; $MASSGEN apply --yes >&2; list > after; \
          $MASSGEN undo >&2; list > undone; $MASSGEN apply >&2; list > again; \
          ls -A rw | grep -c massgen || true"
     );
-    let (out, _) = check(&on_own_disk(&scene, "8m", &script), 0);
+    let (out, _) = check(&on_own_disk(&fixture, "8m", &script), 0);
     assert_eq!(out, "0\n");
-    assert_ne!(scene.text("before"), scene.text("after"));
-    assert_eq!(scene.text("before"), scene.text("undone"));
-    assert_eq!(scene.text("after"), scene.text("again"));
+    assert_ne!(fixture.text("before"), fixture.text("after"));
+    assert_eq!(fixture.text("before"), fixture.text("undone"));
+    assert_eq!(fixture.text("after"), fixture.text("again"));
 }
 
 #[test]
 fn on_a_full_disk_nothing_is_changed() {
-    let scene = offered("echo 2 > src/app.py; head -c 3000000 /dev/urandom > large; rm README.md");
+    let fixture =
+        offered("echo 2 > src/app.py; head -c 3000000 /dev/urandom > large; rm README.md");
     let script = format!(
         "list() {{ {LIST}; }}; list > before; set +e; $MASSGEN apply --yes; code=$?; list > after; exit $code"
     );
-    let (_, err) = check(&on_own_disk(&scene, "1m", &script), 3);
+    let (_, err) = check(&on_own_disk(&fixture, "1m", &script), 3);
     assert!(
         err.contains("No space left on device") && err.contains("free some space"),
         "{err}"
     );
-    assert_eq!(scene.text("before"), scene.text("after"));
-    let (_, _) = check(&on_own_disk(&scene, "8m", "$MASSGEN apply --yes"), 0);
+    assert_eq!(fixture.text("before"), fixture.text("after"));
+    let (_, _) = check(&on_own_disk(&fixture, "8m", "$MASSGEN apply --yes"), 0);
 }
 
 #[test]
 fn on_a_read_only_disk_nothing_is_changed() {
-    let scene = offered("echo 2 > src/app.py; rm README.md");
+    let fixture = offered("echo 2 > src/app.py; rm README.md");
     let script = format!(
         "list() {{ {LIST}; }}; list > before; mount -o remount,bind,ro rw; set +e; \
          $MASSGEN apply --yes; code=$?; list > after; exit $code"
     );
-    let (_, err) = check(&on_own_disk(&scene, "8m", &script), 3);
+    let (_, err) = check(&on_own_disk(&fixture, "8m", &script), 3);
     assert!(err.contains("read-only"), "{err}");
-    assert_eq!(scene.text("before"), scene.text("after"));
+    assert_eq!(fixture.text("before"), fixture.text("after"));
 }
 
-/// Applies the delivery of `scene` where no file may grow beyond `bytes`. Returns whether that succeeds,
+/// Applies the delivery of `fixture` where no file may grow beyond `bytes`. Returns whether that succeeds,
 /// and what massgen prints.
-fn apply_within(scene: &Scene, bytes: u64) -> (bool, String) {
+fn apply_within(fixture: &DeliveryFixture, bytes: u64) -> (bool, String) {
     let script = format!("trap '' XFSZ; exec prlimit --fsize={bytes} $MASSGEN apply --yes");
     let mut command = Command::new("sh");
     command
         .args(["-ec", &script])
-        .current_dir(scene.path(""))
+        .current_dir(fixture.path(""))
         .env("MASSGEN", binary())
-        .env("HOME", scene.path(""));
+        .env("HOME", fixture.path(""));
     let output = command.output().unwrap();
     let is_applied = output.status.success();
     let (_, err) = check(&output, if is_applied { 0 } else { 3 });
@@ -206,9 +207,9 @@ fn apply_within(scene: &Scene, bytes: u64) -> (bool, String) {
 }
 
 /// What of a state is the same in all scenes.
-fn contents(scene: &Scene) -> Vec<String> {
-    let state = scene.state("rw").into_iter();
-    let root = scene.path("rw");
+fn contents(fixture: &DeliveryFixture) -> Vec<String> {
+    let state = fixture.state("rw").into_iter();
+    let root = fixture.path("rw");
     let line = |(path, what): (std::path::PathBuf, String)| {
         let what: Vec<&str> = what.split(' ').collect();
         let content = what.last().copied().unwrap_or_default().to_owned();
@@ -234,12 +235,12 @@ fn errors_about_a_rollback_say_what_the_next_start_does() {
     let after = contents(&whole);
     let mut outcomes = Vec::new();
     for bytes in (1..3000).step_by(repetitions(STEP_SHORT, STEP)) {
-        let scene = offered(script);
-        let (is_applied, err) = apply_within(&scene, bytes);
-        let now = contents(&scene);
+        let fixture = offered(script);
+        let (is_applied, err) = apply_within(&fixture, bytes);
+        let now = contents(&fixture);
         // Every command that looks at deliveries first settles what is open.
-        check(&scene.massgen(&["diff", "--stat"]).output().unwrap(), 0);
-        let next = contents(&scene);
+        check(&fixture.massgen(&["diff", "--stat"]).output().unwrap(), 0);
+        let next = contents(&fixture);
         let sentence = [NOTHING, BACK, FORWARD]
             .into_iter()
             .find(|sentence| err.contains(sentence));
@@ -250,11 +251,11 @@ fn errors_about_a_rollback_say_what_the_next_start_does() {
             Some(_) | None => assert!(now == before && next == before, "{bytes}: {err}"),
         }
         if next == before {
-            check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
-            assert_eq!(contents(&scene), after, "{bytes}");
+            check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+            assert_eq!(contents(&fixture), after, "{bytes}");
         }
-        check(&scene.massgen(&["undo"]).output().unwrap(), 0);
-        assert_eq!(contents(&scene), before, "{bytes}");
+        check(&fixture.massgen(&["undo"]).output().unwrap(), 0);
+        assert_eq!(contents(&fixture), before, "{bytes}");
         outcomes.push((is_applied, sentence));
     }
     // The control: the limit was met before the session, in it, and not at all.
@@ -267,15 +268,15 @@ fn errors_about_a_rollback_say_what_the_next_start_does() {
 const MANY: &str = "for d in 1 2 3 4 5 6 7 8; do mkdir new$d; for f in 1 2 3 4 5 6 7 8 9; do \
     echo $f > new$d/$f; done; done; for f in many/*; do echo changed > $f; done; rm -r gone; rm README.md";
 
-fn many() -> Scene {
-    let scene = Scene::new();
+fn many() -> DeliveryFixture {
+    let fixture = DeliveryFixture::new();
     for number in 0..60 {
-        scene.write(&format!("rw/many/{number}"), "old\n");
-        scene.write(&format!("rw/gone/{}/{number}", number % 7), "gone\n");
+        fixture.write(&format!("rw/many/{number}"), "old\n");
+        fixture.write(&format!("rw/gone/{}/{number}", number % 7), "gone\n");
     }
-    scene.run(MANY);
-    drop(scene.delivery());
-    scene
+    fixture.run(MANY);
+    drop(fixture.delivery());
+    fixture
 }
 
 #[test]
@@ -291,9 +292,9 @@ fn a_process_that_is_killed_leaves_all_of_a_delivery_or_nothing() {
     let after = contents(&whole);
     let mut whole_count = 0;
     for kill in 0..kills {
-        let scene = many();
-        let before = contents(&scene);
-        let mut command = scene.massgen(&["apply", "--yes"]);
+        let fixture = many();
+        let before = contents(&fixture);
+        let mut command = fixture.massgen(&["apply", "--yes"]);
         let mut child = command
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -302,16 +303,16 @@ fn a_process_that_is_killed_leaves_all_of_a_delivery_or_nothing() {
         sleep(took.mul_f64(f64::from(kill) / f64::from(kills)));
         child.kill().unwrap();
         child.wait().unwrap();
-        check(&scene.massgen(&["diff", "--stat"]).output().unwrap(), 0);
-        let now = contents(&scene);
+        check(&fixture.massgen(&["diff", "--stat"]).output().unwrap(), 0);
+        let now = contents(&fixture);
         assert!(now == before || now == after, "kill {kill} left a part");
         whole_count += u32::from(now == after);
         if now == before {
-            check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
-            assert_eq!(contents(&scene), after, "kill {kill}");
+            check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+            assert_eq!(contents(&fixture), after, "kill {kill}");
         }
-        check(&scene.massgen(&["undo"]).output().unwrap(), 0);
-        assert_eq!(contents(&scene), before, "kill {kill}");
+        check(&fixture.massgen(&["undo"]).output().unwrap(), 0);
+        assert_eq!(contents(&fixture), before, "kill {kill}");
     }
     assert!(whole_count <= kills);
 }
@@ -349,26 +350,26 @@ fn any_history_of_commands_is_undone_byte_for_byte() {
     };
     let mut runner = TestRunner::new(config);
     let played = runner.run(&history, |history| {
-        let scene = Scene::new();
-        fs::create_dir(scene.path("rw/bare")).unwrap();
-        let before = scene.state("rw");
+        let fixture = DeliveryFixture::new();
+        fs::create_dir(fixture.path("rw/bare")).unwrap();
+        let before = fixture.state("rw");
         let lines = history
             .iter()
             .map(|(action, name)| format!("({}) 2>/dev/null || true", action.replace('N', name)));
-        scene.run(&lines.collect::<Vec<_>>().join("\n"));
-        let seen: Vec<String> = scene.deliver();
+        fixture.run(&lines.collect::<Vec<_>>().join("\n"));
+        let seen: Vec<String> = fixture.deliver();
         prop_assert!(
             seen.iter().all(|line| !line.contains("denied")),
             "{:?}",
             seen
         );
-        if scene.has(".massgen/deliveries/log_1/journal.jsonl") {
-            scene
+        if fixture.has(".massgen/deliveries/log_1/journal.jsonl") {
+            fixture
                 .reopened()
                 .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
                 .unwrap();
         }
-        prop_assert_eq!(scene.state("rw"), before);
+        prop_assert_eq!(fixture.state("rw"), before);
         Ok(())
     });
     played.unwrap();
@@ -376,7 +377,7 @@ fn any_history_of_commands_is_undone_byte_for_byte() {
 
 /// Types `keys` on a terminal to `massgen` with these words. Returns what is shown, and the exit
 /// status.
-fn typed(scene: &Scene, words: &[&str], keys: &str) -> (String, u32) {
+fn typed(fixture: &DeliveryFixture, words: &[&str], keys: &str) -> (String, u32) {
     let size = PtySize {
         rows: 40,
         cols: 100,
@@ -386,10 +387,10 @@ fn typed(scene: &Scene, words: &[&str], keys: &str) -> (String, u32) {
     let pty = native_pty_system().openpty(size).unwrap();
     let mut command = CommandBuilder::new(binary());
     command.args(words);
-    command.cwd(scene.path(""));
+    command.cwd(fixture.path(""));
     command.env_clear();
     command.env("PATH", "/usr/bin:/bin");
-    command.env("HOME", scene.path(""));
+    command.env("HOME", fixture.path(""));
     command.env("PAGER", "cat");
     let mut child = pty.slave.spawn_command(command).unwrap();
     drop(pty.slave);
@@ -409,21 +410,21 @@ fn typed(scene: &Scene, words: &[&str], keys: &str) -> (String, u32) {
     (String::from_utf8_lossy(&shown).into_owned(), status)
 }
 
-/// Returns a scene with a long file that changes in two places, and two more files.
-fn reviewed() -> (Scene, String) {
-    let scene = Scene::new();
+/// Returns a fixture with a long file that changes in two places, and two more files.
+fn reviewed() -> (DeliveryFixture, String) {
+    let fixture = DeliveryFixture::new();
     let lines = numbered(30);
-    scene.write("rw/long", &lines);
-    scene.run("sed -i 's/^2$/two/; s/^28$/last/' long; mkdir d; echo 1 > d/1; rm run.sh");
-    drop(scene.delivery());
-    (scene, lines)
+    fixture.write("rw/long", &lines);
+    fixture.run("sed -i 's/^2$/two/; s/^28$/last/' long; mkdir d; echo 1 > d/1; rm run.sh");
+    drop(fixture.delivery());
+    (fixture, lines)
 }
 
 #[test]
 fn files_and_hunks_are_chosen_on_a_terminal() {
-    let (scene, lines) = reviewed();
+    let (fixture, lines) = reviewed();
     // The files are listed by name: d/1, long, run.sh.
-    let (shown, status) = typed(&scene, &["apply"], "x\nc\ny\ns\nn\ny\nn\n");
+    let (shown, status) = typed(&fixture, &["apply"], "x\nc\ny\ns\nn\ny\nn\n");
     for line in [
         "Changes:",
         "d/1  +1",
@@ -442,23 +443,23 @@ fn files_and_hunks_are_chosen_on_a_terminal() {
         );
     }
     assert_eq!(status, 0, "{shown}");
-    assert_eq!(scene.text("rw/d/1"), "1\n");
-    assert_eq!(scene.text("rw/long"), lines.replace("\n28\n", "\nlast\n"));
-    assert!(scene.has("rw/run.sh"));
+    assert_eq!(fixture.text("rw/d/1"), "1\n");
+    assert_eq!(fixture.text("rw/long"), lines.replace("\n28\n", "\nlast\n"));
+    assert!(fixture.has("rw/run.sh"));
 }
 
 #[test]
 fn all_or_nothing_is_taken_on_a_terminal() {
-    let (scene, lines) = reviewed();
-    let (shown, status) = typed(&scene, &["apply"], "d\nn\n");
+    let (fixture, lines) = reviewed();
+    let (shown, status) = typed(&fixture, &["apply"], "d\nn\n");
     assert!(shown.contains("nothing was applied"), "{shown}");
-    assert_eq!((status, scene.text("rw/long")), (130, lines.clone()));
-    let (shown, _) = typed(&scene, &["apply"], "\u{4}");
+    assert_eq!((status, fixture.text("rw/long")), (130, lines.clone()));
+    let (shown, _) = typed(&fixture, &["apply"], "\u{4}");
     assert!(shown.contains("nothing was applied"), "{shown}");
-    assert_eq!(scene.text("rw/long"), lines);
-    let (shown, status) = typed(&scene, &["apply"], "a\n");
+    assert_eq!(fixture.text("rw/long"), lines);
+    let (shown, status) = typed(&fixture, &["apply"], "a\n");
     assert_eq!(status, 0, "{shown}");
-    assert!(!scene.has("rw/run.sh") && scene.has("rw/d/1"));
+    assert!(!fixture.has("rw/run.sh") && fixture.has("rw/d/1"));
 }
 
 /// Returns a run that leaves two files in its workspace and may write to the project.
@@ -645,40 +646,40 @@ fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
 
 #[test]
 fn apply_on_a_terminal_asks_about_each_reverted_file() {
-    let (scene, lines) = reviewed();
-    check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
-    let whole = scene.text("rw/long");
-    check(&scene.massgen(&["undo"]).output().unwrap(), 0);
+    let (fixture, lines) = reviewed();
+    check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    let whole = fixture.text("rw/long");
+    check(&fixture.massgen(&["undo"]).output().unwrap(), 0);
     // The files are listed by name: d/1, long, run.sh.
-    let (shown, status) = typed(&scene, &["apply"], "c\nn\ns\nn\ny\nn\n");
+    let (shown, status) = typed(&fixture, &["apply"], "c\nn\ns\nn\ny\nn\n");
     assert_eq!(status, 0, "{shown}");
     assert!(shown.contains("1 of 2 hunks"), "{shown}");
-    assert_eq!(scene.text("rw/long"), lines.replace("\n28\n", "\nlast\n"));
-    assert!(scene.has("rw/run.sh") && !scene.has("rw/d"));
-    let (shown, status) = typed(&scene, &["apply"], "c\nd\n");
+    assert_eq!(fixture.text("rw/long"), lines.replace("\n28\n", "\nlast\n"));
+    assert!(fixture.has("rw/run.sh") && !fixture.has("rw/d"));
+    let (shown, status) = typed(&fixture, &["apply"], "c\nd\n");
     assert!(shown.contains("nothing was applied"), "{shown}");
     assert_eq!(status, 130, "{shown}");
-    let (shown, status) = typed(&scene, &["apply"], "c\ny\ny\n");
+    let (shown, status) = typed(&fixture, &["apply"], "c\ny\ny\n");
     assert_eq!(status, 0, "{shown}");
-    assert!(!scene.has("rw/run.sh") && scene.has("rw/d/1"));
-    assert_ne!(scene.text("rw/long"), whole);
-    check(&scene.massgen(&["undo"]).output().unwrap(), 0);
-    assert_eq!(scene.text("rw/long"), lines);
-    assert!(scene.has("rw/run.sh") && !scene.has("rw/d"));
+    assert!(!fixture.has("rw/run.sh") && fixture.has("rw/d/1"));
+    assert_ne!(fixture.text("rw/long"), whole);
+    check(&fixture.massgen(&["undo"]).output().unwrap(), 0);
+    assert_eq!(fixture.text("rw/long"), lines);
+    assert!(fixture.has("rw/run.sh") && !fixture.has("rw/d"));
 }
 
 #[test]
 fn the_rest_of_a_file_that_was_changed_since_is_not_offered() {
-    let scene = Scene::new();
+    let fixture = DeliveryFixture::new();
     let lines = numbered(30);
-    scene.write("rw/long", &lines);
-    scene.run("sed -i 's/^2$/two/; s/^28$/last/' long");
+    fixture.write("rw/long", &lines);
+    fixture.run("sed -i 's/^2$/two/; s/^28$/last/' long");
     let offer = DeliverySource {
         began_ns: 0,
-        ..scene.offer()
+        ..fixture.offer()
     };
-    drop(scene.delivery());
-    let delivery = scene.reopened_delivery();
+    drop(fixture.delivery());
+    let delivery = fixture.reopened_delivery();
     delivery.write_source(&offer).unwrap();
     let mut planned = plan(&delivery, &offer, None).unwrap();
     let parts = BTreeMap::from([(0, last_of_two_hunks())]);
@@ -686,17 +687,17 @@ fn the_rest_of_a_file_that_was_changed_since_is_not_offered() {
     let takes = select_hunks(&delivery, &mut planned, takes, &parts).unwrap();
     apply(&delivery, &planned, &takes, None).unwrap();
     drop(delivery);
-    let mine = scene.text("rw/long").replace("\n15\n", "\nmine\n");
-    scene.write("rw/long", &mine);
-    let (out, _) = check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 4);
+    let mine = fixture.text("rw/long").replace("\n15\n", "\nmine\n");
+    fixture.write("rw/long", &mine);
+    let (out, _) = check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 4);
     assert_eq!(out, "denied rw/long: you changed it since the run began\n");
     // A version of the user's that an undo replaced is not mistaken for massgen's either.
-    check(&scene.massgen(&["undo", "--force"]).output().unwrap(), 0);
-    assert_eq!(scene.text("rw/long"), lines);
-    check(&scene.massgen(&["apply"]).output().unwrap(), 0);
-    assert_eq!(scene.text("rw/long"), mine);
-    check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 4);
-    assert_eq!(scene.text("rw/long"), mine);
+    check(&fixture.massgen(&["undo", "--force"]).output().unwrap(), 0);
+    assert_eq!(fixture.text("rw/long"), lines);
+    check(&fixture.massgen(&["apply"]).output().unwrap(), 0);
+    assert_eq!(fixture.text("rw/long"), mine);
+    check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 4);
+    assert_eq!(fixture.text("rw/long"), mine);
 }
 
 #[test]
@@ -729,9 +730,9 @@ fn a_run_that_is_terminated_while_it_asks_applies_nothing_and_says_so() {
 
 #[test]
 fn a_path_that_is_in_no_delivery_is_an_error_that_names_a_near_one() {
-    let scene = offered("echo two >> README.md; echo n > new");
+    let fixture = offered("echo two >> README.md; echo n > new");
     let check_refused = |words: &[&str]| {
-        let (_, err) = check(&scene.massgen(words).output().unwrap(), 2);
+        let (_, err) = check(&fixture.massgen(words).output().unwrap(), 2);
         assert!(
             err.contains("has no changes in `rw/READNE.md`"),
             "{words:?}: {err}"
@@ -750,17 +751,20 @@ fn a_path_that_is_in_no_delivery_is_an_error_that_names_a_near_one() {
         "--path",
         "rw/READNE.md",
     ]);
-    assert!(!scene.has("rw/new"));
-    check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    assert!(!fixture.has("rw/new"));
+    check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     check_refused(&["diff", "--path", "rw/READNE.md"]);
     check_refused(&["undo", "--path", "rw/READNE.md"]);
     let (_, err) = check(
-        &scene.massgen(&["undo", "--path", "src"]).output().unwrap(),
+        &fixture
+            .massgen(&["undo", "--path", "src"])
+            .output()
+            .unwrap(),
         2,
     );
     assert!(err.contains("it has rw/README.md, rw/new"), "{err}");
     let (out, _) = check(
-        &scene.massgen(&["undo", "--path", "rw"]).output().unwrap(),
+        &fixture.massgen(&["undo", "--path", "rw"]).output().unwrap(),
         0,
     );
     assert_eq!(out, "restored rw/README.md\nremoved rw/new\n");
@@ -768,15 +772,16 @@ fn a_path_that_is_in_no_delivery_is_an_error_that_names_a_near_one() {
 
 #[test]
 fn changed_permission_bits_of_a_directory_are_reported() {
-    let scene = Scene::new();
+    let fixture = DeliveryFixture::new();
     for name in ["rw/src", "rw/plain"] {
-        fs::set_permissions(scene.path(name), Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(fixture.path(name), Permissions::from_mode(0o755)).unwrap();
     }
-    scene.run("chmod 777 src; chmod 700 plain; umask 0; mkdir -p open/deep; echo x > open/deep/f");
-    drop(scene.delivery());
-    let (out, _) = check(&scene.massgen(&["diff"]).output().unwrap(), 0);
+    fixture
+        .run("chmod 777 src; chmod 700 plain; umask 0; mkdir -p open/deep; echo x > open/deep/f");
+    drop(fixture.delivery());
+    let (out, _) = check(&fixture.massgen(&["diff"]).output().unwrap(), 0);
     assert!(out.contains("old mode 755\nnew mode 777\n"), "{out}");
-    let (out, _) = check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    let (out, _) = check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     assert_eq!(
         out,
         "mode rw/open: a new directory of mode 777; it is world-writable\n\
@@ -785,9 +790,9 @@ fn changed_permission_bits_of_a_directory_are_reported() {
          mode rw/plain: the directory's mode 755 becomes 700\n\
          mode rw/src: the directory's mode 755 becomes 777; it is world-writable\n"
     );
-    let (out, _) = check(&scene.massgen(&["undo"]).output().unwrap(), 0);
+    let (out, _) = check(&fixture.massgen(&["undo"]).output().unwrap(), 0);
     assert!(out.contains("restored rw/src\n"), "{out}");
-    let mode = fs::metadata(scene.path("rw/src"))
+    let mode = fs::metadata(fixture.path("rw/src"))
         .unwrap()
         .permissions()
         .mode();
@@ -796,9 +801,9 @@ fn changed_permission_bits_of_a_directory_are_reported() {
 
 #[test]
 fn a_delivery_that_massgen_did_not_create_is_not_the_last_one() {
-    let scene = offered("echo two >> README.md");
-    check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
-    let deliveries = scene.path(".massgen/deliveries");
+    let fixture = offered("echo two >> README.md");
+    check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    let deliveries = fixture.path(".massgen/deliveries");
     for name in ["log_9", "log_9.2", "zzz"] {
         let copied = Command::new("cp")
             .arg("-a")
@@ -806,9 +811,9 @@ fn a_delivery_that_massgen_did_not_create_is_not_the_last_one() {
             .status();
         assert!(copied.unwrap().success());
     }
-    let (out, _) = check(&scene.massgen(&["undo"]).output().unwrap(), 0);
+    let (out, _) = check(&fixture.massgen(&["undo"]).output().unwrap(), 0);
     assert_eq!(out, "restored rw/README.md\n");
-    let (_, err) = check(&scene.massgen(&["undo", "log_9"]).output().unwrap(), 3);
+    let (_, err) = check(&fixture.massgen(&["undo", "log_9"]).output().unwrap(), 3);
     assert!(
         err.contains("it was not created by massgen in this directory"),
         "{err}"
@@ -817,20 +822,20 @@ fn a_delivery_that_massgen_did_not_create_is_not_the_last_one() {
 
 #[test]
 fn a_pipe_is_not_replaced_and_nothing_else_is_changed_then() {
-    let scene = offered("echo two >> README.md; rm run.sh; echo n > new");
-    check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
-    fs::remove_file(scene.path("rw/new")).unwrap();
-    let made = Command::new("mkfifo").arg(scene.path("rw/new")).status();
+    let fixture = offered("echo two >> README.md; rm run.sh; echo n > new");
+    check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    fs::remove_file(fixture.path("rw/new")).unwrap();
+    let made = Command::new("mkfifo").arg(fixture.path("rw/new")).status();
     assert!(made.unwrap().success());
-    let (_, err) = check(&scene.massgen(&["undo", "--force"]).output().unwrap(), 2);
+    let (_, err) = check(&fixture.massgen(&["undo", "--force"]).output().unwrap(), 2);
     assert!(
         err.contains("rw/new` is now a named pipe, which could not be kept"),
         "{err}"
     );
-    assert!(!scene.has("rw/run.sh") && scene.has("rw/new"));
-    let (out, _) = check(&scene.massgen(&["undo"]).output().unwrap(), 4);
+    assert!(!fixture.has("rw/run.sh") && fixture.has("rw/new"));
+    let (out, _) = check(&fixture.massgen(&["undo"]).output().unwrap(), 4);
     assert!(out.contains("left rw/new: it was changed since"), "{out}");
-    assert!(scene.has("rw/run.sh") && scene.has("rw/new"));
+    assert!(fixture.has("rw/run.sh") && fixture.has("rw/new"));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, Recorded};
-use crate::mcp_images::{CHAT, CLAUDE, GEMINI, OPENAI, Wire};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::mcp_images::{CHAT, CLAUDE, GEMINI, OPENAI, WireFormatCase};
 use crate::patience::wait_until;
 use crate::project::{Finished, Project, logged_events};
 
@@ -19,8 +19,10 @@ const MP4: &[u8] = b"\0\0\0\x18ftypisom\0\0\x02\0isommp42";
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Starts an endpoint whose model answers at once.
-fn model(wire: &'static Wire) -> Endpoint {
-    Endpoint::start_with(move |_: &Recorded| wire.calls("new_answer", &json!({"content": "done"})))
+fn model(wire: &'static WireFormatCase) -> Endpoint {
+    Endpoint::start_with(move |_: &ReceivedRequest| {
+        wire.calls("new_answer", &json!({"content": "done"}))
+    })
 }
 
 /// Returns a project with one file of each class, whose only agent uploads `files` and has no
@@ -64,7 +66,7 @@ fn has_part(body: &Value, part: &Value) -> bool {
 }
 
 #[track_caller]
-fn check(wire: &'static Wire, vendor: &str, file: &str, part: &Value) {
+fn check(wire: &'static WireFormatCase, vendor: &str, file: &str, part: &Value) {
     let endpoint = model(wire);
     let (finished, first) = first_request(&endpoint, project(&endpoint, vendor, file));
     assert!(has_part(&first, part), "{vendor} {file}: {first}");
@@ -138,7 +140,7 @@ fn recordings_and_videos_are_what_their_bytes_show() {
 #[test]
 fn one_line_says_which_files_a_model_does_not_receive() {
     #[track_caller]
-    fn check(wire: &'static Wire, vendor: &str, file: &str, reason: &str) {
+    fn check(wire: &'static WireFormatCase, vendor: &str, file: &str, reason: &str) {
         let endpoint = model(wire);
         let (finished, first) = first_request(&endpoint, project(&endpoint, vendor, file));
         assert!(
@@ -272,7 +274,7 @@ fn a_symlink_is_the_file_that_it_leads_to() {
 
 #[test]
 fn a_resumed_run_has_the_same_files() {
-    let silent = Endpoint::start_with(|_: &Recorded| Answer::stream().await_close());
+    let silent = Endpoint::start_with(|_: &ReceivedRequest| Answer::stream().await_close());
     let project = project(&silent, "claude", "{file_path: paper.pdf}");
     let mut command = project.command();
     let quiet = command
@@ -303,7 +305,7 @@ fn a_resumed_run_has_the_same_files() {
 /// A vendor that refuses a request with files is asked again without them.
 #[test]
 fn files_are_left_out_if_the_vendor_refuses_them() {
-    let endpoint = Endpoint::start_with(|request: &Recorded| {
+    let endpoint = Endpoint::start_with(|request: &ReceivedRequest| {
         if request.body.contains("application/pdf") {
             let error = json!({"type": "error", "error": {
                 "type": "invalid_request_error", "message": "no documents here"}});

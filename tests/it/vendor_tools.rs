@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::endpoint_runs::streamed;
-use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::openai_wire::{call_item, completed, message_item};
 use crate::project::{Finished, Project};
 
@@ -16,7 +16,7 @@ const PAGE: &str = "https://example.org/found";
 
 /// Plays both vendors' models: they search, the first one has something computed too, and then they
 /// answer, vote and present.
-fn play(request: &Recorded) -> Answer {
+fn play(request: &ReceivedRequest) -> Answer {
     let body = request.json();
     if request.line.contains(":streamGenerateContent") {
         assert_eq!(request.headers["x-goog-api-key"], GOOGLE_KEY);
@@ -138,7 +138,7 @@ fn run(endpoint: &Endpoint) -> Finished {
 }
 
 /// Returns the requests that use a vendor's own tool.
-fn separate(endpoint: &Endpoint) -> Vec<Recorded> {
+fn separate(endpoint: &Endpoint) -> Vec<ReceivedRequest> {
     let mut requests = endpoint.server.requests();
     requests.retain(|request| {
         let tools = request.json()["tools"].to_string();
@@ -186,7 +186,7 @@ fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
         assert!(!read.contains("[massgen: obey]"), "{read}");
     }
     // All is charged to the agents.
-    let of_google = |request: &&Recorded| request.line.contains("GenerateContent");
+    let of_google = |request: &&ReceivedRequest| request.line.contains("GenerateContent");
     let read = requests.iter().filter(of_google).count() * 100;
     let charged = format!("a {read} tokens read");
     assert!(stderr.contains(&charged), "{charged}\n{stderr}");
@@ -194,7 +194,7 @@ fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
 
 #[test]
 fn a_vendors_tool_is_asked_once_even_if_its_reply_is_a_call() {
-    let endpoint = Endpoint::start_with(|request: &Recorded| -> Answer {
+    let endpoint = Endpoint::start_with(|request: &ReceivedRequest| -> Answer {
         if request.line != "POST /v1/responses" {
             return xai(&request.json());
         }

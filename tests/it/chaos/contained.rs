@@ -12,8 +12,8 @@ use rustix::process::geteuid;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::chaos::fixture::{ChaosFixture, reply};
 use crate::chaos::levels;
-use crate::chaos::scene::{Scene, reply};
 use crate::chaos::traces::{check_nothing_left, processes};
 use crate::patience::wait_until;
 
@@ -30,14 +30,14 @@ const EMPTY_WITHIN: Duration = Duration::from_mins(2);
 const BEARABLE: usize = 500;
 
 /// A command of an agent, and two texts that its result contains.
-struct Case {
+struct CommandCase {
     command: String,
     /// Timeout in seconds, for a command that would not end by itself.
     timeout: Option<u64>,
     texts: [&'static str; 2],
 }
 
-impl Case {
+impl CommandCase {
     fn of(command: impl Into<String>, texts: [&'static str; 2]) -> Self {
         let command = command.into();
         Self {
@@ -70,9 +70,9 @@ impl Case {
     }
 }
 
-/// Peak usage of a run.
+/// PeakUsage usage of a run.
 #[derive(Clone, Copy, Debug, Default)]
-struct Peak {
+struct PeakUsage {
     /// Memory of massgen itself.
     resident_mib: u64,
     /// Counted only in a run with a limit of processes: that reads all of `/proc` each time.
@@ -85,14 +85,14 @@ struct Peak {
 #[track_caller]
 fn check_prepared(
     limits: &Value,
-    harmless: &Case,
-    hostile: &Case,
-    prepared: impl Fn(&Scene, &[&str]) -> Command,
-) -> Peak {
-    let mut peak = Peak::default();
+    harmless: &CommandCase,
+    hostile: &CommandCase,
+    prepared: impl Fn(&ChaosFixture, &[&str]) -> Command,
+) -> PeakUsage {
+    let mut peak = PeakUsage::default();
     let counts_processes = limits.get("processes").is_some();
     for level in levels() {
-        let scene = Scene::new(level);
+        let fixture = ChaosFixture::new(level);
         let answer = ("new_answer", json!({"content": "held"}));
         let replies = vec![
             reply(&json!({}), &harmless.call()),
@@ -100,8 +100,8 @@ fn check_prepared(
             reply(&hostile.request_condition(), &answer),
         ];
         // If it receives anything else, it answers something else.
-        scene.team_of(&json!({"command_line_limits": limits}), replies, &[]);
-        let mut massgen = scene.start(prepared(&scene, &["-c", "team.yaml", "go"]));
+        fixture.team_of(&json!({"command_line_limits": limits}), replies, &[]);
+        let mut massgen = fixture.start(prepared(&fixture, &["-c", "team.yaml", "go"]));
         let status = loop {
             if let Some(status) = massgen.try_wait().unwrap() {
                 break status;
@@ -109,21 +109,21 @@ fn check_prepared(
             let resident_mib = resident_mib(massgen.id()).unwrap_or(0);
             peak.resident_mib = peak.resident_mib.max(resident_mib);
             if counts_processes {
-                peak.processes = peak.processes.max(processes(&scene).len());
+                peak.processes = peak.processes.max(processes(&fixture).len());
             }
             thread::sleep(Duration::from_millis(30));
         };
-        let stderr = scene.stderr();
+        let stderr = fixture.stderr();
         assert_eq!(status.code(), Some(0), "level {level}: {stderr}");
         assert!(stderr.contains("[solo] | held"), "level {level}: {stderr}");
-        check_nothing_left(&scene);
+        check_nothing_left(&fixture);
     }
     peak
 }
 
 #[track_caller]
-fn check(limits: &Value, harmless: &Case, hostile: &Case) -> Peak {
-    check_prepared(limits, harmless, hostile, Scene::massgen)
+fn check(limits: &Value, harmless: &CommandCase, hostile: &CommandCase) -> PeakUsage {
+    check_prepared(limits, harmless, hostile, ChaosFixture::massgen)
 }
 
 /// Returns the peak memory of a process so far, in MiB.
@@ -137,14 +137,14 @@ fn resident_mib(process: u32) -> Option<u64> {
 }
 
 /// Protects the machine if massgen fails to limit a bomb.
-enum Guard {
+enum BombLimit {
     /// A control group that contains everything.
     Group(PathBuf),
     /// A limit of the user.
     User,
 }
 
-impl Guard {
+impl BombLimit {
     /// Returns `None` for root without control groups, because user limits do not apply to it.
     fn new() -> Option<Self> {
         if !geteuid().is_root() {
@@ -165,8 +165,10 @@ impl Guard {
     /// Returns a shell script that enters the guard and then executes its arguments.
     fn script(&self) -> String {
         match self {
-            Guard::Group(dir) => format!("echo $$ > {}/cgroup.procs && exec \"$@\"", dir.display()),
-            Guard::User => {
+            BombLimit::Group(dir) => {
+                format!("echo $$ > {}/cgroup.procs && exec \"$@\"", dir.display())
+            }
+            BombLimit::User => {
                 let entries = fs::read_dir("/proc").unwrap();
                 let most = entries.count() + BEARABLE;
                 format!("ulimit -u {most} && exec \"$@\"")
@@ -175,9 +177,9 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for BombLimit {
     fn drop(&mut self) {
-        if let Guard::Group(dir) = self {
+        if let BombLimit::Group(dir) = self {
             // The kernel may still be removing the last process from it.
             wait_until("an empty group", EMPTY_WITHIN, || {
                 fs::remove_dir(dir.as_path()).is_ok()
@@ -187,9 +189,9 @@ impl Drop for Guard {
 }
 
 /// Returns massgen, started by a shell that first runs `script`.
-fn behind(script: &str, scene: &Scene, words: &[&str]) -> Command {
-    let massgen = scene.path("massgen").display().to_string();
-    let inner = scene.massgen(&[]);
+fn behind(script: &str, fixture: &ChaosFixture, words: &[&str]) -> Command {
+    let massgen = fixture.path("massgen").display().to_string();
+    let inner = fixture.massgen(&[]);
     let mut command = Command::new("bash");
     command.args(["-c", script, "bash", &massgen]).args(words);
     command.env_clear();
@@ -197,13 +199,13 @@ fn behind(script: &str, scene: &Scene, words: &[&str]) -> Command {
         command.env(name, value.unwrap());
     }
     command.current_dir(inner.get_current_dir().unwrap());
-    scene.captured(&mut command);
+    fixture.captured(&mut command);
     command
 }
 
 #[test]
 fn a_fork_bomb_is_held() {
-    let Some(guard) = Guard::new() else {
+    let Some(guard) = BombLimit::new() else {
         println!("skipped: nothing here keeps a bomb from the machine if massgen does not");
         return;
     };
@@ -222,19 +224,19 @@ if os.getpid() != first: time.sleep(86400)
 print(\"full\" if os.path.exists(\"full\") else \"room\")'"
         )
     };
-    let harmless = Case::of(bomb(3), [r#""stdout":"room\n""#, r#""success":true"#]);
-    let hostile = Case::of(
+    let harmless = CommandCase::of(bomb(3), [r#""stdout":"room\n""#, r#""success":true"#]);
+    let hostile = CommandCase::of(
         bomb(1_000_000),
         [r#""stdout":"full\n""#, r#""success":true"#],
     );
     let limits = json!({"processes": PROCESSES_MAX});
-    let peak = check_prepared(&limits, &harmless, &hostile, |scene, words| {
-        behind(&guard.script(), scene, words)
+    let peak = check_prepared(&limits, &harmless, &hostile, |fixture, words| {
+        behind(&guard.script(), fixture, words)
     });
     // At level `landlock` a user's other processes count as well, so the limit is that much higher.
     let others = match guard {
-        Guard::User => BEARABLE,
-        Guard::Group(_) => 8,
+        BombLimit::User => BEARABLE,
+        BombLimit::Group(_) => 8,
     };
     assert!(peak.processes <= PROCESSES_MAX + others, "{peak:?}");
 }
@@ -242,11 +244,11 @@ print(\"full\" if os.path.exists(\"full\") else \"room\")'"
 #[test]
 fn a_file_that_grows_without_end_is_cut_off() {
     let filler = |bytes: &str| format!("head -c {bytes} /dev/zero > file; wc -c < file");
-    let harmless = Case::of(
+    let harmless = CommandCase::of(
         filler("1000"),
         [r#""stdout":"1000\n""#, r#""success":true"#],
     );
-    let hostile = Case::of(filler("1G"), [r#""stdout":"1048576\n""#, ANY]);
+    let hostile = CommandCase::of(filler("1G"), [r#""stdout":"1048576\n""#, ANY]);
     check(&json!({"file_size": "1m"}), &harmless, &hostile);
 }
 
@@ -262,11 +264,11 @@ fn a_disk_that_is_nearly_full_ends_the_command_that_fills_it() {
     let filler = |files: u32| {
         format!("for n in $(seq {files}); do head -c 1M /dev/zero > f$n || exit; done; rm f*")
     };
-    let harmless = Case::of(filler(3), [r#""success":true"#, ANY]);
+    let harmless = CommandCase::of(filler(3), [r#""success":true"#, ANY]);
     let full = "it was killed because the disk was nearly full";
-    let hostile = Case::of(format!("{}; sleep 86400", filler(400)), [full, ANY]);
-    check_prepared(&json!({}), &harmless, &hostile, |scene, words| {
-        behind(&script, scene, words)
+    let hostile = CommandCase::of(format!("{}; sleep 86400", filler(400)), [full, ANY]);
+    check_prepared(&json!({}), &harmless, &hostile, |fixture, words| {
+        behind(&script, fixture, words)
     });
 }
 
@@ -275,8 +277,8 @@ fn a_flood_of_output_is_reported_by_its_two_ends() {
     let flood = |bytes: &str| {
         format!("echo first; head -c {bytes} /dev/zero | tr '\\0' x; echo; echo last")
     };
-    let harmless = Case::of(flood("5"), [r#""stdout":"first\nxxxxx\nlast\n""#, ANY]);
-    let hostile = Case::of(
+    let harmless = CommandCase::of(flood("5"), [r#""stdout":"first\nxxxxx\nlast\n""#, ANY]);
+    let hostile = CommandCase::of(
         flood("256M"),
         [r#""stdout":"first\nxxxxx"#, r#"xxxxx\nlast\n""#],
     );
@@ -287,7 +289,7 @@ fn a_flood_of_output_is_reported_by_its_two_ends() {
 
 #[test]
 fn a_command_that_does_not_want_to_end_is_ended() {
-    let harmless = Case::of(
+    let harmless = CommandCase::of(
         "trap '' TERM; sleep 0.01; echo done",
         [r#""stdout":"done\n""#, ANY],
     );
@@ -295,17 +297,17 @@ fn a_command_that_does_not_want_to_end_is_ended() {
                 setsid sh -c 'trap \"\" TERM INT HUP QUIT; sleep 86400' & sleep 86400";
     let silent = "exec >&- 2>&-; sleep 86400";
     for command in [deaf, silent] {
-        check(&json!({}), &harmless, &Case::endless(command));
+        check(&json!({}), &harmless, &CommandCase::endless(command));
     }
 }
 
 #[test]
 fn a_daemon_does_not_outlive_the_command_that_leaves_it() {
     let texts = [r#""stdout":"left\n""#, r#""success":true"#];
-    let harmless = Case::of("sleep 0.01 & wait; echo left", texts);
+    let harmless = CommandCase::of("sleep 0.01 & wait; echo left", texts);
     let hostile = "(setsid nohup sleep 86400 >/dev/null 2>&1 &); (setsid setsid sleep 86400 &); \
                    echo left";
-    check(&json!({}), &harmless, &Case::of(hostile, texts));
+    check(&json!({}), &harmless, &CommandCase::of(hostile, texts));
 }
 
 #[test]
@@ -314,7 +316,7 @@ fn memory_without_end_is_not_to_be_had() {
     let hog = |mib: u32| {
         format!("python3 -c 'x = [bytearray(1 << 20) for _ in range({mib})]; print(\"grown\")'")
     };
-    let harmless = Case::of(hog(1), [r#""stdout":"grown\n""#, r#""success":true"#]);
-    let hostile = Case::of(hog(1024), [r#""success":false"#, r#""stdout":"""#]);
+    let harmless = CommandCase::of(hog(1), [r#""stdout":"grown\n""#, r#""success":true"#]);
+    let hostile = CommandCase::of(hog(1024), [r#""success":false"#, r#""stdout":"""#]);
     check(&json!({"memory": "96m"}), &harmless, &hostile);
 }

@@ -12,9 +12,9 @@ use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::json;
 
+use crate::chaos::fixture::ChaosFixture;
 use crate::chaos::levels;
 use crate::chaos::random::Random;
-use crate::chaos::scene::Scene;
 use crate::chaos::traces::{Process, await_end_of_all, check_nothing_left, processes};
 use crate::repetition::repetitions;
 
@@ -31,7 +31,7 @@ const LIFE_MAX: Duration = Duration::from_mins(2);
 
 /// Way of starting a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum StartMethod {
     /// By `massgen sandbox`.
     Alone,
     /// By the final agent of a run, which also has commands in the background.
@@ -40,7 +40,7 @@ enum Manner {
 
 /// Process that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Victim {
+enum KilledProcess {
     /// The command, by a signal that asks massgen to end.
     Command,
     /// massgen, which cannot react.
@@ -53,10 +53,10 @@ enum Victim {
 
 /// A series of commands that are killed one after another.
 #[derive(Clone, Copy, Debug)]
-struct Job {
+struct KillJob {
     level: SandboxLevel,
-    manner: Manner,
-    victim: Victim,
+    method: StartMethod,
+    victim: KilledProcess,
     kills: usize,
 }
 
@@ -66,22 +66,22 @@ fn kills() -> usize {
 }
 
 /// Returns all jobs. A run takes longer than a single command, and gets fewer kills.
-fn jobs(levels: &[SandboxLevel]) -> Vec<Job> {
-    let manners = [(Manner::InRun, 1), (Manner::Alone, 3)];
+fn jobs(levels: &[SandboxLevel]) -> Vec<KillJob> {
+    let methods = [(StartMethod::InRun, 1), (StartMethod::Alone, 3)];
     let victims = [
-        Victim::Massgen,
-        Victim::Command,
-        Victim::Outer,
-        Victim::Inner,
+        KilledProcess::Massgen,
+        KilledProcess::Command,
+        KilledProcess::Outer,
+        KilledProcess::Inner,
     ];
     let parts = levels.len() * victims.len() * (1 + 3);
     let part = kills().div_ceil(parts);
     let mut jobs = Vec::new();
-    for (manner, share) in manners {
+    for (method, share) in methods {
         for level in levels {
-            let job = |victim| Job {
+            let job = |victim| KillJob {
                 level: *level,
-                manner,
+                method,
                 victim,
                 kills: part * share,
             };
@@ -101,17 +101,17 @@ fn content(digit: &str) -> String {
     format!("{digit:0>FILE_BYTES$}")
 }
 
-/// A scene and the job that runs in it.
-struct Stage {
-    scene: Scene,
-    job: Job,
+/// A fixture and the job that runs in it.
+struct KillSeries {
+    fixture: ChaosFixture,
+    job: KillJob,
 }
 
-impl Stage {
+impl KillSeries {
     /// Returns the directory in which changes are visible.
     fn changed(&self) -> &'static str {
-        match (self.job.level, self.job.manner) {
-            (SandboxLevel::Landlock, Manner::Alone) => "project/ws",
+        match (self.job.level, self.job.method) {
+            (SandboxLevel::Landlock, StartMethod::Alone) => "project/ws",
             // In a run of level `landlock`, a command writes to the workspace, and the run
             // delivers.
             _ => "project/src",
@@ -121,10 +121,10 @@ impl Stage {
     /// Returns a script that changes files, each atomically, creates new ones and removes others,
     /// and leaves processes behind.
     fn script(&self) -> String {
-        let scene = &self.scene;
-        let in_dir = match (self.job.level, self.job.manner) {
-            (SandboxLevel::Landlock, Manner::InRun) => String::new(),
-            _ => format!("cd {}; ", scene.path(self.changed()).display()),
+        let fixture = &self.fixture;
+        let in_dir = match (self.job.level, self.job.method) {
+            (SandboxLevel::Landlock, StartMethod::InRun) => String::new(),
+            _ => format!("cd {}; ", fixture.path(self.changed()).display()),
         };
         // At level `landlock`, these directories are the machine's.
         let shared = match self.job.level {
@@ -133,7 +133,7 @@ impl Stage {
             | SandboxLevel::Namespaces
             | SandboxLevel::Unavailable
             | SandboxLevel::Off => {
-                format!("echo > /tmp/{0}.x; echo > /dev/shm/{0}.x; ", scene.name())
+                format!("echo > /tmp/{0}.x; echo > /dev/shm/{0}.x; ", fixture.name())
             }
         };
         let last = FILES - 1;
@@ -149,7 +149,7 @@ impl Stage {
 
     /// Restores the directory.
     fn restore(&self) {
-        let dir = self.scene.path(self.changed());
+        let dir = self.fixture.path(self.changed());
         fs::remove_dir_all(&dir).unwrap();
         fs::create_dir(&dir).unwrap();
         for number in 0..FILES {
@@ -162,8 +162,8 @@ impl Stage {
     #[track_caller]
     fn check_files(&self) {
         let (old, new, job) = (content("1"), content("2"), self.job);
-        let dir = self.scene.path(self.changed());
-        for name in self.scene.names(self.changed()) {
+        let dir = self.fixture.path(self.changed());
+        for name in self.fixture.names(self.changed()) {
             let allowed: &[&String] = match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
                 "changed" => &[&old, &new],
                 "new" => &[&new],
@@ -193,13 +193,18 @@ impl Stage {
         for number in 0..FILES {
             expected.extend([format!("changed{number}"), format!("new{number}")]);
         }
-        if (self.job.level, self.job.manner) == (SandboxLevel::Landlock, Manner::InRun) {
+        if (self.job.level, self.job.method) == (SandboxLevel::Landlock, StartMethod::InRun) {
             // The delivery removes nothing.
             expected.extend((0..FILES).map(|number| format!("removed{number}")));
         }
         expected.sort();
-        assert_eq!(self.scene.names(self.changed()), expected, "{:?}", self.job);
-        let changed = self.scene.path(self.changed()).join("changed0");
+        assert_eq!(
+            self.fixture.names(self.changed()),
+            expected,
+            "{:?}",
+            self.job
+        );
+        let changed = self.fixture.path(self.changed()).join("changed0");
         assert_eq!(fs::read_to_string(changed).unwrap(), content("2"));
     }
 
@@ -208,11 +213,11 @@ impl Stage {
         let script = self.script();
         let options = ["sandbox", "--grants", "grants.json", "--phase", "final"];
         let alone = ["--sandbox", &level, "--", "bash", "-c", &script];
-        let words = match self.job.manner {
-            Manner::Alone => [&options[..], &alone[..]].concat(),
-            Manner::InRun => vec!["-c", "team.yaml", "go"],
+        let words = match self.job.method {
+            StartMethod::Alone => [&options[..], &alone[..]].concat(),
+            StartMethod::InRun => vec!["-c", "team.yaml", "go"],
         };
-        self.scene.start(self.scene.massgen(&words))
+        self.fixture.start(self.fixture.massgen(&words))
     }
 
     /// Waits until massgen has ended, and returns its exit status unless a signal ended it.
@@ -225,7 +230,7 @@ impl Stage {
             }
             if begun.elapsed() > LIFE_MAX {
                 massgen.kill().unwrap();
-                panic!("{:?}: it hangs: {}", self.job, self.scene.stderr());
+                panic!("{:?}: it hangs: {}", self.job, self.fixture.stderr());
             }
             thread::sleep(Duration::from_millis(2));
         }
@@ -244,23 +249,28 @@ impl Stage {
             Some(0),
             "{:?}, {what}: {}",
             self.job,
-            self.scene.stderr()
+            self.fixture.stderr()
         );
         self.check_changed();
-        check_nothing_left(&self.scene);
+        check_nothing_left(&self.fixture);
         life
     }
 }
 
 /// Sends a signal to the victim. Returns whether there was one.
-fn signal_victim(scene: &Scene, massgen: &Child, victim: Victim, number: usize) -> bool {
+fn signal_victim(
+    fixture: &ChaosFixture,
+    massgen: &Child,
+    victim: KilledProcess,
+    number: usize,
+) -> bool {
     let own = i32::try_from(massgen.id()).unwrap();
     let (signal, chosen) = match victim {
-        Victim::Massgen => (Signal::KILL, Some(own)),
-        Victim::Command if number.is_multiple_of(2) => (Signal::TERM, Some(own)),
-        Victim::Command => (Signal::INT, Some(own)),
-        Victim::Outer | Victim::Inner => {
-            let all = processes(scene);
+        KilledProcess::Massgen => (Signal::KILL, Some(own)),
+        KilledProcess::Command if number.is_multiple_of(2) => (Signal::TERM, Some(own)),
+        KilledProcess::Command => (Signal::INT, Some(own)),
+        KilledProcess::Outer | KilledProcess::Inner => {
+            let all = processes(fixture);
             let children = |parent: i32| -> Vec<&Process> {
                 let children = all.iter().filter(|process| process.parent == parent);
                 children.collect()
@@ -268,8 +278,10 @@ fn signal_victim(scene: &Scene, massgen: &Child, victim: Victim, number: usize) 
             // The first child is the fork server, from which the others were forked.
             let outer: Vec<&Process> = children(own).into_iter().skip(1).collect();
             let chosen = match victim {
-                Victim::Inner => outer.iter().find_map(|outer| children(outer.number).pop()),
-                Victim::Outer | Victim::Massgen | Victim::Command => outer.last().copied(),
+                KilledProcess::Inner => outer.iter().find_map(|outer| children(outer.number).pop()),
+                KilledProcess::Outer | KilledProcess::Massgen | KilledProcess::Command => {
+                    outer.last().copied()
+                }
             };
             (Signal::KILL, chosen.map(|process| process.number))
         }
@@ -281,7 +293,7 @@ fn signal_victim(scene: &Scene, massgen: &Child, victim: Victim, number: usize) 
     let is_it = |chosen: Pid| {
         let number = chosen.as_raw_nonzero().get();
         number == own
-            || processes(scene)
+            || processes(fixture)
                 .iter()
                 .any(|process| process.number == number)
     };
@@ -293,46 +305,46 @@ fn signal_victim(scene: &Scene, massgen: &Child, victim: Victim, number: usize) 
 /// Kills as many commands as `job` says. Checks after each that none of its processes is running
 /// and every file is complete, and at the end that the next command cleans up what massgen could
 /// not.
-fn carry_out(job: Job, seed: u64) -> usize {
-    let scene = Scene::new(job.level);
-    let stage = Stage { scene, job };
-    let scene = &stage.scene;
+fn carry_out(job: KillJob, seed: u64) -> usize {
+    let fixture = ChaosFixture::new(job.level);
+    let series = KillSeries { fixture, job };
+    let fixture = &series.fixture;
     let in_background = json!({"command": "setsid sleep 86400 & while :; do sleep 0.05; done"});
     let calls = [
         ("start_background_command", in_background),
         ("execute_command", json!({"command": "sleep 0.02"})),
     ];
-    let last = [("execute_command", json!({"command": stage.script()}))];
-    scene.team(&json!({}), &calls, &last);
+    let last = [("execute_command", json!({"command": series.script()}))];
+    fixture.team(&json!({}), &calls, &last);
     let mut random = Random::new(seed);
-    let mut life = stage.run_to_end("the first");
+    let mut life = series.run_to_end("the first");
     let mut killed = 0;
     while killed < job.kills {
-        stage.restore();
+        series.restore();
         let begun = Instant::now();
-        let mut massgen = stage.begin();
+        let mut massgen = series.begin();
         thread::sleep(random.time_below(life));
         let mut struck = false;
         while !struck && massgen.try_wait().unwrap().is_none() {
-            struck = signal_victim(scene, &massgen, job.victim, killed);
+            struck = signal_victim(fixture, &massgen, job.victim, killed);
             thread::sleep(Duration::from_millis(1));
         }
-        let code = stage.await_end(&mut massgen);
+        let code = series.await_end(&mut massgen);
         if struck {
             killed += 1;
         } else {
             // It had already ended: the machine has become faster.
             life = begun.elapsed();
         }
-        await_end_of_all(scene);
-        stage.check_files();
-        let stderr = scene.stderr();
+        await_end_of_all(fixture);
+        series.check_files();
+        let stderr = fixture.stderr();
         assert!(!stderr.contains("panicked"), "{job:?}: {stderr}");
         // It may get the signal before its handlers are installed.
-        let can_be_killed = matches!(job.victim, Victim::Massgen | Victim::Command);
+        let can_be_killed = matches!(job.victim, KilledProcess::Massgen | KilledProcess::Command);
         assert!(code.is_some() || can_be_killed, "{job:?}: {stderr}");
     }
-    stage.run_to_end("the last");
+    series.run_to_end("the last");
     killed
 }
 

@@ -5,7 +5,7 @@
 mod contained;
 mod kills;
 mod random;
-mod scene;
+mod fixture;
 mod traces;
 
 use std::path::Path;

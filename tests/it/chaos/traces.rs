@@ -1,4 +1,4 @@
-//! Traces of a scene on the machine: processes, mounts, control groups and files.
+//! Traces of a fixture on the machine: processes, mounts, control groups and files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::chaos::scene::Scene;
+use crate::chaos::fixture::ChaosFixture;
 use crate::patience::wait_until;
 
 /// Timeout of everything; what takes longer never happens.
@@ -19,10 +19,10 @@ pub(super) struct Process {
     words: String,
 }
 
-/// Returns the processes of a scene: those that its mark shows, and their descendants. A user without
+/// Returns the processes of a fixture: those that its mark shows, and their descendants. A user without
 /// rights cannot read the environment and the working directory of a process in a sandbox.
-pub(super) fn processes(scene: &Scene) -> Vec<Process> {
-    let mark = scene.mark();
+pub(super) fn processes(fixture: &ChaosFixture) -> Vec<Process> {
+    let mark = fixture.mark();
     let (mut found, mut others): (Vec<Process>, Vec<Process>) = each_process()
         .filter_map(|dir| process(&dir))
         .partition(|process| process.has_mark(&mark));
@@ -82,9 +82,9 @@ impl Process {
     }
 }
 
-/// Returns the mounts in any namespace of the machine that belong to a scene.
-fn mounts(scene: &Scene) -> Vec<String> {
-    let mark = scene.mark();
+/// Returns the mounts in any namespace of the machine that belong to a fixture.
+fn mounts(fixture: &ChaosFixture) -> Vec<String> {
+    let mark = fixture.mark();
     let mut seen = BTreeSet::new();
     let tables = each_process().filter_map(|dir| {
         // If the namespace is unknown, its table is read each time.
@@ -100,9 +100,9 @@ fn mounts(scene: &Scene) -> Vec<String> {
     tables.flat_map(of_scene).collect()
 }
 
-/// Returns the control groups of commands of a scene.
-fn groups(scene: &Scene) -> Vec<PathBuf> {
-    let started = scene.started.lock().unwrap();
+/// Returns the control groups of commands of a fixture.
+fn groups(fixture: &ChaosFixture) -> Vec<PathBuf> {
+    let started = fixture.started.lock().unwrap();
     let is_of_scene = |name: &str| {
         let owner = name
             .strip_prefix("massgen-")
@@ -125,15 +125,15 @@ fn groups(scene: &Scene) -> Vec<PathBuf> {
     found
 }
 
-/// Waits until the kernel has ended all processes of a scene and removed its mounts.
+/// Waits until the kernel has ended all processes of a fixture and removed its mounts.
 #[track_caller]
-pub(super) fn await_end_of_all(scene: &Scene) {
+pub(super) fn await_end_of_all(fixture: &ChaosFixture) {
     let begun = Instant::now();
     loop {
-        let left = processes(scene).into_iter().map(|process| process.words);
+        let left = processes(fixture).into_iter().map(|process| process.words);
         let mut left: Vec<String> = left.collect();
         if left.is_empty() {
-            left = mounts(scene);
+            left = mounts(fixture);
         }
         if left.is_empty() {
             return;
@@ -141,7 +141,7 @@ pub(super) fn await_end_of_all(scene: &Scene) {
         assert!(
             begun.elapsed() < PATIENCE,
             "level {}: {left:#?}",
-            scene.level
+            fixture.level
         );
         thread::sleep(Duration::from_millis(10));
     }
@@ -149,39 +149,39 @@ pub(super) fn await_end_of_all(scene: &Scene) {
 
 /// Checks that a run or call that ended by itself has left nothing, nor anything of earlier ones.
 #[track_caller]
-pub(super) fn check_nothing_left(scene: &Scene) {
-    await_end_of_all(scene);
+pub(super) fn check_nothing_left(fixture: &ChaosFixture) {
+    await_end_of_all(fixture);
     // Another process may have got the number of one that has ended.
-    wait_until("no control groups", PATIENCE, || groups(scene).is_empty());
+    wait_until("no control groups", PATIENCE, || groups(fixture).is_empty());
     for dir in ["tmp", "project/.massgen/sandboxes"] {
         assert_eq!(
-            scene.names(dir),
+            fixture.names(dir),
             Vec::<String>::new(),
             "{dir}, level {}",
-            scene.level
+            fixture.level
         );
     }
-    let mark = scene.name();
+    let mark = fixture.name();
     for shared in ["/tmp", "/dev/shm"] {
-        let left: Vec<String> = scene.names(shared);
+        let left: Vec<String> = fixture.names(shared);
         let left = left
             .iter()
             .filter(|name| name.contains(&mark) && **name != mark);
-        assert_eq!(left.count(), 0, "{shared}, level {}", scene.level);
+        assert_eq!(left.count(), 0, "{shared}, level {}", fixture.level);
     }
     assert_eq!(
-        temporary(scene),
+        temporary(fixture),
         Vec::<PathBuf>::new(),
         "level {}",
-        scene.level
+        fixture.level
     );
 }
 
 /// Returns the entries in the user's directories with names that massgen uses only temporarily.
-fn temporary(scene: &Scene) -> Vec<PathBuf> {
+fn temporary(fixture: &ChaosFixture) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = ["src", "ws"]
-        .map(|name| scene.path("project").join(name))
+        .map(|name| fixture.path("project").join(name))
         .to_vec();
     while let Some(dir) = open.pop() {
         for entry in fs::read_dir(dir).unwrap() {

@@ -18,7 +18,7 @@ use crate::project::{binary, copy_program};
 use crate::scripted_team::FINAL;
 
 /// A directory with a project, a home, a directory for temporary files, and massgen itself.
-pub(super) struct Scene {
+pub(super) struct ChaosFixture {
     root: TempDir,
     pub(super) level: SandboxLevel,
     /// The ids of all massgen processes that were started here.
@@ -41,27 +41,27 @@ fn shared_program() -> Arc<TempDir> {
     })
 }
 
-impl Scene {
+impl ChaosFixture {
     pub(super) fn new(level: SandboxLevel) -> Self {
         let root = tempfile::Builder::new().prefix("chaos").tempdir().unwrap();
         let program = shared_program();
-        let scene = Self {
+        let fixture = Self {
             root,
             level,
             started: Mutex::default(),
             _program: Arc::clone(&program),
         };
         for name in ["project/src", "project/ws", "home", "tmp"] {
-            fs::create_dir_all(scene.path(name)).unwrap();
+            fs::create_dir_all(fixture.path(name)).unwrap();
         }
-        // A name of its own, so that its path is in the scene.
-        fs::hard_link(program.path().join("massgen"), scene.path("massgen")).unwrap();
+        // A name of its own, so that its path is in the fixture.
+        fs::hard_link(program.path().join("massgen"), fixture.path("massgen")).unwrap();
         let grants = json!({
-            "workspace": scene.path("project/ws"),
-            "context_paths": [{"path": scene.path("project/src"), "permission": "write"}],
+            "workspace": fixture.path("project/ws"),
+            "context_paths": [{"path": fixture.path("project/src"), "permission": "write"}],
         });
-        fs::write(scene.path("project/grants.json"), grants.to_string()).unwrap();
-        scene
+        fs::write(fixture.path("project/grants.json"), grants.to_string()).unwrap();
+        fixture
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
@@ -75,7 +75,7 @@ impl Scene {
     }
 
     /// Returns a text that is in the arguments, the environment or the mounts of everything that
-    /// belongs to the scene.
+    /// belongs to the fixture.
     pub(super) fn mark(&self) -> String {
         self.path("").display().to_string()
     }
@@ -115,7 +115,7 @@ impl Scene {
         fs::write(self.path("project/team.yaml"), team.to_string()).unwrap();
     }
 
-    /// Returns massgen with these words; its output goes to files of the scene.
+    /// Returns massgen with these words; its output goes to files of the fixture.
     pub(super) fn massgen(&self, words: &[&str]) -> Command {
         let mut command = Command::new(self.path("massgen"));
         command
@@ -129,7 +129,7 @@ impl Scene {
         command
     }
 
-    /// Redirects a process's standard input from nothing, and its output to files of the scene.
+    /// Redirects a process's standard input from nothing, and its output to files of the fixture.
     pub(super) fn captured(&self, command: &mut Command) {
         command
             .stdin(Stdio::null())

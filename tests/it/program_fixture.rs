@@ -47,7 +47,7 @@ pub(crate) const CANARY: &str = "CANARY-7261";
 
 /// A row of a table in `tests/cases/programs`: the parts of its title, and all lines below.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct ProgramCase {
     pub(crate) name: String,
     pub(crate) dialect: ProgramDialect,
     pub(crate) rest: Vec<String>,
@@ -55,7 +55,7 @@ pub(crate) struct Row {
 }
 
 /// Parses the rows of a table.
-pub(crate) fn rows(table: &str) -> Vec<Row> {
+pub(crate) fn rows(table: &str) -> Vec<ProgramCase> {
     let cases = table
         .split("\n=== ")
         .map(|case| case.trim_start_matches("=== "));
@@ -63,7 +63,7 @@ pub(crate) fn rows(table: &str) -> Vec<Row> {
         .map(|case| {
             let (title, text) = case.split_once('\n').unwrap();
             let mut parts = title.split(" | ").map(str::to_owned);
-            Row {
+            ProgramCase {
                 name: parts.next().unwrap(),
                 dialect: dialect_named(&parts.next().unwrap()),
                 rest: parts.collect(),
@@ -88,19 +88,19 @@ pub(crate) fn environment_of_tables() -> PathBuf {
 }
 
 /// A disk: `ws` is writable, `ro` is readable, the rest is not open.
-pub(crate) struct Scene {
+pub(crate) struct ProgramFixture {
     root: TempDir,
 }
 
-/// A program, and the scene in which a user runs it.
-pub(crate) struct ProgramInScene<'a> {
-    pub(crate) scene: Scene,
-    pub(crate) row: &'a Row,
+/// A program, and the fixture in which a user runs it.
+pub(crate) struct FixtureProgram<'a> {
+    pub(crate) fixture: ProgramFixture,
+    pub(crate) row: &'a ProgramCase,
 }
 
-/// Access of an agent in a scene.
+/// Access of an agent in a fixture.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Given {
+pub(crate) enum AgentAccess {
     /// `ws` and `ro`, as with a folder guard.
     Guarded,
     /// All of it.
@@ -131,9 +131,9 @@ fn sandbox() -> Sandbox {
     SANDBOX.get_or_init(open).clone()
 }
 
-impl Scene {
+impl ProgramFixture {
     pub(crate) fn new() -> Self {
-        let scene = Self {
+        let fixture = Self {
             root: tempfile::tempdir().unwrap(),
         };
         for (path, text) in [
@@ -155,15 +155,15 @@ impl Scene {
             ("outside/victim.txt", "victim\n"),
             ("ws-other/secret.txt", CANARY),
         ] {
-            let path = scene.path(path);
+            let path = fixture.path(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        std::os::unix::fs::symlink("../outside", scene.path("ws/link")).unwrap();
+        std::os::unix::fs::symlink("../outside", fixture.path("ws/link")).unwrap();
         for dir in ["home", "room"] {
-            fs::create_dir(scene.path(dir)).unwrap();
+            fs::create_dir(fixture.path(dir)).unwrap();
         }
-        scene
+        fixture
     }
 
     pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
@@ -243,22 +243,22 @@ impl Scene {
     }
 
     /// Opens the gate of an agent here.
-    pub(crate) fn gate(&self, programs: ProgramEnvironment, given: Given) -> Gate {
+    pub(crate) fn gate(&self, programs: ProgramEnvironment, access: AgentAccess) -> Gate {
         let real = |path: &str| RealPath::vouch(self.path(path));
-        let grants = match given {
-            Given::Guarded => vec![
+        let grants = match access {
+            AgentAccess::Guarded => vec![
                 Grant::tree(real("ws"), GrantKind::Workspace, Permission::Write),
                 Grant::tree(real("ro"), GrantKind::Context, Permission::Read),
             ],
-            Given::Everything => {
+            AgentAccess::Everything => {
                 let root = RealPath::vouch(self.root.path().canonicalize().unwrap());
                 vec![Grant::tree(root, GrantKind::Workspace, Permission::Write)]
             }
         };
         let policy = GatePolicy {
-            parents: match given {
-                Given::Guarded => ParentDirPolicy::Refused,
-                Given::Everything => ParentDirPolicy::Followed,
+            parents: match access {
+                AgentAccess::Guarded => ParentDirPolicy::Refused,
+                AgentAccess::Everything => ParentDirPolicy::Followed,
             },
             programs: Some(programs),
             ..GatePolicy::single_call(real("ws"))
@@ -272,10 +272,10 @@ impl Scene {
         &self,
         dialect: ProgramDialect,
         layers: ProgramSafeguards,
-        given: Given,
+        access: AgentAccess,
         program: &str,
     ) -> Result<Observation, Denial> {
-        let gate = self.gate(self.programs(dialect, layers), given);
+        let gate = self.gate(self.programs(dialect, layers), access);
         run_at(&gate, &self.filled(program))
     }
 
@@ -300,20 +300,20 @@ impl Scene {
     }
 }
 
-/// Runs programs as a user would, without a sandbox, each in its scene; returns their outputs.
-pub(crate) fn run_plainly(dialect: ProgramDialect, programs: &[ProgramInScene<'_>]) -> Vec<String> {
+/// Runs programs as a user would, without a sandbox, each in its fixture; returns their outputs.
+pub(crate) fn run_plainly(dialect: ProgramDialect, programs: &[FixtureProgram<'_>]) -> Vec<String> {
     match dialect {
         ProgramDialect::Python(_) => run_python_plainly(dialect, programs),
         ProgramDialect::Go => {
             let run =
-                |program: &ProgramInScene<'_>| program.scene.run_go_plainly(&program.row.text);
+                |program: &FixtureProgram<'_>| program.fixture.run_go_plainly(&program.row.text);
             programs.iter().map(run).collect()
         }
     }
 }
 
 /// The same for programs in Python: one process starts them all.
-fn run_python_plainly(dialect: ProgramDialect, programs: &[ProgramInScene<'_>]) -> Vec<String> {
+fn run_python_plainly(dialect: ProgramDialect, programs: &[FixtureProgram<'_>]) -> Vec<String> {
     let libraries: &[&str] = if dialect == PANDAS {
         &["numpy", "pandas"]
     } else {
@@ -321,10 +321,10 @@ fn run_python_plainly(dialect: ProgramDialect, programs: &[ProgramInScene<'_>]) 
     };
     let listed = programs.iter().map(|program| {
         let (text, env) = (
-            program.scene.filled(&program.row.text),
-            program.scene.env(dialect),
+            program.fixture.filled(&program.row.text),
+            program.fixture.env(dialect),
         );
-        json!({"text": text, "dir": program.scene.path("home"), "env": env})
+        json!({"text": text, "dir": program.fixture.path("home"), "env": env})
     });
     let listed: Vec<Value> = listed.collect();
     let place = tempfile::tempdir().unwrap();
@@ -337,11 +337,11 @@ fn run_python_plainly(dialect: ProgramDialect, programs: &[ProgramInScene<'_>]) 
         .current_dir(place.path())
         .stdin(Stdio::null())
         .env_clear()
-        .envs(programs[0].scene.env(dialect))
+        .envs(programs[0].fixture.env(dialect))
         .status();
     assert!(status.unwrap().success());
     let outputs = programs.iter().map(|program| {
-        let output = fs::read(program.scene.path("home/plain.out"));
+        let output = fs::read(program.fixture.path("home/plain.out"));
         let output = output.unwrap_or_else(|_| panic!("{} was not run", program.row.name));
         String::from_utf8_lossy(&output).into_owned()
     });
