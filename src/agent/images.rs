@@ -160,13 +160,13 @@ impl TaskImages {
         task
     }
 
-    /// Records whether the image at `place` was `added`, or why not.
-    fn record(&mut self, place: String, added: Result<(), String>) {
+    /// Records whether the image at `path` was `added`, or why not.
+    fn record(&mut self, path: String, added: Result<(), String>) {
         match added {
-            Ok(()) => self.places.push(place),
+            Ok(()) => self.places.push(path),
             Err(reason) => self
                 .warnings
-                .push(format!("`{place}` is not shown as an image: {reason}")),
+                .push(format!("`{path}` is not shown as an image: {reason}")),
         }
     }
 

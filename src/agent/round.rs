@@ -44,13 +44,13 @@ impl AnswerLog {
     /// `end`: the latest of each other agent. No agent is shown an answer of its own.
     fn unseen_by(&self, me: AgentNumber, seen: usize, end: usize) -> Vec<AnswerView> {
         let new = self.answers.get(seen..end).unwrap_or_default();
-        let is_latest = |place: usize, answer: &AnswerView| {
-            let mut later = new.iter().skip(place.saturating_add(1));
+        let is_latest = |index: usize, answer: &AnswerView| {
+            let mut later = new.iter().skip(index.saturating_add(1));
             !later.any(|later| later.label.agent == answer.label.agent)
         };
         let shown = new.iter().enumerate();
         let shown =
-            shown.filter(|(place, answer)| answer.label.agent != me && is_latest(*place, answer));
+            shown.filter(|(index, answer)| answer.label.agent != me && is_latest(*index, answer));
         shown.map(|(_, answer)| answer.clone()).collect()
     }
 
@@ -72,11 +72,11 @@ impl AnswerLog {
     /// Returns how many answers an agent sees that is shown the answers with these labels; `None`
     /// while one is missing.
     pub(super) fn visible_length(&self, labels: &[AnswerLabel]) -> Option<usize> {
-        let place = |label: &AnswerLabel| {
+        let position = |label: &AnswerLabel| {
             let mut answers = self.answers.iter();
             answers.position(|answer| answer.label == *label)
         };
-        let places: Option<Vec<usize>> = labels.iter().map(place).collect();
+        let places: Option<Vec<usize>> = labels.iter().map(position).collect();
         places?.into_iter().max().map(|last| last.saturating_add(1))
     }
 

@@ -105,8 +105,8 @@ impl SubagentSetup {
     /// Returns the number of subagents that the agent has started before `subagent`.
     fn number_before(&self, subagent: &SubagentId) -> usize {
         let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = started.iter().position(|known| known == subagent);
-        place.unwrap_or(started.len())
+        let index = started.iter().position(|known| known == subagent);
+        index.unwrap_or(started.len())
     }
 }
 
@@ -229,15 +229,15 @@ impl SubagentRunner for SubagentCall {
         async move {
             let token = CancellationToken::new();
             let token = &token;
-            let running = stream::iter(specs).enumerate().map(|(place, spec)| {
+            let running = stream::iter(specs).enumerate().map(|(index, spec)| {
                 let setup = self.conversation(spec);
-                async move { (place, self.conversations.run(call_id, setup, token).await) }
+                async move { (index, self.conversations.run(call_id, setup, token).await) }
             });
             // One that works long keeps no other from starting.
             let running = running.buffer_unordered(self.setup.limits.concurrent_max);
             let mut ended: Vec<(usize, SubagentReport)> =
                 cancel_when(cancelled, token, Box::pin(running.collect())).await;
-            ended.sort_by_key(|(place, _)| *place);
+            ended.sort_by_key(|(index, _)| *index);
             ended.into_iter().map(|(_, report)| report).collect()
         }
         .boxed()

@@ -229,9 +229,9 @@ impl SlidingWindow {
     fn insert(&mut self, at: Instant, amount: u64) -> u64 {
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1);
-        let place = self.sent.partition_point(|sent| sent.at <= at);
+        let index = self.sent.partition_point(|sent| sent.at <= at);
         let amount = amount.min(self.most);
-        self.sent.insert(place, WindowEntry { id, at, amount });
+        self.sent.insert(index, WindowEntry { id, at, amount });
         id
     }
 

@@ -216,8 +216,8 @@ impl BatchTask {
 fn describe_fault(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let (line, column) = (error.line(), error.column());
-    let place = format!(" at line {line} column {column}");
-    let fault = text.strip_suffix(&place).unwrap_or(&text);
+    let location = format!(" at line {line} column {column}");
+    let fault = text.strip_suffix(&location).unwrap_or(&text);
     match error.classify() {
         Category::Syntax | Category::Eof => {
             format!("it is not JSON: {fault} at column {column}")

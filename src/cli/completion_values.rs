@@ -45,9 +45,9 @@ enum CompletedValue {
     SandboxLevel,
 }
 
-/// A place on a command line.
+/// What the words before the cursor decide about a completion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct CompletionPlace {
+struct CompletionContext {
     value: Option<CompletedValue>,
     /// The config that the words before it name.
     config: Option<String>,
@@ -66,8 +66,8 @@ pub(crate) fn print_values(
     let Some((typed, before)) = words.split_last() else {
         return Ok(());
     };
-    let place = find_place(before);
-    let values = place.value.map(|value| values(value, &place, host));
+    let context = find_context(before);
+    let values = context.value.map(|value| values(value, &context, host));
     let mut values = values.unwrap_or_default();
     values.retain(|value| value.starts_with(typed) && value.chars().all(is_plain));
     values.truncate(VALUES_MAX);
@@ -81,16 +81,16 @@ fn is_plain(c: char) -> bool {
 }
 
 /// Finds what can follow the words `before`.
-fn find_place(before: &[&str]) -> CompletionPlace {
+fn find_context(before: &[&str]) -> CompletionContext {
     let mut command = CliArguments::command();
     command.build();
-    let mut place = CompletionPlace::default();
+    let mut context = CompletionContext::default();
     let mut expected: Option<Arg> = None;
     let mut positionals = 0;
     for word in before {
         if let Some(arg) = expected.take() {
             if arg.get_long() == Some("config") {
-                place.config = Some((*word).to_owned());
+                context.config = Some((*word).to_owned());
             }
         } else if let Some(arg) = find_option(&command, word) {
             expected = Some(arg.clone())
@@ -100,19 +100,19 @@ fn find_place(before: &[&str]) -> CompletionPlace {
         } else if !word.starts_with('-') {
             let named = command.get_positionals().nth(positionals);
             if named.is_some_and(|arg| arg.get_id() == "batch") {
-                place.batch = Some((*word).to_owned());
+                context.batch = Some((*word).to_owned());
             }
             positionals += 1;
         }
     }
-    place.value = match expected {
+    context.value = match expected {
         Some(arg) => option_value(&arg),
         None => command
             .get_positionals()
             .nth(positionals)
             .and_then(|arg| positional_value(&command, arg)),
     };
-    place
+    context
 }
 
 /// Returns the option that `word` names, without a value in the same word.
@@ -152,7 +152,7 @@ fn positional_value(command: &Command, arg: &Arg) -> Option<CompletedValue> {
     }
 }
 
-fn values(value: CompletedValue, place: &CompletionPlace, host: &Host) -> Vec<String> {
+fn values(value: CompletedValue, context: &CompletionContext, host: &Host) -> Vec<String> {
     let with_last = |names: Vec<String>| {
         let last = (!names.is_empty()).then(|| LAST.to_owned());
         last.into_iter().chain(names).collect()
@@ -164,7 +164,7 @@ fn values(value: CompletedValue, place: &CompletionPlace, host: &Host) -> Vec<St
             let known = ModelList::with_user_rows(Vec::new());
             known.rows().iter().map(|row| row.name.clone()).collect()
         }
-        CompletedValue::Agent => agent_names(place.config.as_deref(), host),
+        CompletedValue::Agent => agent_names(context.config.as_deref(), host),
         CompletedValue::Session => {
             let entries = sessions::list(&default_sessions(host)).unwrap_or_default();
             with_last(entries.iter().map(sessions::SessionDir::id).collect())
@@ -177,7 +177,7 @@ fn values(value: CompletedValue, place: &CompletionPlace, host: &Host) -> Vec<St
             let entries = batches::list(&batches_directory(host)).unwrap_or_default();
             with_last(entries.iter().map(batches::BatchDir::name).collect())
         }
-        CompletedValue::Cell => cell_names(place.batch.as_deref(), host).unwrap_or_default(),
+        CompletedValue::Cell => cell_names(context.batch.as_deref(), host).unwrap_or_default(),
         CompletedValue::SandboxLevel => SANDBOX_LEVELS.map(str::to_owned).to_vec(),
     }
 }
@@ -228,7 +228,7 @@ mod tests {
 
     #[track_caller]
     fn check(before: &[&str], expected: Option<CompletedValue>) {
-        assert_eq!(find_place(before).value, expected, "{before:?}");
+        assert_eq!(find_context(before).value, expected, "{before:?}");
     }
 
     #[test]
@@ -252,10 +252,10 @@ mod tests {
         check(&["batch", "compare", "last"], Some(CompletedValue::Batch));
         check(&["batch", "apply", "last"], Some(CompletedValue::Cell));
         check(&["batch", "run"], None);
-        let place = find_place(&["batch", "apply", "batch_1"]);
-        assert_eq!(place.batch.as_deref(), Some("batch_1"));
+        let context = find_context(&["batch", "apply", "batch_1"]);
+        assert_eq!(context.batch.as_deref(), Some("batch_1"));
         check(&["a task"], None);
-        let place = find_place(&["explain", "path", "-c", "team.yaml", "--agent"]);
-        assert_eq!(place.config.as_deref(), Some("team.yaml"));
+        let context = find_context(&["explain", "path", "-c", "team.yaml", "--agent"]);
+        assert_eq!(context.config.as_deref(), Some("team.yaml"));
     }
 }

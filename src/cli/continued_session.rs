@@ -34,7 +34,7 @@ pub(crate) fn default_sessions(host: &Host) -> AbsPath {
 #[derive(Debug)]
 pub(crate) struct ContinuedSession {
     /// Its directory.
-    pub place: SessionDir,
+    pub session_dir: SessionDir,
     /// Its last turn; `None` if nothing has been saved yet.
     last: Option<TurnMetadata>,
 }
@@ -45,11 +45,11 @@ impl ContinuedSession {
         Self::open(find(wanted, sessions)?)
     }
 
-    /// Opens the session at `place`, which must have been created there.
-    pub(crate) fn open(place: SessionDir) -> Result<Self> {
-        place.expect_own()?;
-        let last = place.last_turn()?;
-        Ok(Self { place, last })
+    /// Opens the session at `session_dir`, which must have been created there.
+    pub(crate) fn open(session_dir: SessionDir) -> Result<Self> {
+        session_dir.expect_own()?;
+        let last = session_dir.last_turn()?;
+        Ok(Self { session_dir, last })
     }
 
     /// Finds the session `wanted` in the default directory, without a config.

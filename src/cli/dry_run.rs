@@ -54,7 +54,9 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let layout = RunLayout::plan(config, &prepared.host.state_parent, run);
     let session = prepared.continued.as_ref();
-    let turns = session.map(|session| session.place.turns()).transpose()?;
+    let turns = session
+        .map(|session| session.session_dir.turns())
+        .transpose()?;
     let turns = turns.unwrap_or_default();
     let inherited = InheritedPaths {
         opened: &prepared.opened,
@@ -169,14 +171,14 @@ fn describe_server(server: &ServerConfig) -> String {
         ServerTransport::Program(program) => program.command.first().map_or("", String::as_str),
         ServerTransport::Remote(remote) => remote.url.host_str().unwrap_or_default(),
     };
-    let place = match &server.link {
+    let location = match &server.link {
         ServerTransport::Program(program) if program.place != ProgramPlace::Sandbox => {
             ", in a container"
         }
         ServerTransport::Program(_) | ServerTransport::Remote(_) => "",
     };
     format!(
-        "  server: {name} ({reached}, {permission}{place}); its tools are known once it is started"
+        "  server: {name} ({reached}, {permission}{location}); its tools are known once it is started"
     )
 }
 

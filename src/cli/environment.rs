@@ -37,8 +37,8 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
     let places = dotenv_locations(&host.cwd, host.home.as_ref(), host.executable_dir.as_ref());
     let mut host = host.clone();
     let mut warnings = Vec::new();
-    for place in places {
-        match read_file(&place) {
+    for location in places {
+        match read_file(&location) {
             Ok(None) => {}
             Ok(Some(text)) => {
                 let ParsedDotenv {
@@ -46,22 +46,22 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
                     faults,
                 } = parse(&text);
                 let shown = faults.iter().take(FAULTS_SHOWN_MAX);
-                let file = &place.file;
+                let file = &location.file;
                 warnings
                     .extend(shown.map(|fault| format!("`{file}:{}` {}", fault.line, fault.kind)));
                 if let Some(more @ 1..) = faults.len().checked_sub(FAULTS_SHOWN_MAX) {
                     let more = count_noun(more, "more line");
                     warnings.push(format!("`{file}`: {more} cannot be read"));
                 }
-                let (taken, ignored) = filter_assignments(assignments, place.author);
-                warnings.extend(ignored_warning(&place, &ignored));
-                let (taken, outranked) = match place.author {
+                let (taken, ignored) = filter_assignments(assignments, location.author);
+                warnings.extend(ignored_warning(&location, &ignored));
+                let (taken, outranked) = match location.author {
                     DotenvAuthor::User => (taken, Vec::new()),
                     DotenvAuthor::Stranger => split_outranked(taken, &host.env),
                 };
-                warnings.extend(outranked_warning(&place, &outranked));
-                warnings.extend(unexpanded_warning(&place, &taken));
-                host.dotenv.add(file, place.author, taken);
+                warnings.extend(outranked_warning(&location, &outranked));
+                warnings.extend(unexpanded_warning(&location, &taken));
+                host.dotenv.add(file, location.author, taken);
             }
             Err(error) => warnings.push(unread_warning(&error)),
         }
@@ -78,8 +78,8 @@ fn unread_warning(error: &Error) -> String {
 
 /// Reads a file, if it exists. A file that came with a directory is not read if it is a symlink
 /// that leads out of that directory: it could be made to print lines of any of the user's files.
-fn read_file(place: &DotenvLocation) -> Result<Option<String>> {
-    let DotenvLocation { file, author } = place;
+fn read_file(location: &DotenvLocation) -> Result<Option<String>> {
+    let DotenvLocation { file, author } = location;
     if inspect(file) == LookupResult::Missing {
         return Ok(None);
     }
@@ -150,11 +150,11 @@ fn split_outranked(
 }
 
 /// Returns the warning that keys are not used because of others in the environment, if there are any.
-fn outranked_warning(place: &DotenvLocation, names: &[String]) -> Option<String> {
+fn outranked_warning(location: &DotenvLocation, names: &[String]) -> Option<String> {
     if names.is_empty() {
         return None;
     }
-    let (listed, file) = (list_first(names, NAMES_SHOWN_MAX), &place.file);
+    let (listed, file) = (list_first(names, NAMES_SHOWN_MAX), &location.file);
     Some(format!(
         "ignoring {listed} in `{file}`: your environment has another key of the vendor; export what \
          you need"
@@ -162,7 +162,7 @@ fn outranked_warning(place: &DotenvLocation, names: &[String]) -> Option<String>
 }
 
 /// Returns the warning that variables are not used, if there are any.
-fn ignored_warning(place: &DotenvLocation, names: &[String]) -> Option<String> {
+fn ignored_warning(location: &DotenvLocation, names: &[String]) -> Option<String> {
     if names.is_empty() {
         return None;
     }
@@ -177,8 +177,8 @@ fn ignored_warning(place: &DotenvLocation, names: &[String]) -> Option<String> {
             format!("{shown}, {many} with long names")
         }
     };
-    let file = &place.file;
-    Some(match place.author {
+    let file = &location.file;
+    Some(match location.author {
         DotenvAuthor::User => {
             format!("ignoring {listed} in `{file}`: set it in your environment")
         }
@@ -190,14 +190,14 @@ fn ignored_warning(place: &DotenvLocation, names: &[String]) -> Option<String> {
 }
 
 /// Returns the warning that `${…}` in values is not expanded, if there is any.
-fn unexpanded_warning(place: &DotenvLocation, taken: &[DotenvAssignment]) -> Option<String> {
+fn unexpanded_warning(location: &DotenvLocation, taken: &[DotenvAssignment]) -> Option<String> {
     let unfilled = taken.iter().filter(|taken| taken.value.contains("${"));
     let names: Vec<&String> = unfilled.map(|taken| &taken.name).collect();
     if names.is_empty() {
         return None;
     }
     let names = list_first(&names, NAMES_SHOWN_MAX);
-    let file = &place.file;
+    let file = &location.file;
     Some(format!(
         "`{file}`: variables are not expanded, so {names} contains `${{` literally"
     ))

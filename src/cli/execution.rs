@@ -399,7 +399,7 @@ pub(crate) fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Re
         consents,
     } = prepared;
     let redactor = Redactor::new(secret_values(&config, &host));
-    let session = continued.map(|continued| Session::open(continued.place, redactor.clone()));
+    let session = continued.map(|continued| Session::open(continued.session_dir, redactor.clone()));
     let session = session.transpose()?;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let machine = host_environment(&host);
@@ -437,7 +437,7 @@ pub(crate) fn run_invocation(
     arguments: &RunArguments,
 ) -> RunInvocation {
     RunInvocation {
-        config_path: file.and_then(TeamFile::place).cloned(),
+        config_path: file.and_then(TeamFile::path).cloned(),
         config_text: file.map(TeamFile::text),
         arguments: host.arguments.clone(),
         detail: if arguments.debug {

@@ -147,10 +147,10 @@ mod tests {
             "agent_temporary_workspace",
             "session_storage",
         ] {
-            let yaml = |place: &str| {
+            let yaml = |dir: &str| {
                 format!(
                     "agent:\n  id: a\n  backend: {{type: openrouter, model: m}}\n\
-                     orchestrator:\n  {key}: {place}\n"
+                     orchestrator:\n  {key}: {dir}\n"
                 )
             };
             check_yaml(&yaml("kept"), "");

@@ -463,8 +463,8 @@ fn plan_team(file: &TeamFile, host: &Host, output: &mut CliOutput<'_>) -> Result
 /// Removes the member with this name from its team and returns it; without a name, the only one.
 fn take_member(team: &mut AgentTeam, name: Option<&str>) -> Result<TeamMember> {
     let ids = team.members.iter().map(|member| member.id.to_string());
-    let place = agent_index(&ids.collect::<Vec<_>>(), name)?;
-    Ok(team.members.swap_remove(place))
+    let index = agent_index(&ids.collect::<Vec<_>>(), name)?;
+    Ok(team.members.swap_remove(index))
 }
 
 /// Returns the config that the user named, or else the one that is found, if there is one.
@@ -621,8 +621,8 @@ impl CallerGates {
             .agents
             .iter()
             .map(|gates| id(gates).unwrap_or_default());
-        let place = agent_index(&ids.collect::<Vec<_>>(), name)?;
-        Ok(self.agents.swap_remove(place))
+        let index = agent_index(&ids.collect::<Vec<_>>(), name)?;
+        Ok(self.agents.swap_remove(index))
     }
 
     /// Returns the tools for files and commands that `caller` may use through `gate`. Each
@@ -654,12 +654,12 @@ impl CallerGates {
 
 /// Returns the index of the agent with this name in `ids`; without a name, of the only one.
 fn agent_index(ids: &[String], name: Option<&str>) -> Result<usize> {
-    let place = match name {
+    let index = match name {
         Some(name) => ids.iter().position(|id| id == name),
         None => (ids.len() == 1).then_some(0),
     };
     let known = || format!("agents: {}", ids.join(", "));
-    place.ok_or_else(|| match name {
+    index.ok_or_else(|| match name {
         Some(name) => usage_error(format!("no agent `{name}`")).with_hint(known()),
         None => {
             usage_error("`--agent` is missing, and there are several agents").with_hint(known())

@@ -65,10 +65,10 @@ struct ModelsFile {
 
 /// Reads the file that the user names.
 fn named_file(host: &Host, name: &str) -> Result<ModelsFile> {
-    let place = AbsPath::resolve(&host.cwd, name);
-    match read_capped(&place, bytes_max())? {
+    let path = AbsPath::resolve(&host.cwd, name);
+    match read_capped(&path, bytes_max())? {
         Some(text) => Ok(ModelsFile {
-            origin: file_origin(name.to_owned(), &place),
+            origin: file_origin(name.to_owned(), &path),
             text,
         }),
         None => Err(missing_file_error(name)),
@@ -78,12 +78,12 @@ fn named_file(host: &Host, name: &str) -> Result<ModelsFile> {
 /// Reads the file in the user's home, if it exists. Warns if it cannot be read.
 fn own_file(host: &Host, output: &mut CliOutput<'_>) -> Option<ModelsFile> {
     let home = host.home.as_ref();
-    let place = home.map(|home| home.join(STATE_DIR).join(MODELS_NAME));
-    warn_of_project_file(host, place.as_ref(), output);
-    let place = place?;
-    match read_found(&place, bytes_max()) {
+    let path = home.map(|home| home.join(STATE_DIR).join(MODELS_NAME));
+    warn_of_project_file(host, path.as_ref(), output);
+    let path = path?;
+    match read_found(&path, bytes_max()) {
         Ok(text) => text.map(|text| ModelsFile {
-            origin: file_origin(place.to_string(), &place),
+            origin: file_origin(path.to_string(), &path),
             text,
         }),
         Err(error) => {
@@ -93,10 +93,10 @@ fn own_file(host: &Host, output: &mut CliOutput<'_>) -> Option<ModelsFile> {
     }
 }
 
-fn file_origin(name: String, place: &AbsPath) -> ConfigOrigin {
+fn file_origin(name: String, path: &AbsPath) -> ConfigOrigin {
     ConfigOrigin {
         name,
-        directory: place.parent(),
+        directory: path.parent(),
     }
 }
 
@@ -111,8 +111,8 @@ fn missing_file_error(name: &str) -> Error {
 
 /// Warns that a file in the project is not read, although the user may expect it.
 fn warn_of_project_file(host: &Host, own: Option<&AbsPath>, output: &mut CliOutput<'_>) {
-    let place = host.project.join(STATE_DIR).join(MODELS_NAME);
-    if own != Some(&place) && inspect(&place) != LookupResult::Missing {
+    let path = host.project.join(STATE_DIR).join(MODELS_NAME);
+    if own != Some(&path) && inspect(&path) != LookupResult::Missing {
         output.warning(&format!(
             "ignoring `{STATE_DIR}/{MODELS_NAME}` of this directory: prices come from \
              `~/{STATE_DIR}/{MODELS_NAME}` or the file of `--models`"

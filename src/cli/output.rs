@@ -87,7 +87,7 @@ impl TextStyle {
             TextStyle::Emphasis => "\u{1b}[3m",
             TextStyle::Code => "\u{1b}[36m",
             TextStyle::Link => "\u{1b}[4m",
-            TextStyle::Agent(place) => place
+            TextStyle::Agent(index) => index
                 .checked_rem(AGENT_COLOURS.len())
                 .and_then(|index| AGENT_COLOURS.get(index).copied())
                 .unwrap_or_default(),

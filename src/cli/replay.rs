@@ -117,7 +117,7 @@ impl ReplayReport<'_> {
             }
         };
         match &self.kept_dir {
-            Some(place) => format!("{report}kept: {place}\n"),
+            Some(directory) => format!("{report}kept: {directory}\n"),
             None => report,
         }
     }

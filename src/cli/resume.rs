@@ -209,9 +209,9 @@ pub(crate) fn build_resumed_request(
     for warning in &warnings {
         output.warning(warning);
     }
-    let place = find(&started.session_id, &layout.sessions)?;
+    let session_dir = find(&started.session_id, &layout.sessions)?;
     let models = connect_all(&config, &models, &host)?;
-    let mut session = Session::resume_turn(place, *turn, redactor.clone())?;
+    let mut session = Session::resume_turn(session_dir, *turn, redactor.clone())?;
     reading.discard_end(&mut session)?;
     announce(&reading, unfinished, output);
     let question = reading.question();

@@ -340,7 +340,7 @@ async fn prepare(
     }
     let turn = continued
         .as_ref()
-        .map_or(1, |continued| continued.place.next_turn());
+        .map_or(1, |continued| continued.session_dir.next_turn());
     let listed = &config.orchestrator.context_paths;
     reject_broad_mentions(&prompt, listed, &host)?;
     if let Some(access) = arguments.cwd_context {
@@ -392,7 +392,7 @@ fn report_interrupted_run(
     };
     let session = started.session_id;
     let meant = ContinuedSession::find_without_config(wanted, host);
-    let meant = meant.ok().map(|meant| meant.place.id());
+    let meant = meant.ok().map(|meant| meant.session_dir.id());
     if meant.as_ref() == Some(&session) {
         let note =
             "the last run was interrupted; to resume it, run `massgen --continue` without a task";

@@ -46,7 +46,7 @@ pub(crate) fn ask_about_directory(
     let was_declined = prepared
         .continued
         .as_ref()
-        .is_some_and(|session| session.place.is_directory_declined(&host.cwd));
+        .is_some_and(|session| session.session_dir.is_directory_declined(&host.cwd));
     let is_for_run = config.workflow.is_none() && !arguments.delivery.yes;
     let is_project = directory_breadth_reason(&host.cwd, host).is_none();
     if !has_files || is_open || was_declined || !is_for_run || !is_project {
@@ -68,7 +68,7 @@ pub(crate) fn ask_about_directory(
     let confirmed = confirmation(&added);
     output.line(&[(TextStyle::Good, &confirmed)]);
     let turn = prepared.continued.as_ref();
-    let turn = turn.map_or(1, |session| session.place.next_turn());
+    let turn = turn.map_or(1, |session| session.session_dir.next_turn());
     if added.protected.is_empty() {
         open_path(&mut prepared.opened, &added.path, added.permission, turn);
     } else {

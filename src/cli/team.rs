@@ -119,7 +119,7 @@ pub(crate) fn find_named_config(
     output: &mut CliOutput<'_>,
 ) -> Result<TeamFile> {
     let file = TeamFile::find(argument, host)?;
-    if file.place().is_some() && file.name() != argument {
+    if file.path().is_some() && file.name() != argument {
         output.note(&format!("config: {}", file.name()));
     }
     Ok(file)

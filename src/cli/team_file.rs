@@ -25,7 +25,7 @@ pub(crate) struct TeamFile {
     origin: ConfigOrigin,
     text: Vec<u8>,
     /// Path of the file; `None` for a built-in example.
-    place: Option<AbsPath>,
+    path: Option<AbsPath>,
     chosen: ConfigDiscovery,
 }
 
@@ -51,24 +51,24 @@ impl TeamFile {
     pub(crate) fn find(argument: &str, host: &Host) -> Result<Self> {
         let places = config_candidates(Some(argument), &host.cwd, host.home.as_ref());
         let mut unreadable = None;
-        for (index, place) in places.iter().enumerate() {
-            let text = match read(place, read_capped) {
-                Err(error) if index > 0 && is_user_config(place, host) => {
+        for (index, path) in places.iter().enumerate() {
+            let text = match read(path, read_capped) {
+                Err(error) if index > 0 && is_user_config(path, host) => {
                     unreadable.get_or_insert(error);
                     continue;
                 }
                 read => read?,
             };
             if let Some(text) = text {
-                if !is_user_config(place, host) {
-                    expect_no_namesake(argument, place, &places, host)?;
+                if !is_user_config(path, host) {
+                    expect_no_namesake(argument, path, &places, host)?;
                 }
                 let name = if index == 0 {
                     argument.to_owned()
                 } else {
-                    display_path(place, host)
+                    display_path(path, host)
                 };
-                return Ok(Self::new(name, place, text, ConfigDiscovery::Named));
+                return Ok(Self::new(name, path, text, ConfigDiscovery::Named));
             }
         }
         if let Some(error) = unreadable {
@@ -82,7 +82,7 @@ impl TeamFile {
                     directory: None,
                 },
                 text: example.text.as_bytes().to_vec(),
-                place: None,
+                path: None,
                 chosen: ConfigDiscovery::Named,
             }),
             None => Err(not_found_error(argument, &places)),
@@ -90,15 +90,15 @@ impl TeamFile {
     }
 
     /// Creates the file of a config that the user named when its text was `text`; its paths are
-    /// relative to where `place` was, if it was a file.
-    pub(crate) fn from_text(name: String, place: Option<AbsPath>, text: Vec<u8>) -> Self {
+    /// relative to where `path` was, if it was a file.
+    pub(crate) fn from_text(name: String, path: Option<AbsPath>, text: Vec<u8>) -> Self {
         Self {
             origin: ConfigOrigin {
                 name,
-                directory: place.as_ref().and_then(AbsPath::parent),
+                directory: path.as_ref().and_then(AbsPath::parent),
             },
             text,
-            place,
+            path,
             chosen: ConfigDiscovery::Named,
         }
     }
@@ -106,23 +106,23 @@ impl TeamFile {
     /// Finds the config of a run that names none; `None` if there is none. Warns about an
     /// unreadable one in the home and continues the search.
     pub(crate) fn find_default(host: &Host, output: &mut CliOutput<'_>) -> Result<Option<Self>> {
-        for place in config_candidates(None, &host.project, host.home.as_ref()) {
-            let text = match read(&place, read_found) {
-                Err(error) if is_user_config(&place, host) => {
+        for path in config_candidates(None, &host.project, host.home.as_ref()) {
+            let text = match read(&path, read_found) {
+                Err(error) if is_user_config(&path, host) => {
                     output.warning(&format!("not used as a config: {error:#}"));
                     continue;
                 }
                 read => read?,
             };
             if let Some(text) = text {
-                let chosen = if place.is_within(&host.project.join(STATE_DIR)) {
+                let chosen = if path.is_within(&host.project.join(STATE_DIR)) {
                     ConfigDiscovery::Found
                 } else {
                     ConfigDiscovery::Named
                 };
                 return Ok(Some(Self::new(
-                    display_path(&place, host),
-                    &place,
+                    display_path(&path, host),
+                    &path,
                     text,
                     chosen,
                 )));
@@ -133,18 +133,18 @@ impl TeamFile {
 
     /// Loads the config that an earlier turn used. Its path was recorded in the project, so it
     /// counts as discovered unless it is in a directory of the user's own configs.
-    pub(crate) fn from_session(place: &AbsPath, host: &Host) -> Result<Self> {
+    pub(crate) fn from_session(path: &AbsPath, host: &Host) -> Result<Self> {
         let missing_config = || {
-            let message = format!("the config of the session no longer exists: `{place}`");
+            let message = format!("the config of the session no longer exists: `{path}`");
             Error::new(ErrorKind::Config, message).with_hint("name another one with `--config`")
         };
-        let text = read(place, read_found)?.ok_or_else(missing_config)?;
-        let chosen = if is_user_config(place, host) {
+        let text = read(path, read_found)?.ok_or_else(missing_config)?;
+        let chosen = if is_user_config(path, host) {
             ConfigDiscovery::Named
         } else {
             ConfigDiscovery::Found
         };
-        Ok(Self::new(display_path(place, host), place, text, chosen))
+        Ok(Self::new(display_path(path, host), path, text, chosen))
     }
 
     /// Returns the config's name for the user: the file as typed, or the name of an example.
@@ -182,8 +182,8 @@ impl TeamFile {
     }
 
     /// Returns the path of the file; `None` for a built-in example.
-    pub(crate) fn place(&self) -> Option<&AbsPath> {
-        self.place.as_ref()
+    pub(crate) fn path(&self) -> Option<&AbsPath> {
+        self.path.as_ref()
     }
 
     /// Returns the text before variables are expanded.
@@ -191,15 +191,15 @@ impl TeamFile {
         String::from_utf8_lossy(&self.text).into_owned()
     }
 
-    fn new(name: String, place: &AbsPath, text: Vec<u8>, chosen: ConfigDiscovery) -> Self {
+    fn new(name: String, path: &AbsPath, text: Vec<u8>, chosen: ConfigDiscovery) -> Self {
         let origin = ConfigOrigin {
             name,
-            directory: place.parent(),
+            directory: path.parent(),
         };
         Self {
             origin,
             text,
-            place: Some(place.clone()),
+            path: Some(path.clone()),
             chosen,
         }
     }
@@ -227,11 +227,11 @@ pub(crate) fn config_context<'a>(
     }
 }
 
-/// Returns whether `place` is in a directory of the user's own configs.
-fn is_user_config(place: &AbsPath, host: &Host) -> bool {
+/// Returns whether `path` is in a directory of the user's own configs.
+fn is_user_config(path: &AbsPath, host: &Host) -> bool {
     let own = host.home.as_ref();
     let own = own.map(|home| OWN_CONFIGS.map(|name| home.join(name)));
-    own.is_some_and(|dirs| dirs.iter().any(|dir| place.is_within(dir)))
+    own.is_some_and(|dirs| dirs.iter().any(|dir| path.is_within(dir)))
 }
 
 /// Rejects the project's file `found` if the name `argument` also means another config: the user
@@ -243,8 +243,8 @@ fn expect_no_namesake(
     host: &Host,
 ) -> Result<()> {
     let is_path = argument.starts_with(['/', '.', '~']);
-    let mut own = places.iter().filter(|place| is_user_config(place, host));
-    let own = own.find(|place| inspect(place) == LookupResult::File && is_other(place, found));
+    let mut own = places.iter().filter(|path| is_user_config(path, host));
+    let own = own.find(|path| inspect(path) == LookupResult::File && is_other(path, found));
     let (other, way) = match (own, examples::find_example(argument)) {
         _ if is_path => return Ok(()),
         (Some(own), _) => (format!("`{own}`"), own.to_string()),
@@ -268,30 +268,30 @@ fn is_other(one: &AbsPath, other: &AbsPath) -> bool {
     resolve_path(one) != resolve_path(other)
 }
 
-/// Reads the file at `place`; a directory counts as missing.
+/// Reads the file at `path`; a directory counts as missing.
 fn read(
-    place: &AbsPath,
+    path: &AbsPath,
     read: fn(&AbsPath, u64) -> Result<Option<Vec<u8>>>,
 ) -> Result<Option<Vec<u8>>> {
     let bytes_max = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX);
-    match inspect(place) {
+    match inspect(path) {
         LookupResult::Missing | LookupResult::Directory => Ok(None),
-        LookupResult::File | LookupResult::Unreadable => read(place, bytes_max),
+        LookupResult::File | LookupResult::Unreadable => read(path, bytes_max),
     }
 }
 
 /// Returns a path relative to the current directory, if it is inside.
-fn display_path(place: &AbsPath, host: &Host) -> String {
-    match place.below(&host.cwd) {
+fn display_path(path: &AbsPath, host: &Host) -> String {
+    match path.below(&host.cwd) {
         Some(below) => below.to_string(),
-        None => place.to_string(),
+        None => path.to_string(),
     }
 }
 
 fn not_found_error(argument: &str, places: &[AbsPath]) -> Error {
-    let directory = |place: &&AbsPath| inspect(place) == LookupResult::Directory;
-    if let Some(place) = places.iter().find(directory) {
-        let message = format!("config `{place}` is a directory: expected a file");
+    let directory = |path: &&AbsPath| inspect(path) == LookupResult::Directory;
+    if let Some(path) = places.iter().find(directory) {
+        let message = format!("config `{path}` is a directory: expected a file");
         return Error::new(ErrorKind::Config, message).with_hint("name the file inside it");
     }
     let error = Error::new(
@@ -314,8 +314,8 @@ fn not_found_error(argument: &str, places: &[AbsPath]) -> Error {
     // enough.
     let named = places
         .iter()
-        .filter(|place| place.as_path().extension().is_some());
-    let places: Vec<String> = named.map(|place| format!("`{place}`")).collect();
+        .filter(|path| path.as_path().extension().is_some());
+    let places: Vec<String> = named.map(|path| format!("`{path}`")).collect();
     if places.is_empty() {
         error
     } else {

@@ -38,10 +38,10 @@ impl LintFinding {
         found: impl Into<String>,
         instead: impl Into<String>,
     ) -> Self {
-        let place = node.start_position();
+        let position = node.start_position();
         Self {
-            line: place.row.saturating_add(1),
-            column: place.column.saturating_add(1),
+            line: position.row.saturating_add(1),
+            column: position.column.saturating_add(1),
             found: found.into(),
             instead: instead.into(),
         }

@@ -251,8 +251,8 @@ impl ShellWord {
                 pieces.push(piece);
                 continue;
             };
-            for (place, between) in text.split(mark).enumerate() {
-                if place > 0 {
+            for (index, between) in text.split(mark).enumerate() {
+                if index > 0 {
                     pieces.push(WordPiece::Unknown(mark.to_owned()));
                 }
                 if !between.is_empty() {

@@ -142,8 +142,8 @@ impl CommandLineParser {
             is_quoted: false,
         };
         let mut waiting = vec![(root, Rc::new(context.clone()))];
-        while let Some((place, context)) = waiting.pop() {
-            let NodeContext { node, parent, .. } = place;
+        while let Some((visited, context)) = waiting.pop() {
+            let NodeContext { node, parent, .. } = visited;
             self.nodes = self.nodes.saturating_add(1);
             if self.nodes > NODES_MAX {
                 return Err(UnparsedReason::TooLarge);
@@ -153,11 +153,11 @@ impl CommandLineParser {
             if is_ambiguous(node, &children, source) {
                 return Err(UnparsedReason::Ambiguous);
             }
-            if let Some(script) = place.unescaped_substitution(source)? {
+            if let Some(script) = visited.unescaped_substitution(source)? {
                 self.parse_script(&script, &context)?;
                 continue;
             }
-            for script in place.scripts(&children, source)? {
+            for script in visited.scripts(&children, source)? {
                 self.parse_script(&script, &context.nest(NestingStep::Substitution)?)?;
             }
             if let Some(command) = command_at(node, parent, &children, source) {
@@ -177,7 +177,7 @@ impl CommandLineParser {
                 };
                 if child.is_named() && child.kind() != "comment" {
                     let context = around.context(*child, source, &context)?;
-                    waiting.push((place.child(*child), context));
+                    waiting.push((visited.child(*child), context));
                 }
             }
             if let Some(added) = waiting.get_mut(first..) {
@@ -210,7 +210,7 @@ impl CommandLineParser {
         let input = command.redirections.iter();
         let input = input.filter(|redirection| redirection.operator.starts_with('<'));
         let origin = WrapperContext {
-            place: self.line.commands.len(),
+            index: self.line.commands.len(),
             program: command.program().unwrap_or_default(),
             input: input.cloned().collect(),
         };
@@ -258,7 +258,7 @@ impl CommandLineParser {
                 match self.parse_script(&text, &inner) {
                     Err(UnparsedReason::Syntax | UnparsedReason::Ambiguous) => {
                         self.line.commands.truncate(before);
-                        if let Some(command) = self.line.commands.get_mut(by.place) {
+                        if let Some(command) = self.line.commands.get_mut(by.index) {
                             command.wraps = WrappedKind::Unknown;
                         }
                         Ok(())
@@ -273,7 +273,7 @@ impl CommandLineParser {
 /// The command that runs others.
 struct WrapperContext {
     /// Its index among the commands.
-    place: usize,
+    index: usize,
     program: String,
     /// The redirections of its input.
     input: Vec<Redirection>,

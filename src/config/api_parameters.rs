@@ -355,8 +355,8 @@ mod tests {
             .flat_map(|extra| extra.keys)
             .copied()
             .collect();
-        for (place, key) in keys.iter().enumerate() {
-            assert!(!keys[..place].contains(key), "{key} is there twice");
+        for (index, key) in keys.iter().enumerate() {
+            assert!(!keys[..index].contains(key), "{key} is there twice");
             let row = BACKEND
                 .find(key)
                 .unwrap_or_else(|| panic!("{key} is no key"));

@@ -151,7 +151,7 @@ pub fn render(source: &ConfigSource, diagnostics: &[Diagnostic]) -> String {
 /// Renders each finding in one line, for the start of a run.
 pub fn render_lines(source: &ConfigSource, diagnostics: &[Diagnostic]) -> Vec<String> {
     let line = |diagnostic: &Diagnostic| {
-        let place = diagnostic.span.as_ref().map(|span| {
+        let position = diagnostic.span.as_ref().map(|span| {
             let (line, column) = source.line_and_column(span.start);
             format!(":{line}:{column}")
         });
@@ -159,8 +159,8 @@ pub fn render_lines(source: &ConfigSource, diagnostics: &[Diagnostic]) -> Vec<St
             0 => String::new(),
             more => format!(" (and in {more} more places)"),
         };
-        let place = place.unwrap_or_default();
-        format!("{}{place}: {}{more}", source.name, diagnostic.message)
+        let position = position.unwrap_or_default();
+        format!("{}{position}: {}{more}", source.name, diagnostic.message)
     };
     diagnostics.iter().map(line).collect()
 }
@@ -185,7 +185,7 @@ pub fn to_json(source: &ConfigSource, diagnostics: &[Diagnostic]) -> Value {
 }
 
 fn row_json(source: &ConfigSource, diagnostic: &Diagnostic) -> Value {
-    let place = diagnostic
+    let position = diagnostic
         .span
         .as_ref()
         .map(|span| source.line_and_column(span.start));
@@ -196,8 +196,8 @@ fn row_json(source: &ConfigSource, diagnostic: &Diagnostic) -> Value {
         "suggestion": diagnostic.suggestion,
         "repeats": diagnostic.repeats,
         "file": source.name,
-        "line": place.map(|(line, _)| line),
-        "column": place.map(|(_, column)| column),
+        "line": position.map(|(line, _)| line),
+        "column": position.map(|(_, column)| column),
     })
 }
 
@@ -207,15 +207,15 @@ fn group<'a>(source: &'a ConfigSource, diagnostic: &'a Diagnostic) -> Group<'a> 
         Severity::Warning => Level::WARNING,
     };
     let title = level.primary_title(diagnostic.message.as_str());
-    let place = diagnostic.span.as_ref().and_then(|span| {
-        let (line, place) = source.line_of(span)?;
-        let annotation = AnnotationKind::Primary.span(place);
+    let position = diagnostic.span.as_ref().and_then(|span| {
+        let (line, position) = source.line_of(span)?;
+        let annotation = AnnotationKind::Primary.span(position);
         let snippet = Snippet::source(line)
             .line_start(source.line_and_column(span.start).0)
             .path(source.name.as_str());
         Some(snippet.annotation(annotation.label(diagnostic.expected.as_deref())))
     });
-    let group = match place {
+    let group = match position {
         Some(snippet) => title.element(snippet),
         None => title.element(origin(source, diagnostic)),
     };

@@ -168,7 +168,7 @@ impl HostCredential {
     /// Returns its path below a home directory.
     pub fn home_path(self) -> &'static str {
         let found = Self::ALL.iter().find(|(own, ..)| *own == self);
-        found.map_or("", |(_, _, place)| place)
+        found.map_or("", |(_, _, path)| path)
     }
 }
 
@@ -177,7 +177,7 @@ impl CredentialsConfig {
     /// there are none.
     pub fn exposed_names(&self) -> Vec<String> {
         let places = self.mount.iter().map(|credential| credential.home_path());
-        let mut exposed: Vec<String> = places.map(|place| format!("`~/{place}`")).collect();
+        let mut exposed: Vec<String> = places.map(|path| format!("`~/{path}`")).collect();
         let mounts = self.additional_mounts.keys();
         exposed.extend(mounts.map(|path| format!("`{path}`")));
         match (&self.env_file, self.env_vars_from_file.as_slice()) {

@@ -91,14 +91,14 @@ pub fn dotenv_locations(
     executable_dir: Option<&AbsPath>,
 ) -> Vec<DotenvLocation> {
     let own = home.map(|home| home.join(STATE_DIR));
-    let place = |folder: &AbsPath, author| DotenvLocation {
+    let location = |folder: &AbsPath, author| DotenvLocation {
         file: folder.join(ENV_NAME),
         author,
     };
     let is_other = |folder: &&AbsPath| own.as_ref() != Some(*folder);
-    let stranger = |folder| place(folder, DotenvAuthor::Stranger);
+    let stranger = |folder| location(folder, DotenvAuthor::Stranger);
     let of_base = Some(base).filter(is_other).map(stranger);
-    let of_user = own.as_ref().map(|own| place(own, DotenvAuthor::User));
+    let of_user = own.as_ref().map(|own| location(own, DotenvAuthor::User));
     let of_executable = executable_dir.filter(is_other).filter(|dir| *dir != base);
     let places = [of_base, of_user, of_executable.map(stranger)];
     places.into_iter().flatten().collect()
@@ -184,7 +184,7 @@ mod tests {
             let places = dotenv_locations(&path(base), home.as_ref(), executable.as_ref());
             let shown = places.iter();
             shown
-                .map(|place| format!("{} {:?}", place.file, place.author))
+                .map(|location| format!("{} {:?}", location.file, location.author))
                 .collect()
         };
         let own = "/h/.massgen/.env User";

@@ -131,7 +131,7 @@ mod tests {
     fn check(text: &str, expected: Option<&str>) {
         let base = AbsPath::new("/p").unwrap();
         let found = StoragePath::parse(text)
-            .map(|place| place.resolve(&base, Some(WORKSPACES)).to_string());
+            .map(|storage| storage.resolve(&base, Some(WORKSPACES)).to_string());
         assert_eq!(found.as_deref(), expected, "{text}");
     }
 

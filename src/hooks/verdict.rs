@@ -143,8 +143,8 @@ mod tests {
             (Defer, "leaves it to a person"),
             (Deny, "denies it"),
         ];
-        for (place, (one, _)) in all.iter().enumerate() {
-            for (other, what) in all.iter().skip(place) {
+        for (index, (one, _)) in all.iter().enumerate() {
+            for (other, what) in all.iter().skip(index) {
                 let expected = format!("a hook of the user's {what}: {}", other.name());
                 check(event, vec![Ok(says(*one)), Ok(says(*other))], &expected);
                 check(event, vec![Ok(says(*other)), Ok(says(*one))], &expected);

@@ -449,8 +449,8 @@ impl<'b> MarkdownWriter<'b> {
             self.out.push_str(text);
             return;
         }
-        for (place, word) in text.split(char::is_whitespace).enumerate() {
-            if place > 0 {
+        for (index, word) in text.split(char::is_whitespace).enumerate() {
+            if index > 0 {
                 self.gap = self.gap.max(TextGap::Space);
             }
             if !word.is_empty() {

@@ -279,15 +279,15 @@ impl OpenElements {
 
     /// Takes an end tag.
     pub(super) fn close(&mut self, name: &[u8]) -> EndTagEffect {
-        let place = self.closed_by(name);
-        let closed = place.and_then(|place| self.elements.get(place));
+        let index = self.closed_by(name);
+        let closed = index.and_then(|index| self.elements.get(index));
         let hides_text = closed.map_or_else(
             || self.hides_text(),
             |closed| closed.concealment.hides_text(),
         );
-        match place {
-            Some(place) if FORMATTING.contains(&name) => drop(self.elements.remove(place)),
-            Some(place) => self.close_from(place),
+        match index {
+            Some(index) if FORMATTING.contains(&name) => drop(self.elements.remove(index)),
+            Some(index) => self.close_from(index),
             None => {}
         }
         if hides_text {
@@ -334,8 +334,8 @@ impl OpenElements {
     /// Closes the innermost element that has one of `names`, unless a wall around which nothing is
     /// closed is open in it.
     fn close_innermost(&mut self, names: &[&[u8]], is_wall: impl Fn(&OpenElement) -> bool) {
-        if let Some(place) = self.innermost(|open| open.is_one_of(names), is_wall) {
-            self.close_from(place);
+        if let Some(index) = self.innermost(|open| open.is_one_of(names), is_wall) {
+            self.close_from(index);
         }
     }
 
@@ -345,9 +345,9 @@ impl OpenElements {
         is_wall: impl Fn(&OpenElement) -> bool,
     ) -> Option<usize> {
         let innermost_first = self.elements.iter().enumerate().rev();
-        for (place, open) in innermost_first {
+        for (index, open) in innermost_first {
             if is_wanted(open) {
-                return Some(place);
+                return Some(index);
             }
             if is_wall(open) {
                 return None;
@@ -356,9 +356,9 @@ impl OpenElements {
         None
     }
 
-    /// Closes the elements from `place` on, if there are any.
-    fn close_from(&mut self, place: usize) {
-        let closed = self.elements.drain(place.min(self.elements.len())..);
+    /// Closes the elements from `index` on, if there are any.
+    fn close_from(&mut self, index: usize) {
+        let closed = self.elements.drain(index.min(self.elements.len())..);
         let paragraphs = closed.filter(|element| element.is(b"p")).count();
         self.paragraphs = self.paragraphs.saturating_sub(paragraphs);
     }

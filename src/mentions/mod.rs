@@ -201,7 +201,7 @@ struct MentionList {
 impl MentionList {
     fn add(&mut self, new: Mention) {
         let known = self.places.get(&new.path).copied();
-        if let Some(old) = known.and_then(|place| self.list.get_mut(place)) {
+        if let Some(old) = known.and_then(|index| self.list.get_mut(index)) {
             old.permission = old.permission.max(new.permission);
         } else {
             self.places.insert(new.path.clone(), self.list.len());

@@ -115,8 +115,8 @@ pub struct CodeModeSpec<'a> {
 /// An external agent that may work as subagents of an agent.
 #[derive(Clone, Copy, Debug)]
 pub struct SubagentProgramSpec<'a> {
-    /// Its place among the models for subagents, counted from 0.
-    pub place: usize,
+    /// Its index among the models for subagents, counted from 0.
+    pub index: usize,
     /// The external agent.
     pub program: &'a ExternalAgentConfig,
     /// The agent that starts the subagents, and how their program runs.
@@ -229,7 +229,7 @@ impl AgentEnvironments {
             environments.external_agents.insert(spec.id.clone(), built);
         }
         for spec in subagent_programs {
-            let key = (spec.environment.id.clone(), spec.place);
+            let key = (spec.environment.id.clone(), spec.index);
             let built = builder.build_subagent_program(spec)?;
             environments.subagent_programs.insert(key, built);
         }
@@ -263,8 +263,8 @@ impl AgentEnvironments {
 
     /// Returns the program of the external agent at this place among the models for subagents of an
     /// agent; `None` if that model is not an external agent.
-    pub fn subagent_program(&self, agent: &AgentId, place: usize) -> Option<&PreparedProgram> {
-        self.subagent_programs.get(&(agent.clone(), place))
+    pub fn subagent_program(&self, agent: &AgentId, index: usize) -> Option<&PreparedProgram> {
+        self.subagent_programs.get(&(agent.clone(), index))
     }
 
     /// Returns the environment of the hooks about an agent; `None` if there are none.
@@ -543,7 +543,7 @@ impl EnvironmentBuilder<'_> {
         let spec = program.environment;
         let directory = self
             .directories
-            .subagent_program_of(spec.id, program.place)?;
+            .subagent_program_of(spec.id, program.index)?;
         let built = self.build_external_agent(program.program, spec, &directory)?;
         if built.environment.sandbox_level() == SandboxLevel::Off {
             let (program, id) = (program.program.vendor, spec.id);

@@ -385,7 +385,7 @@ pub fn real_path(path: &AbsPath) -> Result<RealPath> {
 
 /// Returns the descriptions of the grants for the model's system message in this phase.
 pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
-    let place = |grant: &Grant| {
+    let opened_path = |grant: &Grant| {
         let note = match (grant.kind, manager.phase()) {
             (GrantKind::Workspace, _) => match grant.permission {
                 Permission::Write => "your workspace, read and write",
@@ -415,8 +415,8 @@ pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
     // The list of skills names their paths.
     let shown = manager.grants().iter();
     let shown = shown.filter(|grant| grant.kind != GrantKind::Skill);
-    let mut places: Vec<DescribedPath> = shown.map(place).collect();
-    places.sort_by_key(|place| !place.note.starts_with("your workspace"));
+    let mut places: Vec<DescribedPath> = shown.map(opened_path).collect();
+    places.sort_by_key(|opened_path| !opened_path.note.starts_with("your workspace"));
     places
 }
 

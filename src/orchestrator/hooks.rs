@@ -222,8 +222,8 @@ fn reject_agent_writable(hook: &Hook, base: &AbsPath, members: &[TeamMember]) ->
         dirs.map(|dir| AbsPath::resolve(dir, &name))
             .collect::<Vec<_>>()
     });
-    for place in places {
-        let Ok(LocatedPath::File(real)) = locate(&place) else {
+    for path in places {
+        let Ok(LocatedPath::File(real)) = locate(&path) else {
             continue;
         };
         if let Some(member) = find_writer(members, &real) {

@@ -91,13 +91,13 @@ impl OverlayFactory {
         let commands = commands.cloned();
         let factory = self.clone();
         let grants = grants.to_vec();
-        let place = self.overlay_directory(purpose);
+        let directory = self.overlay_directory(purpose);
         let started = Instant::now();
         let open = move || {
             let origin = commands.as_ref().map(ExecEnvironment::overlay_origin);
             WriteOverlay::open(OverlaySpec {
                 origin: origin.unwrap_or(OverlayOrigin::Executable(&factory.executable)),
-                place: &place,
+                place: &directory,
                 grants: &grants,
                 state: &factory.state,
                 audience,

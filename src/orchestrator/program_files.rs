@@ -65,14 +65,14 @@ pub(super) fn reject_agent_writable_subagent(
     files.try_for_each(|path| reject_writable(spec.program.vendor, path, members))
 }
 
-/// Returns the first of `members` that may write to `place` in the final phase.
+/// Returns the first of `members` that may write to `path` in the final phase.
 pub(super) fn find_writer<'m>(
     members: &'m [TeamMember],
-    place: &RealPath,
+    path: &RealPath,
 ) -> Option<&'m TeamMember> {
     let mut members = members.iter();
     members.find(|member| {
-        permission_manager(&member.grants, Phase::Final).allows(place, Permission::Write)
+        permission_manager(&member.grants, Phase::Final).allows(path, Permission::Write)
     })
 }
 
@@ -84,17 +84,17 @@ fn reject_writable(program: &str, path: &AbsPath, members: &[TeamMember]) -> Res
         .then(|| file.to_abs().parent())
         .flatten();
     let parent = parent.and_then(|parent| Some(locate(&parent).ok()?.into_real()));
-    for place in std::iter::once(file).chain(parent) {
-        if let Some(member) = find_writer(members, &place) {
-            return Err(writable_program_error(program, member, &place));
+    for path in std::iter::once(file).chain(parent) {
+        if let Some(member) = find_writer(members, &path) {
+            return Err(writable_program_error(program, member, &path));
         }
     }
     Ok(())
 }
 
-fn writable_program_error(program: &str, member: &TeamMember, place: &RealPath) -> Error {
+fn writable_program_error(program: &str, member: &TeamMember, path: &RealPath) -> Error {
     let message = format!(
-        "agent `{}` may write to `{place}`, which is part of the program of `{program}`: it could use \
+        "agent `{}` may write to `{path}`, which is part of the program of `{program}`: it could use \
          the variables and the network of that program",
         member.id
     );
@@ -123,10 +123,10 @@ fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
                 ServerDirectory::Named(directory) => directory,
                 ServerDirectory::Workspace | ServerDirectory::Private => workspace,
             };
-            let place = directory.to_string();
+            let shown_directory = directory.to_string();
             let words = program.command.iter();
             let words: Vec<String> = words
-                .map(|word| word.replace(CWD_OF_SERVER, &place))
+                .map(|word| word.replace(CWD_OF_SERVER, &shown_directory))
                 .collect();
             command_files(&words, directory)
         }

@@ -88,8 +88,8 @@ impl RecordedMessages {
                 && let Some(conversation) = by_agent.get_mut(agent).and_then(VecDeque::back_mut)
             {
                 for number in numbers {
-                    let place = usize::try_from(number.saturating_sub(1));
-                    let read = place.ok().and_then(|place| sent.get_mut(place));
+                    let index = usize::try_from(number.saturating_sub(1));
+                    let read = index.ok().and_then(|index| sent.get_mut(index));
                     if let Some(read) = read {
                         read.was_read = true;
                     }

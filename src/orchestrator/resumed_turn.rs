@@ -243,7 +243,7 @@ fn append_subagent_event(memory: &mut RecordedConversation, event: &SubagentEven
     let is_same =
         |known: &RecordedSubagent| known.call_id == call_id && known.subagent == *subagent;
     let known = memory.subagents.iter().rposition(is_same);
-    let Some(place) = known else {
+    let Some(index) = known else {
         if let SubagentEvent::SubagentStarted { .. } = event {
             memory.subagents.push(RecordedSubagent {
                 call_id: call_id.to_owned(),
@@ -254,7 +254,7 @@ fn append_subagent_event(memory: &mut RecordedConversation, event: &SubagentEven
         }
         return;
     };
-    let Some(known) = memory.subagents.get_mut(place) else {
+    let Some(known) = memory.subagents.get_mut(index) else {
         return;
     };
     match event {
@@ -471,9 +471,9 @@ impl AlreadyLoggedEvents {
 
     /// Returns whether `event` is already in the log, and removes one match.
     pub fn take_matching(&mut self, event: &Event) -> bool {
-        let place = self.0.iter().position(|known| is_same_event(known, event));
-        place.is_some_and(|place| {
-            self.0.remove(place);
+        let index = self.0.iter().position(|known| is_same_event(known, event));
+        index.is_some_and(|index| {
+            self.0.remove(index);
             true
         })
     }

@@ -106,12 +106,12 @@ impl FolderGuard {
             ([], DownloadsAccess::Open) => Some(Permission::Read),
             (_, DownloadsAccess::Open) => Some(Permission::Write),
         };
-        let place = root.as_ref().map(|root| root.join(DOWNLOADS));
+        let downloads = root.as_ref().map(|root| root.join(DOWNLOADS));
         Some(GuardedDirectories {
             root,
             read,
             write,
-            downloads: place.zip(permission),
+            downloads: downloads.zip(permission),
             context: ContextPathAccess::Closed,
         })
     }

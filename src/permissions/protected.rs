@@ -79,11 +79,11 @@ pub fn protected_name(rel: &RelPath, unprotected: &[String]) -> Option<&'static 
     None
 }
 
-/// Returns whether `rel` is `place` or below it, in any spelling that some file system treats as
+/// Returns whether `rel` is `directory` or below it, in any spelling that some file system treats as
 /// the same.
-pub fn is_within(rel: &RelPath, place: &RelPath) -> bool {
+pub fn is_within(rel: &RelPath, directory: &RelPath) -> bool {
     let mut names = rel.names();
-    place.names().all(|wanted| {
+    directory.names().all(|wanted| {
         names
             .next()
             .is_some_and(|name| fold_name(name) == fold_name(wanted))

@@ -244,8 +244,13 @@ fn places(out: &mut String, input: &SystemPromptInput<'_>) {
         out,
         "Paths that you may use (relative ones start in {begin}):"
     );
-    for place in input.places {
-        let _ = writeln!(out, "- {}: {}", escape_name(&place.path), place.note);
+    for opened_path in input.places {
+        let _ = writeln!(
+            out,
+            "- {}: {}",
+            escape_name(&opened_path.path),
+            opened_path.note
+        );
     }
     if input.work != WorkMode::NativeTools {
         out.push_str("What you have not read, the file tools neither delete nor overwrite.\n");
@@ -559,7 +564,7 @@ mod tests {
             planning,
             places,
             begin: None,
-            workspace: places.first().map(|place| place.path.as_str()),
+            workspace: places.first().map(|opened_path| opened_path.path.as_str()),
             output: match places {
                 [] => WorkspaceOutput::Nothing,
                 _ => WorkspaceOutput::Files,

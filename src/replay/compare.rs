@@ -101,11 +101,11 @@ pub fn first_difference(
         RecordCompleteness::Interrupted => recorded.len(),
     };
     let mut places = 0..compared;
-    let place = places.find(|place| recorded.get(*place) != replayed.get(*place))?;
+    let index = places.find(|index| recorded.get(*index) != replayed.get(*index))?;
     Some(ReplayDifference {
-        place: place.saturating_add(1),
-        recorded: recorded.get(place).cloned(),
-        replayed: replayed.get(place).cloned(),
+        place: index.saturating_add(1),
+        recorded: recorded.get(index).cloned(),
+        replayed: replayed.get(index).cloned(),
     })
 }
 

@@ -56,7 +56,7 @@ enum EventPhase {
 #[derive(Default)]
 struct ReplayPlanner {
     plan: ReplayPlan,
-    place: EventPhase,
+    phase: EventPhase,
     numbers: BTreeMap<AgentId, AgentNumber>,
     /// The number of steps of each agent in the current coordination.
     steps: BTreeMap<AgentId, u32>,
@@ -158,7 +158,7 @@ impl ReplayPlanner {
 
     fn apply_delivery_event(&mut self, event: &DeliveryEvent) {
         if let DeliveryEvent::FinalStarted { agent } = event {
-            self.place = EventPhase::Final;
+            self.phase = EventPhase::Final;
             self.presents = Some(agent.clone());
             self.open(agent);
         } else if let DeliveryEvent::FinalAnswer { .. } = event {
@@ -201,7 +201,7 @@ impl ReplayPlanner {
         self.presents = None;
         self.is_concluded = false;
         self.has_answer = false;
-        self.place = EventPhase::Coordination;
+        self.phase = EventPhase::Coordination;
         for agent in agents {
             self.open(agent);
         }
@@ -221,17 +221,17 @@ impl ReplayPlanner {
 
     /// Ends the coordination as closed, unless it was interrupted before.
     fn close(&mut self) {
-        if self.place == EventPhase::Coordination
+        if self.phase == EventPhase::Coordination
             && let Some(coordination) = self.plan.coordinations.back_mut()
         {
             coordination.ending = RecordedEnding::Closed;
         }
-        self.place = EventPhase::Outside;
+        self.phase = EventPhase::Outside;
     }
 
     /// Marks what has not ended so far as interrupted.
     fn close_unfinished(&mut self) {
-        match self.place {
+        match self.phase {
             EventPhase::Outside => {}
             EventPhase::Coordination => {
                 let conversations = self.plan.conversations.values_mut();
@@ -252,7 +252,7 @@ impl ReplayPlanner {
                 }
             }
         }
-        self.place = EventPhase::Outside;
+        self.phase = EventPhase::Outside;
     }
 
     fn record_submission(&mut self, agent: &AgentId, hook: Option<String>) {
@@ -270,7 +270,7 @@ impl ReplayPlanner {
 
     /// Records a message of the user that the coordinator took.
     fn record_message(&mut self, number: u32, agent: Option<&AgentId>) {
-        let is_coordinating = self.place == EventPhase::Coordination;
+        let is_coordinating = self.phase == EventPhase::Coordination;
         if let Some(coordination) = self
             .plan
             .coordinations

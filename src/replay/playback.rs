@@ -19,7 +19,7 @@ use crate::replay::plan::{ConversationPlan, MissingReply};
 #[derive(Debug)]
 pub(super) struct PlaybackBackend {
     conversations: Vec<PlayedConversation>,
-    place: Mutex<PlaybackPosition>,
+    position: Mutex<PlaybackPosition>,
     /// The subagents of the agent, in the order in which they started.
     subagents: Mutex<Vec<SubagentReplies>>,
     ends: PlaybackCancellation,
@@ -79,7 +79,7 @@ impl PlaybackBackend {
         });
         Self {
             conversations: conversations.collect(),
-            place: Mutex::default(),
+            position: Mutex::default(),
             subagents: Mutex::new(subagents),
             ends,
         }
@@ -87,22 +87,25 @@ impl PlaybackBackend {
 
     /// Returns the conversation of `request`, and the index of the request in it, from 0.
     fn conversation(&self, request: &ModelRequest<'_>) -> Option<(&PlayedConversation, usize)> {
-        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut position = self.position.lock().unwrap_or_else(PoisonError::into_inner);
         let version = request.conversation.version();
-        if !place
+        if !position
             .conversation
             .as_ref()
             .is_some_and(|known| known.is_same(version))
         {
-            *place = PlaybackPosition {
+            *position = PlaybackPosition {
                 conversation: Some(version.clone()),
-                begun: place.begun.saturating_add(1),
+                begun: position.begun.saturating_add(1),
                 requests: 0,
             };
         }
-        let index = place.requests;
-        place.requests = index.saturating_add(1);
-        Some((self.conversations.get(place.begun.checked_sub(1)?)?, index))
+        let index = position.requests;
+        position.requests = index.saturating_add(1);
+        Some((
+            self.conversations.get(position.begun.checked_sub(1)?)?,
+            index,
+        ))
     }
 }
 
@@ -135,11 +138,11 @@ impl Backend for PlaybackBackend {
             .subagents
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let place = recorded
+        let index = recorded
             .iter()
             .position(|known| known.subagent == *subagent);
         // Without a record, its requests fail: it must not take the replies of its agent.
-        let replies = place.map(|place| recorded.remove(place).replies);
+        let replies = index.map(|index| recorded.remove(index).replies);
         Some(Arc::new(ScriptedBackend::new(replies.unwrap_or_default())))
     }
 }

@@ -102,8 +102,8 @@ pub fn compile(
     };
     let masked = facts.masked.into_iter().filter(is_writable).collect();
     let toolchains = facts.toolchains.into_iter();
-    let is_apart = |place: &AbsPath| {
-        let touches = |path: &AbsPath| place.is_within(path) || path.is_within(place);
+    let is_apart = |toolchain: &AbsPath| {
+        let touches = |path: &AbsPath| toolchain.is_within(path) || path.is_within(toolchain);
         let mut decided = open.iter().map(|opening| &opening.path).chain(&hidden);
         !decided.any(touches)
     };

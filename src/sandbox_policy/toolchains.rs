@@ -18,7 +18,7 @@ pub struct UserToolchains {
 /// A toolchain, according to its own documentation.
 struct KnownToolchain {
     /// Its location, below the user's home unless absolute.
-    place: &'static str,
+    home_path: &'static str,
     /// The variable that names another location; without it the toolchain looks in `HOME`.
     variable: Option<&'static str>,
     /// It is in use if a directory of `PATH` is one of these or below one. Relative to the user's
@@ -101,13 +101,13 @@ const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"];
 const DEPTH_MIN: usize = 2;
 
 const fn known_toolchain(
-    place: &'static str,
+    home_path: &'static str,
     variable: Option<&'static str>,
     named_by: &'static [&'static str],
     opened: &'static [&'static str],
 ) -> KnownToolchain {
     KnownToolchain {
-        place,
+        home_path,
         variable,
         named_by,
         opened,
@@ -131,20 +131,20 @@ impl UserToolchains {
         let mut places: BTreeSet<AbsPath> = NAMING.iter().copied().filter_map(value).collect();
         let mut variables = BTreeMap::new();
         for toolchain in TOOLCHAINS {
-            let usual = || below_home(toolchain.place).filter(|_| is_in_use(toolchain));
-            let Some(place) = toolchain.variable.and_then(value).or_else(usual) else {
+            let usual = || below_home(toolchain.home_path).filter(|_| is_in_use(toolchain));
+            let Some(path) = toolchain.variable.and_then(value).or_else(usual) else {
                 continue;
             };
-            places.extend(toolchain.opened.iter().map(|below| place.join(below)));
+            places.extend(toolchain.opened.iter().map(|below| path.join(below)));
             let variable = toolchain.variable.map(str::to_owned);
-            variables.extend(variable.map(|variable| (variable, place.to_string())));
+            variables.extend(variable.map(|variable| (variable, path.to_string())));
         }
         let named = NAMING
             .iter()
             .filter_map(|name| Some((*name, env.get(*name)?)));
         variables.extend(named.map(|(name, value)| (name.to_owned(), value.clone())));
         places.extend(directories);
-        let places = places.into_iter().filter(|place| is_openable(place, home));
+        let places = places.into_iter().filter(|path| is_openable(path, home));
         Self {
             places: outermost_paths(places),
             variables,
@@ -154,20 +154,20 @@ impl UserToolchains {
 
 /// Returns whether a path may be opened as a toolchain. System directories are open anyway, and the
 /// user's home and its parents never are.
-fn is_openable(place: &AbsPath, home: Option<&AbsPath>) -> bool {
-    let names = place.as_path().components().count().saturating_sub(1);
-    let is_system = |dir: &str| place.as_path().starts_with(dir);
+fn is_openable(path: &AbsPath, home: Option<&AbsPath>) -> bool {
+    let names = path.as_path().components().count().saturating_sub(1);
+    let is_system = |dir: &str| path.as_path().starts_with(dir);
     names >= DEPTH_MIN
         && !SYSTEM.iter().any(|dir| is_system(dir))
-        && !home.is_some_and(|home| home.is_within(place))
+        && !home.is_some_and(|home| home.is_within(path))
 }
 
 /// Leaves out paths inside another of them. The input is sorted shallower before deeper.
 fn outermost_paths(places: impl Iterator<Item = AbsPath>) -> Vec<AbsPath> {
     let mut outer: Vec<AbsPath> = Vec::new();
-    for place in places {
-        if !outer.iter().any(|around| place.is_within(around)) {
-            outer.push(place);
+    for path in places {
+        if !outer.iter().any(|around| path.is_within(around)) {
+            outer.push(path);
         }
     }
     outer

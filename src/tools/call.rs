@@ -652,24 +652,27 @@ impl<P> ToolCall<P> {
         is_foreign || self.command().is_some()
     }
 
-    /// Replaces every path with the result of `place`, in the order of [`ToolCall::accesses`].
+    /// Replaces every path with the result of `map_path`, in the order of [`ToolCall::accesses`].
     /// Returns the first error.
-    pub fn try_map<Q, E>(self, mut place: impl FnMut(P) -> Result<Q, E>) -> Result<ToolCall<Q>, E> {
+    pub fn try_map<Q, E>(
+        self,
+        mut map_path: impl FnMut(P) -> Result<Q, E>,
+    ) -> Result<ToolCall<Q>, E> {
         /// Each row: a variant, its paths in brackets, then the fields that are kept unchanged.
         macro_rules! mapped {
             ($($variant:ident [$($path:ident)*] $($rest:ident)*;)*) => {
                 match self {
                     $(ToolCall::$variant { $($path,)* $($rest,)* } => ToolCall::$variant {
-                        $($path: place($path)?,)*
+                        $($path: map_path($path)?,)*
                         $($rest,)*
                     },)*
-                    ToolCall::CallServer(call) => ToolCall::CallServer(call.try_map(place)?),
+                    ToolCall::CallServer(call) => ToolCall::CallServer(call.try_map(map_path)?),
                     ToolCall::ReadMultipleFiles { paths } => ToolCall::ReadMultipleFiles {
-                        paths: paths.into_iter().map(place).collect::<Result<_, _>>()?,
+                        paths: paths.into_iter().map(map_path).collect::<Result<_, _>>()?,
                     },
                     ToolCall::SpawnSubagents { tasks, dirs } => ToolCall::SpawnSubagents {
                         tasks,
-                        dirs: dirs.into_iter().map(place).collect::<Result<_, _>>()?,
+                        dirs: dirs.into_iter().map(map_path).collect::<Result<_, _>>()?,
                     },
                 }
             };

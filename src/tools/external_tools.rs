@@ -213,12 +213,12 @@ impl ExternalToolCall<'_> {
         let last = names.len().saturating_sub(1);
         let plain = names.iter().take(last).take_while(is_name).count();
         let (first, rest) = names.split_at(plain);
-        let mut place = self.path(path.map_or("", String::as_str))?;
+        let mut root = self.path(path.map_or("", String::as_str))?;
         if !first.is_empty() {
-            let below = Path::new(place.as_str()).join(first.join("/"));
-            place = self.path(&below.to_string_lossy())?;
+            let below = Path::new(root.as_str()).join(first.join("/"));
+            root = self.path(&below.to_string_lossy())?;
         }
-        Ok((place, rest.join("/")))
+        Ok((root, rest.join("/")))
     }
 
     /// Resolves a path. A path that the other program could interpret differently is refused: it

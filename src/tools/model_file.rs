@@ -80,9 +80,9 @@ pub enum ModelFileKind {
 impl ModelFileKind {
     /// Detects the type from the beginning of `bytes`.
     fn from_magic_bytes(bytes: &[u8]) -> Option<Self> {
-        let has = |place: usize, word: &[u8]| {
+        let has = |offset: usize, word: &[u8]| {
             bytes
-                .get(place..)
+                .get(offset..)
                 .is_some_and(|rest| rest.starts_with(word))
         };
         // The sync bits of a frame, and the bits of layer 3.

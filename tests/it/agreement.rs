@@ -46,11 +46,12 @@ fn path() -> impl Strategy<Value = PathBuf> + Clone {
 
 fn tree_entry() -> impl Strategy<Value = TreeEntry> {
     let root = prop::sample::select(&["ws", "rw"][..]);
-    let place = (root, path()).prop_map(|(root, path)| Path::new(root).join(path));
+    let entry_path = (root, path()).prop_map(|(root, path)| Path::new(root).join(path));
     prop_oneof![
-        place.clone().prop_map(TreeEntry::File),
-        place.clone().prop_map(TreeEntry::Directory),
-        (place, prop::sample::select(TARGETS)).prop_map(|(place, to)| TreeEntry::Link(place, to)),
+        entry_path.clone().prop_map(TreeEntry::File),
+        entry_path.clone().prop_map(TreeEntry::Directory),
+        (entry_path, prop::sample::select(TARGETS))
+            .prop_map(|(entry_path, to)| TreeEntry::Link(entry_path, to)),
     ]
 }
 

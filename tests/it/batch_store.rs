@@ -409,8 +409,8 @@ fn tokens_are_neither_lost_nor_made_and_cover_each_request() {
 
 /// Returns the value of all tokens of a batch of ten dollars, free ones and others.
 fn money_of(batch: &BatchDir) -> Money {
-    let names = ["free", "held"].map(|place| {
-        let files = fs::read_dir(batch.dir().as_path().join("money").join(place)).unwrap();
+    let names = ["free", "held"].map(|dir| {
+        let files = fs::read_dir(batch.dir().as_path().join("money").join(dir)).unwrap();
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         names.collect::<Vec<String>>()
     });
@@ -548,8 +548,9 @@ fn a_controller_is_listed_while_its_process_runs() {
     assert_eq!(liveness(), OwnerLiveness::Alive);
     drop(marks);
     assert_eq!(liveness(), OwnerLiveness::Dead);
-    let place = batch.dir().join("controllers");
-    let [killed, elsewhere] = ["1.1", "1.2"].map(|name| place.join(name).as_path().to_owned());
+    let controllers = batch.dir().join("controllers");
+    let [killed, elsewhere] =
+        ["1.1", "1.2"].map(|name| controllers.join(name).as_path().to_owned());
     fs::write(&killed, json!(owner()).to_string()).unwrap();
     assert_eq!(liveness(), OwnerLiveness::Dead);
     let other = ClaimOwner {

@@ -38,10 +38,10 @@ const WRITE_HERE: &str = "orchestrator:
 
 /// Returns the sandbox of this level, if the machine supports it.
 fn sandbox(level: SandboxLevel) -> Option<Sandbox> {
-    let place = tempfile::tempdir().unwrap();
-    let place = AbsPath::new(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let dir = AbsPath::new(dir.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
-    let sandbox = Sandbox::open(SandboxLevelChoice::Only(level), &executable, &place);
+    let sandbox = Sandbox::open(SandboxLevelChoice::Only(level), &executable, &dir);
     sandbox.map_err(|error| println!("skipped: {error}")).ok()
 }
 

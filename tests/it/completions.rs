@@ -79,8 +79,8 @@ fn complete(shell: (&str, &[&str], &str), script: &str) -> ShellFiles {
         let inside = dir.path().join(format!("names/{number}"));
         fs::create_dir_all(&inside).unwrap();
         fs::write(inside.join(hostile), "").unwrap();
-        for place in PLACES {
-            let line = ["cd ", inside.to_str().unwrap(), "\r", place, "\t\r"];
+        for typed in PLACES {
+            let line = ["cd ", inside.to_str().unwrap(), "\r", typed, "\t\r"];
             keys.push_str(&line.concat());
         }
     }

@@ -297,9 +297,9 @@ fn keys_of_a_section_are_unique() {
             .flat_map(|key| key.names)
             .copied()
             .collect();
-        for (place, name) in names.iter().enumerate() {
+        for (index, name) in names.iter().enumerate() {
             assert!(
-                !names[..place].contains(name),
+                !names[..index].contains(name),
                 "{}.{name} is there twice",
                 section.path
             );

@@ -484,15 +484,15 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     let delivery = fixture.delivery();
     let mut plan = plan(&delivery, &fixture.offer(), None).unwrap();
     let mut takes = vec![DeliveryChoice::Leave; plan.entries.len()];
-    let place = |plan: &DeliveryPlan, rel: &str| {
+    let index_of = |plan: &DeliveryPlan, rel: &str| {
         let rel = RelPath::new(rel).unwrap();
         plan.entries
             .iter()
             .position(|entry| entry.rel == rel)
             .unwrap()
     };
-    takes[place(&plan, "d/1")] = DeliveryChoice::Apply;
-    let parts = BTreeMap::from([(place(&plan, "long"), last_of_two_hunks())]);
+    takes[index_of(&plan, "d/1")] = DeliveryChoice::Apply;
+    let parts = BTreeMap::from([(index_of(&plan, "long"), last_of_two_hunks())]);
     let takes = select_hunks(&delivery, &mut plan, takes, &parts).unwrap();
     let changes = fixture.lines(&apply(&delivery, &plan, &takes, None).unwrap());
     assert_eq!(

@@ -477,10 +477,10 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 fn sandboxes() -> Vec<(SandboxLevel, Sandbox)> {
-    let place = tempfile::tempdir().unwrap();
-    let place = AbsPath::new(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let dir = AbsPath::new(dir.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
-    let open = |level| match Sandbox::open(SandboxLevelChoice::Only(level), &executable, &place) {
+    let open = |level| match Sandbox::open(SandboxLevelChoice::Only(level), &executable, &dir) {
         Ok(sandbox) => Some((level, sandbox)),
         Err(error) => {
             println!("level {level} is not compared: {error}");

@@ -67,18 +67,18 @@ fn containers_stop_attacks_and_allow_ordinary_work() {
         return;
     }
     make_image(&daemon);
-    let place = directory_outside_tmp();
+    let dir = directory_outside_tmp();
     let mut selftest = Command::new(binary());
     selftest
         .args(["selftest", "--json", "--jobs", "4", "--docker", IMAGE])
         .env("DOCKER_HOST", daemon.host())
-        .env("TMPDIR", place.path());
+        .env("TMPDIR", dir.path());
     if std::env::var_os(ALL).is_none() {
         let selected = if is_long() { SELECTED } else { SELECTED_SHORT };
         selftest.args(["--only", selected]);
     }
     let cases_min = repetitions(CASES_MIN_SHORT, CASES_MIN);
-    check_report(&selftest.output().unwrap(), place.path(), cases_min);
+    check_report(&selftest.output().unwrap(), dir.path(), cases_min);
     assert_eq!(
         daemon.client_output(&["ps", "-aq", "--filter", &format!("ancestor={IMAGE}")]),
         ""
@@ -99,13 +99,13 @@ fn containers_on_another_machine_stop_attacks_and_allow_ordinary_work() {
         return;
     }
     make_image(&remote.daemon);
-    let place = directory_outside_tmp();
+    let dir = directory_outside_tmp();
     let mut selftest = Command::new(binary());
     selftest
         .args(["selftest", "--json", "--jobs", "4", "--docker", IMAGE])
         .args(["--only", SELECTED])
         .env("DOCKER_HOST", remote.host())
         .env("PATH", remote.program_path("bin"))
-        .env("TMPDIR", place.path());
-    check_report(&selftest.output().unwrap(), place.path(), CASES_MIN);
+        .env("TMPDIR", dir.path());
+    check_report(&selftest.output().unwrap(), dir.path(), CASES_MIN);
 }

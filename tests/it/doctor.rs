@@ -119,8 +119,8 @@ fn massgens_python_package_has_to_be_there_for_its_tools() {
         check(&finished, subject, "warning", "not installed for `python3`");
         let mut project = with_tools(keys);
         for minor in PYTHON_MINORS {
-            let place = format!(".local/lib/python3.{minor}/site-packages/massgen/__init__.py");
-            project = project.home_file(&place, "raise SystemExit(9)\n");
+            let init_file = format!(".local/lib/python3.{minor}/site-packages/massgen/__init__.py");
+            project = project.home_file(&init_file, "raise SystemExit(9)\n");
         }
         check(&project.run(), subject, "ok", "site-packages/massgen`");
     }
@@ -229,8 +229,8 @@ fn keys_are_named_with_their_place_and_never_shown() {
         "ok",
         "set in the environment, for `openrouter`",
     );
-    let place = "set in `[HOME]/.massgen/.env:1`, for `groq`";
-    check(&finished, ("keys", "GROQ_API_KEY"), "ok", place);
+    let expected = "set in `[HOME]/.massgen/.env:1`, for `groq`";
+    check(&finished, ("keys", "GROQ_API_KEY"), "ok", expected);
     check(&finished, ("config", "team"), "ok", "groq (llama");
     for part in ["0123", "sk-or", "gsk-"] {
         assert!(!finished.stdout().contains(part), "{}", finished.stdout());
@@ -326,15 +326,15 @@ fn at(base_url: &str) -> Project {
 fn doctor_sends_no_request_without_online() {
     let endpoint = Endpoint::start_with(|_| Answer::whole("200 OK", &[], r#"{"data":[]}"#));
     let finished = at(&endpoint.base_url()).success();
-    let place = format!("{}/models", endpoint.base_url());
+    let models_url = format!("{}/models", endpoint.base_url());
     check(
         &finished,
-        ("endpoints", &place),
+        ("endpoints", &models_url),
         "skipped",
         "not tested without `--online`",
     );
     assert_eq!(
-        finding_about(&finished, "endpoints", &place).remedy,
+        finding_about(&finished, "endpoints", &models_url).remedy,
         "massgen doctor --online"
     );
     assert_eq!(endpoint.server.requests().len(), 0);

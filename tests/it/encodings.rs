@@ -185,16 +185,16 @@ enum StreamMutation {
 
 impl StreamMutation {
     fn make(&self, bytes: &mut Vec<u8>) {
-        let place = |index: &Index| index.index(bytes.len() + 1);
+        let offset = |index: &Index| index.index(bytes.len() + 1);
         let until = |from: usize, length: usize| (from + length).min(bytes.len());
         match self {
             Self::Replace(from, length, new) => {
-                let from = place(from);
+                let from = offset(from);
                 let range = from..until(from, *length);
                 bytes.splice(range, new.iter().copied());
             }
             Self::Repeat(from, length, to) => {
-                let (from, to) = (place(from), place(to));
+                let (from, to) = (offset(from), offset(to));
                 let again = bytes[from..until(from, *length)].to_vec();
                 bytes.splice(to..to, again);
             }

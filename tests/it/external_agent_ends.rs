@@ -86,8 +86,8 @@ fn an_external_agent_is_asked_to_end_its_turn_before_it_is_killed() {
 fn an_open_permission_request_is_answered_as_cancelled() {
     let asks = r#"["permission_until_cancel", "execute", "make all", "end.txt"]"#;
     let rules = "permissions: {ask: ['command(make *)'], ask_timeout_seconds: 600}";
-    let place = tempfile::tempdir().unwrap();
-    let socket = place.path().join("asked.sock");
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("asked.sock");
     // The listener accepts connections and never answers.
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let ask = ["--approval-socket".as_ref(), socket.as_os_str()];

@@ -45,10 +45,10 @@ fn stopping(kind: &str) -> Project {
 
 /// Returns whether any process was started with a path of the project.
 fn has_processes(project: &Project) -> bool {
-    let place = project.path("").display().to_string();
+    let project_dir = project.path("").display().to_string();
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let mut lines = processes.filter_map(|one| fs::read(one.path().join("cmdline")).ok());
-    lines.any(|line| String::from_utf8_lossy(&line).contains(&place))
+    lines.any(|line| String::from_utf8_lossy(&line).contains(&project_dir))
 }
 
 /// Kills a run with an external agent when `mark` exists, resumes it, and checks how often the

@@ -344,8 +344,8 @@ fn a_permission_is_decided_with_what_the_agent_announced_before() {
 /// As opencode asks when it has won.
 #[test]
 fn the_winner_may_write_where_the_project_is_open_for_writing() {
-    let place = json!([{"path": "$/out/new.txt"}, {"path": "$/out"}]);
-    let asked = json!({"kind": "other", "locations": place});
+    let locations = json!([{"path": "$/out/new.txt"}, {"path": "$/out"}]);
+    let asked = json!({"kind": "other", "locations": locations});
     let table = json!([
         {"when": FINAL, "do": [
             ["announced_permission", "edit", {}, asked],

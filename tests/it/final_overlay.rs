@@ -32,10 +32,10 @@ const NO_NAMESPACES: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec
 
 /// Returns whether this machine supports this level.
 fn has(level: SandboxLevel) -> bool {
-    let place = tempfile::tempdir().unwrap();
-    let place = AbsPath::new(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let dir = AbsPath::new(dir.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
-    let sandbox = Sandbox::open(SandboxLevelChoice::Only(level), &executable, &place);
+    let sandbox = Sandbox::open(SandboxLevelChoice::Only(level), &executable, &dir);
     sandbox
         .map_err(|error| println!("skipped: {error}"))
         .is_ok()

@@ -69,9 +69,9 @@ fn streamed_to(parts: &[Value], finish: &str) -> Answer {
 /// Returns the vendor's objection to the contents of a request, if any.
 fn complaint(body: &Value) -> Option<String> {
     let contents = body["contents"].as_array().unwrap();
-    let of_kind = |place: usize, kind: &str| -> Vec<Value> {
+    let of_kind = |index: usize, kind: &str| -> Vec<Value> {
         let parts = contents
-            .get(place)
+            .get(index)
             .and_then(|content| content["parts"].as_array());
         let parts = parts.into_iter().flatten();
         parts
@@ -79,9 +79,9 @@ fn complaint(body: &Value) -> Option<String> {
             .cloned()
             .collect()
     };
-    (0..contents.len()).find_map(|place| {
-        let calls = of_kind(place, "functionCall");
-        let results = of_kind(place + 1, "functionResponse");
+    (0..contents.len()).find_map(|index| {
+        let calls = of_kind(index, "functionCall");
+        let results = of_kind(index + 1, "functionResponse");
         let known = |parts: &[Value], kind: &str| -> Vec<[Value; 2]> {
             let of = |part: &Value| [part[kind]["id"].clone(), part[kind]["name"].clone()];
             parts.iter().map(of).collect()

@@ -294,12 +294,12 @@ fn shell(dir: &Path, lines: &str, program: &str, outside: &Path) -> String {
 fn a_plain_git_runs_what_each_setting_names() {
     let mut idle = Vec::new();
     for (name, setting, control) in ROWS {
-        let (place, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        make_repository(place.path());
+        let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        make_repository(dir.path());
         let program = create_trap(outside.path(), name);
-        shell(place.path(), setting, &program, outside.path());
+        shell(dir.path(), setting, &program, outside.path());
         take_triggered(outside.path());
-        let output = shell(place.path(), control, &program, outside.path());
+        let output = shell(dir.path(), control, &program, outside.path());
         if take_triggered(outside.path()).is_empty() {
             idle.push(format!("{name}: {output}"));
         }

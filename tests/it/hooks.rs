@@ -644,7 +644,7 @@ fn delivers(hooks: &str, script: &str) -> Project {
 "#
     );
     let made = Project::new().dir("src").file("hooks/check.sh", script);
-    let place = made
+    let project_dir = made
         .path("")
         .to_str()
         .unwrap()
@@ -654,7 +654,11 @@ fn delivers(hooks: &str, script: &str) -> Project {
         "orchestrator:\n  context_paths: [{{path: src, permission: write}}]\nhooks: {hooks}\n"
     );
     let config = team(
-        &[agent("ann", "cwd: w", &replies.replace("$PROJECT", &place))],
+        &[agent(
+            "ann",
+            "cwd: w",
+            &replies.replace("$PROJECT", &project_dir),
+        )],
         &rest,
     );
     made.file("team.yaml", config)

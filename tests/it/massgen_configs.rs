@@ -132,7 +132,7 @@ fn line(name: &str, report: &Value) -> (Outcome, String) {
             if field(found, "suggestion").contains(INSTALL) {
                 PACKAGE.to_owned()
             } else {
-                place(&field(found, "location"))
+                short_location(&field(found, "location"))
             }
         })
         .collect();
@@ -157,7 +157,7 @@ fn line(name: &str, report: &Value) -> (Outcome, String) {
 
 /// Returns the last name of a location without its index, after the name of the servers or tools
 /// that it is in.
-fn place(location: &str) -> String {
+fn short_location(location: &str) -> String {
     let last = location.rsplit('.').next().unwrap_or_default();
     let last = last.split('[').next().unwrap_or_default();
     if location.contains("mcp_servers") && last != "mcp_servers" {

@@ -139,9 +139,9 @@ fn hello() -> String {
 
 /// Returns where `tests/all.sh` installs third-party programs.
 fn others() -> PathBuf {
-    let place = std::env::var_os("MASSGEN_TEST_SERVERS");
-    let place = place.map_or_else(|| "/var/tmp/massgen-test-servers".into(), PathBuf::from);
-    place.join("node_modules")
+    let dir = std::env::var_os("MASSGEN_TEST_SERVERS");
+    let dir = dir.map_or_else(|| "/var/tmp/massgen-test-servers".into(), PathBuf::from);
+    dir.join("node_modules")
 }
 
 /// Runs a script of the project with Node.

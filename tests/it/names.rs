@@ -38,7 +38,7 @@ struct Definition {
     name: String,
     is_public: bool,
     /// `src/a.rs:12`.
-    place: String,
+    location: String,
 }
 
 /// Returns the name of the struct, enum, trait or alias that a line of code defines, and whether it
@@ -68,11 +68,11 @@ fn definitions() -> Vec<Definition> {
     for source in sources().iter().filter(|source| !source.is_test()) {
         for (number, line) in source.code() {
             if let Some((name, is_public)) = defined_type(&line) {
-                let place = format!("{}:{number}", source.path.display());
+                let location = format!("{}:{number}", source.path.display());
                 definitions.push(Definition {
                     name,
                     is_public,
-                    place,
+                    location,
                 });
             }
         }
@@ -158,7 +158,7 @@ fn public_types_have_unique_names() {
         .into_iter()
         .filter(|(_, all)| all.len() > 1 && all.iter().any(|one| one.is_public));
     let describe = |(name, all): (&str, Vec<&Definition>)| {
-        let places: Vec<&str> = all.iter().map(|one| one.place.as_str()).collect();
+        let places: Vec<&str> = all.iter().map(|one| one.location.as_str()).collect();
         format!("`{name}`: {}", places.join(", "))
     };
     assert_none(&shared.map(describe).collect::<Vec<_>>());
@@ -173,7 +173,7 @@ fn general_type_names_stay_private() {
         .iter()
         .filter(is_general)
         .filter(|one| one.is_public)
-        .map(|one| format!("{}: `{}`", one.place, one.name))
+        .map(|one| format!("{}: `{}`", one.location, one.name))
         .collect();
     assert_none(&findings);
 }
@@ -183,7 +183,7 @@ fn no_type_is_a_bare_participle() {
     let findings: Vec<String> = definitions()
         .iter()
         .filter(|one| is_bare_participle(&one.name))
-        .map(|one| format!("{}: `{}`", one.place, one.name))
+        .map(|one| format!("{}: `{}`", one.location, one.name))
         .collect();
     assert_none(&findings);
 }

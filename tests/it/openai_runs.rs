@@ -36,10 +36,10 @@ fn play(request: &ReceivedRequest) -> Answer {
 /// Checks the input like OpenAI: rejects items that refer to something that is not stored, or whose
 /// required companion is missing.
 fn check_input(input: &[Value]) -> Result<(), String> {
-    for (place, item) in input.iter().enumerate() {
+    for (index, item) in input.iter().enumerate() {
         let kind = item["type"].as_str().unwrap_or("message");
         let next = input
-            .get(place + 1)
+            .get(index + 1)
             .map_or("", |next| next["type"].as_str().unwrap_or(""));
         let has_result = |call: &Value| {
             input.iter().any(|item| {
@@ -51,12 +51,12 @@ fn check_input(input: &[Value]) -> Result<(), String> {
             "reasoning" if !matches!(next, "function_call" | "message") => "leads nowhere",
             "message" | "function_call" if item.get("id").is_some() => "not found",
             "function_call" if !has_result(item) => "has no output",
-            "function_call" if place == 0 || input[place - 1]["type"] != "reasoning" => {
+            "function_call" if index == 0 || input[index - 1]["type"] != "reasoning" => {
                 "was made without its reasoning"
             }
             _ => continue,
         };
-        return Err(format!("item {place} of type {kind} {fault}"));
+        return Err(format!("item {index} of type {kind} {fault}"));
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ pub(crate) fn writes(path: &str, content: &str) -> String {
 }
 
 /// Returns the directory of the only pipeline.
-pub(crate) fn place(project: &Project) -> PathBuf {
+pub(crate) fn pipeline_dir(project: &Project) -> PathBuf {
     let all = fs::read_dir(project.path(".massgen/pipelines")).unwrap();
     let mut all: Vec<PathBuf> = all.map(|one| one.unwrap().path()).collect();
     assert_eq!(all.len(), 1, "{all:?}");
@@ -59,7 +59,7 @@ pub(crate) fn place(project: &Project) -> PathBuf {
 /// Returns the output of plain git in the repository of the only pipeline.
 #[track_caller]
 pub(crate) fn git(project: &Project, words: &[&str]) -> String {
-    let hub = place(project).join("hub.git");
+    let hub = pipeline_dir(project).join("hub.git");
     git_in(&hub, words)
 }
 
@@ -389,7 +389,7 @@ fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
     for commit in git(finished.project(), &["rev-list", "--first-parent", "main"]).lines() {
         let grep = Command::new("git")
             .args(["-c", "safe.directory=*", "grep", "-q", "<<<<<<<", commit])
-            .current_dir(place(finished.project()).join("hub.git"))
+            .current_dir(pipeline_dir(finished.project()).join("hub.git"))
             .status()
             .unwrap();
         assert!(!grep.success(), "{commit} holds marks of a conflict");
@@ -663,7 +663,7 @@ fn the_agents_of_a_pipeline_are_listed_in_the_order_of_the_config() {
     let keys = "stages: [understand, implementer]\nproject: none";
     let config = pipeline(keys, &agents, "");
     let finished = Project::new().config(&config).args(["go"]).success();
-    let log = place(finished.project()).join("events.jsonl");
+    let log = pipeline_dir(finished.project()).join("events.jsonl");
     let log = fs::read_to_string(log).unwrap();
     let first: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
     assert_eq!(first["type"], "run_started", "{first}");

@@ -9,7 +9,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use crate::pipeline::{does, git_in, pipeline, place, writes};
+use crate::pipeline::{does, git_in, pipeline, pipeline_dir, writes};
 use crate::project::{Finished, Project};
 use crate::scripted_team::agent;
 
@@ -340,7 +340,7 @@ fn a_pipeline_without_a_project_delivers_all_that_it_made() {
     let agents = [agent("implementer", "", &does(&made.join(", "), "did it"))];
     let config = pipeline("stages: [implementer]\nproject: none", &agents, "");
     let finished = Project::new().config(&config).args(["go"]).success();
-    assert!(place(finished.project()).exists());
+    assert!(pipeline_dir(finished.project()).exists());
     finished
         .then(["apply", "last", "--history", "merge"])
         .failure(2)

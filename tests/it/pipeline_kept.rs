@@ -10,7 +10,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::git::{create_trap, take_triggered};
-use crate::pipeline::{does, git_in, pipeline, place};
+use crate::pipeline::{does, git_in, pipeline, pipeline_dir};
 use crate::pipeline_repository::{expect_committed, finished_pipeline, project};
 use crate::scripted_team::agent;
 
@@ -36,7 +36,7 @@ fn an_undo_names_the_commit_that_stays() {
     // The name of the pipeline means what was delivered of it; if nothing was committed, no commit is
     // mentioned.
     let unapplied = finished_pipeline();
-    let name = place(unapplied.project());
+    let name = pipeline_dir(unapplied.project());
     let name = name.file_name().unwrap().to_str().unwrap().to_owned();
     let refused = unapplied.then(["undo", &name]).failure(2);
     let why = format!("nothing of `{name}` was applied");
@@ -111,7 +111,7 @@ fn dry_run_shows_the_plan_of_a_pipeline() {
         .success();
     let task = "[implementer, iteration 1] change it";
     assert!(listed.stdout().contains(task), "{}", listed.stdout());
-    let name = place(listed.project());
+    let name = pipeline_dir(listed.project());
     let name = name.file_name().unwrap().to_str().unwrap().to_owned();
     let log = listed.then(["logs", "show", &name]).success();
     for part in ["1 of 1 in iteration 1", "merged: implementer", "done: "] {
@@ -132,7 +132,7 @@ fn a_pipeline_that_came_with_a_project_is_ignored() {
     let traps = tempfile::tempdir().unwrap();
     let program = create_trap(traps.path(), "trap");
     let (own, brought) = (
-        place(worked.project()),
+        pipeline_dir(worked.project()),
         worked
             .project()
             .path(".massgen/pipelines/pipeline_20990101_000000_0a1b2c3d"),
@@ -174,7 +174,7 @@ fn a_pipeline_that_came_with_a_project_is_ignored() {
 #[test]
 fn old_pipelines_are_removed_with_what_was_kept_of_them() {
     let applied = finished_pipeline().then(["apply", "last"]).success();
-    let first = place(applied.project());
+    let first = pipeline_dir(applied.project());
     let again = applied.then(["change it once more"]).success();
     let second = again.then(["apply", "last"]).success();
     let all = second.project().path(".massgen/pipelines");

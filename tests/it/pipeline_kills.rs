@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread::scope;
 use std::time::{Duration, Instant};
 
-use crate::pipeline::{does, git, killed_after, pipeline, place, writes};
+use crate::pipeline::{does, git, killed_after, pipeline, pipeline_dir, writes};
 use crate::project::Project;
 use crate::repetition::repetitions;
 use crate::scripted_team::agent;
@@ -78,7 +78,7 @@ fn expect_whole(project: &Project, note: &str) {
     for commit in git(project, &["rev-list", "--first-parent", "main"]).lines() {
         let marked = Command::new("git")
             .args(["-c", "safe.directory=*", "grep", "-q", "<<<<<<<", commit])
-            .current_dir(place(project).join("hub.git"))
+            .current_dir(pipeline_dir(project).join("hub.git"))
             .status();
         assert!(!marked.unwrap().success(), "{note}: {commit} is not green");
     }
@@ -138,14 +138,14 @@ fn a_pipeline_that_is_killed_at_any_moment_can_be_resumed() {
 #[test]
 fn a_resumed_pipeline_removes_locks_of_a_killed_git() {
     let stopped = project().args(["--max-tool-calls", "1", "go"]).failure(5);
-    let place = place(stopped.project());
+    let pipeline_dir = pipeline_dir(stopped.project());
     let locks = [
         "hub.git/refs/heads/main.lock",
         "hub.git/HEAD.lock",
         "index/tester.lock",
     ];
     for lock in locks {
-        fs::write(place.join(lock), "").unwrap();
+        fs::write(pipeline_dir.join(lock), "").unwrap();
     }
     let refused = Command::new("git")
         .args([
@@ -155,7 +155,7 @@ fn a_resumed_pipeline_removes_locks_of_a_killed_git() {
             "refs/heads/main",
             "main",
         ])
-        .current_dir(place.join("hub.git"))
+        .current_dir(pipeline_dir.join("hub.git"))
         .output();
     assert!(!refused.unwrap().status.success(), "a lock keeps git out");
     let finished = stopped

@@ -22,7 +22,7 @@ use massgen::world::git::project;
 use massgen::world::git::receiver::CommitReceiver;
 
 use crate::git::{create_trap, take_triggered};
-use crate::pipeline::{does, git_in, killed_after, pipeline, place, writes};
+use crate::pipeline::{does, git_in, killed_after, pipeline, pipeline_dir, writes};
 use crate::project::{Finished, Project};
 use crate::repetition::repetitions;
 use crate::scripted_team::agent;
@@ -336,8 +336,8 @@ fn a_tree_elsewhere_is_none_of_the_projects() {
 /// that it is rejected because of `why`.
 #[track_caller]
 fn check_stranger(make: fn(&Path, &Path), why: &str) {
-    let place = tempfile::tempdir().unwrap();
-    let private = place.path().join("private");
+    let dir = tempfile::tempdir().unwrap();
+    let private = dir.path().join("private");
     fs::create_dir(&private).unwrap();
     git_in(&private, &["init", "-q", "-b", "trunk"]);
     fs::write(private.join("secret"), "TOPSECRET\n").unwrap();
@@ -399,11 +399,11 @@ fn a_repository_that_belongs_elsewhere_is_not_worked_on() {
 /// Controls: trees that a repository lists, or names as its own.
 #[test]
 fn a_repository_that_names_the_directory_is_worked_on() {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let linked = project();
-    let outer = place.path().join("outer");
+    let outer = dir.path().join("outer");
     let clone = linked.path("").display().to_string();
-    git_in(place.path(), &["clone", "-q", &clone, "outer"]);
+    git_in(dir.path(), &["clone", "-q", &clone, "outer"]);
     let config = fs::read_to_string(linked.path(".massgen/config.yaml")).unwrap();
     let check = |root: &Path| {
         fs::create_dir_all(root.join(".massgen")).unwrap();
@@ -414,16 +414,16 @@ fn a_repository_that_names_the_directory_is_worked_on() {
         assert!(output.status.success(), "{}: {stderr}", root.display());
     };
     git_in(&outer, &["worktree", "add", "-q", "-b", "w", "../tree"]);
-    check(&place.path().join("tree"));
+    check(&dir.path().join("tree"));
     let allow = ["-c", "protocol.file.allow=always"];
     let add = ["submodule", "--quiet", "add", &clone, "inner"];
     git_in(&outer, &[allow.as_slice(), &add].concat());
     check(&outer.join("inner"));
     git_in(
-        place.path(),
+        dir.path(),
         &["clone", "-q", "--separate-git-dir=apart", &clone, "own"],
     );
-    let own = place.path().join("own");
+    let own = dir.path().join("own");
     git_in(&own, &["config", "core.worktree", own.to_str().unwrap()]);
     check(&own);
 }
@@ -448,7 +448,7 @@ fn anothers_repository_has_to_be_trusted() {
 
 /// The user's repository, and a commit for it whose objects it has.
 struct Receiving {
-    _place: tempfile::TempDir,
+    _dir: tempfile::TempDir,
     root: std::path::PathBuf,
     hub: Hub,
     project: project::ProjectRepository,
@@ -457,8 +457,8 @@ struct Receiving {
 
 impl Receiving {
     async fn new() -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let root = place.path().join("project");
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("project");
         fs::create_dir(&root).unwrap();
         git_in(&root, &["init", "-q", "-b", "trunk"]);
         fs::write(root.join("a"), "a\n").unwrap();
@@ -470,11 +470,11 @@ impl Receiving {
             .await
             .unwrap()
             .unwrap();
-        let hub_dir = AbsPath::new(place.path().join("hub.git")).unwrap();
+        let hub_dir = AbsPath::new(dir.path().join("hub.git")).unwrap();
         let hub = Hub::create(git, hub_dir, Some(&project)).await.unwrap();
         Self {
             author: CommitAuthor::new("u", "u@u"),
-            _place: place,
+            _dir: dir,
             root,
             hub,
             project,
@@ -641,7 +641,7 @@ fn a_tag_with_the_name_of_the_branch_changes_nothing() {
         .then(["apply", "last"])
         .success();
     expect_committed(applied.project());
-    assert!(place(applied.project()).exists());
+    assert!(pipeline_dir(applied.project()).exists());
 }
 
 #[test]

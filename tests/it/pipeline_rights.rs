@@ -11,7 +11,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::docker::{IMAGE, daemon};
-use crate::pipeline::{does, git, pipeline, place, stage_events, writes};
+use crate::pipeline::{does, git, pipeline, pipeline_dir, stage_events, writes};
 use crate::project::{Finished, Project};
 use crate::scripted_team::agent;
 
@@ -102,7 +102,7 @@ fn commands_have_the_rights_of_their_role_at_each_level() {
     .map(|(line, allowed)| (bash(line), BASH, allowed));
     for level in ["overlay", "namespaces", "landlock"] {
         let finished = tried_in(level, &[("tester", &calls)]);
-        let hub = place(finished.project()).join("hub.git");
+        let hub = pipeline_dir(finished.project()).join("hub.git");
         assert!(!hub.join("description").exists(), "{level}");
         let files = git(
             finished.project(),
@@ -238,8 +238,8 @@ fn commands_of_a_role_reach_only_its_directory_and_repository() {
         "the history is as it was: {first}"
     );
     assert!(!first.contains("mine"), "{first}");
-    assert!(!place(project).join("hub.git/hooks").exists());
-    let left = place(project).join("workspace/tester/.git");
+    assert!(!pipeline_dir(project).join("hub.git/hooks").exists());
+    let left = pipeline_dir(project).join("workspace/tester/.git");
     assert!(
         fs::symlink_metadata(left).is_err(),
         "nothing that an agent made is left for git"

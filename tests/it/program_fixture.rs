@@ -109,10 +109,10 @@ pub(crate) enum AgentAccess {
 
 /// Returns the sandbox of this level, if the machine supports it.
 pub(crate) fn sandbox_of(choice: SandboxLevelChoice) -> Option<Sandbox> {
-    let place = tempfile::tempdir().unwrap();
-    let place = AbsPath::new(place.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let dir = AbsPath::new(dir.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
-    Sandbox::open(choice, &executable, &place).ok()
+    Sandbox::open(choice, &executable, &dir).ok()
 }
 
 /// Returns the sandbox of this machine; finding it takes a while.
@@ -327,14 +327,14 @@ fn run_python_plainly(dialect: ProgramDialect, programs: &[FixtureProgram<'_>]) 
         json!({"text": text, "dir": program.fixture.path("home"), "env": env})
     });
     let listed: Vec<Value> = listed.collect();
-    let place = tempfile::tempdir().unwrap();
-    let list = place.path().join("programs.json");
+    let dir = tempfile::tempdir().unwrap();
+    let list = dir.path().join("programs.json");
     let work = json!({"libraries": libraries, "programs": listed});
     fs::write(&list, work.to_string()).unwrap();
     let status = Command::new("python3")
         .args(["-c", PLAIN_PROGRAMS])
         .arg(&list)
-        .current_dir(place.path())
+        .current_dir(dir.path())
         .stdin(Stdio::null())
         .env_clear()
         .envs(programs[0].fixture.env(dialect))

@@ -345,9 +345,9 @@ pub(crate) fn binary() -> PathBuf {
 /// Creates a directory that is not below `/tmp`, which is private for commands. `tests/all.sh` names a
 /// place in memory.
 pub(crate) fn directory_outside_tmp() -> TempDir {
-    let place = std::env::var_os("MASSGEN_TEST_PLACE");
-    let place = place.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
-    tempfile::tempdir_in(place).unwrap()
+    let dir = std::env::var_os("MASSGEN_TEST_PLACE");
+    let dir = dir.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+    tempfile::tempdir_in(dir).unwrap()
 }
 
 /// Copies a program that will be started, in a separate process. If this process had the copy open

@@ -96,13 +96,13 @@ fn the_first_name_counts_and_the_nearest_directory_comes_first() {
             .file("closed/CLAUDE.md", "TWO\n")
             .file("app/GEMINI.md", "THREE\n"),
     );
-    let place = |text: &str| {
+    let position = |text: &str| {
         shown
             .find(text)
             .unwrap_or_else(|| panic!("{text}: {shown}"))
     };
-    assert!(place("ONE") < place("TWO"), "{shown}");
-    assert!(place("ONE") < place("THREE"), "{shown}");
+    assert!(position("ONE") < position("TWO"), "{shown}");
+    assert!(position("ONE") < position("THREE"), "{shown}");
     assert!(!shown.contains("NOT THIS"), "{shown}");
     assert!(shown.contains("earlier files over later ones"), "{shown}");
 }

@@ -299,12 +299,12 @@ fn without_a_delivery_the_path_of_the_files_is_printed() {
         .config(&team(&agents, ""))
         .args(["build"])
         .success();
-    let place = finished
+    let path = finished
         .stderr()
         .split_once("done: one answered; its files are in `[PROJECT]/")
         .and_then(|(_, rest)| rest.split('`').next().map(str::to_owned));
-    let place = place.unwrap_or_else(|| panic!("{}", finished.stderr()));
-    let _kept = finished.has_file(&format!("{place}/out.txt"), "made by one");
+    let path = path.unwrap_or_else(|| panic!("{}", finished.stderr()));
+    let _kept = finished.has_file(&format!("{path}/out.txt"), "made by one");
 }
 
 #[test]

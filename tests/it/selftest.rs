@@ -41,11 +41,11 @@ const GIVEN: &[&str] = &["files", "commands"];
 #[track_caller]
 fn check(level: SandboxLevel, only: &str, tried_min: usize) {
     // Below `/tmp`, Landlock could not protect the pipes and sockets of open paths.
-    let place = directory_outside_tmp();
+    let dir = directory_outside_tmp();
     let output = Command::new(binary())
         .args(["selftest", "--json", "--sandbox", &level.to_string()])
         .args(["--jobs", &JOBS.to_string(), "--only", only])
-        .env("TMPDIR", place.path())
+        .env("TMPDIR", dir.path())
         .output()
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -53,7 +53,7 @@ fn check(level: SandboxLevel, only: &str, tried_min: usize) {
         println!("skipped: {errors}");
         return;
     }
-    check_report(&output, place.path(), tried_min);
+    check_report(&output, dir.path(), tried_min);
 }
 
 /// Runs all cases in the long suite, and those of the kernel's rules in the short one: the others are
@@ -70,7 +70,7 @@ fn check_weaker(level: SandboxLevel) {
 /// Checks that no case of a self-test failed, that at least `tried_min` were run, and that its
 /// directory for temporary files is empty.
 #[track_caller]
-pub(crate) fn check_report(output: &Output, place: &Path, tried_min: usize) {
+pub(crate) fn check_report(output: &Output, dir: &Path, tried_min: usize) {
     let errors = String::from_utf8_lossy(&output.stderr);
     let report: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"));
@@ -91,7 +91,7 @@ pub(crate) fn check_report(output: &Output, place: &Path, tried_min: usize) {
         "{report}"
     );
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(fs::read_dir(place).unwrap().count(), 0, "something is left");
+    assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "something is left");
 }
 
 #[test]
@@ -133,8 +133,8 @@ async fn does_harm_alone(runner: &CaseRunner, case: &SelftestCase) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_attack_does_harm_where_nothing_holds_it() {
-    let place = directory_outside_tmp();
-    let program = place.path().join("unprotected.py");
+    let dir = directory_outside_tmp();
+    let program = dir.path().join("unprotected.py");
     fs::write(&program, UNPROTECTED).unwrap();
     make_program(&program);
     let runner = CaseRunner {
@@ -145,7 +145,7 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
         },
         env: BTreeMap::new(),
         missing: BTreeSet::new(),
-        place: AbsPath::new(place.path()).unwrap(),
+        parent: AbsPath::new(dir.path()).unwrap(),
     };
     let cases = case::all_cases().unwrap();
     let attacks: Vec<&SelftestCase> = cases.iter().filter(|case| does_harm(case)).collect();

@@ -407,8 +407,8 @@ fn a_server_whose_machine_is_lost_starts_again_with_the_next_call() {
         (RUN, json!({"line": "echo again"})),
     ];
     let project = with_calls(with_remote_engine(project(), &remote), USUAL, "", &calls);
-    let place = project.path(".massgen").display().to_string();
-    let label = format!("label=massgen.state={place}");
+    let state_dir = project.path(".massgen").display().to_string();
+    let label = format!("label=massgen.state={state_dir}");
     let is_at_work = || {
         let ids = remote
             .daemon

@@ -50,10 +50,10 @@ fn names_and_descriptions_come_first_from_all_directories() {
     }
     assert!(!shown.contains("THE REST"), "{shown}");
     assert!(!shown.contains("SHADOW"), "{shown}");
-    let place = |text: &str| shown.find(text).unwrap();
+    let position = |text: &str| shown.find(text).unwrap();
     // The user's own skills precede those of the project.
-    assert!(place("\"FOURTH\"") < place("\"FIRST\""), "{shown}");
-    assert!(place("\"FIRST\"") < place("\"SECOND\""), "{shown}");
+    assert!(position("\"FOURTH\"") < position("\"FIRST\""), "{shown}");
+    assert!(position("\"FIRST\"") < position("\"SECOND\""), "{shown}");
 
     let off = preview(with_skills(""));
     assert!(!off.contains("FIRST") && !off.contains("FOURTH"), "{off}");

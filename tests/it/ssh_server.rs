@@ -43,13 +43,13 @@ pub(crate) fn write_server_files(
                 .success()
         );
     }
-    let place = dir.display();
+    let shown_dir = dir.display();
     let server = format!(
-        "Port {port}\nListenAddress {address}\nHostKey {place}/host\nStrictModes no\nPidFile none\n\
-         AuthorizedKeysFile {place}/user.pub\nUsePAM no\nPermitRootLogin yes\n{settings}"
+        "Port {port}\nListenAddress {address}\nHostKey {shown_dir}/host\nStrictModes no\nPidFile none\n\
+         AuthorizedKeysFile {shown_dir}/user.pub\nUsePAM no\nPermitRootLogin yes\n{settings}"
     );
     fs::write(dir.join("sshd_config"), server).unwrap();
-    format!("-i {place}/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null")
+    format!("-i {shown_dir}/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null")
 }
 
 /// Starts the server whose files are in `dir`, by a command that begins with `enter`, and waits until it

@@ -216,7 +216,7 @@ fn text_of_subagents_is_bounded_and_stripped_of_control_sequences() {
         "{shown:?}"
     );
     let read = results(&finished);
-    let answers = [0, 1].map(|place| read["results"][place]["answer"].as_str().unwrap());
+    let answers = [0, 1].map(|index| read["results"][index]["answer"].as_str().unwrap());
     // Only massgen's own notes look like massgen's.
     assert!(!answers[0].contains("[massgen: all is well]"), "{read}");
     assert!(answers[1].len() < 20_100, "{}", answers[1].len());
@@ -418,10 +418,10 @@ fn calls_name_one_to_eight_new_subagents() {
     let config = team(&[agent("a", "cwd: wa", &replies)], ENABLED);
     let finished = Project::new().config(&config).args(["go"]).success();
     let log = log(&finished);
-    for (place, (tasks, expected)) in calls.iter().enumerate() {
+    for (index, (tasks, expected)) in calls.iter().enumerate() {
         let is_about = |event: &&Value| {
             let id = event["call_id"].as_str().unwrap_or_default();
-            id.ends_with(&format!("_{place}")) && event["tool"] == "spawn_subagents"
+            id.ends_with(&format!("_{index}")) && event["tool"] == "spawn_subagents"
         };
         let about_call: String = log.iter().filter(is_about).map(Value::to_string).collect();
         assert!(about_call.contains(expected), "{tasks}: {about_call}");
@@ -546,11 +546,11 @@ fn a_slow_subagent_keeps_no_other_from_starting() {
     let config = team(&[agent("a", "cwd: wa", UNEVEN)], rest);
     let finished = Project::new().config(&config).args(["go"]).success();
     let events = log(&finished);
-    let place = |kind: &str, id: &str| {
+    let position = |kind: &str, id: &str| {
         let is_it = |event: &Value| event["type"] == kind && event["subagent"] == id;
         events.iter().position(is_it).unwrap()
     };
-    assert!(place("subagent_started", "three") < place("subagent_finished", "slow"));
+    assert!(position("subagent_started", "three") < position("subagent_finished", "slow"));
     // The results keep the order of the tasks.
     let results = results(&finished);
     let ids = results["results"].as_array().unwrap().iter();

@@ -134,7 +134,7 @@ impl ExportedTraces {
         let tree = self.tree();
         let found: Vec<_> = tree
             .iter()
-            .filter(|(place, _)| place == way)
+            .filter(|(url_path, _)| url_path == way)
             .map(|(_, attributes)| attributes.clone())
             .collect();
         let ways: Vec<&String> = tree.iter().map(|(way, _)| way).collect();
@@ -409,7 +409,7 @@ fn nothing_is_exported_unless_the_environment_asks_for_it() {
 
 /// Checks that the run is the same as without a collector, except for one warning.
 #[track_caller]
-fn check_unharmed(finished: &Finished, place: &str, why: &str) {
+fn check_unharmed(finished: &Finished, shown_url: &str, why: &str) {
     assert_eq!(finished.stdout(), "CANARY, it is done.\n");
     let is_warning = |line: &&str| line.starts_with("warning: telemetry: ");
     let warnings: Vec<&str> = finished.stderr().lines().filter(is_warning).collect();
@@ -417,7 +417,7 @@ fn check_unharmed(finished: &Finished, place: &str, why: &str) {
         panic!("{}", finished.stderr());
     };
     assert!(
-        warning.contains(place) && warning.contains(why),
+        warning.contains(shown_url) && warning.contains(why),
         "{warning}"
     );
     let last = finished.stderr().lines().last().unwrap_or_default();
@@ -432,16 +432,16 @@ fn a_collector_that_is_gone_hangs_or_fails_costs_one_warning() {
         (project.success(), endpoint)
     };
     let gone = free_ports(1)[0];
-    let (finished, place) = with(&format!("http://127.0.0.1:{gone}"));
-    check_unharmed(&finished, &place, "refused");
+    let (finished, shown_url) = with(&format!("http://127.0.0.1:{gone}"));
+    check_unharmed(&finished, &shown_url, "refused");
 
     let hangs = Endpoint::start_with(|_| Answer::default().await_close());
-    let (finished, place) = with(&hangs.server.url);
-    check_unharmed(&finished, &place, "no answer");
+    let (finished, shown_url) = with(&hangs.server.url);
+    check_unharmed(&finished, &shown_url, "no answer");
 
     let fails = Endpoint::start_with(|_| Answer::whole("500 Internal Server Error", &[], "no"));
-    let (finished, place) = with(&fails.server.url);
-    check_unharmed(&finished, &place, "500");
+    let (finished, shown_url) = with(&fails.server.url);
+    check_unharmed(&finished, &shown_url, "500");
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl OrderedFolder {
         }
     }
 
-    fn place(&self, name: &str) -> Option<usize> {
+    fn position(&self, name: &str) -> Option<usize> {
         self.modules.iter().position(|module| module == name)
     }
 
@@ -144,8 +144,9 @@ impl OrderedFolder {
             let Some(own) = self.module_of(&source.path) else {
                 continue;
             };
-            let own_place = self.place(&own);
-            let own_place = own_place.unwrap_or_else(|| panic!("`{own}` is not in {}", self.path));
+            let own_position = self.position(&own);
+            let own_position =
+                own_position.unwrap_or_else(|| panic!("`{own}` is not in {}", self.path));
             let lines = source.code();
             for (number, line) in &lines {
                 let hides =
@@ -159,8 +160,8 @@ impl OrderedFolder {
             let code = code.join("\n");
             for (line, name) in self.named_in(&code) {
                 let at = format!("{}:{line}", source.path.display());
-                match self.place(name) {
-                    Some(place) if place > own_place => {
+                match self.position(name) {
+                    Some(position) if position > own_position => {
                         findings.push(format!("{at}: `{name}` is below `{own}`"));
                     }
                     None if is_root => {

@@ -224,11 +224,11 @@ fn a_file_with_several_names_is_not_written() {
 fn a_users_file_that_is_marked_read_only_stays() {
     let disk = Disk::new();
     let read_only = fs::Permissions::from_mode(0o444);
-    for place in ["rw/README.md", "ws/mine"] {
-        if place == "ws/mine" {
-            disk.file(place, "mine");
+    for path in ["rw/README.md", "ws/mine"] {
+        if path == "ws/mine" {
+            disk.file(path, "mine");
         }
-        fs::set_permissions(disk.path(place), read_only.clone()).unwrap();
+        fs::set_permissions(disk.path(path), read_only.clone()).unwrap();
     }
     let gate = disk.gate(Final);
     let file = |path: &str| disk.path(path).display().to_string();

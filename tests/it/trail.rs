@@ -403,15 +403,15 @@ async fn a_reset_removes_the_branches_checkouts_and_directory_of_a_role() {
     let copy = [("implementer/more.py", Some("print(4)\n"))];
     fixture.work(("implementer-2", 2), &copy).await;
     let places = instance_places(&fixture);
-    for place in &places {
-        fs::create_dir_all(place.join("inner")).unwrap();
+    for path in &places {
+        fs::create_dir_all(path.join("inner")).unwrap();
     }
     let words = ["reset", "--role", "implementer"];
     let finished = project.retyped(words).failure(3);
     assert!(places[0].exists());
 
     let (fixture, _finished) = fixture.run_words(finished.then([""]), &words, 0).await;
-    let left: Vec<bool> = places.iter().map(|place| place.exists()).collect();
+    let left: Vec<bool> = places.iter().map(|path| path.exists()).collect();
     let expected = [[false; 3], [false; 3], [true; 3]];
     assert_eq!(left, expected.concat());
     let branches = fixture.repository.hub.branches().await.unwrap();

@@ -100,7 +100,7 @@ impl AnnouncedCall {
             }
         }
         let list = |name: &str| update.get(name).and_then(Value::as_array);
-        let path = |place: &Value| json!({"path": text_at(place, "/path")});
+        let path = |location: &Value| json!({"path": text_at(location, "/path")});
         if let Some(places) = list("locations") {
             let places: Vec<Value> = places.iter().map(path).collect();
             self.fields.insert("locations".to_owned(), places.into());

@@ -240,7 +240,9 @@ impl<'v> DescribedCall<'v> {
             let places = list(call, "locations").into_iter().flatten();
             let diffs = list(call, "content").into_iter().flatten();
             let diffs = diffs.filter(|piece| text_at(piece, "/type") == "diff");
-            places.chain(diffs).map(|place| text_at(place, "/path"))
+            places
+                .chain(diffs)
+                .map(|location| text_at(location, "/path"))
         };
         let named = self.descriptions().into_iter().flat_map(places);
         named.chain(self.arguments(PATH_KEYS).filter_map(Value::as_str))

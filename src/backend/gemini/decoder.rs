@@ -281,7 +281,7 @@ fn plain_text(part: &mut Value) -> Option<&mut String> {
 
 /// Returns the finish reason, if a response has one. A prompt that is blocked has no reply at all.
 fn finish_reason(response: &Value) -> Option<FinishReason> {
-    let text = |place| response.pointer(place).and_then(Value::as_str);
+    let text = |pointer| response.pointer(pointer).and_then(Value::as_str);
     if text("/promptFeedback/blockReason").is_some() {
         return Some(FinishReason::Known(StopReason::Filtered));
     }

@@ -74,7 +74,7 @@ impl MessagesParameters {
 /// Sets the parameter that another vendor's key stands for, unless the config has that too.
 fn set_renamed(parameters: &mut Map<String, Value>, name: &str, value: &Value) {
     let value = value.clone();
-    let (place, key, value) = match (name, value) {
+    let (object_name, key, value) = match (name, value) {
         ("max_completion_tokens", value) => (None, "max_tokens", value),
         ("stop", text @ Value::String(_)) => (None, "stop_sequences", json!([text])),
         ("stop", list) => (None, "stop_sequences", list),
@@ -90,10 +90,10 @@ fn set_renamed(parameters: &mut Map<String, Value>, name: &str, value: &Value) {
         }
         _ => return,
     };
-    let object = match place {
+    let object = match object_name {
         None => Some(parameters),
-        Some(place) => parameters
-            .entry(place)
+        Some(object_name) => parameters
+            .entry(object_name)
             .or_insert_with(|| json!({}))
             .as_object_mut(),
     };

@@ -74,7 +74,7 @@ pub(super) struct RemoteErrors {
     /// The backend's type.
     vendor: &'static str,
     /// The endpoint, without query and credentials.
-    place: String,
+    url: String,
     /// The key, so that it can be redacted from messages.
     key: Option<ApiKey>,
     /// The server on this machine that the user has to start, if the endpoint is there.
@@ -99,16 +99,16 @@ impl LocalServerStart {
 }
 
 impl RemoteErrors {
-    /// Creates the errors of requests to `place` with `key`.
+    /// Creates the errors of requests to `url` with `key`.
     pub(super) fn new(
         vendor: &'static str,
-        place: String,
+        url: String,
         key: Option<ApiKey>,
         local: Option<LocalServerStart>,
     ) -> Self {
         Self {
             vendor,
-            place,
+            url,
             key,
             local,
         }
@@ -130,7 +130,7 @@ impl RemoteErrors {
         let root = root_cause(&error);
         let cause = self.quote(&root.to_string());
         if error.is_connect() {
-            let message = format!("cannot be reached at `{}`: {cause}", self.place);
+            let message = format!("cannot be reached at `{}`: {cause}", self.url);
             let system = root.downcast_ref::<std::io::Error>();
             let is_refused =
                 system.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
@@ -182,9 +182,9 @@ impl RemoteErrors {
 
     /// Returns the error that a web page came instead of a reply.
     pub(super) fn web_page(&self) -> BackendError {
-        let place = &self.place;
+        let url = &self.url;
         self.permanent(&format!(
-            "answered with a web page at `{place}`: check `base_url`"
+            "answered with a web page at `{url}`: check `base_url`"
         ))
     }
 
@@ -216,7 +216,7 @@ impl RemoteErrors {
             (400, Some(key)) if error.is_about_key() => {
                 format!(" (the key is from {})", key.origin)
             }
-            (404, _) => format!(" (asked at `{}`)", self.place),
+            (404, _) => format!(" (asked at `{}`)", self.url),
             (300..400, _) => self.describe_redirect(headers),
             (400 | 422, _) if words.contains("stream_options") => {
                 " (set `stream_options: null` next to `model` to omit it)".to_owned()
@@ -316,7 +316,7 @@ impl VendorErrorBody {
             "/detail/0/msg",
             "/errors/0/message",
         ];
-        let at = |place: &&str| self.json.pointer(place)?.as_str();
+        let at = |pointer: &&str| self.json.pointer(pointer)?.as_str();
         let words = PLACES.iter().find_map(at).unwrap_or(&self.text);
         // OpenRouter puts the message of the vendor behind it there.
         match at(&"/error/metadata/raw") {
@@ -407,7 +407,7 @@ impl VendorErrorBody {
             "/code",
         ]
         .into_iter()
-        .filter_map(|place| self.json.pointer(place)?.as_str())
+        .filter_map(|pointer| self.json.pointer(pointer)?.as_str())
     }
 
     /// Returns the HTTP status that the error would have had by itself.

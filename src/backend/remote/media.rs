@@ -106,12 +106,12 @@ impl MediaClient {
         let key = endpoint::key(config, &base_url, context)?;
         let mut headers = endpoint::headers(config, key.as_ref())?;
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-        let place = display_url(&base_url);
+        let shown_url = display_url(&base_url);
         let local = LocalServerStart::at(config.vendor, &base_url);
         Ok(Some(Self {
             http: context.http.clone(),
             headers,
-            errors: RemoteErrors::new(config.vendor.name, place, key, local),
+            errors: RemoteErrors::new(config.vendor.name, shown_url, key, local),
             image: media.image.as_ref().map(model),
             audio: media.audio.as_ref().map(model),
             base_url,
@@ -133,11 +133,11 @@ impl MediaClient {
     async fn generate(&self, order: &MediaOrder) -> std::result::Result<MediaReply, BackendError> {
         let name = self.model(order.kind).map(|model| model.name.as_str());
         let name = name.unwrap_or_default();
-        let (place, body) = match order.kind {
+        let (url_path, body) = match order.kind {
             MediaKind::Image => (["images", "generations"], image_body(name, order)),
             MediaKind::Audio => (["audio", "speech"], speech_body(name, order)),
         };
-        let url = endpoint::sibling_url(&self.base_url, place);
+        let url = endpoint::sibling_url(&self.base_url, url_path);
         let response = self.send(url, &body).await?;
         // From here on the vendor has made something.
         let response = match self.read_body(response).await {

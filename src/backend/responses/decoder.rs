@@ -72,18 +72,18 @@ impl<'a> ResponsesDecoder<'a> {
         let mut events = Vec::new();
         match name {
             "response.output_text.delta" | "response.refusal.delta" => {
-                let place = self.text_position(event)?;
-                let piece = self.text.take_piece(place, delta);
+                let position = self.text_position(event)?;
+                let piece = self.text.take_piece(position, delta);
                 events.extend(piece.map(ReplyEvent::Text));
             }
             "response.output_text.done" | "response.refusal.done" => {
-                let place = self.text_position(event)?;
-                let whole = self.text.take_whole(place, part_text(event));
+                let position = self.text_position(event)?;
+                let whole = self.text.take_whole(position, part_text(event));
                 events.extend(whole.map(ReplyEvent::Text));
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                let place = self.text_position(event)?;
-                let piece = self.reasoning.take_piece(place, delta);
+                let position = self.text_position(event)?;
+                let piece = self.reasoning.take_piece(position, delta);
                 events.extend(piece.map(ReplyEvent::Reasoning));
             }
             "response.function_call_arguments.delta" => self.output.add_arguments(event)?,

@@ -82,9 +82,9 @@ impl ResponsesParameters {
                 fields.insert(name.clone(), value.clone());
             }
         }
-        for (name, place) in RENAMED {
+        for (name, key_path) in RENAMED {
             if let Some(value) = non_null(config, name) {
-                set_if_absent(&mut fields, place, value);
+                set_if_absent(&mut fields, key_path, value);
             }
         }
         Self {
@@ -180,9 +180,9 @@ fn built_in_tools(config: &Map<String, Value>) -> Vec<Value> {
     offered.map(|(_, tool)| tool).collect()
 }
 
-/// Sets the value at `place`, unless there is one already.
-fn set_if_absent(fields: &mut Map<String, Value>, place: &[&str], value: &Value) {
-    let [name, inner @ ..] = place else {
+/// Sets the value at `key_path`, unless there is one already.
+fn set_if_absent(fields: &mut Map<String, Value>, key_path: &[&str], value: &Value) {
+    let [name, inner @ ..] = key_path else {
         return;
     };
     if inner.is_empty() {

@@ -20,15 +20,15 @@ pub(super) struct TextDeduplicator {
 }
 
 impl TextDeduplicator {
-    /// Returns more of the text at `place`, with a blank line before it if another text precedes
+    /// Returns more of the text at `position`, with a blank line before it if another text precedes
     /// it.
-    pub(super) fn take_piece(&mut self, place: TextPosition, text: &str) -> Option<String> {
+    pub(super) fn take_piece(&mut self, position: TextPosition, text: &str) -> Option<String> {
         if text.is_empty() {
             return None;
         }
-        self.seen.insert(place);
-        let before = self.last.replace(place);
-        let is_another = before.is_some_and(|before| before != place);
+        self.seen.insert(position);
+        let before = self.last.replace(position);
+        let is_another = before.is_some_and(|before| before != position);
         Some(if is_another {
             format!("\n\n{text}")
         } else {
@@ -36,12 +36,12 @@ impl TextDeduplicator {
         })
     }
 
-    /// Returns the whole text at `place`, unless it has been emitted in pieces.
-    pub(super) fn take_whole(&mut self, place: TextPosition, text: &str) -> Option<String> {
-        if self.seen.contains(&place) {
+    /// Returns the whole text at `position`, unless it has been emitted in pieces.
+    pub(super) fn take_whole(&mut self, position: TextPosition, text: &str) -> Option<String> {
+        if self.seen.contains(&position) {
             None
         } else {
-            self.take_piece(place, text)
+            self.take_piece(position, text)
         }
     }
 }

@@ -89,7 +89,7 @@ fn container(settings: &KubernetesSettings, script: &WorkerScript) -> Value {
     for (flag, variable) in [("--job", POD_VARIABLE), ("--node", NODE_VARIABLE)] {
         command.extend([flag.to_owned(), format!("$({variable})")]);
     }
-    let mounted: Vec<Value> = mounts(settings).map(|mount| mount.place).collect();
+    let mounted: Vec<Value> = mounts(settings).map(|mount| mount.volume_mount).collect();
     let is_restricted = settings.restricted;
     json!({
         "name": "massgen",
@@ -136,7 +136,7 @@ fn variables(settings: &KubernetesSettings, script: &WorkerScript) -> Vec<Value>
 /// A volume of a pod, and where its container has it.
 struct PodMount {
     volume: Value,
-    place: Value,
+    volume_mount: Value,
 }
 
 fn mounts(settings: &KubernetesSettings) -> impl Iterator<Item = PodMount> {
@@ -152,7 +152,7 @@ fn mounts(settings: &KubernetesSettings) -> impl Iterator<Item = PodMount> {
         let claim = persistent_volume_claim.as_ref();
         let path = host_path.as_ref();
         PodMount {
-            place: json!({
+            volume_mount: json!({
                 "name": name, "mountPath": mount_path, "subPath": sub_path, "readOnly": read_only,
             }),
             volume: json!({
@@ -168,7 +168,7 @@ fn mounts(settings: &KubernetesSettings) -> impl Iterator<Item = PodMount> {
         let path = secret.mount_path.as_ref()?;
         let source = json!({"secretName": secret.name, "defaultMode": SECRET_MODE});
         Some(PodMount {
-            place: json!({"name": name, "mountPath": path, "readOnly": true}),
+            volume_mount: json!({"name": name, "mountPath": path, "readOnly": true}),
             volume: json!({"name": name, "secret": source}),
         })
     });

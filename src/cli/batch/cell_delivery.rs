@@ -204,12 +204,13 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
     let began_ns = cell.prepared_ns().ok_or_else(lost)?;
     let (mut grants, mut origins) = (Vec::new(), Vec::new());
     for (grant, root) in source.grants.iter().zip(source.roots()) {
-        let (Some(place), Some(below)) = (grant.root.to_abs().below(&work), root.below(&work))
+        let (Some(root_in_cell), Some(below)) =
+            (grant.root.to_abs().below(&work), root.below(&work))
         else {
             continue;
         };
         grants.push(Grant {
-            root: locate(&project.join(place.as_path()))?.into_real(),
+            root: locate(&project.join(root_in_cell.as_path()))?.into_real(),
             ..grant.clone()
         });
         origins.push(Some(SourceDirectory {

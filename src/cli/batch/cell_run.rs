@@ -240,11 +240,11 @@ async fn prepare_work(run: &CellRun<'_>, cell: &CellDir, output: &mut CliOutput<
             }
         }
         Some(TaskProject::Commit { git, commit }) => {
-            let place = AbsPath::resolve(&run.record.cwd, git);
+            let repository_path = AbsPath::resolve(&run.record.cwd, git);
             let program = GitProgram::find(&run.host.env).await?;
-            let repository = ProjectRepository::discover(&program, &place).await?;
+            let repository = ProjectRepository::discover(&program, &repository_path).await?;
             let repository = repository.ok_or_else(|| {
-                let message = format!("`{place}` is not a git repository");
+                let message = format!("`{repository_path}` is not a git repository");
                 Error::new(ErrorKind::Usage, message)
                     .with_hint("correct `git` of the task, or name a directory with `path`")
             })?;

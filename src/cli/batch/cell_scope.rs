@@ -58,12 +58,12 @@ fn guarded_write_paths(config: &Config, layout: &RunLayout) -> Vec<AbsPath> {
 }
 
 fn outside_error(path: &AbsPath, real: &AbsPath) -> Error {
-    let place = if path == real {
+    let shown_path = if path == real {
         format!("`{path}`")
     } else {
         format!("`{path}`, which leads to `{real}`")
     };
-    let message = format!("a cell of a batch may not write to {place}: it works on a copy");
+    let message = format!("a cell of a batch may not write to {shown_path}: it works on a copy");
     Error::new(ErrorKind::Config, message)
         .with_hint("use relative paths in the config: they are in the copy of the task's `project`")
         .with_hint("open other directories for reading only")

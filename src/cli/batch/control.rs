@@ -230,11 +230,11 @@ impl BatchControl {
         let owner = self.batch.claim_owner(id, attempt)?;
         self.has_reported_wait = true;
         let cells = count_noun(self.claimed_by_others.len(), "cell");
-        let (host, since, place) = (&owner.host, &owner.since, self.batch.dir());
+        let (host, since, batch_dir) = (&owner.host, &owner.since, self.batch.dir());
         let hint = if owner.boot == ClaimOwner::this_process("", None).boot {
             String::new()
         } else {
-            format!("; if it is gone for good, remove `{place}/claims/{id}.{attempt}`")
+            format!("; if it is gone for good, remove `{batch_dir}/claims/{id}.{attempt}`")
         };
         Some(format!(
             "waiting for {cells} that other processes work on, such as `{id}` on `{host}` since \

@@ -58,11 +58,11 @@ pub(super) fn require_project(
     let Some(project) = &task.project else {
         return Ok(());
     };
-    let place = AbsPath::resolve(&host.cwd, project.location());
-    if settings.has_path(&place) {
+    let project_dir = AbsPath::resolve(&host.cwd, project.location());
+    if settings.has_path(&project_dir) {
         return Ok(());
     }
-    let message = format!("task `{}`: pods would not have `{place}`", task.id);
+    let message = format!("task `{}`: pods would not have `{project_dir}`", task.id);
     Err(Error::new(ErrorKind::Usage, message)
         .with_hint("add a volume at that path to the file of `--kubernetes`"))
 }

@@ -141,7 +141,7 @@ fn create_batch(
         .collect();
     let frozen = |(file, text): (&TeamFile, &Vec<u8>)| FrozenConfig {
         name: file.name().to_owned(),
-        path: file.place().cloned(),
+        path: file.path().cloned(),
         sha256: digest(text),
     };
     let cells = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
@@ -189,13 +189,16 @@ fn check_project(task: &mut BatchTask, host: &Host) -> Result<()> {
         return Ok(());
     };
     let project = project.with_absolute_path(&host.cwd);
-    let place = AbsPath::resolve(&host.cwd, project.location());
-    if inspect(&place) != LookupResult::Directory {
+    let project_dir = AbsPath::resolve(&host.cwd, project.location());
+    if inspect(&project_dir) != LookupResult::Directory {
         let kind = match project {
             TaskProject::Commit { .. } => "repository",
             TaskProject::Directory { .. } => "directory",
         };
-        let message = format!("task `{}`: the {kind} `{place}` does not exist", task.id);
+        let message = format!(
+            "task `{}`: the {kind} `{project_dir}` does not exist",
+            task.id
+        );
         return Err(Error::new(ErrorKind::Usage, message)
             .with_hint("paths of projects are relative to the current directory"));
     }

@@ -90,11 +90,11 @@ impl MentionScope {
         is_inside(&mention.path, open)
     }
 
-    /// Returns whether `place`, which the config opens, is an image that the agents are shown. An
+    /// Returns whether `path`, which the config opens, is an image that the agents are shown. An
     /// image may be hidden in a context path that hides something, so it is left to their tools.
-    fn is_shown(&self, place: &RealPath) -> bool {
+    fn is_shown(&self, path: &RealPath) -> bool {
         let mut closed = self.hiding.iter().chain(&self.state);
-        is_image_name(place.as_path()) && !closed.any(|root| place.is_within(root))
+        is_image_name(path.as_path()) && !closed.any(|root| path.is_within(root))
     }
 }
 
@@ -112,12 +112,12 @@ pub(super) fn read_mentions(text: &str, scope: &MentionScope, host: &Host) -> Ta
     prompt.mentions.retain(is_open);
     let mut opened = Vec::new();
     for mention in &prompt.mentions {
-        let Some(place) = resolve_path(&mention.path) else {
+        let Some(path) = resolve_path(&mention.path) else {
             continue;
         };
-        let is_image = mention.permission == Permission::Read && scope.is_shown(&place);
+        let is_image = mention.permission == Permission::Read && scope.is_shown(&path);
         if is_image || !scope.is_listed(mention) {
-            open_path(&mut opened, &place.to_abs(), Permission::Read, 1);
+            open_path(&mut opened, &path.to_abs(), Permission::Read, 1);
         }
     }
     TaskMentions {
@@ -209,14 +209,14 @@ pub(super) fn allowed_mentions(named: &[String], host: &Host) -> Result<Vec<AbsP
 /// Returns whether `mention` asks for no more than `--allow-mentions` lets tasks open; what massgen
 /// keeps itself is never part of that.
 fn is_allowed(mention: &Mention, allowed: &[RealPath]) -> bool {
-    let Some(place) = resolve_path(&mention.path) else {
+    let Some(path) = resolve_path(&mention.path) else {
         return false;
     };
-    let is_state = place.as_path().iter().any(|name| name == STATE_DIR);
+    let is_state = path.as_path().iter().any(|name| name == STATE_DIR);
     mention.permission == Permission::Read
         && mention.reach != MentionReach::Broad
         && !is_state
-        && allowed.iter().any(|root| place.is_within(root))
+        && allowed.iter().any(|root| path.is_within(root))
 }
 
 fn real_root(context: &ContextPath) -> Option<RealPath> {

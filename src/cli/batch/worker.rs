@@ -69,10 +69,10 @@ fn status_for_scheduler(
 
 /// Returns why the sandbox of this node is weaker than `required`, if it is.
 fn sandbox_shortfall(host: &Host, worker: &CellWorker, required: SandboxLevel) -> Option<String> {
-    let place = worker.batch.dir();
-    let trees = [place.join("cells")];
+    let batch_dir = worker.batch.dir();
+    let trees = [batch_dir.join("cells")];
     let choice = SandboxLevelChoice::Auto;
-    match select_sandbox(choice, &host.executable, place, &trees) {
+    match select_sandbox(choice, &host.executable, batch_dir, &trees) {
         Ok(selection) if selection.level <= required => None,
         Ok(selection) => Some(format!(
             "its sandbox is only `{}`, but `{required}` is required: {}",

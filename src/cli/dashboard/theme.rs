@@ -116,8 +116,8 @@ fn colour_style(style: TextStyle) -> Style {
         TextStyle::Emphasis => Style::new().add_modifier(Modifier::ITALIC),
         TextStyle::Code => Style::new().fg(Color::Cyan),
         TextStyle::Link => Style::new().add_modifier(Modifier::UNDERLINED),
-        TextStyle::Agent(place) => {
-            let index = place.checked_rem(AGENT_COLOURS.len()).unwrap_or_default();
+        TextStyle::Agent(index) => {
+            let index = index.checked_rem(AGENT_COLOURS.len()).unwrap_or_default();
             let colour = AGENT_COLOURS.get(index).copied();
             Style::new().fg(colour.unwrap_or(Color::Reset))
         }

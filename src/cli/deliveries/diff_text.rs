@@ -58,9 +58,9 @@ pub(crate) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledRow> {
             LineSide::Old => (TextStyle::Bad, '-'),
             LineSide::New => (TextStyle::Good, '+'),
         };
-        for (place, part) in text.split('\n').enumerate() {
+        for (index, part) in text.split('\n').enumerate() {
             // A second part is the note that the line does not end with a newline.
-            let line = if place == 0 {
+            let line = if index == 0 {
                 format!("{sign}{}", escape_line(part))
             } else {
                 escape_line(part)

@@ -270,8 +270,8 @@ fn ask_for_selection(
                 DeliveryChoice::Leave
             }
         };
-        if let Some(place) = selection.choices.get_mut(index) {
-            *place = choice;
+        if let Some(selected) = selection.choices.get_mut(index) {
+            *selected = choice;
         }
     }
     Ok(Some(selection))
@@ -345,10 +345,10 @@ fn ask_by_hunk(
     let mut taken = Vec::new();
     for (number, hunk) in parts.iter().enumerate() {
         show(output, &hunk_lines(hunk));
-        let place = format!("({}/{})", number.saturating_add(1), parts.len());
+        let progress = format!("({}/{})", number.saturating_add(1), parts.len());
         loop {
             output.ask(&format!(
-                "{place} apply this hunk of `{name}`? [y,n,a,d,q,?]"
+                "{progress} apply this hunk of `{name}`? [y,n,a,d,q,?]"
             ));
             match next()?.as_str() {
                 "y" => taken.push(true),

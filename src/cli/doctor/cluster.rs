@@ -12,7 +12,7 @@ pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFin
     for pod in team.map(Config::pods).unwrap_or_default() {
         findings.push(match check_cluster(pod, &host.env, &host.cwd).await {
             Ok(()) => {
-                let message = format!("{} answers and permits the team's pods", place(pod));
+                let message = format!("{} answers and permits the team's pods", cluster_name(pod));
                 DoctorArea::Cluster.finding(FindingLevel::Ok, "pods", message)
             }
             Err(error) => DoctorArea::Cluster.error_finding("pods", &error),
@@ -22,7 +22,7 @@ pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFin
 }
 
 /// Returns the name of a cluster for people.
-fn place(pod: &KubernetesConfig) -> String {
+fn cluster_name(pod: &KubernetesConfig) -> String {
     let context = pod.context.as_ref();
     let context = context.map_or_else(
         || "the current context".to_owned(),

@@ -59,7 +59,7 @@ pub(crate) fn skipped_findings(questions: &[EndpointQuery]) -> Vec<DoctorFinding
         return vec![DoctorArea::Endpoints.finding(FindingLevel::Ok, "none", message)];
     }
     let message = "not tested without `--online`";
-    let finding = |place| DoctorArea::Endpoints.finding(FindingLevel::Skipped, place, message);
+    let finding = |subject| DoctorArea::Endpoints.finding(FindingLevel::Skipped, subject, message);
     let mut findings: Vec<DoctorFinding> = places.into_iter().map(finding).collect();
     if let Some(last) = findings.pop() {
         findings.push(last.with_remedy("massgen doctor --online"));
@@ -101,10 +101,10 @@ pub(crate) async fn query_all(
 }
 
 fn check_reply(question: &EndpointQuery, reached: &EndpointReply) -> DoctorFinding {
-    let place = display_url(&question.listing.url);
+    let shown_url = display_url(&question.listing.url);
     let subject = format!("agent {}", question.agent);
     let finds = |verdict, what: &str| {
-        DoctorArea::Endpoints.finding(verdict, subject.as_str(), format!("`{place}` {what}"))
+        DoctorArea::Endpoints.finding(verdict, subject.as_str(), format!("`{shown_url}` {what}"))
     };
     match reached {
         EndpointReply::Unreachable(why) => {

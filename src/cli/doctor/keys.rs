@@ -20,8 +20,8 @@ use crate::world::exec::agent_launcher::find_program;
 pub(crate) fn configured_keys(completed: &LoadedEnvironment) -> Vec<DoctorFinding> {
     let set = configured_variables(completed).into_iter();
     let rows = set.map(|(variable, vendors)| {
-        let place = variable_source(variable, completed);
-        let message = format!("set {place}, for {}", list_names(&vendors, "and"));
+        let source = variable_source(variable, completed);
+        let message = format!("set {source}, for {}", list_names(&vendors, "and"));
         DoctorArea::Keys.finding(FindingLevel::Ok, variable, message)
     });
     let mut findings: Vec<DoctorFinding> = rows.collect();

@@ -64,8 +64,8 @@ fn check(server: &ServerConfig, path: &str, packages: Option<&PackageStore>) -> 
         }
         ServerTransport::Program(program) => match find_program(&program.command, path, None) {
             Ok(words) => {
-                let place = words.first().map(String::as_str).unwrap_or_default();
-                let message = format!("program `{place}`, which a run starts");
+                let program = words.first().map(String::as_str).unwrap_or_default();
+                let message = format!("program `{program}`, which a run starts");
                 DoctorArea::Servers.finding(FindingLevel::Ok, subject, message)
             }
             Err(error) => DoctorArea::Servers.error_finding(subject, &error),

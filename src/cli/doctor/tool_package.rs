@@ -32,8 +32,8 @@ pub(crate) async fn inspect(config: &Config, context: ProbeContext<'_>) -> Optio
         PythonPackageProbe::Missing => Some(missing(
             "not installed for `python3`: a run does without its tools".to_owned(),
         )),
-        PythonPackageProbe::Found(place) => {
-            let message = format!("in `{place}`");
+        PythonPackageProbe::Found(directory) => {
+            let message = format!("in `{directory}`");
             Some(DoctorArea::Servers.finding(FindingLevel::Ok, SUBJECT, message))
         }
     }

@@ -319,11 +319,11 @@ impl InteractiveSession {
     }
 
     fn close_path(&mut self, number: &str) -> Result<()> {
-        let place = number
+        let index = number
             .parse::<usize>()
             .ok()
             .and_then(|number| number.checked_sub(1));
-        let closed = place.and_then(|place| self.state.close_path(place));
+        let closed = index.and_then(|index| self.state.close_path(index));
         let closed = closed.ok_or_else(|| not_removable_error(number))?;
         self.output
             .note(&format!("{closed} is closed starting with the next turn"));

@@ -168,7 +168,7 @@ impl SessionState {
         }
         self.opened = opened;
         self.last_run = continued.last_run();
-        self.set_session(Some(continued.place));
+        self.set_session(Some(continued.session_dir));
         Ok(())
     }
 
@@ -329,14 +329,14 @@ impl SessionState {
         of_turns.chain(added).chain(of_config).collect()
     }
 
-    /// Closes the path at index `place` of [`SessionState::open_paths`]; `None` if the config
+    /// Closes the path at index `index` of [`SessionState::open_paths`]; `None` if the config
     /// opened it or there is no such path.
-    pub(crate) fn close_path(&mut self, place: usize) -> Option<AbsPath> {
-        if place < self.opened.len() {
-            return Some(self.opened.remove(place).path);
+    pub(crate) fn close_path(&mut self, index: usize) -> Option<AbsPath> {
+        if index < self.opened.len() {
+            return Some(self.opened.remove(index).path);
         }
-        let place = place.checked_sub(self.opened.len())?;
-        (place < self.added.len()).then(|| self.added.remove(place).path)
+        let index = index.checked_sub(self.opened.len())?;
+        (index < self.added.len()).then(|| self.added.remove(index).path)
     }
 
     /// Prepares a turn with the typed prompt.
@@ -416,7 +416,9 @@ impl SessionState {
         self.session = None;
         self.record_outcome(outcome);
         match self.session.clone() {
-            Some(place) => self.continue_session(ContinuedSession::open(place)?, output),
+            Some(session_dir) => {
+                self.continue_session(ContinuedSession::open(session_dir)?, output)
+            }
             None => Ok(()),
         }
     }

@@ -39,17 +39,17 @@ impl McpTransport {
         let Some(address) = arguments.http else {
             return Ok(McpTransport::Streams);
         };
-        let place = ListenAddress::new(address, arguments.allowed_host.clone())?;
+        let listen_address = ListenAddress::new(address, arguments.allowed_host.clone())?;
         let Some(file) = &arguments.token_file else {
             let (token, text) = BearerToken::random();
             return Ok(McpTransport::Http {
-                address: place,
+                address: listen_address,
                 token,
                 new_token: Some(text),
             });
         };
         Ok(McpTransport::Http {
-            address: place,
+            address: listen_address,
             token: BearerToken::read_file(file, host)?,
             new_token: None,
         })
@@ -72,11 +72,11 @@ impl McpTransport {
                 stdio::serve(server.clone(), stop.graceful.clone()).await
             }
             McpTransport::Http {
-                address: place,
+                address: listen_address,
                 token,
                 new_token: shown_token,
             } => {
-                let listener = place.listen().await?;
+                let listener = listen_address.listen().await?;
                 let url = http::endpoint_url(listener.address());
                 output.note(&format!("serving {what} at {url}"));
                 if let Some(token) = shown_token {

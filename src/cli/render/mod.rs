@@ -516,10 +516,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn show_prefixed(&mut self, agent: &AgentId, pieces: &[StyledPiece<'_>]) {
-        let place = self.view.agent_index(agent).unwrap_or_default();
+        let index = self.view.agent_index(agent).unwrap_or_default();
         let prefix = format!("[{agent}]");
         let mut line = vec![
-            (TextStyle::Agent(place), prefix.as_str()),
+            (TextStyle::Agent(index), prefix.as_str()),
             (TextStyle::Plain, " "),
         ];
         line.extend_from_slice(pieces);

@@ -74,7 +74,7 @@ pub struct CaseRunner {
     /// Programs that commands do not find although they are on this machine.
     pub missing: BTreeSet<String>,
     /// Parent of the cases' directories.
-    pub place: AbsPath,
+    pub parent: AbsPath,
 }
 
 /// Output of `massgen tool`.
@@ -106,7 +106,7 @@ impl CaseRunner {
         let env = ENV
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let runner = ScriptRunner::new(&self.place, PREFIX, &env.collect())?;
+        let runner = ScriptRunner::new(&self.parent, PREFIX, &env.collect())?;
         let verdict = tokio::select! {
             verdict = self.run_in(&runner, case) => verdict,
             () = stop.cancelled() => Ok(CaseVerdict::Skipped("it was interrupted".to_owned())),

@@ -49,7 +49,7 @@ pub(crate) fn run(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let cases = matching_cases(arguments.only.as_deref())?;
-    let place = AbsPath::resolve(&host.cwd, host.env("TMPDIR").unwrap_or(PLACE));
+    let parent = AbsPath::resolve(&host.cwd, host.env("TMPDIR").unwrap_or(PLACE));
     let mut missing = BTreeSet::new();
     let (isolations, unavailable) = match tested_image(host, arguments) {
         Some(isolation) => {
@@ -57,7 +57,7 @@ pub(crate) fn run(
             missing = containers::missing_programs(host, &isolation, &programs.collect())?;
             (vec![isolation], BTreeMap::new())
         }
-        None => tested_levels(host, arguments.sandbox, &place)?,
+        None => tested_levels(host, arguments.sandbox, &parent)?,
     };
     let form = ReportFormat::from(arguments.json);
     let jobs = arguments.jobs.unwrap_or_else(processor_count);
@@ -70,7 +70,7 @@ pub(crate) fn run(
                 env: containers::container_env(host, &isolation),
                 isolation,
                 missing: missing.clone(),
-                place: place.clone(),
+                parent: parent.clone(),
             };
             output.note(&format!(
                 "{}: running {}, which takes about {}",
@@ -138,13 +138,13 @@ fn matching_cases(only: Option<&str>) -> Result<Vec<SelftestCase>> {
 fn tested_levels(
     host: &Host,
     choice: Option<SandboxLevelChoice>,
-    place: &AbsPath,
+    parent: &AbsPath,
 ) -> Result<(Vec<ExecutionIsolation>, BTreeMap<SandboxLevel, String>)> {
     let isolation = |level| ExecutionIsolation::Sandbox {
         level,
         reasons: Vec::new(),
     };
-    let open_sandbox = |choice| Sandbox::open(choice, &host.executable, place);
+    let open_sandbox = |choice| Sandbox::open(choice, &host.executable, parent);
     if let Some(choice) = choice {
         let sandbox = open_sandbox(choice)?;
         return match sandbox.level() {

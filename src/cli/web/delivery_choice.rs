@@ -110,8 +110,8 @@ pub(super) fn select(
                 DeliveryChoice::Leave
             }
         };
-        if let Some(place) = selection.choices.get_mut(index) {
-            *place = choice;
+        if let Some(selected) = selection.choices.get_mut(index) {
+            *selected = choice;
         }
     }
     Ok(selection)
@@ -137,7 +137,7 @@ fn choose_hunks(
     let mut taken = vec![false; hunks.len()];
     for hunk in wanted {
         let known = hunks.get(hunk.index).map(hunk_digest);
-        let (Some(place), true) = (
+        let (Some(selected), true) = (
             taken.get_mut(hunk.index),
             known.is_some_and(|known| known == hunk.digest),
         ) else {
@@ -147,7 +147,7 @@ fn choose_hunks(
             );
             return Err(ApiError::conflict(message).with_hint("read the changes again"));
         };
-        *place = true;
+        *selected = true;
     }
     Ok(HunkChoice::list(&hunks, &taken))
 }

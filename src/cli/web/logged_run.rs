@@ -33,13 +33,13 @@ pub(super) struct LoggedRun {
 
 impl LoggedRun {
     /// Finds the run or the pipeline with this name in the directory of its kind.
-    pub(super) fn find(name: &str, place: &AbsPath) -> Result<Option<Self>> {
+    pub(super) fn find(name: &str, logs: &AbsPath) -> Result<Option<Self>> {
         let events = if pipelines::is_name(name) {
-            let found = pipelines::find_by_name(name, place)?;
+            let found = pipelines::find_by_name(name, logs)?;
             let found = found.filter(PipelineDir::has_log);
             found.map(|pipeline| pipeline.events_file())
         } else {
-            runs::find_by_name(name, place)?.map(|run| run.events_file())
+            runs::find_by_name(name, logs)?.map(|run| run.events_file())
         };
         Ok(events.map(|events| Self {
             name: name.to_owned(),

@@ -128,8 +128,8 @@ pub(super) async fn asset(
 }
 
 fn respond(server: &WebServer, name: &str, headers: &HeaderMap) -> Response {
-    let place = ASSETS.iter().position(|asset| asset.name == name);
-    let found = place.and_then(|index| Some((index, ASSETS.get(index)?)));
+    let index = ASSETS.iter().position(|asset| asset.name == name);
+    let found = index.and_then(|index| Some((index, ASSETS.get(index)?)));
     let (Some((index, asset)), Some(content_type)) = (found, content_type(name)) else {
         return StatusCode::NOT_FOUND.into_response();
     };

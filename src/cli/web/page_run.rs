@@ -84,9 +84,9 @@ impl PageRun {
                 start.log_dir
             ))
         };
-        let (place, name) = start.log_dir.rsplit_once('/').ok_or_else(missing)?;
-        let place = AbsPath::new(place).ok_or_else(missing)?;
-        let run = LoggedRun::find(name, &place)?.ok_or_else(missing)?;
+        let (parent, name) = start.log_dir.rsplit_once('/').ok_or_else(missing)?;
+        let parent = AbsPath::new(parent).ok_or_else(missing)?;
+        let run = LoggedRun::find(name, &parent)?.ok_or_else(missing)?;
         self.feed.follow(run.events())?;
         let mut state = self.lock();
         state.name = Some(run.name().to_owned());

@@ -175,7 +175,7 @@ fn team_of(server: &WebServer, config: &RecordedConfig<'_>) -> ApiResult<Resumed
         Some(file) => {
             let secrets = secret_values(&named.team.config, server.host());
             let text = Redactor::new(secrets).text(&file.text());
-            file.place() == config.path && config.text == Some(text.as_str())
+            file.path() == config.path && config.text == Some(text.as_str())
         }
     };
     let found = server.teams().iter().find(has_config);

@@ -125,7 +125,7 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun
     };
     let turn = continued
         .as_ref()
-        .map_or(1, |continued| continued.place.next_turn());
+        .map_or(1, |continued| continued.session_dir.next_turn());
     open_mentions(&mut opened, &prompt, turn);
     let prepared = PreparedRun {
         host,

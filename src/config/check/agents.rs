@@ -180,7 +180,7 @@ impl ConfigChecker<'_> {
         let backend = backend_view.as_ref().and_then(|view| self.backend(view));
         let view_of_backend = backend_view?;
         let cwd = view_of_backend.text(&backend::CWD);
-        let cwd = cwd.and_then(|text| self.place(&text));
+        let cwd = cwd.and_then(|text| self.parse_storage_path(&text));
         let cwd = cwd.or_else(|| self.workspace_of_program(&view_of_backend));
         let folder_guard = self.folder_guard(view, &view_of_backend);
         let context_paths =
@@ -303,8 +303,8 @@ impl ConfigChecker<'_> {
         earlier: &[AgentConfig],
     ) -> AgentConfig {
         let base = self.context.base;
-        let folded = |place: &StoragePath| {
-            let path = place.resolve_workspace(base, "");
+        let folded = |path: &StoragePath| {
+            let path = path.resolve_workspace(base, "");
             FoldedPath::from_path(path.as_path())
         };
         let taken = earlier.iter().filter_map(|agent| agent.cwd.as_ref());
@@ -317,7 +317,7 @@ impl ConfigChecker<'_> {
         }
         let numbers = (2..).take(AGENTS_MAX);
         let mut numbered = numbers.filter_map(|number| shared.with_suffix(number));
-        let Some(own) = numbered.find(|place| !taken.contains(&folded(place))) else {
+        let Some(own) = numbered.find(|path| !taken.contains(&folded(path))) else {
             return agent;
         };
         let backend = view.section(&agents::BACKEND);

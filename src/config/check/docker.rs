@@ -166,9 +166,9 @@ impl ConfigChecker<'_> {
             };
             let host = self.path(&text);
             let inner = MappingView::new(&entry.value, text.path.clone());
-            let place = inner.as_ref().and_then(|inner| self.mount_target(inner));
-            match (host, place) {
-                (Some(host), Some(place)) => drop(found.insert(host, place)),
+            let target = inner.as_ref().and_then(|inner| self.mount_target(inner));
+            match (host, target) {
+                (Some(host), Some(target)) => drop(found.insert(host, target)),
                 (_, None) if inner.is_none() => {
                     let message = format!("{} has no path in the container", quote(&entry.key));
                     self.refuse_mount(text.path, text.span, &message);
@@ -220,20 +220,20 @@ impl ConfigChecker<'_> {
             );
             return None;
         };
-        let place = AbsPath::new(bind.written).filter(|place| {
+        let target = AbsPath::new(bind.written).filter(|target| {
             let is_kernels = KERNEL_DIRS
                 .iter()
-                .any(|dir| place.as_path().starts_with(dir));
-            place.parent().is_some() && !is_kernels
+                .any(|dir| target.as_path().starts_with(dir));
+            target.parent().is_some() && !is_kernels
         });
-        if place.is_none() {
+        if target.is_none() {
             let message = format!("cannot mount at {}", quote(bind.written));
             let error = Diagnostic::error(&bind.path, message).with_span(bind.span);
             self.findings.push(error.with_suggestion(
                 "use an absolute path in the container, such as `/home/massgen/.config/app.json`",
             ));
         }
-        place
+        target
     }
 
     fn variable_names(&mut self, view: &MappingView<'_>, key: &TypedKey<TextList>) -> Vec<String> {

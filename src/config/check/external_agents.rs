@@ -130,9 +130,9 @@ impl ConfigChecker<'_> {
         let mut texts = view.texts(&backend::COMMAND).into_iter();
         // A program given as a path is resolved; its arguments stay as they are.
         let program = texts.next().map(|text| {
-            let place = text.written.contains('/').then(|| self.path(&text));
-            let place = place.flatten().map(|path| path.to_string());
-            place.unwrap_or_else(|| text.written.to_owned())
+            let path = text.written.contains('/').then(|| self.path(&text));
+            let path = path.flatten().map(|path| path.to_string());
+            path.unwrap_or_else(|| text.written.to_owned())
         });
         let arguments = texts.map(|text| text.written.to_owned());
         let words: Vec<String> = program.into_iter().chain(arguments).collect();

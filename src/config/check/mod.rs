@@ -81,8 +81,8 @@ impl DiagnosticList {
         } else {
             self.is_cut = true;
             let last = |found: &Diagnostic| found.severity == Severity::Warning;
-            let place = self.list.iter().rposition(last).filter(|_| is_error);
-            if let Some(warning) = place.and_then(|place| self.list.get_mut(place)) {
+            let index = self.list.iter().rposition(last).filter(|_| is_error);
+            if let Some(warning) = index.and_then(|index| self.list.get_mut(index)) {
                 *warning = diagnostic;
             }
         }

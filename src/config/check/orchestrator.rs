@@ -195,26 +195,26 @@ impl ConfigChecker<'_> {
         default: StoragePath,
     ) -> StoragePath {
         match view.text(key) {
-            Some(text) => self.place(&text).unwrap_or(default),
+            Some(text) => self.parse_storage_path(&text).unwrap_or(default),
             None => default,
         }
     }
 
     /// Returns the directory that a string names, below the state directory unless absolute. Adds
     /// an error if it is invalid.
-    pub(super) fn place(&mut self, text: &TextValue<'_>) -> Option<StoragePath> {
+    pub(super) fn parse_storage_path(&mut self, text: &TextValue<'_>) -> Option<StoragePath> {
         if text.written.starts_with('~') {
             return self.path(text).map(StoragePath::Absolute);
         }
-        let place = StoragePath::parse(text.written);
-        if place.is_none() {
+        let storage = StoragePath::parse(text.written);
+        if storage.is_none() {
             let message = format!("{} is not a directory of massgen", quote(text.written));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings.push(error.with_suggestion(
                 "use a name without `..`, which is then below `.massgen/`, or an absolute path",
             ));
         }
-        place
+        storage
     }
 }
 

@@ -47,9 +47,9 @@ impl ConfigChecker<'_> {
         let items = view.items(&subagent_model::AGENTS);
         let has_none = items.is_empty();
         let mut models: Vec<SubagentBackend> = Vec::new();
-        for (place, (path, node)) in items.into_iter().enumerate() {
+        for (index, (path, node)) in items.into_iter().enumerate() {
             let entry = MappingView { node, path };
-            let name = self.subagent_name(&entry, place, &models);
+            let name = self.subagent_name(&entry, index, &models);
             let backend = entry.section(&agents::BACKEND);
             if let Some(backend) = &backend {
                 self.refuse_restrictions(backend);
@@ -93,16 +93,16 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Returns the name of the model at `place`, counted from 0; `None` if it is not a name, or one
+    /// Returns the name of the model at `index`, counted from 0; `None` if it is not a name, or one
     /// of `earlier` has it.
     fn subagent_name(
         &mut self,
         entry: &MappingView<'_>,
-        place: usize,
+        index: usize,
         earlier: &[SubagentBackend],
     ) -> Option<String> {
         let id = entry.text(&subagent_model::ID);
-        let unnamed = format!("{UNNAMED}{}", place.saturating_add(1));
+        let unnamed = format!("{UNNAMED}{}", index.saturating_add(1));
         let name = id.as_ref().map_or(unnamed.as_str(), |id| id.written);
         let problem = if earlier.iter().any(|model| model.name == name) {
             "is the name of an earlier one"

@@ -255,14 +255,14 @@ impl ConfigChecker<'_> {
     }
 
     fn workspace(&mut self, text: &TextValue<'_>) -> Option<StoragePath> {
-        let place = StoragePath::parse(text.written);
-        if place.is_none() {
+        let storage = StoragePath::parse(text.written);
+        if storage.is_none() {
             let message = format!("{} is not a directory", quote(text.written));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
                 .push(error.with_suggestion("write a name or an absolute path"));
         }
-        place
+        storage
     }
 
     fn project(&mut self, view: &MappingView<'_>) -> ProjectChoice {

@@ -74,7 +74,7 @@ impl DocumentNode {
             return None;
         };
         let known = entries.iter().position(|entry| entry.key == key);
-        let place = known.unwrap_or(entries.len());
+        let index = known.unwrap_or(entries.len());
         if known.is_none() {
             let value = create();
             entries.push(DocumentEntry {
@@ -83,7 +83,7 @@ impl DocumentNode {
                 value,
             });
         }
-        entries.get_mut(place).map(|entry| &mut entry.value)
+        entries.get_mut(index).map(|entry| &mut entry.value)
     }
 
     /// Returns an entry of a list, which is filled up with empty mappings.

@@ -44,7 +44,7 @@ impl AgentTeam {
         });
         members.flat_map(|member| {
             let models = member.config.backend.subagent_models.iter().enumerate();
-            models.filter_map(move |(place, model)| {
+            models.filter_map(move |(index, model)| {
                 let program = model.backend.external_agent.as_deref()?;
                 let environment = EnvironmentSpec {
                     id: &member.id,
@@ -53,7 +53,7 @@ impl AgentTeam {
                     workspace: member.workspace.as_ref()?,
                 };
                 Some(SubagentProgramSpec {
-                    place,
+                    index,
                     program,
                     environment,
                 })
@@ -73,8 +73,8 @@ impl AgentTeam {
             return BTreeMap::new();
         };
         let models = member.config.backend.subagent_models.iter().enumerate();
-        let setups = models.filter_map(|(place, model)| {
-            let program = environments.subagent_program(&member.id, place)?;
+        let setups = models.filter_map(|(index, model)| {
+            let program = environments.subagent_program(&member.id, index)?;
             let log = format!("{}.{}.{}.log", member.id, gate.phase(), model.name);
             let setup = self.launch_setup(member, gate, program, &log)?;
             Some((model.name.clone(), setup))

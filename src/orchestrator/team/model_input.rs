@@ -59,8 +59,8 @@ fn subagent_offer(tool: &ToolSpec, choices: &SubagentChoices) -> ToolOffer {
     let types: Vec<&str> = choices.types.iter().map(|known| &*known.name).collect();
     let models = choices.offered_models().iter();
     let models: Vec<&str> = models.map(|known| &*known.name).collect();
-    let place = "/properties/tasks/items/properties";
-    let fields = offer.parameters.pointer_mut(place);
+    let pointer = "/properties/tasks/items/properties";
+    let fields = offer.parameters.pointer_mut(pointer);
     if let Some(fields) = fields.and_then(Value::as_object_mut) {
         for (name, known) in [("subagent_type", types), ("agent", models)] {
             if !known.is_empty() {

@@ -203,14 +203,14 @@ impl ServerCall {
 }
 
 impl<P> ServerCall<P> {
-    /// Replaces every path with the result of `place`. Returns the first error.
+    /// Replaces every path with the result of `map_path`. Returns the first error.
     pub fn try_map<Q, E>(
         self,
-        mut place: impl FnMut(P) -> Result<Q, E>,
+        mut map_path: impl FnMut(P) -> Result<Q, E>,
     ) -> Result<ServerCall<Q>, E> {
         let paths = self.paths.into_iter().map(|touched| {
             Ok(TouchedPath {
-                path: place(touched.path)?,
+                path: map_path(touched.path)?,
                 wanted: touched.wanted,
             })
         });

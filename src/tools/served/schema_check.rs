@@ -15,12 +15,12 @@ pub fn argument_fault(schema: &Value, arguments: &Map<String, Value>) -> Option<
     value_fault(schema, &value, "", SCHEMA_DEPTH_MAX)
 }
 
-/// Returns what is wrong with the value at `place`.
-fn value_fault(schema: &Value, value: &Value, place: &str, depth: usize) -> Option<String> {
+/// Returns what is wrong with the value at `location`.
+fn value_fault(schema: &Value, value: &Value, location: &str, depth: usize) -> Option<String> {
     let below = depth.checked_sub(1)?;
-    let subject = || match place {
+    let subject = || match location {
         "" => "the arguments".to_owned(),
-        place => format!("`{}`", single_line(place, NAME_CHARS_MAX)),
+        location => format!("`{}`", single_line(location, NAME_CHARS_MAX)),
     };
     if let Some(Value::Array(allowed)) = schema.get("enum")
         && !allowed.contains(value)
@@ -49,10 +49,10 @@ fn value_fault(schema: &Value, value: &Value, place: &str, depth: usize) -> Opti
             let schema = schema.get("items")?;
             let mut items = items.iter().enumerate();
             items.find_map(|(index, item)| {
-                value_fault(schema, item, &format!("{place}[{index}]"), below)
+                value_fault(schema, item, &format!("{location}[{index}]"), below)
             })
         }
-        Value::Object(fields) => fields_fault(schema, fields, place, below),
+        Value::Object(fields) => fields_fault(schema, fields, location, below),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
@@ -60,12 +60,12 @@ fn value_fault(schema: &Value, value: &Value, place: &str, depth: usize) -> Opti
 fn fields_fault(
     schema: &Value,
     fields: &Map<String, Value>,
-    place: &str,
+    location: &str,
     depth: usize,
 ) -> Option<String> {
-    let path = |name: &str| match place {
+    let path = |name: &str| match location {
         "" => name.to_owned(),
-        place => format!("{place}.{name}"),
+        location => format!("{location}.{name}"),
     };
     let required = schema.get("required").and_then(Value::as_array);
     let mut required = required.into_iter().flatten().filter_map(Value::as_str);

@@ -68,14 +68,17 @@ impl KubernetesQueue {
     /// Runs `kubectl` with these words in the user's context and namespace.
     async fn kubectl(&self, words: &[&str], input: &[u8]) -> Result<String> {
         let settings = &self.settings;
-        let place = [
+        let connection_options = [
             ("context", &settings.context),
             ("namespace", &settings.namespace),
         ];
-        let place = place
+        let connection_options = connection_options
             .into_iter()
             .filter_map(|(flag, value)| Some(format!("--{flag}={}", value.as_ref()?)));
-        let arguments = words.iter().map(|&word| word.to_owned()).chain(place);
+        let arguments = words
+            .iter()
+            .map(|&word| word.to_owned())
+            .chain(connection_options);
         let arguments: Vec<String> = arguments.chain([REQUEST_TIMEOUT.to_owned()]).collect();
         match self.site.end(KUBECTL, &arguments, input).await? {
             SiteCommandEnd::Output(output) => Ok(output),

@@ -138,7 +138,7 @@ pub(super) fn read_ours(
             let rel = RelPath::default()
                 .child(OsStr::new(&name))
                 .unwrap_or_default();
-            (delivery.place.made_contents(), rel)
+            (delivery.delivery_dir.made_contents(), rel)
         }
     };
     let dir =

@@ -79,8 +79,8 @@ impl DeliveredFiles {
     }
 
     /// Adds a later delivery.
-    fn read(&mut self, place: &DeliveryDir) {
-        let journal = place.journal();
+    fn read(&mut self, delivery_dir: &DeliveryDir) {
+        let journal = delivery_dir.journal();
         if !file::size(&journal).is_ok_and(|size| size <= JOURNAL_BYTES_MAX) {
             return;
         }
@@ -88,8 +88,8 @@ impl DeliveredFiles {
             return;
         };
         let is_settled = state.state == DeliveryProgress::Closed;
-        let is_own = place.seal().is_ok_and(|seal| seal == state.seal);
-        let Ok(slots) = open_root(&place.slots()) else {
+        let is_own = delivery_dir.seal().is_ok_and(|seal| seal == state.seal);
+        let Ok(slots) = open_root(&delivery_dir.slots()) else {
             return;
         };
         if !is_settled || !is_own {

@@ -45,10 +45,10 @@ fn is_unlocked(path: &AbsPath) -> bool {
 pub(super) fn recover_delivery(delivery: &OpenDelivery) -> Result<Option<String>> {
     let Some(journal) = delivery.read_journal()? else {
         // Not even its first line is complete.
-        return clear::remove(&delivery.place.journal()).map(|()| None);
+        return clear::remove(&delivery.delivery_dir.journal()).map(|()| None);
     };
     let (state, start) = (journal.state.clone(), journal.session_start);
-    let mut session = DeliverySession::from_journal(delivery.place.clone(), journal)?;
+    let mut session = DeliverySession::from_journal(delivery.delivery_dir.clone(), journal)?;
     match state {
         DeliveryProgress::Closed => {
             session.clear_slot_dirs()?;

@@ -29,9 +29,9 @@ pub struct RetentionLimits {
 pub fn prune(deliveries: &AbsPath, limits: RetentionLimits) -> Result<Vec<String>> {
     let mut removed = Vec::new();
     let mut bytes: u64 = 0;
-    for (place, name) in names(deliveries)?.into_iter().enumerate() {
+    for (index, name) in names(deliveries)?.into_iter().enumerate() {
         let path = deliveries.join(&name);
-        let mut is_over = place >= limits.count;
+        let mut is_over = index >= limits.count;
         if let (false, Some(bytes_max)) = (is_over, limits.bytes) {
             bytes = bytes.saturating_add(size(&path)?);
             is_over = bytes > bytes_max;

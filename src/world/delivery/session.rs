@@ -59,7 +59,7 @@ impl RollbackResult {
 /// The steps of a delivery and the trees that contain the changed paths.
 #[derive(Debug)]
 pub(super) struct DeliverySession {
-    place: DeliveryDir,
+    delivery_dir: DeliveryDir,
     journal: Journal,
     roots: Vec<JournalRoot>,
     /// All steps, by number.
@@ -81,9 +81,9 @@ pub(super) fn open_root(path: &AbsPath) -> Result<DirectoryHandle> {
 
 impl DeliverySession {
     /// Starts a new delivery to these trees.
-    pub(super) fn begin(place: DeliveryDir, roots: &[AbsPath]) -> Result<Self> {
-        dir::create_all(&place.slots(), DirectoryAudience::User)?;
-        let slots = open_root(&place.slots())?;
+    pub(super) fn begin(delivery_dir: DeliveryDir, roots: &[AbsPath]) -> Result<Self> {
+        dir::create_all(&delivery_dir.slots(), DirectoryAudience::User)?;
+        let slots = open_root(&delivery_dir.slots())?;
         let journal_root = |path: &AbsPath| {
             let same = slot::is_same_mount(&open_root(path)?, &slots);
             let same = same.map_err(|fault| delivery_error("look at", path, fault))?;
@@ -97,16 +97,16 @@ impl DeliverySession {
             })
         };
         let roots = roots.iter().map(journal_root).collect::<Result<Vec<_>>>()?;
-        let journal = Journal::create(place.journal(), place.seal()?, roots.clone())?;
-        let mut session = Self::new(place, journal, roots, Vec::new());
+        let journal = Journal::create(delivery_dir.journal(), delivery_dir.seal()?, roots.clone())?;
+        let mut session = Self::new(delivery_dir, journal, roots, Vec::new());
         session.open_slot_dirs()?;
         Ok(session)
     }
 
     /// Resumes a delivery from its journal. Steps that belong to no session are discarded.
-    pub(super) fn from_journal(place: DeliveryDir, state: JournalState) -> Result<Self> {
-        let journal = Journal::reopen(place.journal(), &state)?;
-        let mut session = Self::new(place, journal, state.roots, state.steps);
+    pub(super) fn from_journal(delivery_dir: DeliveryDir, state: JournalState) -> Result<Self> {
+        let journal = Journal::reopen(delivery_dir.journal(), &state)?;
+        let mut session = Self::new(delivery_dir, journal, state.roots, state.steps);
         session.slot_directories = state.slot_directories;
         if state.session_steps > 0 {
             session.discard_from(state.session_steps)?;
@@ -115,14 +115,14 @@ impl DeliverySession {
     }
 
     fn new(
-        place: DeliveryDir,
+        delivery_dir: DeliveryDir,
         journal: Journal,
         roots: Vec<JournalRoot>,
         steps: Vec<DeliveryStep>,
     ) -> Self {
         let trees = roots.iter().map(|_| None).collect();
         Self {
-            place,
+            delivery_dir,
             journal,
             roots,
             steps,
@@ -179,7 +179,7 @@ impl DeliverySession {
                 .find(|(of, _)| *of == root);
             let slots = match (known.slots, hidden) {
                 (SlotLocation::Root, Some((_, name))) => known.path.join(name),
-                (SlotLocation::Root | SlotLocation::Delivery, _) => self.place.slots(),
+                (SlotLocation::Root | SlotLocation::Delivery, _) => self.delivery_dir.slots(),
             };
             let slots = open_root(&slots)?;
             if let Some(delivery_tree) = self.trees.get_mut(root) {
@@ -297,10 +297,10 @@ impl DeliverySession {
     ) -> Result<SkippedSteps> {
         let mut skipped = SkippedSteps::new();
         let count = self.steps.len();
-        for place in 0..count {
+        for offset in 0..count {
             let index = match direction {
-                StepDirection::Forward => place,
-                StepDirection::Back => count.saturating_sub(place).saturating_sub(1),
+                StepDirection::Forward => offset,
+                StepDirection::Back => count.saturating_sub(offset).saturating_sub(1),
             };
             let Some(step) = self.steps.get(index).cloned() else {
                 continue;
@@ -345,8 +345,8 @@ impl DeliverySession {
     }
 
     fn sync_slots(&mut self) -> Result<()> {
-        let slots = open_root(&self.place.slots())?;
-        let failed = |fault| delivery_error("write", &self.place.slots(), fault);
+        let slots = open_root(&self.delivery_dir.slots())?;
+        let failed = |fault| delivery_error("write", &self.delivery_dir.slots(), fault);
         slots.sync_file_system().map_err(failed)?;
         for root in 0..self.roots.len() {
             if self.has_separate_slots(root) {
@@ -388,7 +388,7 @@ impl DeliverySession {
 
     /// Copies the slots of these steps to the file system where they can be swapped.
     pub(super) fn fill_slot_dirs(&mut self, which: &[u32]) -> Result<()> {
-        let slots = open_root(&self.place.slots())?;
+        let slots = open_root(&self.delivery_dir.slots())?;
         for step in self.separate_steps(&which.iter().copied().collect()) {
             let delivery_tree = self.delivery_tree(step.root)?;
             let copied = slot::duplicate(&slots, &delivery_tree.slots, OsStr::new(&step.slot()));
@@ -408,7 +408,7 @@ impl DeliverySession {
         if steps.is_empty() {
             return Ok(());
         }
-        let path = self.place.slots();
+        let path = self.delivery_dir.slots();
         let kept_slots = open_root(&path)?;
         for step in &steps {
             let name = step.slot();
@@ -458,11 +458,11 @@ impl DeliverySession {
     pub(super) fn discard_from(&mut self, number: usize) -> Result<()> {
         if number == 0 {
             self.remove_slot_dirs()?;
-            clear::remove(&self.place.slots())?;
-            return clear::remove(&self.place.journal());
+            clear::remove(&self.delivery_dir.slots())?;
+            return clear::remove(&self.delivery_dir.journal());
         }
         for step in self.steps.split_off(number.min(self.steps.len())) {
-            clear::remove(&self.place.slots().join(step.slot()))?;
+            clear::remove(&self.delivery_dir.slots().join(step.slot()))?;
         }
         Ok(())
     }

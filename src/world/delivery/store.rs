@@ -44,7 +44,7 @@ const HOLD_WAIT: Duration = Duration::from_millis(20);
 /// A delivery that this process has locked.
 #[derive(Debug)]
 pub struct OpenDelivery {
-    pub(super) place: DeliveryDir,
+    pub(super) delivery_dir: DeliveryDir,
     name: String,
     /// The lock, if the file system supports locks.
     #[expect(dead_code, reason = "it holds the directory as long as it lives")]
@@ -158,9 +158,9 @@ pub fn find(wanted: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<St
     let found = if wanted == LAST {
         let is_there = |path: AbsPath| file::kind(&path).is_ok();
         let can_be_used = |name: &&String| {
-            let place = DeliveryDir(deliveries.join(name));
-            is_there(place.journal())
-                || (usage == DeliveryUse::Apply && is_there(place.source_file()))
+            let delivery_dir = DeliveryDir(deliveries.join(name));
+            is_there(delivery_dir.journal())
+                || (usage == DeliveryUse::Apply && is_there(delivery_dir.source_file()))
         };
         let is_own = |name: &&String| can_be_used(name) && !is_foreign(&deliveries.join(name));
         let mut all = names.iter();
@@ -196,11 +196,15 @@ impl OpenDelivery {
                 1 => run.to_owned(),
                 further => format!("{run}{FURTHER}{further}"),
             };
-            let place = DeliveryDir(deliveries.join(&name));
-            let is_new = dir::create(&place.0)? == DirectoryCreation::Created;
-            if is_new || !place.is_used() {
-                let lock = lock_delivery(&place.0, &name)?;
-                return Ok(Self { place, name, lock });
+            let delivery_dir = DeliveryDir(deliveries.join(&name));
+            let is_new = dir::create(&delivery_dir.0)? == DirectoryCreation::Created;
+            if is_new || !delivery_dir.is_used() {
+                let lock = lock_delivery(&delivery_dir.0, &name)?;
+                return Ok(Self {
+                    delivery_dir,
+                    name,
+                    lock,
+                });
             }
             number = number.saturating_add(1);
         }
@@ -209,20 +213,24 @@ impl OpenDelivery {
     /// Opens and locks the delivery `name`. It is an error if a run or another command has locked
     /// it.
     pub fn open(deliveries: &AbsPath, name: &str) -> Result<Self> {
-        let place = DeliveryDir(deliveries.join(name));
-        if !dir::is_owned_by_user(&place.0) {
-            let message = format!("`{}` is not a directory of yours", place.0);
+        let delivery_dir = DeliveryDir(deliveries.join(name));
+        if !dir::is_owned_by_user(&delivery_dir.0) {
+            let message = format!("`{}` is not a directory of yours", delivery_dir.0);
             return Err(Error::new(ErrorKind::Environment, message)
                 .with_hint("massgen reverts only deliveries that you own"));
         }
         let name = name.to_owned();
-        let lock = lock_delivery(&place.0, &name)?;
-        Ok(Self { place, name, lock })
+        let lock = lock_delivery(&delivery_dir.0, &name)?;
+        Ok(Self {
+            delivery_dir,
+            name,
+            lock,
+        })
     }
 
     /// Removes a delivery that was not used.
     pub fn discard(self) -> Result<()> {
-        clear::remove(&self.place.0)
+        clear::remove(&self.delivery_dir.0)
     }
 
     /// Returns its name.
@@ -232,13 +240,13 @@ impl OpenDelivery {
 
     /// Returns its directory.
     pub fn dir(&self) -> &AbsPath {
-        &self.place.0
+        &self.delivery_dir.0
     }
 
     /// Returns the directory of the layer over the write path with this number; its subdirectory
     /// `upper` holds the changes.
     pub fn layer(&self, number: usize) -> AbsPath {
-        self.place.layer(number)
+        self.delivery_dir.layer(number)
     }
 
     /// Returns the directory that is delivered to the write path with this number, if there is one.
@@ -260,13 +268,13 @@ impl OpenDelivery {
 
     /// Returns whether something of it was applied or is about to be.
     pub fn is_applied(&self) -> bool {
-        file::kind(&self.place.journal()).is_ok()
+        file::kind(&self.delivery_dir.journal()).is_ok()
     }
 
     /// Records the commit that was made from it.
     pub fn record_commit(&self, commit: &str) -> Result<()> {
         file::replace(
-            &self.place.commit(),
+            &self.delivery_dir.commit(),
             commit.as_bytes(),
             FileDurability::Process,
         )
@@ -274,7 +282,7 @@ impl OpenDelivery {
 
     /// Returns the commit that was made from it, if there is one.
     pub fn commit(&self) -> Result<Option<String>> {
-        let noted = read_found(&self.place.commit(), COMMIT_BYTES_MAX)?;
+        let noted = read_found(&self.delivery_dir.commit(), COMMIT_BYTES_MAX)?;
         let noted = noted.and_then(|bytes| String::from_utf8(bytes).ok());
         Ok(noted.filter(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit())))
     }
@@ -291,7 +299,7 @@ impl OpenDelivery {
             ruled: grant.ruled.to_vec(),
         };
         let delivery_file = DeliveryFile {
-            seal: self.place.seal()?,
+            seal: self.delivery_dir.seal()?,
             began_ns: offer.began_ns,
             attempt: offer.attempt,
             left_out_of_answers: offer.left_out_of_answers.clone(),
@@ -299,25 +307,29 @@ impl OpenDelivery {
         };
         let bytes = serde_json::to_vec_pretty(&delivery_file)
             .map_err(|error| Error::bug("an offer has no JSON form").with_source(error))?;
-        file::replace(&self.place.source_file(), &bytes, FileDurability::Process)
+        file::replace(
+            &self.delivery_dir.source_file(),
+            &bytes,
+            FileDurability::Process,
+        )
     }
 
     /// Reads what can be delivered. A file that was not created here is an error, and so is a run
     /// that delivered nothing.
     pub fn read_source(&self) -> Result<DeliverySource> {
-        if !self.place.is_used() {
+        if !self.delivery_dir.is_used() {
             let message = format!("`{}` delivered nothing", self.name);
             return Err(Error::new(ErrorKind::Usage, message).with_hint(NO_DELIVERY_HINT));
         }
-        let path = self.place.source_file();
+        let path = self.delivery_dir.source_file();
         let bytes = file::read_regular_capped(&path, OFFER_BYTES_MAX)
             .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
         let damaged = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
         let bytes = bytes.ok_or_else(damaged)?;
         let delivery_file: DeliveryFile =
             serde_json::from_slice(&bytes).map_err(|error| damaged().with_source(error))?;
-        if delivery_file.seal != self.place.seal()? {
-            return Err(foreign_directory_error(&self.place.0));
+        if delivery_file.seal != self.delivery_dir.seal()? {
+            return Err(foreign_directory_error(&self.delivery_dir.0));
         }
         let origins = delivery_file
             .write_paths
@@ -347,10 +359,10 @@ impl OpenDelivery {
 
     /// Reads the journal, if there is one. A journal that was not created here is an error.
     pub(super) fn read_journal(&self) -> Result<Option<journal::JournalState>> {
-        let state = journal::read(&self.place.journal())?;
+        let state = journal::read(&self.delivery_dir.journal())?;
         match state {
-            Some(state) if state.seal != self.place.seal()? => {
-                Err(foreign_directory_error(&self.place.0))
+            Some(state) if state.seal != self.delivery_dir.seal()? => {
+                Err(foreign_directory_error(&self.delivery_dir.0))
             }
             state => Ok(state),
         }
@@ -389,15 +401,16 @@ impl DeliverySource {
 
 /// Returns whether a delivery's directory contains files that were written for another directory.
 fn is_foreign(dir: &AbsPath) -> bool {
-    let place = DeliveryDir(dir.clone());
+    let delivery_dir = DeliveryDir(dir.clone());
     let delivery_file = || {
-        let bytes = file::read_regular_capped(&place.source_file(), OFFER_BYTES_MAX).ok()??;
+        let bytes =
+            file::read_regular_capped(&delivery_dir.source_file(), OFFER_BYTES_MAX).ok()??;
         serde_json::from_slice::<DeliveryFile>(&bytes).ok()
     };
-    let state = journal::read(&place.journal()).ok().flatten();
+    let state = journal::read(&delivery_dir.journal()).ok().flatten();
     let written = state.map(|state| state.seal);
     let written = written.or_else(|| delivery_file().map(|delivery_file| delivery_file.seal));
-    match (written, place.seal()) {
+    match (written, delivery_dir.seal()) {
         (Some(written), Ok(seal)) => written != seal,
         (None, _) | (_, Err(_)) => false,
     }

@@ -89,9 +89,10 @@ fn numbers(first: usize, count: usize) -> Vec<u32> {
 fn open_session(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<DeliverySession> {
     recover_delivery(delivery)?;
     match delivery.read_journal()? {
-        None => DeliverySession::begin(delivery.place.clone(), &plan.roots),
+        None => DeliverySession::begin(delivery.delivery_dir.clone(), &plan.roots),
         Some(journal) => {
-            let mut session = DeliverySession::from_journal(delivery.place.clone(), journal)?;
+            let mut session =
+                DeliverySession::from_journal(delivery.delivery_dir.clone(), journal)?;
             session.open_slot_dirs()?;
             Ok(session)
         }
@@ -203,7 +204,8 @@ impl ApplyTransaction<'_> {
         match entry.source {
             ContentSource::Layer => upper.ok_or(FileSystemError::Missing)?.open_file(&entry.rel),
             ContentSource::Made { number, .. } => {
-                let contents = DirectoryHandle::open_own(&self.delivery.place.made_contents())?;
+                let contents =
+                    DirectoryHandle::open_own(&self.delivery.delivery_dir.made_contents())?;
                 let name = OsString::from(number.to_string());
                 contents.open_file(
                     &RelPath::default()
@@ -419,7 +421,7 @@ pub fn select_hunks(
 
 /// Writes content that was made from the user's and the agent's versions, for an entry of a plan.
 pub(super) fn write_made(delivery: &OpenDelivery, number: u32, bytes: &[u8]) -> Result<()> {
-    let contents = delivery.place.made_contents();
+    let contents = delivery.delivery_dir.made_contents();
     own_dir::create_all(&contents, own_dir::DirectoryAudience::User)?;
     let name = number.to_string();
     clear::remove(&contents.join(&name))?;

@@ -131,7 +131,7 @@ impl AppliedDelivery {
         let Some(journal) = delivery.read_journal()? else {
             return Ok(None);
         };
-        let session = DeliverySession::from_journal(delivery.place.clone(), journal)?;
+        let session = DeliverySession::from_journal(delivery.delivery_dir.clone(), journal)?;
         let mut delivered = Self {
             delivery,
             session,
@@ -251,12 +251,12 @@ impl AppliedDelivery {
         let mut partial = BTreeSet::new();
         // The last applied step of a path determines what is there.
         for (index, step) in self.session.steps.iter().enumerate() {
-            let place = (step.root, step.rel.clone());
+            let file_key = (step.root, step.rel.clone());
             let is_applied = self.now.get(index) == Some(&DeliveredState::Applied);
             if is_applied && step.hunks.is_some() {
-                partial.insert(place);
+                partial.insert(file_key);
             } else if is_applied {
-                partial.remove(&place);
+                partial.remove(&file_key);
             }
         }
         PartialFiles(partial)
@@ -597,7 +597,7 @@ impl AppliedDelivery {
     /// was delivered more than once has several steps, of which the last applied one determines the
     /// expected state.
     fn inspect(&mut self) -> Result<()> {
-        let slots = open_root(&self.delivery.place.slots())?;
+        let slots = open_root(&self.delivery.delivery_dir.slots())?;
         let steps = self.session.steps.clone();
         let mut applied = Vec::new();
         let mut expected = BTreeMap::new();
@@ -652,7 +652,7 @@ impl AppliedDelivery {
             .get(step.root)
             .cloned()
             .unwrap_or_else(AbsPath::top);
-        let slots = self.delivery.place.slots();
+        let slots = self.delivery.delivery_dir.slots();
         let slot = RelPath::default()
             .child(OsStr::new(&step.slot()))
             .unwrap_or_default();

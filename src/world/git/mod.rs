@@ -237,8 +237,11 @@ impl GitProgram {
         let disabled = self.hook_disabling_variables(call.dir).await?;
         let count = disabled.len().to_string();
         let mut env = vec![("GIT_CONFIG_COUNT", count.as_str())];
-        for (key, (setting, place)) in &disabled {
-            env.extend([(key.as_str(), setting.as_str()), (place.as_str(), "false")]);
+        for (key, (setting, value_variable)) in &disabled {
+            env.extend([
+                (key.as_str(), setting.as_str()),
+                (value_variable.as_str(), "false"),
+            ]);
         }
         env.extend_from_slice(call.env);
         self.ask(GitInvocation { env: &env, ..call }).await

@@ -73,8 +73,8 @@ pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
     let root = DirectoryHandle::open_root().map_err(|fault| open_error(path, fault))?;
     let base = root.try_clone().map(FollowBase::Machine);
     let base = base.map_err(|fault| open_error(path, fault))?;
-    let place = match follow_path(&base, path.as_path(), FinalLink::Followed) {
-        Ok(FollowedPath::Place(place)) => place,
+    let real = match follow_path(&base, path.as_path(), FinalLink::Followed) {
+        Ok(FollowedPath::Place(real)) => real,
         Ok(FollowedPath::Blocked(_, obstacle)) => return Err(cannot_open_error(path, obstacle)),
         Ok(FollowedPath::Broken) => {
             return Err(cannot_open_error(
@@ -84,13 +84,13 @@ pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
         }
         Err(fault) => return Err(open_error(path, fault)),
     };
-    let below = |root: &RealPath| place.below(root).unwrap_or_default();
+    let below = |root: &RealPath| real.below(root).unwrap_or_default();
     let kind = root.real_path().and_then(|path| root.meta(&below(&path)));
     match kind.map(|meta| meta.kind) {
-        Ok(FileKind::Directory) => Ok(LocatedPath::Directory(place)),
-        Ok(FileKind::File) => Ok(LocatedPath::File(place)),
+        Ok(FileKind::Directory) => Ok(LocatedPath::Directory(real)),
+        Ok(FileKind::File) => Ok(LocatedPath::File(real)),
         Ok(kind) => Err(cannot_open_error(path, format!("it is {kind}"))),
-        Err(FileSystemError::Missing) => Ok(LocatedPath::Missing(place)),
+        Err(FileSystemError::Missing) => Ok(LocatedPath::Missing(real)),
         Err(fault) => Err(open_error(path, fault)),
     }
 }

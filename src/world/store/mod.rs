@@ -79,17 +79,17 @@ pub fn reject_symlinks<'p>(
     Ok(())
 }
 
-/// Refuses a symlink on the path to `place` from the innermost state directory around it. A
-/// repository can contain one, and a listing of `place` would show files from elsewhere.
-pub fn reject_symlinks_to(place: &AbsPath) -> Result<()> {
-    let mut state = Some(place.clone());
+/// Refuses a symlink on the path to `path` from the innermost state directory around it. A
+/// repository can contain one, and a listing of `path` would show files from elsewhere.
+pub fn reject_symlinks_to(path: &AbsPath) -> Result<()> {
+    let mut state = Some(path.clone());
     while let Some(dir) = state {
         if dir
             .as_path()
             .file_name()
             .is_some_and(|name| name == STATE_DIR)
         {
-            return reject_symlinks(&dir, [place]);
+            return reject_symlinks(&dir, [path]);
         }
         state = dir.parent();
     }

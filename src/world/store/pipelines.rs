@@ -303,10 +303,10 @@ impl PipelineDir {
         workspace: &AbsPath,
         is_meant: impl Fn(&str) -> bool,
     ) -> Result<()> {
-        for place in [workspace, &self.indexes(), &self.dir.join("agents")] {
-            for name in dir::names_if_exists(place)? {
+        for dir in [workspace, &self.indexes(), &self.dir.join("agents")] {
+            for name in dir::names_if_exists(dir)? {
                 if is_meant(&name) {
-                    clear::remove(&place.join(name))?;
+                    clear::remove(&dir.join(name))?;
                 }
             }
         }
@@ -334,9 +334,9 @@ impl PipelineDir {
     pub fn clear_stale(&self) -> Result<()> {
         let hub = self.hub();
         let mut waiting = vec![hub.join("refs"), self.indexes()];
-        while let Some(place) = waiting.pop() {
-            for name in dir::names_if_exists(&place)? {
-                let path = place.join(&name);
+        while let Some(dir) = waiting.pop() {
+            for name in dir::names_if_exists(&dir)? {
+                let path = dir.join(&name);
                 match file::kind(&path) {
                     Ok(kind) if kind.is_dir() => waiting.push(path),
                     Ok(_) if name.ends_with(LOCK) => clear::remove(&path)?,

@@ -37,11 +37,12 @@ impl ProjectDirectory {
     /// above it, or where every user may create one.
     pub fn find(cwd: &AbsPath, home: Option<&AbsPath>, elsewhere: Option<&str>) -> Self {
         let elsewhere = elsewhere.map(|name| resolve_existing(&cwd.join(name)));
-        let place = |project: &AbsPath| match &elsewhere {
+        let state_dir = |project: &AbsPath| match &elsewhere {
             Some(elsewhere) => elsewhere.join(project_name(project)),
             None => project.clone(),
         };
-        let has_state = |project: &AbsPath| dir::is_owned_by_user(&place(project).join(STATE_DIR));
+        let has_state =
+            |project: &AbsPath| dir::is_owned_by_user(&state_dir(project).join(STATE_DIR));
         let is_candidate = |above: &AbsPath| {
             above.parent().is_some()
                 && home.is_none_or(|home| !home.is_within(above))
@@ -53,7 +54,7 @@ impl ProjectDirectory {
             .filter(|_| !has_state(cwd))
             .unwrap_or_else(|| cwd.clone());
         Self {
-            state_parent: place(&project),
+            state_parent: state_dir(&project),
             project,
         }
     }

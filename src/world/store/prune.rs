@@ -124,10 +124,10 @@ fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     }
     let logs = store.state.join(LOGS);
     let mut known = BTreeSet::new();
-    for (place, run) in runs::list(&logs)?.into_iter().enumerate() {
+    for (index, run) in runs::list(&logs)?.into_iter().enumerate() {
         let name = run_name(&run);
         known.insert(run.name());
-        if place > 0 && !file::is_locked(&run.events_file()) {
+        if index > 0 && !file::is_locked(&run.events_file()) {
             let own_paths = name.map(|name| own_directories(&run, &name, &store.state));
             let mut paths = own_paths.unwrap_or_default();
             paths.push(run.log().clone());
@@ -138,9 +138,9 @@ fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     let names = dir::names(&deliveries).unwrap_or_default();
     let mut pipelines = BTreeSet::new();
     let all = pipelines::list(&store.state.join(PIPELINES))?.into_iter();
-    for (place, pipeline) in all.enumerate() {
+    for (index, pipeline) in all.enumerate() {
         let (name, short) = (pipeline.name(), pipeline.short());
-        if place > 0 && !pipeline.is_running() {
+        if index > 0 && !pipeline.is_running() {
             let own = names
                 .iter()
                 .filter(|name| pipeline_of(name) == Some(&short));

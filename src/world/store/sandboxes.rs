@@ -106,10 +106,10 @@ impl SandboxDirs {
         self.make_dir(&format!("{}.agent", self.number(id)))
     }
 
-    /// Returns the private directory of the external agent that works as subagents of an agent; `place`
+    /// Returns the private directory of the external agent that works as subagents of an agent; `index`
     /// is its place among the models for subagents.
-    pub fn subagent_program_of(&self, id: &AgentId, place: usize) -> Result<AbsPath> {
-        self.make_dir(&format!("{}.agent{place}", self.number(id)))
+    pub fn subagent_program_of(&self, id: &AgentId, index: usize) -> Result<AbsPath> {
+        self.make_dir(&format!("{}.agent{index}", self.number(id)))
     }
 
     /// Returns the directory of the commands of a single call's caller.

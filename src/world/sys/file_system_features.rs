@@ -110,51 +110,51 @@ fn first_foreign(
 }
 
 /// Writes a file and reads it back. The file stays for the other tests.
-pub(crate) fn write(place: &Path) -> io::Result<()> {
-    fs::write(place.join("file"), "content")?;
-    match fs::read(place.join("file"))?.as_slice() {
+pub(crate) fn write(dir: &Path) -> io::Result<()> {
+    fs::write(dir.join("file"), "content")?;
+    match fs::read(dir.join("file"))?.as_slice() {
         b"content" => Ok(()),
         _ => Err(io::Error::other("what was read is not what was written")),
     }
 }
 
 /// Syncs the file and its directory to the disk.
-pub(crate) fn sync(place: &Path) -> io::Result<()> {
-    File::open(place.join("file"))?.sync_all()?;
-    File::open(place)?.sync_all()
+pub(crate) fn sync(dir: &Path) -> io::Result<()> {
+    File::open(dir.join("file"))?.sync_all()?;
+    File::open(dir)?.sync_all()
 }
 
 /// Replaces a file with another atomically.
-pub(crate) fn rename(place: &Path) -> io::Result<()> {
-    fs::write(place.join("newer"), "newer")?;
-    fs::rename(place.join("newer"), place.join("file"))
+pub(crate) fn rename(dir: &Path) -> io::Result<()> {
+    fs::write(dir.join("newer"), "newer")?;
+    fs::rename(dir.join("newer"), dir.join("file"))
 }
 
 /// Creates an unnamed file and then names it.
-pub(crate) fn unnamed_file(place: &Path) -> io::Result<()> {
+pub(crate) fn unnamed_file(dir: &Path) -> io::Result<()> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let file = openat(CWD, place, flags, Mode::RUSR | Mode::WUSR)?;
+    let file = openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR)?;
     let number = std::os::fd::AsRawFd::as_raw_fd(&file);
     let by_number = format!("/proc/self/fd/{number}");
     let flags = AtFlags::SYMLINK_FOLLOW;
-    Ok(linkat(CWD, by_number, CWD, place.join("named"), flags)?)
+    Ok(linkat(CWD, by_number, CWD, dir.join("named"), flags)?)
 }
 
 /// Creates a hard link to the file.
-pub(crate) fn hard_link(place: &Path) -> io::Result<()> {
-    fs::hard_link(place.join("file"), place.join("second"))
+pub(crate) fn hard_link(dir: &Path) -> io::Result<()> {
+    fs::hard_link(dir.join("file"), dir.join("second"))
 }
 
 /// Creates a copy that shares its blocks with the original.
-pub(crate) fn shared_copy(place: &Path) -> io::Result<()> {
-    let copy = File::create(place.join("copy"))?;
+pub(crate) fn shared_copy(dir: &Path) -> io::Result<()> {
+    let copy = File::create(dir.join("copy"))?;
     Ok(rustix::fs::ioctl_ficlone(
         &copy,
-        File::open(place.join("file"))?,
+        File::open(dir.join("file"))?,
     )?)
 }
 
 /// Locks the file against other processes.
-pub(crate) fn lock(place: &Path) -> io::Result<()> {
-    Ok(File::open(place.join("file"))?.try_lock()?)
+pub(crate) fn lock(dir: &Path) -> io::Result<()> {
+    Ok(File::open(dir.join("file"))?.try_lock()?)
 }

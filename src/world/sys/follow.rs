@@ -122,9 +122,12 @@ pub(crate) fn follow_path(
 ) -> Result<FollowedPath, FileSystemError> {
     let path = base.anchored_path(path);
     if link == FinalLink::Itself
-        && let Some(place) = link_with_trailing_slash(base, &path)?
+        && let Some(target) = link_with_trailing_slash(base, &path)?
     {
-        return Ok(FollowedPath::Blocked(place, FollowObstacle::SlashAfterLink));
+        return Ok(FollowedPath::Blocked(
+            target,
+            FollowObstacle::SlashAfterLink,
+        ));
     }
     let mut path = path.into_owned();
     for _ in 0..LINKS_MAX {
@@ -160,14 +163,14 @@ fn resolve_missing_suffix(
 ) -> Result<FollowStep, FileSystemError> {
     let components: Vec<Component<'_>> = path.components().collect();
     let mut split = components.len();
-    let (ancestor, place) = loop {
+    let (ancestor, real) = loop {
         split = split.saturating_sub(1);
         let known: PathBuf = components.iter().take(split).collect();
         let known = if split == 0 { Path::new(".") } else { &known };
         match base.open(known, FinalLink::Followed) {
             Ok(handle) => {
-                let place = real_path(&handle)?;
-                break (handle, place);
+                let real = real_path(&handle)?;
+                break (handle, real);
             }
             Err(Errno::LOOP) => return Ok(FollowStep::Arrived(FollowedPath::Broken)),
             Err(_) if split > 0 => {}
@@ -177,14 +180,14 @@ fn resolve_missing_suffix(
     let rest: PathBuf = components.iter().skip(split).collect();
     let is_last = components.len() - split == 1;
     if !(is_last && link == FinalLink::Itself)
-        && let Some(next) = resolve_link(&ancestor, &place, &rest)
+        && let Some(next) = resolve_link(&ancestor, &real, &rest)
     {
         return Ok(FollowStep::Continue(next));
     }
     let names = RelPath::new(&rest);
     let reached = names
         .as_ref()
-        .map_or(place.clone(), |names| place.join(names));
+        .map_or(real.clone(), |names| real.join(names));
     Ok(FollowStep::Arrived(match (errno, names) {
         (Errno::NOENT, Some(_)) => FollowedPath::Place(reached),
         (Errno::NOENT, None) => FollowedPath::Blocked(reached, FollowObstacle::ParentOfMissing),
@@ -194,12 +197,12 @@ fn resolve_missing_suffix(
 
 /// If the first name of `rest` is a symlink in the directory `ancestor`, returns the path behind
 /// it.
-fn resolve_link(ancestor: &OwnedFd, place: &RealPath, rest: &Path) -> Option<PathBuf> {
+fn resolve_link(ancestor: &OwnedFd, ancestor_path: &RealPath, rest: &Path) -> Option<PathBuf> {
     let mut names = rest.components();
     let first = RelPath::default().child(names.next()?.as_os_str())?;
     let dir = DirectoryHandle::from(ancestor.try_clone().ok()?);
     let target = dir.link_target(&first).ok()?;
-    Some(place.as_path().join(target).join(names.as_path()))
+    Some(ancestor_path.as_path().join(target).join(names.as_path()))
 }
 
 /// Returns the location of the symlink if `path` is a symlink with a slash at its end.

@@ -55,9 +55,9 @@ pub(crate) fn boot_id() -> String {
     id.trim().to_owned()
 }
 
-/// Returns the facts for processes that `executable` starts and that write to `place`. As long as they
+/// Returns the facts for processes that `executable` starts and that write to `state_dir`. As long as they
 /// are the same, the kernel enforces the same.
-pub(crate) fn machine_facts(executable: &AbsPath, place: &AbsPath) -> io::Result<Vec<String>> {
+pub(crate) fn machine_facts(executable: &AbsPath, state_dir: &AbsPath) -> io::Result<Vec<String>> {
     let mut facts = Vec::new();
     for path in TEXTS {
         facts.push(fs::read_to_string(path)?);
@@ -79,7 +79,10 @@ pub(crate) fn machine_facts(executable: &AbsPath, place: &AbsPath) -> io::Result
     facts.push(format!("{device} {inode} {length} {changed:?}"));
     let root = fs::metadata("/")?;
     facts.push(format!("{} {}", root.dev(), root.ino()));
-    let (place, system) = (fs::metadata(place.as_path())?, statfs(place.as_path())?);
-    facts.push(format!("{} {}", place.dev(), system.f_type));
+    let (metadata, system) = (
+        fs::metadata(state_dir.as_path())?,
+        statfs(state_dir.as_path())?,
+    );
+    facts.push(format!("{} {}", metadata.dev(), system.f_type));
     Ok(facts)
 }

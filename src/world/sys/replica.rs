@@ -56,8 +56,8 @@ impl TreeReplica {
         let left_out: Vec<&AbsPath> = except.iter().collect();
         copy(&tree, at, CopyMethod::Writable, LIMITS, &left_out)?;
         let dir = DirectoryHandle::open_own(at).map_err(|fault| replica_error(at, fault))?;
-        for place in except.iter().filter_map(|path| path.below(&tree)) {
-            let created = dir.make_dirs(&place);
+        for excluded in except.iter().filter_map(|path| path.below(&tree)) {
+            let created = dir.make_dirs(&excluded);
             drop(created.map_err(|fault| replica_error(at, fault))?);
         }
         take_over_modes(&tree, &dir).map_err(|fault| replica_error(at, fault))?;

@@ -16,10 +16,10 @@ pub(crate) struct SpoolFile {
 }
 
 impl SpoolFile {
-    /// Creates an empty file on the file system of the directory `place`.
-    pub(crate) fn new_in(place: &AbsPath) -> io::Result<Self> {
+    /// Creates an empty file on the file system of the directory `dir`.
+    pub(crate) fn new_in(dir: &AbsPath) -> io::Result<Self> {
         Ok(Self {
-            file: tempfile::tempfile_in(place.as_path())?,
+            file: tempfile::tempfile_in(dir.as_path())?,
             size_bytes: 0,
         })
     }

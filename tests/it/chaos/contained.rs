@@ -152,8 +152,8 @@ impl BombLimit {
         }
         let name = format!("chaos-{}", Uuid::new_v4().simple());
         let places = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"];
-        let mut made = places.iter().filter_map(|place| {
-            let dir = Path::new(place).join(&name);
+        let mut made = places.iter().filter_map(|parent| {
+            let dir = Path::new(parent).join(&name);
             fs::create_dir(&dir).ok()?;
             let limited = fs::write(dir.join("pids.max"), BEARABLE.to_string());
             let guard = Self::Group(dir);

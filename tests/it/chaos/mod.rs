@@ -18,13 +18,13 @@ use crate::project::binary;
 
 /// Returns the levels that this machine supports, as detected by massgen itself.
 fn levels() -> Vec<SandboxLevel> {
-    let place = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let abs = |path: &Path| AbsPath::new(path).unwrap();
-    let (executable, place) = (abs(&binary()), abs(place.path()));
+    let (executable, dir) = (abs(&binary()), abs(dir.path()));
     let holds = |level: &SandboxLevel| match Sandbox::open(
         SandboxLevelChoice::Only(*level),
         &executable,
-        &place,
+        &dir,
     ) {
         Ok(_) => true,
         Err(error) => {

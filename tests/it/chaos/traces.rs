@@ -75,8 +75,8 @@ impl Process {
     fn has_mark(&self, mark: &str) -> bool {
         let dir = PathBuf::from(format!("/proc/{}", self.number));
         let is_in_scene = || {
-            let place = fs::read_link(dir.join("cwd")).unwrap_or_default();
-            format!("{}/", place.display()).contains(mark)
+            let working_dir = fs::read_link(dir.join("cwd")).unwrap_or_default();
+            format!("{}/", working_dir.display()).contains(mark)
         };
         self.words.contains(mark) || text(&dir.join("environ")).contains(mark) || is_in_scene()
     }

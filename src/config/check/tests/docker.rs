@@ -159,8 +159,8 @@ fn invalid_docker_settings_are_errors_at_their_keys() {
         &format!("{at}.x"),
         "unknown key",
     );
-    for place in ["b", "/", "/proc/self", "/sys"] {
-        let lines = mount(&format!("{{/a: {{bind: {place}}}}}"));
+    for target in ["b", "/", "/proc/self", "/sys"] {
+        let lines = mount(&format!("{{/a: {{bind: {target}}}}}"));
         refuses(&lines, &format!("{at}.bind"), "cannot mount at");
     }
     let packages =

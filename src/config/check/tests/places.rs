@@ -362,35 +362,35 @@ fn storage_lies_apart_from_what_agents_are_given() {
         "agent_temporary_workspace",
         "session_storage",
     ] {
-        for place in ["/", "/etc", "'~'", "/home/ann/project"] {
+        for path in ["/", "/etc", "'~'", "/home/ann/project"] {
             check(
-                &with_orchestrator(&format!("{key}: {place}")),
+                &with_orchestrator(&format!("{key}: {path}")),
                 &["only for massgen"],
             );
         }
-        for place in ["../x", "''", "."] {
+        for path in ["../x", "''", "."] {
             check(
-                &with_orchestrator(&format!("{key}: {place}")),
+                &with_orchestrator(&format!("{key}: {path}")),
                 &["is not a directory of massgen"],
             );
         }
-        for place in ["/srv/a", "/srv/a/b", "/srv"] {
-            let yaml = with_orchestrator(&format!("{key}: {place}\ncontext_paths: [/srv/a]"));
+        for path in ["/srv/a", "/srv/a/b", "/srv"] {
+            let yaml = with_orchestrator(&format!("{key}: {path}\ncontext_paths: [/srv/a]"));
             check(&yaml, &["the storage shares a directory with `/srv/a`"]);
         }
         let yaml = with_orchestrator(&format!("{key}: /srv/A\ncontext_paths: [/srv/a]"));
         check(&yaml, &["the storage shares a directory with `/srv/a`"]);
-        for (place, fault) in [
+        for (path, fault) in [
             ("workspaces", "are nested"),
             ("massgen_logs/x", "that of `massgen's log`"),
         ] {
             let moved = "holds workspaces or logs of massgen: `/home/ann/project/.massgen/";
             let is_moved = key != "session_storage";
             check(
-                &with_orchestrator(&format!("{key}: {place}")),
+                &with_orchestrator(&format!("{key}: {path}")),
                 &[if is_moved { moved } else { fault }],
             );
-            let absolute = format!("{key}: /home/ann/project/.massgen/{place}");
+            let absolute = format!("{key}: /home/ann/project/.massgen/{path}");
             check(&with_orchestrator(&absolute), &[fault]);
         }
         check(

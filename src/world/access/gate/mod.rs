@@ -346,21 +346,22 @@ impl Gate {
         let action = call.try_map(|path| match declared.next() {
             Some((expected, wanted, link)) if expected == path => {
                 let (_, outcome) = self.resolve_path(&path, wanted, link, consent);
-                let place = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
+                let resolved = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
                 if is_described {
                     effects.push(format!(
                         "{wanted} {}",
-                        describe_path(place.real(), place.grant())
+                        describe_path(resolved.real(), resolved.grant())
                     ));
                 }
                 let rules = self.path_rules();
                 if consent == CallApproval::Given
-                    && let Some(rule) = matching_rule(rules, RuleAction::Ask, place.real(), wanted)
+                    && let Some(rule) =
+                        matching_rule(rules, RuleAction::Ask, resolved.real(), wanted)
                 {
-                    to_agree.push(place.real().clone());
+                    to_agree.push(resolved.real().clone());
                     ask_reason.get_or_insert_with(|| approval_reason(rule));
                 }
-                Ok(place)
+                Ok(resolved)
             }
             _ => Err(self.deny(&path, Permission::Write, AccessRefusal::outside())),
         })?;
@@ -669,12 +670,12 @@ impl Gate {
             let grant = open.grant();
             grant.scope == GrantScope::Tree && self.allows(&grant.root, Permission::Read)
         });
-        let place = |open: &Arc<OpenGrant>| ResolvedPath {
+        let resolved = |open: &Arc<OpenGrant>| ResolvedPath {
             grant: Arc::clone(open),
             rel: RelPath::default(),
             real: open.grant().root.clone(),
         };
-        open.map(place).collect()
+        open.map(resolved).collect()
     }
 
     /// Returns a directory of massgen's for staging files, so that a process that is killed leaves
@@ -699,18 +700,18 @@ impl Gate {
         history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the merge base of `place`, if the file is the user's and the agent may write to it.
+    /// Records the merge base of `resolved`, if the file is the user's and the agent may write to it.
     pub(in crate::world) fn record_base(
         &self,
-        place: &ResolvedPath,
+        resolved: &ResolvedPath,
         seen: &FileFingerprint,
         occasion: FileAccessReason,
     ) {
-        let grant = place.grant();
+        let grant = resolved.grant();
         if let Some(bases) = &self.0.policy.bases
             && (grant.kind, grant.permission) == (GrantKind::Context, Permission::Write)
         {
-            bases.record(place.real(), seen, occasion);
+            bases.record(resolved.real(), seen, occasion);
         }
     }
 

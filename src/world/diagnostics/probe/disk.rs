@@ -118,8 +118,8 @@ pub fn probe_disk(dir: &AbsPath) -> Result<DiskProbe> {
 
 fn probe_inside(dir: &AbsPath) -> Result<DiskProbe> {
     let stage = StagingDirectory::new(dir)?;
-    let place = stage.path().as_path();
-    let fault = |trial: FeatureTest| trial(place).err().map(|error| error.to_string());
+    let directory = stage.path().as_path();
+    let fault = |trial: FeatureTest| trial(directory).err().map(|error| error.to_string());
     let feature_tests = TRIALS
         .iter()
         .map(|(ability, trial)| (*ability, fault(*trial)));

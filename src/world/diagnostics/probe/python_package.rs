@@ -35,8 +35,8 @@ pub async fn probe_python_package(name: &str, context: ProbeContext<'_>) -> Pyth
     };
     let arguments = ["-X", "utf8", "-c", SEARCH, name];
     match context.run_program(&python, &arguments).await {
-        ProgramReply::Succeeded(place) if place.is_empty() => PythonPackageProbe::Missing,
-        ProgramReply::Succeeded(place) => PythonPackageProbe::Found(place),
+        ProgramReply::Succeeded(directory) if directory.is_empty() => PythonPackageProbe::Missing,
+        ProgramReply::Succeeded(directory) => PythonPackageProbe::Found(directory),
         ProgramReply::Failed(why) => PythonPackageProbe::Broken(why),
     }
 }

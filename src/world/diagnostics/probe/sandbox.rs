@@ -71,16 +71,20 @@ pub struct SandboxSelection {
     pub reasons: Vec<String>,
 }
 
-/// Tests each of `choices` in the directory `place`, with `executable` as the sandbox helper.
+/// Tests each of `choices` in the directory `state_dir`, with `executable` as the sandbox helper.
 /// Commands may write to the user's `trees`.
 pub fn probe_sandbox(
     choices: &[SandboxLevelChoice],
     executable: &AbsPath,
-    place: &AbsPath,
+    state_dir: &AbsPath,
     trees: &[AbsPath],
 ) -> SandboxCapabilities {
-    let try_level =
-        |choice: &SandboxLevelChoice| (*choice, select_sandbox(*choice, executable, place, trees));
+    let try_level = |choice: &SandboxLevelChoice| {
+        (
+            *choice,
+            select_sandbox(*choice, executable, state_dir, trees),
+        )
+    };
     let groups = sys::cgroup::Cgroups::find();
     SandboxCapabilities {
         shared_limits: SharedLimits {
@@ -103,13 +107,13 @@ pub fn probe_sandbox(
 pub fn select_sandbox(
     choice: SandboxLevelChoice,
     executable: &AbsPath,
-    place: &AbsPath,
+    state_dir: &AbsPath,
     trees: &[AbsPath],
 ) -> Result<SandboxSelection> {
     let sandbox = Sandbox::open_with(SandboxSpec {
         choice,
         executable,
-        place,
+        place: state_dir,
         trees,
         record: None,
     })?;

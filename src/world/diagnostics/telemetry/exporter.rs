@@ -40,7 +40,7 @@ const RETRY_WAIT_MAX: Duration = Duration::from_secs(10);
 pub(crate) struct SpanExporter {
     waiting: Sender<OtlpSpan>,
     sending: JoinHandle<ExportReport>,
-    place: String,
+    shown_url: String,
     taken: usize,
     left_out: usize,
 }
@@ -62,11 +62,11 @@ impl SpanExporter {
     /// Starts the background task. No connection is opened before there is a span.
     pub(crate) fn start(settings: TelemetrySettings, http: HttpClient) -> Self {
         let (waiting, spans) = mpsc::channel(SPANS_WAITING_MAX);
-        let place = display_url(&settings.endpoint);
+        let shown_url = display_url(&settings.endpoint);
         Self {
             waiting,
             sending: tokio::spawn(BatchWorker { settings, http }.send_all(spans)),
-            place,
+            shown_url,
             taken: 0,
             left_out: 0,
         }
@@ -86,7 +86,7 @@ impl SpanExporter {
         let Self {
             waiting,
             mut sending,
-            place,
+            shown_url,
             taken,
             left_out,
         } = self;
@@ -105,11 +105,11 @@ impl SpanExporter {
         match lost {
             Some(0) => None,
             Some(lost) => Some(format!(
-                "telemetry: {lost} of {} not accepted by `{place}`: {why}",
+                "telemetry: {lost} of {} not accepted by `{shown_url}`: {why}",
                 count_noun(taken, "span")
             )),
             None => Some(format!(
-                "telemetry: some of {} not accepted by `{place}`: {why}",
+                "telemetry: some of {} not accepted by `{shown_url}`: {why}",
                 count_noun(taken, "span")
             )),
         }

@@ -105,7 +105,7 @@ impl FileFinder {
     /// returns what was found within that time.
     pub fn query(&self, typed: &str, rows_max: usize, time_max: Duration) -> FileSuggestions {
         let path = TypedPath::parse(typed);
-        let found = match path.place {
+        let found = match path.root {
             TypedRoot::Home if self.home.is_none() => return FileSuggestions::default(),
             TypedRoot::Home | TypedRoot::Elsewhere => self.children(&path, IgnoredEntries::Listed),
             TypedRoot::Base if path.rest.is_empty() => {
@@ -240,8 +240,7 @@ impl FileFinder {
             let (slash, bytes) = match ranked.kind {
                 IndexEntryKind::File => (
                     "",
-                    self.entry_path(&path)
-                        .and_then(|place| listing::size(&place)),
+                    self.entry_path(&path).and_then(|path| listing::size(&path)),
                 ),
                 IndexEntryKind::Directory => ("/", None),
             };

@@ -16,7 +16,7 @@ pub(super) enum TypedRoot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TypedPath<'t> {
     /// Its root.
-    pub(super) place: TypedRoot,
+    pub(super) root: TypedRoot,
     /// The directory as it was typed: empty, or with a slash at the end.
     pub(super) directory: &'t str,
     /// The rest after the directory.
@@ -28,7 +28,7 @@ impl<'t> TypedPath<'t> {
     pub(super) fn parse(typed: &'t str) -> Self {
         let end = typed.rfind('/').map_or(0, |at| at.saturating_add(1));
         let (directory, rest) = typed.split_at_checked(end).unwrap_or_default();
-        let place = if directory.starts_with("~/") {
+        let root = if directory.starts_with("~/") {
             TypedRoot::Home
         } else if directory.starts_with('/') || directory.split('/').any(|name| name == "..") {
             TypedRoot::Elsewhere
@@ -36,7 +36,7 @@ impl<'t> TypedPath<'t> {
             TypedRoot::Base
         };
         Self {
-            place,
+            root,
             directory,
             rest,
         }
@@ -48,9 +48,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(typed: &str, place: TypedRoot, directory: &str, rest: &str) {
+    fn check(typed: &str, root: TypedRoot, directory: &str, rest: &str) {
         let expected = TypedPath {
-            place,
+            root,
             directory,
             rest,
         };

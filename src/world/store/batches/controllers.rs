@@ -29,8 +29,8 @@ impl BatchDir {
     /// Marks this process as one that starts the jobs of the batch.
     pub fn mark_controller(&self) -> Result<ControllerFile> {
         let here = ClaimOwner::this_process("", None);
-        let place = self.controllers_dir();
-        dir::create_all(&place, DirectoryAudience::User)?;
+        let dir = self.controllers_dir();
+        dir::create_all(&dir, DirectoryAudience::User)?;
         for path in self.controller_files()? {
             if owner_liveness(read_owner(&path).as_ref(), &path, &here) == OwnerLiveness::Dead {
                 clear::remove(&path)?;
@@ -38,7 +38,7 @@ impl BatchDir {
         }
         let text = serde_json::to_vec(&here)
             .map_err(|error| Error::bug("a mark has no JSON form").with_source(error))?;
-        let path = place.join(format!("{}.{}", here.pid, clock::now().unix_nanoseconds()));
+        let path = dir.join(format!("{}.{}", here.pid, clock::now().unix_nanoseconds()));
         let lock = create_once(&path, &text, FileDurability::Process)?;
         let lock = lock.ok_or_else(|| {
             Error::new(ErrorKind::Io, format!("`{path}` exists already"))
@@ -57,11 +57,11 @@ impl BatchDir {
     }
 
     fn controller_files(&self) -> Result<Vec<AbsPath>> {
-        let place = self.controllers_dir();
-        let names = dir::names_if_exists(&place)?.into_iter();
+        let dir = self.controllers_dir();
+        let names = dir::names_if_exists(&dir)?.into_iter();
         // A file that is being created has another name.
         let names = names.filter(|name| !name.starts_with('.'));
-        Ok(names.map(|name| place.join(name)).collect())
+        Ok(names.map(|name| dir.join(name)).collect())
     }
 
     fn controllers_dir(&self) -> AbsPath {

@@ -12,19 +12,15 @@ const LIMITS: &str = "limits.json";
 const LIMITS_BYTES_MAX: u64 = 4096;
 
 /// Writes the limits in force to the directory of a run's records or of a pipeline.
-pub fn write(place: &AbsPath, limits: &BudgetLimits) -> Result<()> {
+pub fn write(dir: &AbsPath, limits: &BudgetLimits) -> Result<()> {
     let text = serde_json::to_string(limits)
         .map_err(|error| Error::bug("the limits have no JSON form").with_source(error))?;
-    file::replace(
-        &place.join(LIMITS),
-        text.as_bytes(),
-        FileDurability::Process,
-    )
+    file::replace(&dir.join(LIMITS), text.as_bytes(), FileDurability::Process)
 }
 
 /// Reads the limits in a directory; `None` if it has none that can be read.
-pub fn read(place: &AbsPath) -> Option<BudgetLimits> {
-    let bytes = file::read_regular_capped(&place.join(LIMITS), LIMITS_BYTES_MAX);
+pub fn read(dir: &AbsPath) -> Option<BudgetLimits> {
+    let bytes = file::read_regular_capped(&dir.join(LIMITS), LIMITS_BYTES_MAX);
     serde_json::from_slice(&bytes.ok()??).ok()
 }
 
@@ -36,8 +32,8 @@ mod tests {
     #[test]
     fn limits_are_read_as_they_were_written_last() {
         let dir = tempfile::tempdir().unwrap();
-        let place = AbsPath::new(dir.path()).unwrap();
-        assert_eq!(read(&place), None);
+        let run_dir = AbsPath::new(dir.path()).unwrap();
+        assert_eq!(read(&run_dir), None);
         for (cost, tokens, tool_calls) in [
             (None, None, None),
             (Money::from_dollars("0.083"), Some(u64::MAX), Some(0)),
@@ -49,18 +45,18 @@ mod tests {
                 tool_calls,
                 whole: None,
             };
-            write(&place, &limits).unwrap();
-            assert_eq!(read(&place), Some(limits));
+            write(&run_dir, &limits).unwrap();
+            assert_eq!(read(&run_dir), Some(limits));
         }
         let put = |text: &str| {
-            let file = place.join(LIMITS);
+            let file = run_dir.join(LIMITS);
             file::replace(&file, text.as_bytes(), FileDurability::Process).unwrap();
         };
         for damaged in ["", "[1]", "{\"max_tokens_total\": -1}"] {
             put(damaged);
-            assert_eq!(read(&place), None, "{damaged}");
+            assert_eq!(read(&run_dir), None, "{damaged}");
         }
         put(&(" ".repeat(5000) + "{}"));
-        assert_eq!(read(&place), None);
+        assert_eq!(read(&run_dir), None);
     }
 }

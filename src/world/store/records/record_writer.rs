@@ -88,8 +88,8 @@ impl RecordWriter {
             snapshot,
             plan,
         } = *answer;
-        let place = format!("{agent}/{}", at.name_format());
-        let path = format!("{place}/{ANSWER}");
+        let rel = format!("{agent}/{}", at.name_format());
+        let path = format!("{rel}/{ANSWER}");
         let mut mapping = json!({
             "type": "answer",
             "label": label,
@@ -102,7 +102,7 @@ impl RecordWriter {
             fields.insert("plan".to_owned(), json!(plan));
         }
         self.mappings.insert(label.to_string(), mapping);
-        dir::create_all(&self.dir.join(place), DirectoryAudience::User)?;
+        dir::create_all(&self.dir.join(rel), DirectoryAudience::User)?;
         self.write_text(&path, content)
     }
 
@@ -114,8 +114,8 @@ impl RecordWriter {
         vote: &ValidVote,
         view: &AttemptProgress,
     ) -> Result<()> {
-        let place = format!("{voter}/{}", at.name_format());
-        let path = format!("{place}/vote.json");
+        let rel = format!("{voter}/{}", at.name_format());
+        let path = format!("{rel}/vote.json");
         let votes_before = self.mappings.values().filter(|known| {
             known.get("type").and_then(Value::as_str) == Some("vote")
                 && known.get("agent_id").and_then(Value::as_str) == Some(voter.as_str())
@@ -133,15 +133,15 @@ impl RecordWriter {
             None => format!("{voter}.vote{number}"),
         };
         self.mappings.insert(name, mapping);
-        dir::create_all(&self.dir.join(place), DirectoryAudience::User)?;
+        dir::create_all(&self.dir.join(rel), DirectoryAudience::User)?;
         self.write_json(&path, vote_record(voter, vote, view, at))
     }
 
     /// Writes the final answer durably: it survives a power failure.
     pub(crate) fn write_final_answer(&self, agent: &AgentId, content: &str) -> Result<()> {
-        let place = format!("{FINAL}/{agent}");
-        dir::create_all(&self.dir.join(&place), DirectoryAudience::User)?;
-        self.write(&format!("{place}/{ANSWER}"), content, FileDurability::Power)
+        let rel = format!("{FINAL}/{agent}");
+        dir::create_all(&self.dir.join(&rel), DirectoryAudience::User)?;
+        self.write(&format!("{rel}/{ANSWER}"), content, FileDurability::Power)
     }
 
     fn write(&self, name: &str, text: &str, durability: FileDurability) -> Result<()> {

@@ -62,9 +62,9 @@ pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<ImportedSession> {
     let logs = last.log_dir.parent();
     let state_dir = logs.and_then(|logs| logs.parent());
     let state_dir = state_dir.unwrap_or_else(|| last.cwd.join(STATE_DIR));
-    let place = state_dir.join(SESSIONS).join(&unpacked.top);
+    let session_dir = state_dir.join(SESSIONS).join(&unpacked.top);
     let before = SessionIdentity {
-        dir: place,
+        dir: session_dir,
         id: unpacked.top,
     };
     let session = publish(sessions, stage, |session| {

@@ -162,14 +162,14 @@ impl SessionDir {
     /// Records that the user keeps the directory `cwd` closed to the agents.
     pub fn decline_directory(&self, cwd: &AbsPath) -> Result<()> {
         let text = serde_json::Value::from(cwd.to_string()).to_string();
-        let place = self.dir.join(DECLINED_DIRECTORY);
-        file::replace(&place, text.as_bytes(), FileDurability::Process)
+        let path = self.dir.join(DECLINED_DIRECTORY);
+        file::replace(&path, text.as_bytes(), FileDurability::Process)
     }
 
     /// Returns whether the user keeps the directory `cwd` closed to the agents.
     pub fn is_directory_declined(&self, cwd: &AbsPath) -> bool {
-        let place = self.dir.join(DECLINED_DIRECTORY);
-        let bytes = file::read_regular_capped(&place, DECLINED_BYTES_MAX);
+        let path = self.dir.join(DECLINED_DIRECTORY);
+        let bytes = file::read_regular_capped(&path, DECLINED_BYTES_MAX);
         let declined = bytes.ok().flatten();
         let declined = declined.and_then(|bytes| serde_json::from_slice::<String>(&bytes).ok());
         declined.is_some_and(|declined| declined == cwd.to_string())

@@ -25,7 +25,7 @@ pub(super) const SUFFIX_DIGITS: usize = 4;
 /// A session that a run is part of. While this value lives, no other run can join it.
 #[derive(Debug)]
 pub struct Session {
-    place: SessionDir,
+    session_dir: SessionDir,
     redactor: Redactor,
     /// The number of the current turn, from 1.
     turn: u32,
@@ -89,11 +89,11 @@ impl Session {
         let now = clock::now();
         let stem = format!("{PREFIX}{}_", now.short_name_format());
         let dir = dir::create_unique(sessions, &stem, SUFFIX_DIGITS)?;
-        let place = SessionDir { dir };
-        let summary = format!("Session {}\nBegan {}\n", place.id(), now.iso_format());
+        let session_dir = SessionDir { dir };
+        let summary = format!("Session {}\nBegan {}\n", session_dir.id(), now.iso_format());
         Ok(Self {
-            _lock: place.lock()?,
-            place,
+            _lock: session_dir.lock()?,
+            session_dir,
             redactor,
             turn: 1,
             earlier: Vec::new(),
@@ -101,29 +101,29 @@ impl Session {
         })
     }
 
-    /// Opens the session at `place`. It is an error if another run is part of it, if it came with a
+    /// Opens the session at `session_dir`. It is an error if another run is part of it, if it came with a
     /// project, or if one of its turns cannot be read.
-    pub fn open(place: SessionDir, redactor: Redactor) -> Result<Self> {
-        place.expect_own()?;
-        let lock = place.lock()?;
-        let earlier = place.turns()?;
-        let summary = match file::kind(&place.dir.join(SUMMARY)) {
-            Ok(_) => read_text(&place.dir.join(SUMMARY))?,
-            Err(_) => format!("Session {}\n", place.id()),
+    pub fn open(session_dir: SessionDir, redactor: Redactor) -> Result<Self> {
+        session_dir.expect_own()?;
+        let lock = session_dir.lock()?;
+        let earlier = session_dir.turns()?;
+        let summary = match file::kind(&session_dir.dir.join(SUMMARY)) {
+            Ok(_) => read_text(&session_dir.dir.join(SUMMARY))?,
+            Err(_) => format!("Session {}\n", session_dir.id()),
         };
         Ok(Self {
             _lock: lock,
-            turn: place.next_turn(),
-            place,
+            turn: session_dir.next_turn(),
+            session_dir,
             redactor,
             earlier,
             summary,
         })
     }
 
-    /// Resumes the interrupted turn `turn` of the session at `place`.
-    pub fn resume_turn(place: SessionDir, turn: u32, redactor: Redactor) -> Result<Self> {
-        let mut session = Self::open(place, redactor)?;
+    /// Resumes the interrupted turn `turn` of the session at `session_dir`.
+    pub fn resume_turn(session_dir: SessionDir, turn: u32, redactor: Redactor) -> Result<Self> {
+        let mut session = Self::open(session_dir, redactor)?;
         session
             .earlier
             .retain(|earlier| earlier.metadata.turn < turn);
@@ -161,12 +161,12 @@ impl Session {
 
     /// Returns its name, such as `session_20261102_140322_9f3c`.
     pub fn id(&self) -> String {
-        self.place.id()
+        self.session_dir.id()
     }
 
     /// Returns its directory.
     pub fn dir(&self) -> &AbsPath {
-        &self.place.dir
+        &self.session_dir.dir
     }
 
     /// Returns the number of the current turn, from 1.
@@ -176,7 +176,7 @@ impl Session {
 
     /// Returns the directory of the current turn.
     pub fn turn_dir(&self) -> AbsPath {
-        self.place.turn_dir(self.turn)
+        self.session_dir.turn_dir(self.turn)
     }
 
     /// Returns the turns before it.

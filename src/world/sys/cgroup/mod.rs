@@ -76,15 +76,15 @@ impl Cgroups {
                 cgroups.add(version, dir, resource);
             }
         }
-        for place in &cgroups.parents {
-            remove_orphaned(&place.dir);
+        for parent in &cgroups.parents {
+            remove_orphaned(&parent.dir);
         }
         cgroups
     }
 
     fn add(&mut self, version: CgroupVersion, dir: AbsPath, resource: CgroupResource) {
-        match self.parents.iter_mut().find(|place| place.dir == dir) {
-            Some(place) => place.resources.push(resource),
+        match self.parents.iter_mut().find(|parent| parent.dir == dir) {
+            Some(parent) => parent.resources.push(resource),
             None => self.parents.push(CgroupParent {
                 version,
                 dir,
@@ -115,7 +115,7 @@ impl Cgroups {
 
     fn has_controller(&self, resource: CgroupResource) -> bool {
         let mut places = self.parents.iter();
-        places.any(|place| place.resources.contains(&resource))
+        places.any(|parent| parent.resources.contains(&resource))
     }
 
     /// Creates a group with these limits, as far as the machine can enforce them.
@@ -125,19 +125,19 @@ impl Cgroups {
             dirs: Vec::new(),
             limits_memory: self.limit_memory() && limits.memory_bytes.is_some(),
         };
-        for place in &self.parents {
-            let wanted = place.resources.iter();
+        for parent in &self.parents {
+            let wanted = parent.resources.iter();
             let wanted: Vec<(CgroupResource, u64)> = wanted
                 .filter_map(|resource| limit_for(*resource, limits).map(|most| (*resource, most)))
                 .collect();
             if wanted.is_empty() {
                 continue;
             }
-            let dir = place.dir.join(&name);
+            let dir = parent.dir.join(&name);
             fs::create_dir(dir.as_path())?;
-            group.dirs.push((place.version, dir.clone()));
+            group.dirs.push((parent.version, dir.clone()));
             for (resource, most) in wanted {
-                set_limit(&dir, place.version, resource, most)?;
+                set_limit(&dir, parent.version, resource, most)?;
             }
         }
         Ok(group)
@@ -291,8 +291,8 @@ fn kill_members(dir: &AbsPath) {
 }
 
 /// Removes the groups of runs that have ended without removing them.
-fn remove_orphaned(place: &AbsPath) {
-    let entries = fs::read_dir(place.as_path())
+fn remove_orphaned(parent: &AbsPath) {
+    let entries = fs::read_dir(parent.as_path())
         .into_iter()
         .flatten()
         .flatten();
@@ -300,7 +300,7 @@ fn remove_orphaned(place: &AbsPath) {
     let names: BTreeSet<String> = names.collect();
     let is_orphaned = |name: &&String| owner_from_name(name).is_some_and(|owner| !is_alive(owner));
     for name in names.iter().filter(is_orphaned) {
-        remove(&place.join(name));
+        remove(&parent.join(name));
     }
 }
 

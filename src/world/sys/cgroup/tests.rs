@@ -144,7 +144,7 @@ fn groups_do_not_get_into_each_others_way() {
 #[test]
 fn groups_of_dead_runs_are_removed() {
     let Some(cgroups) = cgroups() else { return };
-    let place = &cgroups.parents[0].dir;
+    let parent = &cgroups.parents[0].dir;
     let mut ended = start_shell("exit");
     let owner_gone = process_identity(id(&ended)).unwrap();
     ended.wait().unwrap();
@@ -153,10 +153,10 @@ fn groups_of_dead_runs_are_removed() {
     let elsewhere = owner_gone.replacen(|c: char| c.is_ascii_digit(), "9", 3);
     let names = [owner_gone, owner_living, elsewhere].map(|owner| format!("{MARK}-{owner}-0"));
     for name in &names {
-        fs::create_dir(place.join(name).as_path()).unwrap();
+        fs::create_dir(parent.join(name).as_path()).unwrap();
     }
     drop(Cgroups::find());
-    let removable = names.map(|name| fs::remove_dir(place.join(name).as_path()).is_ok());
+    let removable = names.map(|name| fs::remove_dir(parent.join(name).as_path()).is_ok());
     drop(living.stdin.take());
     living.wait().unwrap();
     assert_eq!(removable, [false, true, true]);

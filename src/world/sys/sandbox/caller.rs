@@ -140,7 +140,7 @@ impl NotifyingProcess {
         }
         let mut numbers = places
             .iter()
-            .filter_map(|place| path.strip_prefix(place.as_bytes()));
+            .filter_map(|prefix| path.strip_prefix(prefix.as_bytes()));
         str::from_utf8(numbers.next()?).ok()?.parse().ok()
     }
 

@@ -67,33 +67,33 @@ impl LandlockDomain {
         Ok(Self(rules))
     }
 
-    /// Allows the directory `place` and everything below it.
+    /// Allows the directory behind `handle` and everything below it.
     pub(crate) fn open_tree(
         &mut self,
-        place: impl AsFd,
+        handle: impl AsFd,
         rights: PathRights,
     ) -> Result<(), RulesetError> {
-        self.open(place, access_flags(rights))
+        self.open(handle, access_flags(rights))
     }
 
-    /// Allows the file `place`.
+    /// Allows the file behind `handle`.
     pub(crate) fn open_file(
         &mut self,
-        place: impl AsFd,
+        handle: impl AsFd,
         rights: PathRights,
     ) -> Result<(), RulesetError> {
         self.open(
-            place,
+            handle,
             access_flags(rights) & AccessFs::from_file(ABI_WANTED),
         )
     }
 
-    fn open(&mut self, place: impl AsFd, rights: BitFlags<AccessFs>) -> Result<(), RulesetError> {
+    fn open(&mut self, handle: impl AsFd, rights: BitFlags<AccessFs>) -> Result<(), RulesetError> {
         if rights.is_empty() {
             return Ok(());
         }
         let rules = &mut self.0;
-        rules.add_rule(PathBeneath::new(place, rights)).map(drop)
+        rules.add_rule(PathBeneath::new(handle, rights)).map(drop)
     }
 
     /// Confines this thread permanently, and returns the kernel's ABI: none at all, or one that may

@@ -122,10 +122,10 @@ fn enter_domain(policy: &SandboxPolicy) -> SandboxResult<()> {
         .in_step(step)?;
     for (path, piece) in plan_pieces(policy) {
         if let MountPiece::Open(Permission::Write) | MountPiece::Layer(_) = piece {
-            let place = open_path(path.as_path())?;
-            match is_directory(&place).in_step(step)? {
-                IsDirectory::Yes => domain.open_tree(place, PathRights::Write),
-                IsDirectory::No => domain.open_file(place, PathRights::Write),
+            let handle = open_path(path.as_path())?;
+            match is_directory(&handle).in_step(step)? {
+                IsDirectory::Yes => domain.open_tree(handle, PathRights::Write),
+                IsDirectory::No => domain.open_file(handle, PathRights::Write),
             }
             .in_step(step)?;
         }
@@ -135,8 +135,8 @@ fn enter_domain(policy: &SandboxPolicy) -> SandboxResult<()> {
 
 fn open_path(path: impl AsRef<Path>) -> SandboxResult<OwnedFd> {
     let path = path.as_ref();
-    let place = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    place.in_step(format_args!("opening `{}`", path.display()))
+    let handle = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    handle.in_step(format_args!("opening `{}`", path.display()))
 }
 
 fn start_program(policy: &SandboxPolicy, input: Option<OwnedFd>) -> SandboxResult<Pid> {

@@ -41,10 +41,10 @@ pub(crate) fn prepare_change(
         CallTarget::Handle(number) => caller.handle(number)?,
         CallTarget::Path(base, path, last) => caller.follow(base, &path, last)?,
     };
-    let place = readlinkat(CWD, handle_path(&file), Vec::new())?;
-    let place = AbsPath::new(OsStr::from_bytes(place.as_bytes()));
-    let is_writable = |place: AbsPath| writable.iter().any(|root| place.is_within(root));
-    if !place.is_some_and(is_writable) {
+    let path = readlinkat(CWD, handle_path(&file), Vec::new())?;
+    let path = AbsPath::new(OsStr::from_bytes(path.as_bytes()));
+    let is_writable = |path: AbsPath| writable.iter().any(|root| path.is_within(root));
+    if !path.is_some_and(is_writable) {
         return Err(Errno::PERM);
     }
     Ok(PreparedChange { file, change })

@@ -51,8 +51,8 @@ type PathByDepth = (usize, AbsPath);
 /// Plans all of the user's paths that go into the root, in mount order.
 pub(crate) fn plan_pieces(policy: &SandboxPolicy) -> Vec<(AbsPath, MountPiece<'_>)> {
     let mut placed: BTreeMap<PathByDepth, MountPiece<'_>> = BTreeMap::new();
-    for (place, piece) in pieces_by_path(policy) {
-        let above = nearest_above(&placed, &place.1);
+    for (depth_path, piece) in pieces_by_path(policy) {
+        let above = nearest_above(&placed, &depth_path.1);
         let surrounding = above.as_ref().map(|(_, piece)| *piece);
         let has_effect = match piece {
             MountPiece::Mask => surrounding.is_some_and(MountPiece::is_writable),
@@ -70,14 +70,14 @@ pub(crate) fn plan_pieces(policy: &SandboxPolicy) -> Vec<(AbsPath, MountPiece<'_
         if let Some((root, above)) = above
             && above.is_writable()
         {
-            let pins = paths_between(&root, &place.1);
+            let pins = paths_between(&root, &depth_path.1);
             placed.extend(pins.into_iter().map(|pin| (pin, MountPiece::Pin)));
         }
-        placed.insert(place, piece);
+        placed.insert(depth_path, piece);
     }
     for path in &policy.hidden {
         let is_below = |(_, other): &&PathByDepth| other != path && other.is_within(path);
-        if placed.keys().any(|place| is_below(&place))
+        if placed.keys().any(|depth_path| is_below(&depth_path))
             && let Some(hide @ MountPiece::Hide(_)) = placed.get_mut(&path_by_depth(path))
         {
             *hide = MountPiece::Hide(HiddenContent::Openings);
@@ -127,8 +127,8 @@ fn nearest_above<'a>(
 ) -> Option<(AbsPath, MountPiece<'a>)> {
     let mut above = path.parent();
     while let Some(path) = above {
-        let place = path_by_depth(&path);
-        if let Some(piece) = placed.get(&place) {
+        let depth_path = path_by_depth(&path);
+        if let Some(piece) = placed.get(&depth_path) {
             return Some((path, *piece));
         }
         above = path.parent();
@@ -168,7 +168,7 @@ mod tests {
         let wanted: Vec<(&str, AbsPath)> = words
             .split_whitespace()
             .map(|word| word.split_once(':').unwrap())
-            .map(|(kind, place)| (kind, path(place)))
+            .map(|(kind, piece_path)| (kind, path(piece_path)))
             .collect();
         let of = |kind: &'static str| {
             let of_kind = wanted.iter().filter(move |(other, _)| *other == kind);

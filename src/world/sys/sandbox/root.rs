@@ -139,27 +139,27 @@ impl SandboxRoot {
         path: &Path,
         attributes: MountAttrFlags,
     ) -> std::io::Result<()> {
-        let place = match self.open_existing(path) {
+        let handle = match self.open_existing(path) {
             Err(Errno::NOENT) => return Ok(()),
             found => found?,
         };
-        let copy = MountHandle::copy_from(&place)?;
+        let copy = MountHandle::copy_from(&handle)?;
         copy.restrict(attributes)?;
-        Ok(copy.attach(place)?)
+        Ok(copy.attach(handle)?)
     }
 
     /// Hides `path` behind an empty directory or file. Has no effect if it does not exist.
     pub(crate) fn hide(&mut self, path: &Path, below: HiddenContent) -> std::io::Result<()> {
-        let place = match self.open_existing(path) {
+        let handle = match self.open_existing(path) {
             Err(Errno::NOENT) => return Ok(()),
             found => found?,
         };
-        let nothing = match (is_directory(&place)?, below) {
+        let nothing = match (is_directory(&handle)?, below) {
             (IsDirectory::No, _) => &self.empty_masks.file,
             (IsDirectory::Yes, HiddenContent::Nothing) => &self.empty_masks.directory,
             (IsDirectory::Yes, HiddenContent::Openings) => {
                 let own = MountHandle::new("tmpfs", &[("size", "64k"), ("mode", "755")], PLAIN)?;
-                own.attach(place)?;
+                own.attach(handle)?;
                 self.own_mounts.push(mount_id(&own)?);
                 self.unfinished.push(own);
                 return Ok(());
@@ -167,7 +167,7 @@ impl SandboxRoot {
         };
         let copy = MountHandle::copy_from(nothing)?;
         copy.restrict(READ_ONLY)?;
-        Ok(copy.attach(place)?)
+        Ok(copy.attach(handle)?)
     }
 
     /// Creates a directory of the sandbox's own at `path`.
@@ -191,16 +191,16 @@ impl SandboxRoot {
 
     /// Creates a writable directory of the sandbox's own at `path`.
     pub(crate) fn make_writable_directory(&mut self, path: &Path) -> std::io::Result<()> {
-        let place = self.create_path(path, IsDirectory::Yes)?;
+        let handle = self.create_path(path, IsDirectory::Yes)?;
         chmodat(
             &self.mount,
             without_leading_slash(path),
             SHARED,
             AtFlags::empty(),
         )?;
-        let copy = MountHandle::copy_from(&place)?;
+        let copy = MountHandle::copy_from(&handle)?;
         self.own_mounts.push(mount_id(&copy)?);
-        Ok(copy.attach(place)?)
+        Ok(copy.attach(handle)?)
     }
 
     /// Makes it the root, and detaches the machine's. What belongs to the sandbox is read-only from
@@ -235,35 +235,35 @@ impl SandboxRoot {
     fn create_path(&self, path: &Path, is_directory: IsDirectory) -> Result<OwnedFd, Errno> {
         let mut names = without_leading_slash(path).iter().peekable();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut place = openat(&self.mount, ".", flags, Mode::empty())?;
+        let mut handle = openat(&self.mount, ".", flags, Mode::empty())?;
         while let Some(name) = names.next() {
             let is_directory = match names.peek() {
                 Some(_) => IsDirectory::Yes,
                 None => is_directory,
             };
-            place = self.open_or_create(&place, name, is_directory)?;
+            handle = self.open_or_create(&handle, name, is_directory)?;
         }
-        Ok(place)
+        Ok(handle)
     }
 
     fn open_or_create(
         &self,
-        place: &OwnedFd,
+        handle: &OwnedFd,
         name: &OsStr,
         is_directory: IsDirectory,
     ) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match openat(place, name, flags, Mode::empty()) {
-            Err(Errno::NOENT) if self.own_mounts.contains(&mount_id(place)?) => {}
+        match openat(handle, name, flags, Mode::empty()) {
+            Err(Errno::NOENT) if self.own_mounts.contains(&mount_id(handle)?) => {}
             opened => return opened,
         }
         let created = match is_directory {
-            IsDirectory::Yes => mkdirat(place, name, PLAIN_DIRECTORY),
-            IsDirectory::No => openat(place, name, NEW_FILE, PLAIN_FILE).map(drop),
+            IsDirectory::Yes => mkdirat(handle, name, PLAIN_DIRECTORY),
+            IsDirectory::No => openat(handle, name, NEW_FILE, PLAIN_FILE).map(drop),
         };
         match created {
             // Another command of the agent may create the same name in its `/tmp` at the same time.
-            Ok(()) | Err(Errno::EXIST) => openat(place, name, flags, Mode::empty()),
+            Ok(()) | Err(Errno::EXIST) => openat(handle, name, flags, Mode::empty()),
             Err(errno) => Err(errno),
         }
     }

@@ -195,12 +195,12 @@ fn bind_if_exists(root: &SandboxRoot, path: &Path) -> io::Result<()> {
 }
 
 fn mount_devices(root: &SandboxRoot) -> SandboxResult<()> {
-    let place = Path::new(DEVICES);
-    let directory = root.directory(place).in_step("making `/dev`")?;
+    let devices = Path::new(DEVICES);
+    let directory = root.directory(devices).in_step("making `/dev`")?;
     for name in EACH_DEVICE {
         let step = format_args!("mounting `{DEVICES}/{name}`");
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let source = openat(CWD, place.join(name), flags, Mode::empty()).in_step(step)?;
+        let source = openat(CWD, devices.join(name), flags, Mode::empty()).in_step(step)?;
         show_file(&directory, name, source, DEVICE).in_step(step)?;
     }
     for (path, target) in DEVICE_LINKS {
@@ -264,7 +264,7 @@ fn mount_piece(
     piece: MountPiece<'_>,
     known: &PathIdentities,
 ) -> io::Result<()> {
-    let place = path.as_path();
+    let target = path.as_path();
     match piece {
         MountPiece::Open(permission) => {
             let source = open_known_source(path, known)?;
@@ -272,17 +272,17 @@ fn mount_piece(
                 Permission::Read => READ_ONLY,
                 Permission::Write => PLAIN,
             };
-            root.bind(place, source, attributes)
+            root.bind(target, source, attributes)
         }
         MountPiece::Layer(layer) => {
             let source = open_known_source(path, known)?;
             let overlay = MountHandle::overlay(source, layer)?;
-            root.attach_at(place, &overlay, IsDirectory::Yes)?;
+            root.attach_at(target, &overlay, IsDirectory::Yes)?;
             work_directories::restore_owner_access(layer)
         }
-        MountPiece::Pin => root.mount_onto_itself(place, PLAIN),
-        MountPiece::Mask => root.mount_onto_itself(place, READ_ONLY),
-        MountPiece::Hide(below) => root.hide(place, below),
+        MountPiece::Pin => root.mount_onto_itself(target, PLAIN),
+        MountPiece::Mask => root.mount_onto_itself(target, READ_ONLY),
+        MountPiece::Hide(below) => root.hide(target, below),
     }
 }
 

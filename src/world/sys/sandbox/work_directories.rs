@@ -58,10 +58,10 @@ pub(crate) fn restore_owner_access(layer: &OverlayLayer) -> io::Result<()> {
     make_accessible(layer, KERNELS)
 }
 
-fn make_accessible(layer: &OverlayLayer, place: &str) -> io::Result<()> {
+fn make_accessible(layer: &OverlayLayer, prefix: &str) -> io::Result<()> {
     let work = open_machine_path(&layer.work)?;
     for closed in CLOSED {
-        let path = format!("{place}{closed}");
+        let path = format!("{prefix}{closed}");
         match chmodat(&work, path, Mode::RWXU, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
