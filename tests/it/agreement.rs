@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::disk::{Disk, act};
+use crate::disk::{Disk, call_tool};
 
 /// Names that a file system or a check may mishandle.
 const NAMES: &[&str] = &["a", "b", "ä", "\u{2025}", ".git", "A", "a b", "…\u{200c}"];
@@ -122,7 +122,7 @@ proptest! {
             let is_open = |root: &str| {
                 real.as_ref().is_some_and(|real| real.starts_with(disk.path(root)))
             };
-            let read = act(&gate, "read_text_file", &json!({"path": disk.filled(&path)}));
+            let read = call_tool(&gate, "read_text_file", &json!({"path": disk.filled(&path)}));
             if let Ok(observation) = &read {
                 prop_assert!(!observation.content.contains("CANARY-OUTSIDE"), "{}", path);
                 if observation.outcome == ActionOutcome::Done {
@@ -134,7 +134,7 @@ proptest! {
                 prop_assert!(!reads || by_proc || leads_through_proc(&disk), "{}", path);
             }
             let content = json!({"path": disk.filled(&path), "content": "new\n"});
-            let wrote = act(&gate, "write_file", &content);
+            let wrote = call_tool(&gate, "write_file", &content);
             if wrote.is_ok_and(|observation| observation.outcome == ActionOutcome::Done) {
                 let now = kernel(&disk, without_end(&path)).unwrap();
                 prop_assert_eq!(std::fs::read_to_string(&now).unwrap(), "new\n");

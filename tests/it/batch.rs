@@ -205,7 +205,7 @@ fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
 }
 
 /// Starts a command in `project`.
-pub(crate) fn start(project: &Project, words: &[&str]) -> Child {
+pub(crate) fn start_massgen(project: &Project, words: &[&str]) -> Child {
     let mut command = project.command();
     command.args(words).stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -272,7 +272,7 @@ fn each_cell_has_one_result_and_the_limit_holds_when_processes_are_killed() {
         .chain(pace)
         .chain(["--max-cost-usd", &limit])
         .collect();
-    let mut control = start(&project, &words);
+    let mut control = start_massgen(&project, &words);
     let began = Instant::now();
     let has_begun = || {
         let batches = fs::read_dir(project.path(".massgen/batches"));
@@ -293,7 +293,7 @@ fn each_cell_has_one_result_and_the_limit_holds_when_processes_are_killed() {
             if kills >= count {
                 break;
             }
-            control = start(&project, &resumed);
+            control = start_massgen(&project, &resumed);
             kills += 1;
             continue;
         }
@@ -750,7 +750,7 @@ fn a_process_on_another_host_that_is_waited_for_is_named() {
 fn a_cancelled_batch_is_parked_and_resumed() {
     let slow = WORKS.replace("delay_ms: 5", "delay_ms: 60000");
     let project = project(2).file("team.yaml", &slow);
-    let mut control = start(&project, &RUN);
+    let mut control = start_massgen(&project, &RUN);
     let began = Instant::now();
     let is_begun = || {
         let Ok(mut dirs) = fs::read_dir(project.path(".massgen/batches")) else {

@@ -9,9 +9,10 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use crate::batch::start;
+use crate::batch::start_massgen;
 use crate::batch_queue::{
-    RUN, SECRET, batch_dir, batch_files, check_no_secret_below, check_results, claims, project,
+    RUN, SECRET, batch_dir, batch_files, batch_project, check_no_secret_below, check_results,
+    open_claims,
 };
 use crate::kubernetes_cluster::{ClusterFault, KubernetesCluster, NAMESPACE, SECRET_VALUE};
 use crate::project::{Project, binary};
@@ -32,7 +33,7 @@ fn pods_file(context: &str, massgen: &Path, mount_path: &Path) -> String {
 
 /// Returns a project with so many tasks and the settings for `cluster`.
 fn on_kubernetes(count: usize, cluster: &KubernetesCluster) -> Project {
-    let project = project(count);
+    let project = batch_project(count);
     let root = project.path("");
     let file = pods_file("lab", &binary(), root.parent().unwrap());
     project
@@ -67,9 +68,9 @@ fn a_pod_is_evicted_and_a_job_deleted_and_each_cell_has_one_result_and_one_bill(
     let cluster = KubernetesCluster::start();
     let project = on_kubernetes(CELLS, &cluster);
     let money = ["--parallel", "3", "--max-cost-usd", "100"];
-    let mut control = start(&project, &[&RUN[..], &ON, &money].concat());
+    let mut control = start_massgen(&project, &[&RUN[..], &ON, &money].concat());
     wait_until("three pods, which have claimed", || {
-        cluster.running().len() == 3 && claims(&project).len() == 3
+        cluster.running().len() == 3 && open_claims(&project).len() == 3
     });
     // The key of the cluster is in pods alone, and that of the shell nowhere.
     for process in cluster.running().values() {
@@ -80,7 +81,7 @@ fn a_pod_is_evicted_and_a_job_deleted_and_each_cell_has_one_result_and_one_bill(
     let manifests = serde_json::to_string(&cluster.manifests()).unwrap();
     assert!(!manifests.contains(SECRET) && !manifests.contains(SECRET_VALUE));
     check_no_secret_below(&batch_dir(&project).unwrap());
-    let pod = claims(&project).into_keys().next().unwrap();
+    let pod = open_claims(&project).into_keys().next().unwrap();
     assert!(cluster.running().contains_key(&pod), "{pod}");
     cluster.evict(&pod);
     wait_until("its cell is free", || ends_with(&project, "is gone"));
@@ -97,7 +98,7 @@ fn a_pod_is_evicted_and_a_job_deleted_and_each_cell_has_one_result_and_one_bill(
     );
     cluster.set_fault(ClusterFault::None);
     let project = refused.then::<&str>([]);
-    let mut control = start(&project, &["batch", "resume"]);
+    let mut control = start_massgen(&project, &["batch", "resume"]);
     cluster.delete_jobs();
     wait_until("another Job", || cluster.manifests().len() >= 2);
     cluster.set_fault(ClusterFault::Down);
@@ -122,7 +123,7 @@ fn a_full_cluster_is_a_state_and_a_cancelled_batch_leaves_no_jobs() {
         has_printed(&project, "wait in the queue: 0/2 nodes are available")
     });
     cluster.set_fault(ClusterFault::None);
-    wait_until("claims", || claims(&project).len() == 2);
+    wait_until("claims", || open_claims(&project).len() == 2);
     let cancelled = project.retyped(["batch", "cancel"]).success();
     let project = cancelled.then::<&str>([]);
     assert_eq!(control.wait().unwrap().code(), Some(130));

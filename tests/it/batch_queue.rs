@@ -15,7 +15,7 @@ use massgen::world::batch_scheduler::site_command::SiteCommands;
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 
-use crate::batch::start;
+use crate::batch::start_massgen;
 use crate::project::{Finished, Project, binary};
 use crate::slurm_cluster::{SlurmCluster, contains, processes, wait_until};
 
@@ -54,7 +54,7 @@ pub(crate) const RUN: [&str; 7] = [
 ];
 
 /// Returns a project with so many tasks.
-pub(crate) fn project(count: usize) -> Project {
+pub(crate) fn batch_project(count: usize) -> Project {
     let task = |number| {
         let id = format!("c{number}");
         json!({"id": id, "text": "x", "project": {"path": "app"}}).to_string()
@@ -72,7 +72,9 @@ fn on_slurm(count: usize, cluster: &SlurmCluster) -> Project {
     let conf = cluster.path("slurm.conf");
     // The directory holds `ssh` with the settings of the cluster.
     let path = format!("{}:/usr/bin:/bin", cluster.path("bin").display());
-    project(count).env("SLURM_CONF", conf).env("PATH", path)
+    batch_project(count)
+        .env("SLURM_CONF", conf)
+        .env("PATH", path)
 }
 
 /// Returns the directory of the only batch, once it exists.
@@ -94,7 +96,7 @@ pub(crate) fn batch_files(project: &Project, part: &str) -> Vec<String> {
 }
 
 /// Returns the claims whose attempt has no end yet, by the job that has them.
-pub(crate) fn claims(project: &Project) -> BTreeMap<String, Value> {
+pub(crate) fn open_claims(project: &Project) -> BTreeMap<String, Value> {
     let Some(dir) = batch_dir(project) else {
         return BTreeMap::new();
     };
@@ -202,9 +204,9 @@ fn a_node_is_killed_and_each_cell_has_one_result_and_one_bill() {
         ],
     ]
     .concat();
-    let mut control = start(&project, &words);
+    let mut control = start_massgen(&project, &words);
     wait_until("six jobs, which have claimed", || {
-        cluster.running().len() == 6 && claims(&project).len() >= 4
+        cluster.running().len() == 6 && open_claims(&project).len() >= 4
     });
     let arrays: BTreeSet<String> = cluster
         .running()
@@ -249,7 +251,9 @@ fn a_node_is_killed_and_each_cell_has_one_result_and_one_bill() {
     cluster.run("scontrol", &["requeue", &of_node("n2")]);
     cluster.run("scancel", &["--signal=TERM", "--batch", &of_node("n3")]);
     wait_until("a cell on n1", || {
-        claims(&project).values().any(|owner| owner["host"] == "n1")
+        open_claims(&project)
+            .values()
+            .any(|owner| owner["host"] == "n1")
     });
     cluster.pull_the_plug("n1");
     // Slurm notices that itself, half a minute later.
@@ -294,12 +298,12 @@ fn a_cancelled_batch_parks_on_every_node_and_a_job_can_be_preempted() {
     fs::remove_dir_all(refused.project().path(".massgen/batches")).unwrap();
     let project = refused.then::<&str>([]);
     let words = [&RUN[..], &["--on", "slurm", "--parallel", "4"]].concat();
-    let mut control = start(&project, &words);
+    let mut control = start_massgen(&project, &words);
     wait_until("four jobs, which have claimed", || {
-        cluster.running().len() == 4 && claims(&project).len() >= 3
+        cluster.running().len() == 4 && open_claims(&project).len() >= 3
     });
     // As Slurm does for a preemption: TERM to the script, then the job begins again.
-    let job = claims(&project).into_keys().next().unwrap();
+    let job = open_claims(&project).into_keys().next().unwrap();
     cluster.run("scancel", &["--signal=TERM", "--batch", &job]);
     wait_until("its run is parked", || {
         let ends = batch_files(&project, "ends");
@@ -338,7 +342,7 @@ cancel: tsp -r {id}
 
 #[test]
 fn another_queue_is_used_by_the_commands_of_the_user() {
-    let project = project(6).file("queue.yaml", SPOOLER);
+    let project = batch_project(6).file("queue.yaml", SPOOLER);
     let socket = project.home("tsp.socket");
     let spool = |words: &[&str]| {
         let output = Command::new("tsp")
@@ -361,10 +365,10 @@ fn another_queue_is_used_by_the_commands_of_the_user() {
         ],
     ]
     .concat();
-    let mut control = start(&project, &words);
-    wait_until("two jobs have claimed", || claims(&project).len() >= 2);
+    let mut control = start_massgen(&project, &words);
+    wait_until("two jobs have claimed", || open_claims(&project).len() >= 2);
     check_no_secret_below(&batch_dir(&project).unwrap());
-    let owner = claims(&project).into_values().next().unwrap();
+    let owner = open_claims(&project).into_values().next().unwrap();
     let killed = owner["pid"].as_u64().unwrap().to_string();
     let status = Command::new("kill").args(["-9", &killed]).status().unwrap();
     assert!(status.success());
@@ -433,7 +437,7 @@ async fn a_job_that_has_the_id_of_one_that_began_is_not_cancelled() {
 #[test]
 fn keys_of_the_shell_are_not_in_jobs_and_the_start_says_so() {
     let team = "agents:\n  - id: a\n    backend: {type: openai, model: gpt-5}\n";
-    let project = project(1)
+    let project = batch_project(1)
         .file("team.yaml", team)
         .file("queue.yaml", SPOOLER);
     let words = [
@@ -454,7 +458,7 @@ fn a_node_with_a_weaker_sandbox_runs_no_cell() {
     if !geteuid().is_root() {
         return;
     }
-    let finished = project(1).args(RUN).success();
+    let finished = batch_project(1).args(RUN).success();
     let dir = batch_dir(finished.project()).unwrap();
     let batch = dir.file_name().unwrap().to_str().unwrap().to_owned();
     fs::remove_file(dir.join("results/c0.jsonl")).unwrap();

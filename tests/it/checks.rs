@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use crate::project::{Finished, Project, events, logged_events};
-use crate::runs::status;
+use crate::runs::read_status;
 use crate::scripted_team::{FINAL, agent, team};
 
 const WRITE_HERE: &str = "orchestrator:
@@ -54,7 +54,7 @@ fn project(checks: &str, keys: &str) -> Project {
 }
 
 fn winner(finished: &Finished) -> String {
-    let status = status(finished);
+    let status = read_status(finished);
     status["results"]["winner"].as_str().unwrap().to_owned()
 }
 
@@ -202,7 +202,7 @@ fn an_interrupt_during_a_check_reverts_the_delivery_with_its_reason() {
     assert_eq!(running.wait().unwrap().code(), Some(130));
     assert!(!project.path("bad.txt").exists());
     let finished = project.retyped(["apply", "last", "--yes"]).success();
-    let rows = status(&finished)["results"]["delivered"].clone();
+    let rows = read_status(&finished)["results"]["delivered"].clone();
     for row in rows.as_array().unwrap() {
         assert_eq!(row["outcome"], "taken_back", "{row}");
         assert_eq!(row["reason"], "interrupted before all checks had finished");
@@ -256,7 +256,7 @@ fn a_delivery_after_which_a_check_fails_is_reverted() {
         let finished = finished
             .has_file("lib.txt", "of the user\n")
             .has_no("bad.txt");
-        let rows = status(&finished)["results"]["delivered"].clone();
+        let rows = read_status(&finished)["results"]["delivered"].clone();
         for row in rows.as_array().unwrap() {
             assert_eq!(row["outcome"], "taken_back", "{row}");
             assert_eq!(row["reason"], "the check `clean` does not pass");

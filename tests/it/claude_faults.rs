@@ -4,7 +4,9 @@
 use massgen::backend::ReplyEvent;
 use serde_json::{Value, json};
 
-use crate::claude_wire::{call_block, event, message_start, serve, stream, text_block, usage};
+use crate::claude_wire::{
+    call_block, event, message_start, serve, stream, text_block, usage_event,
+};
 use crate::http_server::Answer;
 use crate::wire::{collect, fault_line, simple_request, text};
 
@@ -148,6 +150,6 @@ async fn a_cut_reply_says_what_it_has_cost() {
     let start = Answer::stream().piece(message_start(&counts));
     let (_server, backend) = serve(start.piece(text_block(0, &["Hi"]).concat())).await;
     let events = collect(&backend, simple_request()).await;
-    assert_eq!(events[..2], [Ok(usage(1)), Ok(text("Hi"))]);
+    assert_eq!(events[..2], [Ok(usage_event(1)), Ok(text("Hi"))]);
     assert!(events[2].is_err(), "{events:?}");
 }

@@ -82,7 +82,7 @@ pub(crate) fn stream(blocks: &[Vec<String>], stop_reason: &str) -> Answer {
 }
 
 /// Returns the usage of every stream of [`stream`], at its beginning and its end.
-pub(crate) fn usage(output_tokens: u64) -> ReplyEvent {
+pub(crate) fn usage_event(output_tokens: u64) -> ReplyEvent {
     ReplyEvent::Usage(TokenUsage {
         input_tokens: 10,
         output_tokens,
@@ -106,8 +106,8 @@ async fn events_of(blocks: &[Vec<String>], stop_reason: &str) -> Vec<ReplyEvent>
     let events = collect(&backend, simple_request()).await;
     let events: Result<Vec<ReplyEvent>, BackendError> = events.into_iter().collect();
     let mut events = events.unwrap();
-    assert_eq!(events.remove(0), usage(1));
-    events.retain(|event| *event != usage(5));
+    assert_eq!(events.remove(0), usage_event(1));
+    events.retain(|event| *event != usage_event(5));
     events
 }
 
@@ -448,7 +448,7 @@ async fn a_body_that_is_not_streamed_is_read_too() {
         collect(&backend, simple_request()).await,
         [
             Ok(text("Hello.")),
-            Ok(usage(5)),
+            Ok(usage_event(5)),
             Ok(call("a", "vote", "{\"n\":1}")),
             Ok(ReplyEvent::End(StopReason::Done)),
         ]

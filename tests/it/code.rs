@@ -16,7 +16,7 @@ use massgen::world::sandbox::program_environment::ProgramSafeguards;
 use serde_json::json;
 
 use crate::program_fixture::{
-    AgentAccess, PANDAS, PYTHON, ProgramCase, ProgramFixture, report_field, rows, run_at,
+    AgentAccess, PANDAS, PYTHON, ProgramCase, ProgramFixture, parse_cases, report_field, run_at,
     sandbox_of,
 };
 
@@ -30,7 +30,7 @@ const LAYERS: ProgramSafeguards = ProgramSafeguards {
 /// Runs ordinary programs one after another, each on its own disk, with one package cache.
 fn check_ordinary(dialect: ProgramDialect, count_min: usize) {
     let ordinary = |row: &ProgramCase| row.dialect == dialect;
-    let rows: Vec<ProgramCase> = rows(TABLE).into_iter().filter(ordinary).collect();
+    let rows: Vec<ProgramCase> = parse_cases(TABLE).into_iter().filter(ordinary).collect();
     assert!(rows.len() >= count_min);
     for row in rows {
         let (program, expected): (Vec<&str>, Vec<&str>) =

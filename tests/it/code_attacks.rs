@@ -8,8 +8,8 @@ use massgen::tools::tool_selection::CommandOffering;
 use massgen::world::sandbox::program_environment::ProgramSafeguards;
 
 use crate::program_fixture::{
-    AgentAccess, CANARY, FixtureProgram, PANDAS, PYTHON, ProgramCase, ProgramFixture, report_field,
-    rows, run_plainly,
+    AgentAccess, CANARY, FixtureProgram, PANDAS, PYTHON, ProgramCase, ProgramFixture, parse_cases,
+    report_field, run_plainly,
 };
 use crate::repetition::repetitions;
 
@@ -27,7 +27,7 @@ const WITHOUT_ANALYSIS: ProgramSafeguards = ProgramSafeguards {
 };
 
 fn attacks(dialect: ProgramDialect) -> Vec<ProgramCase> {
-    let rows = rows(TABLE).into_iter();
+    let rows = parse_cases(TABLE).into_iter();
     rows.filter(|row| row.dialect == dialect).collect()
 }
 
@@ -165,7 +165,7 @@ fn check_plain_controls(dialect: ProgramDialect, attacks: &[&ProgramCase]) {
 
 #[test]
 fn the_table_is_long_enough() {
-    assert!(rows(TABLE).len() >= 80);
+    assert!(parse_cases(TABLE).len() >= 80);
 }
 
 #[test]

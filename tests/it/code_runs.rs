@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
-use crate::openai_wire::{completed, streamed};
+use crate::openai_wire::{completed_event, stream_answer};
 use crate::program_fixture::environment_of_tables;
 use crate::project::{Finished, Project, make_program};
 use crate::scripted_team::{FINAL, agent, team};
@@ -20,7 +20,7 @@ const PROGRAM: &str = "import workspace_tools\n\nfor n in range(30):\n    edits 
 fn call_reply(id: usize, name: &str, arguments: &Value) -> Answer {
     let call = json!({"id": format!("fc_{id}"), "type": "function_call", "call_id": format!("call_{id}"),
         "name": name, "arguments": arguments.to_string()});
-    streamed(&[completed(&json!([call]))])
+    stream_answer(&[completed_event(&json!([call]))])
 }
 
 /// Plays a model that edits the files with single calls or with one program, and then answers.

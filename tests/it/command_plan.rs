@@ -4,7 +4,7 @@
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use serde_json::json;
 
-use crate::command_runs::has;
+use crate::command_runs::is_supported;
 use crate::project::Project;
 
 /// Returns a project whose grants file opens `src` with a directory and a file in it, under these
@@ -78,7 +78,7 @@ fn a_root_that_rules_close_is_closed_to_commands() {
         SandboxLevel::Landlock,
     ]
     .into_iter()
-    .filter(|level| has(*level))
+    .filter(|level| is_supported(*level))
     {
         for phase in ["coordination", "final"] {
             let open = run(&[], level, phase, READ_ALL).0;
@@ -94,7 +94,7 @@ fn a_root_that_rules_keep_from_changes_is_only_read_by_commands() {
     let script = "echo more >> SRC/docs/b.txt; cat SRC/docs/b.txt";
     for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
         .into_iter()
-        .filter(|level| has(*level))
+        .filter(|level| is_supported(*level))
     {
         let (_, changed) = run(&[], level, "final", script);
         assert_eq!(changed, "docs\nmore\n", "{level}");

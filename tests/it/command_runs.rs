@@ -28,7 +28,7 @@ use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironment
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::project::{Finished, Project, binary};
-use crate::runs::status;
+use crate::runs::read_status;
 use crate::scripted_team::{agent, team};
 
 const WRITE_HERE: &str = "orchestrator:
@@ -45,7 +45,7 @@ fn sandbox(level: SandboxLevel) -> Option<Sandbox> {
     sandbox.map_err(|error| println!("skipped: {error}")).ok()
 }
 
-pub(crate) fn has(level: SandboxLevel) -> bool {
+pub(crate) fn is_supported(level: SandboxLevel) -> bool {
     sandbox(level).is_some()
 }
 
@@ -70,7 +70,7 @@ fn run(level: SandboxLevel, replies: &str) -> Finished {
 
 /// Returns the outcome of each delivered file, by name.
 fn rows(finished: &Finished) -> BTreeMap<String, String> {
-    let status = status(finished);
+    let status = read_status(finished);
     let rows = status["results"]["delivered"].as_array().unwrap();
     let row = |row: &serde_json::Value| {
         let path = row["path"].as_str().unwrap();
@@ -98,7 +98,7 @@ fn changes_of_commands_in_a_write_path_are_in_the_delivery_table() {
         SandboxLevel::Namespaces,
         SandboxLevel::Off,
     ] {
-        if !has(level) {
+        if !is_supported(level) {
             continue;
         }
         let finished = run(level, replies);
@@ -151,7 +151,7 @@ fn a_background_command_has_the_same_rights_and_reported_changes() {
         SandboxLevel::Namespaces,
         SandboxLevel::Off,
     ] {
-        if !has(level) {
+        if !is_supported(level) {
             continue;
         }
         let finished = run(level, replies);
@@ -177,7 +177,7 @@ fn at_level_landlock_no_command_writes_to_the_users_paths() {
       arguments: {command: "until [ -e begun ]; do sleep 0.05; done; echo new > '{{cwd}}/src/new.txt'"}
 - text: "done"
 "#;
-    if !has(SandboxLevel::Landlock) {
+    if !is_supported(SandboxLevel::Landlock) {
         return;
     }
     let finished = run(SandboxLevel::Landlock, replies);
@@ -244,7 +244,7 @@ fn a_directory_that_replaces_a_granted_one_is_closed_to_commands() {
 
 #[test]
 fn level_overlay_is_unavailable_for_a_write_path_with_a_mount_in_it() {
-    if !has(SandboxLevel::Overlay) || fs::metadata("/proc/self").unwrap().uid() != 0 {
+    if !is_supported(SandboxLevel::Overlay) || fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
     }
     let replies = r#"
@@ -299,7 +299,7 @@ fn the_sandbox_can_be_chosen_on_the_command_line() {
     let first = "no sandbox for one: ";
     assert!(off.stderr().contains(first), "{}", off.stderr());
     let _written = off.has_file("src/new.txt", "new\n");
-    if has(SandboxLevel::Landlock) {
+    if is_supported(SandboxLevel::Landlock) {
         let _as_configured = with_flag(&[]).run().has_no("src/new.txt");
     }
     let wrong = with_flag(&["--sandbox", "E"]).failure(2);
@@ -346,7 +346,7 @@ fn a_command_is_shown_before_it_has_ended() {
 
 #[test]
 fn level_overlay_is_unavailable_for_a_write_path_with_files_of_others() {
-    if !has(SandboxLevel::Overlay) || fs::metadata("/proc/self").unwrap().uid() != 0 {
+    if !is_supported(SandboxLevel::Overlay) || fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
     }
     let replies = r#"
@@ -417,7 +417,7 @@ fn commands_of_an_agent_share_tmp() {
 - text: "done"
 "#;
     for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
-        if !has(level) {
+        if !is_supported(level) {
             continue;
         }
         let finished = run(level, replies);
@@ -446,7 +446,7 @@ agent:
       - {text: "done"}
 orchestrator: {skip_coordination_rounds: true}
 "#;
-    if !has(SandboxLevel::Landlock) {
+    if !is_supported(SandboxLevel::Landlock) {
         return;
     }
     let project = Project::new().config(config).file("src/a.txt", "inside\n");

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
-use crate::mcp::{calls_of, read, stands_nowhere};
+use crate::mcp::{call_results, calls_of, stands_nowhere};
 use crate::mcp_login::{self, LOGIN, RUN};
 use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
 use crate::project::{Finished, Project, events};
@@ -137,7 +137,7 @@ fn secrets_that_a_server_echoes_are_redacted_everywhere() {
         assert!(!output.contains(SECRET), "{location:?}: {output}");
         stands_nowhere(SECRET, finished.project().path(""));
         if !format!("{location:?}").contains("Greeting") && location != EchoLocation::ErrorOfList {
-            let answer = &read(&finished)[0];
+            let answer = &call_results(&finished)[0];
             let expected = if location == EchoLocation::Answer {
                 "ok [redacted]"
             } else {
@@ -161,7 +161,7 @@ fn a_record_holds_no_spelling_of_what_was_sent() {
         |sent: &str| bare(sent).replace('/', r"\/"),
     ] {
         let finished = run_with(EchoLocation::Answer, spell);
-        let answer = &read(&finished)[0];
+        let answer = &call_results(&finished)[0];
         assert!(answer.contains("[redacted]"), "{answer}");
         stands_nowhere(
             &spell(&format!("Bearer {SECRET}")),

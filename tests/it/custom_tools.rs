@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::docs::blocks;
 use crate::http_server::Endpoint;
-use crate::mcp::{calls_of, read};
+use crate::mcp::{call_results, calls_of};
 use crate::project::{Finished, Project, events, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
@@ -62,7 +62,7 @@ fn check(keys: &str, calls: &[(&str, Value, &str)]) -> Finished {
         .map(|(full, (_, arguments, _))| (full.as_str(), arguments.clone()))
         .collect();
     let finished = project(&keys, &made, "").success();
-    let read = read(&finished);
+    let read = call_results(&finished);
     assert_eq!(read.len(), calls.len(), "{read:#?}\n{}", finished.stderr());
     for (read, (tool, arguments, expected)) in read.iter().zip(calls) {
         assert!(
@@ -116,7 +116,7 @@ fn the_example_of_the_page_runs() {
         "{stdout}"
     );
     let finished = shown.then(["--config", "team.yaml", "task"]).success();
-    let read = read(&finished);
+    let read = call_results(&finished);
     assert_eq!(read[0], "42.195 km = 26.2188 mile");
     assert_eq!(read[2].trim(), "2");
     assert!(
@@ -154,7 +154,7 @@ fn functions_of_every_kind_are_called() {
             ("told", json!({"question": "who"}), "who one"),
         ],
     );
-    let read = read(&finished);
+    let read = call_results(&finished);
     assert!(
         !read[2].contains(&finished.project().path("").display().to_string()),
         "{read:#?}"
@@ -261,7 +261,7 @@ fn a_tool_reaches_what_its_entry_opens() {
         );
         let probe = PROBE.replace("$PROBED", &secret);
         let finished = with_program(project(&keys, &calls, ""), "tools/probe.sh", &probe).success();
-        read(&finished)
+        call_results(&finished)
     };
     let closed = run("");
     let reached: Value = serde_json::from_str(&closed[0]).unwrap_or_else(|_| panic!("{closed:#?}"));
@@ -281,7 +281,7 @@ fn a_tool_reaches_what_its_entry_opens() {
     assert!(
         closed
             .iter()
-            .all(|read| !read.contains("canary") && !read.contains(SECRET))
+            .all(|call_results| !call_results.contains("canary") && !call_results.contains(SECRET))
     );
     let open = run(", permission: write, env: [TOKEN]");
     let reached: Value = serde_json::from_str(&open[0]).unwrap_or_else(|_| panic!("{open:#?}"));
@@ -292,7 +292,8 @@ fn a_tool_reaches_what_its_entry_opens() {
     assert!(open[1].contains("wrote"), "{open:#?}");
     assert!(open[3].contains("written.txt"), "{open:#?}");
     assert!(
-        open.iter().all(|read| !read.contains("canary")),
+        open.iter()
+            .all(|call_results| !call_results.contains("canary")),
         "{open:#?}"
     );
 }
@@ -370,7 +371,7 @@ fn results_are_bounded_and_prints_are_not_messages() {
             ("add", json!({"x": 5}), "7"),
         ],
     );
-    let read = read(&finished);
+    let read = call_results(&finished);
     assert!(read.iter().all(|read| read.len() < 400_000));
     assert!(!read[1].contains("forged"), "{}", read[1]);
 }
@@ -414,7 +415,7 @@ fn a_tool_that_cannot_be_loaded_is_named_and_the_run_continues() {
         let named = lines.any(|line| line.contains("is not offered") && line.contains(expected));
         assert!(named, "{expected}\n{stderr}");
     }
-    assert_eq!(read(&finished), ["3"]);
+    assert_eq!(call_results(&finished), ["3"]);
 }
 
 /// The control is `functions_of_every_kind_are_called`.
@@ -474,7 +475,7 @@ fn programs_need_no_python_and_functions_say_that_they_do() {
         .run()
     };
     let finished = run(program);
-    let read = read(&finished);
+    let read = call_results(&finished);
     assert_eq!(
         read[0].trim(),
         "got {\"to\":\"me\"}",
@@ -509,7 +510,7 @@ fn a_program_that_does_not_exist_is_named_before_it_is_called() {
         "{stderr}"
     );
     // Control: the other one is called.
-    assert_eq!(read(&finished)[0].trim(), "it is here", "{stderr}");
+    assert_eq!(call_results(&finished)[0].trim(), "it is here", "{stderr}");
 }
 
 #[test]
@@ -519,7 +520,7 @@ fn a_module_in_the_workspace_is_not_part_of_a_program() {
     let shadow = json!({"path": "json.py", "content": "print('SHADOW')"});
     let show = ("custom_tool__show", json!({"a": 1}));
     let calls = [show.clone(), ("write_file", shadow), show];
-    let read = read(&project(keys, &calls, "").success());
+    let read = call_results(&project(keys, &calls, "").success());
     assert!(read[0].contains("\"a\": 1"), "{read:#?}");
     assert!(
         read[2].contains("\"a\": 1") && !read[2].contains("SHADOW"),

@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use crate::project::Project;
-use crate::scripted_team::{agent, answers, team};
+use crate::scripted_team::{agent, answer_replies, team};
 use crate::terminal::{CTRL_C, ENTER, ESCAPE, TAB, Terminal};
 
 const CTRL_Z: &str = "\u{1a}";
@@ -38,7 +38,7 @@ fn two_agents(delay_ms: u32, rest: &str) -> Project {
     // The first reply is the answer.
     let late = format!("delay_ms: {delay_ms}");
     let replies = |answer: &str, candidate: &str| {
-        answers(answer, candidate, 0).replacen("delay_ms: 0", &late, 1)
+        answer_replies(answer, candidate, 0).replacen("delay_ms: 0", &late, 1)
     };
     let agents = [
         agent("ann", "", &replies("cats", "agent2")),
@@ -83,7 +83,7 @@ fn terminates(terminal: &Terminal, signal: &str) {
 
 #[test]
 fn several_agents_are_shown_side_by_side_and_the_lines_of_the_run_remain() {
-    let replies = |answer: &str, candidate: &str| answers(answer, candidate, 700);
+    let replies = |answer: &str, candidate: &str| answer_replies(answer, candidate, 700);
     let agents = [
         agent("ann", "", &replies("cats", "agent2")),
         agent("ben", "", &replies("dogs", "agent1")),
@@ -137,7 +137,7 @@ fn lines_are_shown_where_a_dashboard_is_not_wanted() {
         let _project = terminal.wait_for_end(0);
     }
     let solo = |rest| {
-        let agents = [agent("ann", "", &answers("cats", "agent1", 0))];
+        let agents = [agent("ann", "", &answer_replies("cats", "agent1", 0))];
         on_terminal(Project::new().config(&team(&agents, rest)).args(["task"]))
     };
     check(two_agents(0, "").args(["--plain"]), false);
@@ -424,7 +424,7 @@ fn approval_project() -> Project {
 ";
     let agents = [
         agent("ann", "cwd: w", writes),
-        agent("ben", "", &answers("dogs", "agent1", 0)),
+        agent("ben", "", &answer_replies("dogs", "agent1", 0)),
     ];
     let rest = "permissions: {ask: ['write_file(*.txt)'], ask_timeout_seconds: 600}
 orchestrator: {skip_coordination_rounds: true}";

@@ -33,7 +33,7 @@ use massgen::world::io::locate::{LocatedPath, locate};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::disk::done;
+use crate::disk::call_successfully;
 use crate::project::binary;
 
 /// Longer than the lag of file timestamps behind the time of day.
@@ -476,7 +476,7 @@ fn a_directory_is_removed_only_if_its_whole_content_is() {
 #[test]
 fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     let fixture = DeliveryFixture::new();
-    let lines = numbered(30);
+    let lines = numbered_lines(30);
     fixture.write("rw/long", &lines);
     fixture.run(
         "sed -i 's/^2$/two/; s/^28$/twenty-eight/' long; mkdir d; echo 1 > d/1; echo 2 > d/2; rm README.md",
@@ -635,7 +635,7 @@ fn a_run_in_progress_is_left_alone() {
 #[track_caller]
 fn check_merged(theirs: &str, ours: &str, expected: &str) {
     let fixture = DeliveryFixture::new();
-    let base = numbered(9);
+    let base = numbered_lines(9);
     fixture.write("rw/text", &base);
     let bases = MergeBases::new(fixture.abs("bases"), None);
     let root = fixture.offer().grants[0].root.clone();
@@ -644,7 +644,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
         ..GatePolicy::single_call(root)
     };
     let gate = Gate::open(fixture.offer().manager(), policy).unwrap();
-    done(&gate, "read_text_file", &json!({"path": "text"}));
+    call_successfully(&gate, "read_text_file", &json!({"path": "text"}));
     fixture.run(&format!("printf '{ours}' > text"));
     let delivery = fixture.delivery();
     thread::sleep(TICK);
@@ -676,7 +676,7 @@ fn changes_of_both_become_one_text_where_they_do_not_meet() {
 }
 
 /// Returns this many numbered lines.
-pub(crate) fn numbered(lines: usize) -> String {
+pub(crate) fn numbered_lines(lines: usize) -> String {
     let lines: Vec<String> = (1..=lines).map(|line| line.to_string()).collect();
     lines.join("\n") + "\n"
 }

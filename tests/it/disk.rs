@@ -180,15 +180,15 @@ fn collect(path: &Path, state: &mut BTreeMap<PathBuf, String>) {
 }
 
 /// Makes a call through `gate`, and carries it out if it is permitted.
-pub(crate) fn act(gate: &Gate, tool: &str, arguments: &Value) -> Result<Observation, Denial> {
+pub(crate) fn call_tool(gate: &Gate, tool: &str, arguments: &Value) -> Result<Observation, Denial> {
     let call = parse(tool, &arguments.to_string(), &ToolCatalogue::default()).unwrap();
     Ok(exec::run(gate.check(call)?))
 }
 
-/// Like [`act`], for a call that must succeed; returns what the model reads.
+/// Like [`call_tool`], for a call that must succeed; returns what the model reads.
 #[track_caller]
-pub(crate) fn done(gate: &Gate, tool: &str, arguments: &Value) -> String {
-    let observation = act(gate, tool, arguments).unwrap_or_else(|denial| panic!("{denial}"));
+pub(crate) fn call_successfully(gate: &Gate, tool: &str, arguments: &Value) -> String {
+    let observation = call_tool(gate, tool, arguments).unwrap_or_else(|denial| panic!("{denial}"));
     assert_eq!(
         observation.outcome,
         ActionOutcome::Done,
@@ -198,10 +198,10 @@ pub(crate) fn done(gate: &Gate, tool: &str, arguments: &Value) -> String {
     observation.content
 }
 
-/// Like [`act`], for a call that must not succeed; returns what the model reads.
+/// Like [`call_tool`], for a call that must not succeed; returns what the model reads.
 #[track_caller]
-pub(crate) fn refused(gate: &Gate, tool: &str, arguments: &Value) -> String {
-    match act(gate, tool, arguments) {
+pub(crate) fn call_refused(gate: &Gate, tool: &str, arguments: &Value) -> String {
+    match call_tool(gate, tool, arguments) {
         Err(denial) => denial.to_string(),
         Ok(observation) => {
             assert_ne!(

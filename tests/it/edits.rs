@@ -10,7 +10,7 @@ use massgen::permissions::grant::Phase;
 
 use serde_json::{Value, json};
 
-use crate::disk::{Disk, act, done};
+use crate::disk::{Disk, call_successfully, call_tool};
 
 /// Number of moments of a call at which the user saves.
 const MOMENTS: u32 = 80;
@@ -42,7 +42,7 @@ fn race(tool: &str, arguments: impl Fn(&Disk) -> Value) {
         let gate = disk.run_gate_from_now(Phase::Final);
         let path = disk.path("rw/d/f");
         let made = json!({"path": path, "content": "ours\n"});
-        done(&gate, "write_file", &made);
+        call_successfully(&gate, "write_file", &made);
         let arguments = arguments(&disk);
         let wait = duration * moment / MOMENTS;
         let began = Instant::now();
@@ -53,7 +53,7 @@ fn race(tool: &str, arguments: impl Fn(&Disk) -> Value) {
                 }
                 save(&path)
             });
-            let _answer = act(&gate, tool, &arguments);
+            let _answer = call_tool(&gate, tool, &arguments);
             user.join().unwrap()
         });
         duration = duration.max(began.elapsed()).min(Duration::from_millis(20));

@@ -29,7 +29,7 @@ impl Endpoint {
     fn with_trouble(first: Answer) -> Self {
         let troubled = Mutex::new(BTreeSet::new());
         Self::start_with(move |request| {
-            if troubled.lock().unwrap().insert(model(request)) {
+            if troubled.lock().unwrap().insert(requested_model(request)) {
                 first.clone()
             } else {
                 play(request)
@@ -55,7 +55,7 @@ impl Endpoint {
         let mut bodies: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for request in self.server.requests() {
             bodies
-                .entry(model(&request))
+                .entry(requested_model(&request))
                 .or_default()
                 .push(request.json());
         }
@@ -63,7 +63,7 @@ impl Endpoint {
     }
 }
 
-pub(crate) fn model(request: &ReceivedRequest) -> String {
+pub(crate) fn requested_model(request: &ReceivedRequest) -> String {
     request.json()["model"].as_str().unwrap().to_owned()
 }
 
@@ -202,7 +202,7 @@ fn one_agent_needs_no_config() {
 fn the_answer_of_a_model_without_tool_calls_counts() {
     #[track_caller]
     fn check(more: &str, count: usize, requests: usize, expected: &str) {
-        let endpoint = Endpoint::start_with(|request| match model(request).as_str() {
+        let endpoint = Endpoint::start_with(|request| match requested_model(request).as_str() {
             "talker" => streamed("Six by seven is forty-two.", None),
             _ => play(request),
         });
@@ -376,7 +376,7 @@ fn a_refused_key_is_named_once_and_shown_nowhere() {
 
 #[test]
 fn an_unknown_model_leaves_the_others_alone() {
-    let endpoint = Endpoint::start_with(|request| match model(request).as_str() {
+    let endpoint = Endpoint::start_with(|request| match requested_model(request).as_str() {
         "m0" => refusal("404 Not Found", &[], "no model m0"),
         _ => play(request),
     });

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::external_agents::{OPENED, external_agent, project};
+use crate::external_agents::{OPENED, external_agent, external_agent_project};
 use crate::patience::wait_until;
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::team;
@@ -34,7 +34,7 @@ fn one_step_project(kind: &str, step: &str, keys: &str, rest: &str) -> Project {
     let step: Value = serde_json::from_str(step).unwrap();
     let table = json!([{"when": "", "do": [["write", "begun.txt", "x"], step]}]);
     let keys = format!("cwd: $/w1\n      {keys}");
-    let (project, one) = external_agent(project(), ("one", kind), &keys, &table);
+    let (project, one) = external_agent(external_agent_project(), ("one", kind), &keys, &table);
     project
         .file("team.yaml", team(&[one], &format!("{OPENED}\n{rest}")))
         .args(["--config", "team.yaml"])
@@ -50,7 +50,7 @@ fn run_until_timeout(project: impl Fn() -> Project, mut seconds: u32) -> Finishe
     loop {
         let begun = Instant::now();
         let words = ["--orchestrator-timeout", &seconds.to_string(), "task"];
-        let finished = project().args(words).run();
+        let finished = external_agent_project().args(words).run();
         assert!(begun.elapsed() < ENDS_WITHIN, "{}", finished.stderr());
         assert_eq!(finished.code(), Some(5), "{}", finished.stderr());
         if finished.project().path("w1/begun.txt").exists() {

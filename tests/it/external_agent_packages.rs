@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::mcp::HOSTILE;
-use crate::mcp_servers::installed;
+use crate::mcp_servers::installed_servers;
 use crate::project::{Finished, Project, events};
 
 /// Beginning of a PNG in base64.
@@ -143,7 +143,7 @@ fn run(
     play: fn(&ReceivedRequest) -> Answer,
 ) -> (Finished, Endpoint) {
     let endpoint = Endpoint::start_with(play);
-    let command = format!("{}/node_modules/.bin/{program}", installed());
+    let command = format!("{}/node_modules/.bin/{program}", installed_servers());
     let project = Project::new().file("given/hostile.py", HOSTILE);
     let keys = keys
         .replace(

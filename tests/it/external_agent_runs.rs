@@ -15,12 +15,14 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::external_agent_ends::ENDS_WITHIN;
-use crate::external_agents::{OPENED, PROTOCOLS, check_with, external_agent, project};
+use crate::external_agents::{
+    OPENED, PROTOCOLS, check_with, external_agent, external_agent_project,
+};
 use crate::patience::wait_until;
-use crate::pipeline::{git, pipeline, stage_events};
+use crate::pipeline::{hub_git, pipeline, stage_events};
 use crate::project::{Project, events};
 use crate::proxy::{PUBLIC, in_network_of};
-use crate::runs::walk;
+use crate::runs::files_below;
 use crate::scripted_team::{FINAL, team};
 
 /// Returns a project with one external agent that stops in its first turn, and in the final phase,
@@ -39,7 +41,8 @@ fn stopping(kind: &str) -> Project {
             ["call", "new_answer", {"content": "done"}],
         ]},
     ]);
-    let (project, one) = external_agent(project(), ("one", kind), "cwd: $/w1", &table);
+    let (project, one) =
+        external_agent(external_agent_project(), ("one", kind), "cwd: $/w1", &table);
     project.file("team.yaml", team(&[one], OPENED))
 }
 
@@ -125,7 +128,12 @@ fn start_server() -> u16 {
 
 /// Returns whether this machine can sandbox an external agent in the test's network.
 fn is_held_here() -> bool {
-    let (project, one) = external_agent(project(), ("one", "acp"), "cwd: $/w1", &json!([]));
+    let (project, one) = external_agent(
+        external_agent_project(),
+        ("one", "acp"),
+        "cwd: $/w1",
+        &json!([]),
+    );
     let project = project.file("team.yaml", team(&[one], OPENED));
     let words = [
         "--config",
@@ -163,7 +171,7 @@ fn an_external_agent_reaches_the_hosts_that_are_listed_and_no_other() {
             ("on", reached, reached, reached),
             ("off", not, not, not),
         ] {
-            let project = project().file("given/reach.py", REACH);
+            let project = external_agent_project().file("given/reach.py", REACH);
             let keys = format!("network: {network}");
             check_with(
                 project,
@@ -186,7 +194,7 @@ fn the_usage_of_an_external_agent_is_priced_by_its_model_or_unknown() {
     ]);
     let run = |kind: &str, keys: &str, word: &str, rest: &str| {
         let keys = format!("cwd: $/w1\n      {keys}");
-        let (project, one) = external_agent(project(), ("one", kind), &keys, &table);
+        let (project, one) = external_agent(external_agent_project(), ("one", kind), &keys, &table);
         let one = one.replace("one.json]", &format!("one.json, {word}]"));
         let project = project.file("team.yaml", team(&[one], &format!("{OPENED}\n{rest}")));
         project.args(["--config", "team.yaml", "task"]).run()
@@ -266,8 +274,12 @@ fn external_agents_are_restricted_to_the_rights_of_their_role() {
         let all: Vec<Value> = steps.chain([answers.clone()]).collect();
         json!([{"when": "", "do": all}])
     };
-    let (project, first) =
-        external_agent(project(), ("planner", "claude_code"), "", &table(&planner));
+    let (project, first) = external_agent(
+        external_agent_project(),
+        ("planner", "claude_code"),
+        "",
+        &table(&planner),
+    );
     let (project, second) = external_agent(project, ("tester", "acp"), "", &table(&tester));
     let keys = "stages: [planner, tester]\nuntil: none\nproject: none";
     let config = pipeline(keys, &[first, second], GIVEN);
@@ -280,7 +292,7 @@ fn external_agents_are_restricted_to_the_rights_of_their_role() {
             assert!(line.contains(expected), "{step}\n{line}\n{reports:#?}");
         }
     }
-    let file = |path: &str| git(finished.project(), &["show", &format!("main:{path}")]);
+    let file = |path: &str| hub_git(finished.project(), &["show", &format!("main:{path}")]);
     assert_eq!(file("planner/PLAN.md"), "a plan");
     assert_eq!(file("tester/USAGE.md"), "so");
 }
@@ -293,7 +305,12 @@ fn a_killed_pipeline_of_an_external_agent_is_resumed() {
         ["write", "planner/PLAN.md", "a plan"],
         ["call", "new_answer", {"content": "done"}],
     ]}]);
-    let (project, one) = external_agent(project(), ("planner", "claude_code"), "", &table);
+    let (project, one) = external_agent(
+        external_agent_project(),
+        ("planner", "claude_code"),
+        "",
+        &table,
+    );
     let keys = "stages: [planner]\nuntil: none\nproject: none";
     let project = project.file("team.yaml", pipeline(keys, &[one], GIVEN));
     let mut command = project.command();
@@ -301,7 +318,7 @@ fn a_killed_pipeline_of_an_external_agent_is_resumed() {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();
     let has_stopped = || {
-        let files = walk(&project.path(".massgen/pipelines"));
+        let files = files_below(&project.path(".massgen/pipelines"));
         files.iter().any(|file| file.ends_with("planner/mark"))
     };
     wait_until("the external agent stops", ENDS_WITHIN, has_stopped);
@@ -314,7 +331,7 @@ fn a_killed_pipeline_of_an_external_agent_is_resumed() {
     let output = project.command().args(words).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{stderr}");
-    let file = |path: &str| git(&project, &["show", &format!("main:{path}")]);
+    let file = |path: &str| hub_git(&project, &["show", &format!("main:{path}")]);
     assert_eq!(file("planner/PLAN.md"), "a plan");
     assert_eq!(file("planner/prompts.txt").trim(), "begun begun");
 }
@@ -326,7 +343,8 @@ fn an_external_agent_that_does_not_ask_has_no_role_without_commands() {
             ["write", "planner/PLAN.md", "a plan"],
             ["call", "new_answer", {"content": "done"}],
         ]}]);
-        let (project, one) = external_agent(project(), ("planner", kind), "", &table);
+        let (project, one) =
+            external_agent(external_agent_project(), ("planner", kind), "", &table);
         let keys = "stages: [planner]\nuntil: none\nproject: none";
         let config = pipeline(keys, &[one], GIVEN);
         let words = ["--config", "team.yaml", "go"];

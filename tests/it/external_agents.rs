@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::mcp::HOSTILE;
 use crate::project::{Finished, Project, events};
-use crate::scripted_team::{FINAL, agent, answers, team};
+use crate::scripted_team::{FINAL, agent, answer_replies, team};
 
 /// The stand-in program.
 const STAND_IN: &str = include_str!("../external_agents/stand_in.py");
@@ -18,7 +18,7 @@ pub(crate) const PROTOCOLS: &[(&str, &str)] = &[
 ];
 
 /// Returns a project with files to read, to write and to leave alone, and the stand-in.
-pub(crate) fn project() -> Project {
+pub(crate) fn external_agent_project() -> Project {
     Project::new()
         .file("given/stand_in.py", STAND_IN)
         .file("given/notes.txt", "of the project")
@@ -30,7 +30,7 @@ pub(crate) fn project() -> Project {
 }
 
 /// Returns the root of a project, without a trailing slash.
-pub(crate) fn root(project: &Project) -> String {
+pub(crate) fn project_root(project: &Project) -> String {
     let root = project.path("").display().to_string();
     root.trim_end_matches('/').to_owned()
 }
@@ -43,7 +43,7 @@ pub(crate) fn external_agent(
     keys: &str,
     table: &Value,
 ) -> (Project, String) {
-    let root = root(&project);
+    let root = project_root(&project);
     let file = format!("given/{id}.json");
     let project = project.file(&file, table.to_string().replace('$', &root));
     let (_, protocol) = PROTOCOLS.iter().find(|(name, _)| *name == kind).unwrap();
@@ -79,7 +79,7 @@ fn run_with(project: Project, kind: &str, keys: &str, steps: &[Value]) -> (Finis
 }
 
 fn run(kind: &str, steps: &[Value]) -> (Finished, Vec<String>) {
-    run_with(project(), kind, "", steps)
+    run_with(external_agent_project(), kind, "", steps)
 }
 
 /// Returns the lines that an agent reported.
@@ -114,7 +114,7 @@ pub(crate) fn check_with(
 
 #[track_caller]
 fn check(kind: &str, steps: &[(Value, &str)]) -> Finished {
-    check_with(project(), (kind, ""), steps)
+    check_with(external_agent_project(), (kind, ""), steps)
 }
 
 #[test]
@@ -171,8 +171,8 @@ fn an_external_agent_reaches_what_its_agent_reaches() {
 #[test]
 fn an_external_agent_takes_part_by_the_tools_that_it_is_offered() {
     let server = "mcp_servers: [{name: h, command: python3, args: ['$/given/hostile.py']}]";
-    let project = project().file("given/hostile.py", HOSTILE);
-    let server = server.replace('$', &root(&project));
+    let project = external_agent_project().file("given/hostile.py", HOSTILE);
+    let server = server.replace('$', &project_root(&project));
     let finished = check_with(
         project,
         ("acp", &server),
@@ -214,8 +214,8 @@ fn an_external_agent_is_given_images_with_the_answer_to_its_call() {
             "[massgen: 1 image not shown: the model accepts text only]",
         ),
     ] {
-        let project = project().file("given/hostile.py", HOSTILE);
-        let keys = format!("{}{keys}", server.replace('$', &root(&project)));
+        let project = external_agent_project().file("given/hostile.py", HOSTILE);
+        let keys = format!("{}{keys}", server.replace('$', &project_root(&project)));
         let finished = check_with(project, ("acp", &keys), &[(call(), expected)]);
         assert_eq!(events(&finished, "tool_called").len(), 1);
     }
@@ -356,7 +356,12 @@ fn the_winner_may_write_where_the_project_is_open_for_writing() {
         ]},
         {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
     ]);
-    let (project, one) = external_agent(project(), ("one", "acp"), "cwd: $/w1", &table);
+    let (project, one) = external_agent(
+        external_agent_project(),
+        ("one", "acp"),
+        "cwd: $/w1",
+        &table,
+    );
     let finished = project
         .file("team.yaml", team(&[one], OPENED))
         .args(["--config", "team.yaml", "task"])
@@ -437,7 +442,7 @@ fn long_questions_wait_for_each_other_and_too_long_ones_are_denied() {
 fn the_hook_of_claude_code_asks_the_run() {
     let rules = "permissions: {deny: ['command(git push *)'], ask: ['command(make *)']}";
     let finished = check_with(
-        project(),
+        external_agent_project(),
         ("claude_code", rules),
         &[
             (
@@ -506,9 +511,11 @@ fn an_external_agent_has_its_key_and_nothing_else_of_the_environment() {
     const KEY: &str = "ANTHROPIC_API_KEY";
     const TOKEN: &str = "CLAUDE_CODE_OAUTH_TOKEN";
     let secret = "sk-ant-not-for-anybody-else";
-    let with_key = project().env(KEY, secret).env(TOKEN, "oat-of-the-user");
+    let with_key = external_agent_project()
+        .env(KEY, secret)
+        .env(TOKEN, "oat-of-the-user");
     // A key that came with the project does not replace what the user has exported.
-    let with_token = project()
+    let with_token = external_agent_project()
         .file(".env", format!("{KEY}=sk-of-the-project\n"))
         .env(TOKEN, secret);
     for (project, passed, other) in [(with_key, KEY, TOKEN), (with_token, TOKEN, KEY)] {
@@ -545,13 +552,13 @@ fn an_external_agent_that_exits_is_restarted_with_the_whole_conversation() {
 #[test]
 fn a_program_that_exits_at_once_is_started_twice() {
     let start = |script: &str| {
-        let project = project().file("given/start.sh", script);
+        let project = external_agent_project().file("given/start.sh", script);
         let table = json!([
             {"when": FINAL, "do": [["say", "presented"]]},
             {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
         ]);
         let (project, one) = external_agent(project, ("one", "acp"), "cwd: $/w1", &table);
-        let script = format!("sh, {}/given/start.sh, python3", root(&project));
+        let script = format!("sh, {}/given/start.sh, python3", project_root(&project));
         let one = one.replace("python3", &script);
         project
             .file("team.yaml", team(&[one], OPENED))
@@ -588,7 +595,12 @@ fn an_answer_counts_although_the_turn_of_the_external_agent_fails() {
         (steps(answers.clone(), fails.clone()), 0),
         (steps(fails, nothing), 1),
     ] {
-        let (project, one) = external_agent(project(), ("one", "acp"), "cwd: $/w1", &table);
+        let (project, one) = external_agent(
+            external_agent_project(),
+            ("one", "acp"),
+            "cwd: $/w1",
+            &table,
+        );
         let finished = project
             .file("team.yaml", team(&[one], OPENED))
             .args(["--config", "team.yaml", "task"])
@@ -604,7 +616,7 @@ fn an_external_agent_that_says_nothing_is_not_waited_for() {
     let steps = [json!(["sleep", 30])];
     let table = json!([{"when": "", "do": steps}]);
     let keys = "cwd: $/w1\n      idle_timeout_seconds: 1";
-    let (project, one) = external_agent(project(), ("one", "acp"), keys, &table);
+    let (project, one) = external_agent(external_agent_project(), ("one", "acp"), keys, &table);
     let finished = project
         .file("team.yaml", team(&[one], OPENED))
         .args([
@@ -649,7 +661,7 @@ fn an_external_agent_that_floods_drops_out_and_control_sequences_are_shown() {
 fn an_external_agent_that_cannot_start_is_reported_before_any_model_request() {
     let start = |backend: &str, arguments: &[&str]| {
         let yaml = format!("agent: {{id: one, backend: {{{backend}}}}}");
-        let project = project().file("team.yaml", yaml);
+        let project = external_agent_project().file("team.yaml", yaml);
         let all = ["--config", "team.yaml"]
             .iter()
             .chain(arguments)
@@ -708,7 +720,8 @@ fn without_a_sandbox_an_external_agent_delivers_nothing_and_the_run_says_so() {
     ]);
     for (sandbox, expected) in [("off", "denied: write to"), ("auto", "fs_write: {}")] {
         let keys = format!("cwd: $/w1\n      command_line_sandbox: {sandbox}");
-        let (project, one) = external_agent(project(), ("one", "acp"), &keys, &deliver);
+        let (project, one) =
+            external_agent(external_agent_project(), ("one", "acp"), &keys, &deliver);
         let finished = project
             .file("team.yaml", team(&[one], OPENED))
             .args(["--config", "team.yaml", "task"])
@@ -755,14 +768,14 @@ fn two_external_agents_and_a_model_vote_and_the_winner_delivers() {
         ["say", "all is there"],
     ]);
     let (project, first) = external_agent(
-        project(),
+        external_agent_project(),
         ("a", "acp"),
         "cwd: $/w1",
         &table("first", &delivers),
     );
     let second = table("second", &json!([]));
     let (project, second) = external_agent(project, ("b", "claude_code"), "cwd: $/w2", &second);
-    let third = agent("c", "", &answers("third", "agent1", 0));
+    let third = agent("c", "", &answer_replies("third", "agent1", 0));
     let finished = project
         .file("team.yaml", team(&[first, second, third], OPENED))
         .args(["--config", "team.yaml", "task"])

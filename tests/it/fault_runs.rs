@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::endpoint_runs::{event, model, play, refusal, streamed, team_project};
+use crate::endpoint_runs::{event, play, refusal, requested_model, streamed, team_project};
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::project::Finished;
 use crate::repetition::repetitions;
@@ -113,7 +113,7 @@ fn runs_complete_although_three_of_ten_requests_fail() {
 fn an_agent_falls_back_to_its_next_model() {
     #[track_caller]
     fn check(fault: &'static str, fallback: &str, code: i32, expected: &str) {
-        let endpoint = Endpoint::start_with(move |request| match &*model(request) {
+        let endpoint = Endpoint::start_with(move |request| match &*requested_model(request) {
             "m1" => refusal(fault, &["retry-after: 3600"], "not today"),
             _ => play(request),
         });

@@ -9,7 +9,7 @@ use std::process::Command;
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use rustix::process::geteuid;
 
-use crate::command_runs::has;
+use crate::command_runs::is_supported;
 use crate::project::{Project, binary};
 use crate::scripted_team::{agent, team};
 
@@ -160,7 +160,7 @@ fn commands_are_refused_where_the_disk_folds_names_and_the_kernel_does_not() {
         SandboxLevel::Landlock,
     ]
     .into_iter()
-    .filter(|level| has(*level))
+    .filter(|level| is_supported(*level))
     {
         let secret = "cat DISK/SECRETS/key DISK/Secrets/KEY";
         let open = command(level, OPEN, secret);

@@ -12,7 +12,7 @@ use massgen::world::access::policy::{GatePolicy, ParentDirPolicy};
 use massgen::world::access::verdict::DeniedSubject;
 use serde_json::{Value, json};
 
-use crate::disk::{Disk, act, done, refused};
+use crate::disk::{Disk, call_refused, call_successfully, call_tool};
 
 use Phase::{Coordination, Final};
 
@@ -189,7 +189,7 @@ fn denials_do_not_reveal_what_is_outside_the_grants() {
     let gate = disk.gate(Coordination);
     let denial = |path: &str| {
         let path = disk.filled(path);
-        let text = refused(&gate, "read_text_file", &json!({"path": path}));
+        let text = call_refused(&gate, "read_text_file", &json!({"path": path}));
         text.replace(&path, "PATH")
     };
     let expected = format!(
@@ -210,7 +210,7 @@ fn denials_do_not_reveal_what_is_outside_the_grants() {
     ] {
         assert_eq!(denial(path), expected, "{path}");
     }
-    let write = refused(
+    let write = call_refused(
         &gate,
         "write_file",
         &json!({"path": "there", "content": ""}),
@@ -255,7 +255,7 @@ fn a_granted_file_opens_only_itself() {
     late.check("write", "$/rw/README.md2", "outside-grants");
     late.check("list", "$/rw", "outside-grants");
     let path = disk.path("rw/README.md");
-    done(
+    call_successfully(
         &late.1,
         "write_file",
         &json!({"path": path, "content": "new\n"}),
@@ -276,7 +276,7 @@ fn a_grant_is_the_directory_that_was_opened() {
     fs::remove_file(disk.path("rw")).unwrap();
     disk.file("rw/README.md", "another directory of that name\n");
     let path = disk.path("rw/README.md");
-    done(
+    call_successfully(
         &gate.1,
         "write_file",
         &json!({"path": path, "content": "ours\n"}),
@@ -366,7 +366,8 @@ fn count_paths(arguments: &Value) -> usize {
 #[test]
 fn the_prompt_lists_what_an_agent_may_use() {
     let disk = Disk::new();
-    let listed = |phase| done(&disk.gate(phase), "list_allowed_directories", &json!({}));
+    let listed =
+        |phase| call_successfully(&disk.gate(phase), "list_allowed_directories", &json!({}));
     let line =
         |permission: &str, path: &str| format!("{permission:5} {} ", disk.path(path).display());
     assert!(listed(Coordination).contains(&line("write", "ws")));
@@ -387,7 +388,7 @@ fn no_grants_is_no_access() {
     let nothing = open(Vec::new());
     nothing.check("read", "a", "outside-grants");
     open(disk.grants()).check("read", "a", "allow");
-    let denial = act(&nothing.1, "read_text_file", &json!({"path": "a"})).unwrap_err();
+    let denial = call_tool(&nothing.1, "read_text_file", &json!({"path": "a"})).unwrap_err();
     assert!(
         denial
             .to_string()

@@ -48,7 +48,7 @@ impl GitFixture {
         let fixture = Self::new();
         fixture.user(&["init", "-q", "-b", "trunk"]);
         for (name, content) in files {
-            put(&fixture.project().join(name), content);
+            write_file(&fixture.project().join(name), content);
         }
         fixture.user(&["add", "-A"]);
         fixture.user(&["commit", "-q", "-m", "first"]);
@@ -94,13 +94,17 @@ fn user_git(dir: &Path, home: &Path, words: &[&str]) -> Output {
     output
 }
 
-pub(crate) fn put(path: &Path, content: &str) {
+pub(crate) fn write_file(path: &Path, content: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, content).unwrap();
 }
 
 /// Commits the content of the checkout on top of `parents`.
-pub(crate) async fn commit(hub: &Hub, checkout: &Checkout, parents: &[ObjectId]) -> ObjectId {
+pub(crate) async fn commit_checkout(
+    hub: &Hub,
+    checkout: &Checkout,
+    parents: &[ObjectId],
+) -> ObjectId {
     let tree = checkout.capture(None).await.unwrap().tree;
     let new = NewCommit {
         tree: &tree,
@@ -152,10 +156,10 @@ async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
 
     let work = fixture.checkout(&hub, "work");
     work.show(&head).await.unwrap();
-    put(&work.dir().as_path().join("src/a.txt"), "changed\n");
-    put(&work.dir().as_path().join("src/new.txt"), "new\n");
+    write_file(&work.dir().as_path().join("src/a.txt"), "changed\n");
+    write_file(&work.dir().as_path().join("src/new.txt"), "new\n");
     fs::remove_file(work.dir().as_path().join("b.txt")).unwrap();
-    let made = commit(&hub, &work, std::slice::from_ref(&head)).await;
+    let made = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
     let expected = [
         changed("b.txt", DiffStatus::Removed),
         changed("src/a.txt", DiffStatus::Modified),
@@ -194,15 +198,15 @@ async fn merges_are_clean_or_name_the_files_in_conflict() {
     };
     let root = hub.commit(new).await.unwrap();
     ours.show(&root).await.unwrap();
-    put(&ours.dir().as_path().join("same.txt"), "a\nb\nc\n");
-    let base = commit(&hub, &ours, &[root]).await;
+    write_file(&ours.dir().as_path().join("same.txt"), "a\nb\nc\n");
+    let base = commit_checkout(&hub, &ours, &[root]).await;
     let theirs = fixture.checkout(&hub, "theirs");
     theirs.show(&base).await.unwrap();
 
-    put(&ours.dir().as_path().join("ours.txt"), "o\n");
-    let left = commit(&hub, &ours, std::slice::from_ref(&base)).await;
-    put(&theirs.dir().as_path().join("same.txt"), "a\nb\nC\n");
-    let right = commit(&hub, &theirs, std::slice::from_ref(&base)).await;
+    write_file(&ours.dir().as_path().join("ours.txt"), "o\n");
+    let left = commit_checkout(&hub, &ours, std::slice::from_ref(&base)).await;
+    write_file(&theirs.dir().as_path().join("same.txt"), "a\nb\nC\n");
+    let right = commit_checkout(&hub, &theirs, std::slice::from_ref(&base)).await;
     let MergeResult::Clean(tree) = hub.merge(&left, &right).await.unwrap() else {
         panic!("they changed different files");
     };
@@ -213,8 +217,8 @@ async fn merges_are_clean_or_name_the_files_in_conflict() {
     ];
     assert_eq!(merged, expected);
 
-    put(&ours.dir().as_path().join("same.txt"), "a\nb\n!\n");
-    let left = commit(&hub, &ours, &[left]).await;
+    write_file(&ours.dir().as_path().join("same.txt"), "a\nb\n!\n");
+    let left = commit_checkout(&hub, &ours, &[left]).await;
     match hub.merge(&left, &right).await.unwrap() {
         MergeResult::Clean(tree) => panic!("they changed the same line, and came to {tree}"),
         MergeResult::Conflict { tree, files } => {
@@ -237,10 +241,10 @@ async fn a_checkout_shows_another_commit_and_keeps_what_git_passes_over() {
     let work = fixture.checkout(&hub, "work");
     work.show(&head).await.unwrap();
     let file = |name: &str| work.dir().as_path().join(name);
-    put(&file("cache/big"), "x");
-    put(&file("a.txt"), "two\n");
-    put(&file("stray.txt"), "x");
-    let second = commit(&hub, &work, std::slice::from_ref(&head)).await;
+    write_file(&file("cache/big"), "x");
+    write_file(&file("a.txt"), "two\n");
+    write_file(&file("stray.txt"), "x");
+    let second = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
     let paths = hub.changed_files(&head, &second).await.unwrap();
     assert_eq!(
         paths.into_iter().map(|row| row.path).collect::<Vec<_>>(),
@@ -313,7 +317,7 @@ async fn nothing_is_run_that_a_project_brings_along() {
     let fixture = GitFixture::trapped();
     let (dir, project_dir) = (fixture.dir.path(), fixture.project());
     // Control: plain git runs them.
-    put(&project_dir.join("a.txt"), "two\n");
+    write_file(&project_dir.join("a.txt"), "two\n");
     fixture.user(&["status"]);
     fixture.user(&["diff"]);
     fixture.user(&["commit", "-q", "-a", "-m", "second"]);
@@ -321,12 +325,12 @@ async fn nothing_is_run_that_a_project_brings_along() {
 
     let project = fixture.found().await;
     let hub = fixture.hub(Some(&project)).await;
-    put(&project_dir.join("a.txt"), "three, and not committed\n");
+    write_file(&project_dir.join("a.txt"), "three, and not committed\n");
     assert_eq!(project.list_uncommitted(&hub).await.unwrap(), ["a.txt"]);
     let head = project.head.unwrap();
     let work = fixture.checkout(&hub, "work");
     work.show(&head).await.unwrap();
-    put(&work.dir().as_path().join("a.txt"), "four\n");
+    write_file(&work.dir().as_path().join("a.txt"), "four\n");
     // An agent may put its own repository into its tree, at the top and below.
     for inner in ["", "inner"] {
         let at = work.dir().as_path().join(inner);
@@ -335,9 +339,9 @@ async fn nothing_is_run_that_a_project_brings_along() {
         let copied = copy.arg("-a").arg(project_dir.join(".git")).arg(&at);
         assert!(copied.status().unwrap().success());
     }
-    let second = commit(&hub, &work, std::slice::from_ref(&head)).await;
-    put(&work.dir().as_path().join("a.txt"), "five\n");
-    let third = commit(&hub, &work, std::slice::from_ref(&head)).await;
+    let second = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
+    write_file(&work.dir().as_path().join("a.txt"), "five\n");
+    let third = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
     let merged = hub.merge(&second, &third).await.unwrap();
     assert!(matches!(merged, MergeResult::Conflict { .. }));
     let rows = hub.changed_files(&head, &second).await.unwrap();
@@ -399,7 +403,7 @@ async fn odd_repositories_are_taken_as_they_are_or_refused_with_a_reason() {
 #[tokio::test]
 async fn a_shallow_clone_and_sha256_are_worked_on() {
     let fixture = GitFixture::committed(&[("a.txt", "one\n")]);
-    put(&fixture.project().join("a.txt"), "two\n");
+    write_file(&fixture.project().join("a.txt"), "two\n");
     fixture.user(&["commit", "-q", "-a", "-m", "second"]);
     let from = format!("file://{}", fixture.project().display());
     let home = fixture.dir.path();
@@ -413,7 +417,7 @@ async fn a_shallow_clone_and_sha256_are_worked_on() {
         "long",
     ];
     user_git(home, home, &new);
-    put(&home.join("long/a.txt"), "one\n");
+    write_file(&home.join("long/a.txt"), "one\n");
     user_git(&home.join("long"), home, &["add", "-A"]);
     user_git(&home.join("long"), home, &["commit", "-q", "-m", "first"]);
     for name in ["shallow", "long"] {
@@ -427,8 +431,8 @@ async fn a_shallow_clone_and_sha256_are_worked_on() {
         let head = project.head.clone().unwrap();
         let work = fixture.checkout(&hub, &format!("{name}-work"));
         work.show(&head).await.unwrap();
-        put(&work.dir().as_path().join("b.txt"), "new\n");
-        let made = commit(&hub, &work, std::slice::from_ref(&head)).await;
+        write_file(&work.dir().as_path().join("b.txt"), "new\n");
+        let made = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
         let rows = hub.changed_files(&head, &made).await.unwrap();
         assert_eq!(rows, [changed("b.txt", DiffStatus::Added)], "{name}");
         assert_eq!(

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::git::{create_trap, take_triggered};
-use crate::pipeline::{does, git_in, pipeline, writes};
+use crate::pipeline::{git_in, pipeline, role_replies, write_call};
 use crate::project::{Project, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 use crate::terminal::{CTRL_C, CTRL_D, Terminal};
@@ -330,7 +330,7 @@ fn calls() -> Vec<String> {
     let known = FILES.iter().filter(|name| **name != "new.txt");
     let reads = known.map(read);
     reads
-        .chain(FILES.iter().map(|name| writes(name, "agent\\n")))
+        .chain(FILES.iter().map(|name| write_call(name, "agent\\n")))
         .collect()
 }
 
@@ -340,7 +340,7 @@ fn project(top: &str) -> (Project, tempfile::TempDir) {
     let agents = [agent(
         "implementer",
         "",
-        &does(&calls().join(", "), "did it"),
+        &role_replies(&calls().join(", "), "did it"),
     )];
     let at = |name: &&str| {
         let path = format!("path: \"{{{{cwd}}}}/{name}\"");
@@ -428,7 +428,7 @@ fn massgen_runs_none_of_what_a_repository_around_the_project_names() {
     let outer = inner.parent().unwrap();
     make_repository(outer);
     set_all(outer, outside.path());
-    let agents = [agent("implementer", "", &does("", "did it"))];
+    let agents = [agent("implementer", "", &role_replies("", "did it"))];
     let project = project.file(
         "pipeline.yaml",
         pipeline("stages: [implementer]", &agents, ""),

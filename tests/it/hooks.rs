@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use serde_json::{Value, json};
 
-use crate::command_runs::has;
+use crate::command_runs::is_supported;
 use crate::docs::blocks;
 use crate::patience::wait_until;
 use crate::project::{Finished, Project, events};
-use crate::scripted_team::{FINAL, agent, answers, team};
+use crate::scripted_team::{FINAL, agent, answer_replies, team};
 
 /// Returns a project whose one agent has these `hooks`, on one line, and may write to `src`. The
 /// hook's script is outside of what the agent can write.
@@ -308,7 +308,7 @@ exit 0";
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ] {
-        if !has(level) {
+        if !is_supported(level) {
             println!("skipped: this machine has no level {level}");
             continue;
         }
@@ -582,7 +582,7 @@ fn voters(hooks: &str) -> Project {
   calls: [{{name: new_answer, arguments: {{content: "{me} better"}}}}]
 "#
         );
-        first + &answers(me, "agent1", 0)
+        first + &answer_replies(me, "agent1", 0)
     };
     let agents = [
         agent("one", "cwd: w1", &replies("first")),

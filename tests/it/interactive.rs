@@ -291,7 +291,7 @@ fn an_error_of_a_turn_ends_nothing() {
 
 #[test]
 fn the_last_turn_can_be_looked_at() {
-    let voting = |answer: &str| crate::scripted_team::answers(answer, "agent1", 0);
+    let voting = |answer: &str| crate::scripted_team::answer_replies(answer, "agent1", 0);
     let agents = [
         agent("ann", "", &voting("red")),
         agent("bob", "", &voting("blue")),

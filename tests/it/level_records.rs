@@ -7,7 +7,7 @@ use std::process::Command;
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use rustix::process::geteuid;
 
-use crate::command_runs::has;
+use crate::command_runs::is_supported;
 use crate::project::{Project, binary};
 
 /// Functions for the scripts: `call` runs a command in a sandbox, and the two after it also look
@@ -26,7 +26,7 @@ is_replaced() { was=$(number) && call && test "$was" != "$(number)"; }
 /// Runs the script as root of the machine, on a `/run` that is empty and in memory. Every line of it must
 /// succeed.
 fn check(script: &str) {
-    if !geteuid().is_root() || !has(SandboxLevel::Namespaces) {
+    if !geteuid().is_root() || !is_supported(SandboxLevel::Namespaces) {
         println!("skipped: this needs root and namespaces");
         return;
     }

@@ -11,12 +11,12 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::Value;
 
 use crate::project::{Finished, Project};
-use crate::scripted_team::{agent, answers, team};
+use crate::scripted_team::{agent, answer_replies, team};
 
 fn two_agents(delay_ms: u32) -> String {
     let agents = [
-        agent("a", "", &answers("red", "agent1", 0)),
-        agent("b", "", &answers("blue", "agent1", delay_ms)),
+        agent("a", "", &answer_replies("red", "agent1", 0)),
+        agent("b", "", &answer_replies("blue", "agent1", delay_ms)),
     ];
     team(&agents, "")
 }
@@ -320,7 +320,7 @@ fn all_records_of_a_run_are_packed_as_they_are_on_disk() {
 #[test]
 fn links_of_a_run_are_packed_as_links() {
     let rest = "orchestrator:\n  coordination: {max_orchestration_restarts: 1}\n";
-    let agents = [agent("a", "", &answers("red", "agent1", 0))];
+    let agents = [agent("a", "", &answer_replies("red", "agent1", 0))];
     let finished = Project::new()
         .config(&team(&agents, rest))
         .args(["go"])

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::mcp::{HOSTILE, calls_of, read};
+use crate::mcp::{HOSTILE, call_results, calls_of};
 use crate::project::{Finished, Project, binary, events};
 use crate::scripted_team::{FINAL, agent, team};
 
@@ -350,7 +350,7 @@ fn run(agents: &[String], rest: &str) -> (Finished, Vec<String>) {
         .file("team.yaml", team(agents, rest))
         .args(["--config", "team.yaml", "task"]);
     let finished = project.success();
-    let read = read(&finished);
+    let read = call_results(&finished);
     (finished, read)
 }
 
@@ -383,7 +383,7 @@ fn a_server_of_an_agent_without_a_workspace_starts_in_a_directory_of_its_own() {
         .file("team.yaml", team(&agents, rest))
         .args(["--config", "team.yaml", "task"])
         .success();
-    let read = read(&finished);
+    let read = call_results(&finished);
     let report: Value = serde_json::from_str(&read[0]).unwrap();
     let (directory, home) = (
         report["cwd"].as_str().unwrap(),
@@ -534,7 +534,7 @@ fn a_direct_server_is_called_by_the_model_and_not_by_its_programs() {
         .file("team.yaml", team(&agents, rest))
         .args(["--config", "team.yaml", "task"])
         .success();
-    let read = read(&finished);
+    let read = call_results(&finished);
     let works = |read: &String| read.contains("hi") && !read.contains("Error");
     assert!(works(&read[0]) && works(&read[3]), "{read:#?}");
     assert!(read[1].contains("do not have the tool"), "{}", read[1]);
@@ -561,7 +561,7 @@ fn lists_of_tools_name_those_of_servers_as_well() {
             )
             .args(["--config", "team.yaml", "task"])
             .success();
-        let read = read(&finished);
+        let read = call_results(&finished);
         let has = |read: &String| !read.contains("there is no tool");
         read.iter().map(has).collect::<Vec<_>>()
     };

@@ -73,7 +73,7 @@ pub(crate) fn calls_of(calls: &[(&str, Value)]) -> String {
 }
 
 /// Returns what the model read for each of its calls, in order: the result, or why it was denied.
-pub(crate) fn read(finished: &Finished) -> Vec<String> {
+pub(crate) fn call_results(finished: &Finished) -> Vec<String> {
     let called = events(finished, "tool_called").into_iter();
     let finished = events(finished, "tool_finished");
     let answer = |call: Value| {
@@ -102,7 +102,7 @@ fn check(keys: &str, calls: &[(&str, Value, &str)]) -> Finished {
         .map(|(tool, arguments)| (tool.as_str(), arguments.clone()))
         .collect();
     let finished = project(keys, &made).success();
-    let read = read(&finished);
+    let read = call_results(&finished);
     assert_eq!(read.len(), calls.len(), "{read:#?}\n{}", finished.stderr());
     for (read, (tool, arguments, expected)) in read.iter().zip(calls) {
         assert!(
@@ -211,7 +211,7 @@ fn a_server_writes_where_its_agent_may_if_the_config_says_so() {
             "{{name: h, command: python3, args: ['{{{{cwd}}}}/hostile.py'], permission: {permission}}}"
         );
         let finished = with_server(&server, &calls, "orchestrator: {}").success();
-        let read = read(&finished);
+        let read = call_results(&finished);
         for (read, expected) in read.iter().zip(expected) {
             let is_so = read.contains(expected) || (permission == "read" && expected == "denied");
             assert!(is_so, "{permission}: {read:?}");
@@ -294,7 +294,7 @@ fn elicitation_without_a_user_is_declined() {
         ],
     );
     let cwd = finished.project().path("").display().to_string();
-    assert!(read(&finished)[2].contains(cwd.trim_end_matches('/')));
+    assert!(call_results(&finished)[2].contains(cwd.trim_end_matches('/')));
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn a_server_that_reads_no_answers_is_paused() {
             ("echo", json!({"text": "after"}), "echo: after"),
         ],
     );
-    let read = read(&finished);
+    let read = call_results(&finished);
     let count = read[0].split(' ').nth(1).unwrap();
     let count: u32 = count.parse().unwrap();
     assert!((32..20_000).contains(&count), "{count}");
@@ -399,7 +399,7 @@ fn unsupported_names_and_schemas_are_dropped_and_reported() {
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py', names]}";
     let calls = [("mcp__h__good", json!({})), ("mcp__h__huge", json!({}))];
     let finished = with_server(server, &calls, "orchestrator: {}").success();
-    assert!(read(&finished)[1].contains("there is no tool `mcp__h__huge`"));
+    assert!(call_results(&finished)[1].contains("there is no tool `mcp__h__huge`"));
     for note in [
         "`a b` of `h` is not offered: a name has letters",
         "`x\\u{1b}[2Jy` of `h` is not offered",
@@ -422,7 +422,7 @@ fn a_server_with_a_list_of_hosts_is_told_about_the_proxy() {
     let calls = [("mcp__h__where", json!({}))];
     for (network, is_told) in [("[example.org]", true), ("on", false), ("off", false)] {
         let finished = project(&format!("network: {network}"), &calls).success();
-        let read = read(&finished);
+        let read = call_results(&finished);
         let report: Value = serde_json::from_str(&read[0]).unwrap();
         let names = report["env"].as_array().unwrap();
         for name in ["HTTPS_PROXY", "NODE_USE_ENV_PROXY"] {
@@ -437,7 +437,7 @@ fn arguments_name_the_directory_that_a_program_begins_in() {
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py', '${cwd}']}";
     let calls = [("mcp__h__where", json!({}))];
     let finished = with_server(server, &calls, "orchestrator: {}").success();
-    let read = read(&finished);
+    let read = call_results(&finished);
     let report: Value = serde_json::from_str(&read[0]).unwrap();
     assert_eq!(report["mode"], report["cwd"]);
 }
@@ -450,7 +450,7 @@ fn one_invalid_tool_does_not_hide_the_others() {
         ("mcp__h__loose", json!({})),
     ];
     let finished = with_server(server, &calls, "orchestrator: {}").success();
-    let read = read(&finished);
+    let read = call_results(&finished);
     assert!(read[0].contains("echo: there"), "{read:#?}");
     assert!(
         read[1].contains("there is no tool `mcp__h__loose`"),
@@ -513,7 +513,7 @@ fn a_secret_of_a_server_reaches_it_and_nothing_else() {
         "{name: h, command: python3, args: ['{{cwd}}/hostile.py'], env: {WORD: '${TOKEN}'}}";
     let calls = [("mcp__h__where", json!({})), ("mcp__h__die", json!({}))];
     let finished = with_server(server, &calls, "orchestrator: {}").success();
-    let answer = &read(&finished)[0];
+    let answer = &call_results(&finished)[0];
     assert!(answer.contains("\"word\": \"[redacted]\""), "{answer}");
     assert!(!answer.contains("TOKEN"), "{answer}");
     stands_nowhere(SECRET, finished.project().path(".massgen"));
@@ -542,16 +542,16 @@ fn calls_with_effects_outside_wait_where_agents_plan() {
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py']}";
     let finished = with_server(server, &call, plan).success();
     assert!(
-        read(&finished)[0].contains("agents only plan now"),
+        call_results(&finished)[0].contains("agents only plan now"),
         "{:?}",
-        read(&finished)
+        call_results(&finished)
     );
     for harmless in ["side_effects: none", "tools_without_side_effects: [echo]"] {
         let server = server
             .replace("}]", "]")
             .replace("]}", &format!("], {harmless}}}"));
         let finished = with_server(&server, &call, plan).success();
-        assert_eq!(read(&finished), ["echo: sent"], "{harmless}");
+        assert_eq!(call_results(&finished), ["echo: sent"], "{harmless}");
     }
 }
 
@@ -570,7 +570,7 @@ fn the_server_of_the_final_agent_writes_on_the_overlay() {
   context_paths: [{path: ., permission: write}]
 ";
     let finished = with_server(server, &calls, rest).run();
-    let read = read(&finished);
+    let read = call_results(&finished);
     assert_eq!(
         read[..2],
         ["written", "written"],
@@ -622,7 +622,7 @@ fn check_instances(keys: &str, calls: &[(&str, Value)], expected: usize) -> Vec<
         .file("team.yaml", text)
         .args(["--config", "team.yaml", "task"])
         .success();
-    let answers = read(&finished);
+    let answers = call_results(&finished);
     let homes: Vec<String> = answers
         .iter()
         .filter_map(|answer| serde_json::from_str::<Value>(answer).ok())

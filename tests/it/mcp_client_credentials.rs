@@ -7,7 +7,7 @@ use serde_json::json;
 use url::form_urlencoded::byte_serialize;
 
 use crate::http_server::{Answer, Endpoint};
-use crate::mcp::{read, stands_nowhere};
+use crate::mcp::{call_results, stands_nowhere};
 use crate::mcp_login::{LOGIN, RUN, project};
 use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
 use crate::project::Project;
@@ -38,7 +38,7 @@ fn a_client_gets_a_token_without_a_user_and_another_if_it_is_rejected() {
         ..OauthBehaviour::default()
     });
     let finished = client(&server, "").args(RUN).success();
-    assert_eq!(read(&finished)[0], "you are Bearer [redacted]");
+    assert_eq!(call_results(&finished)[0], "you are Bearer [redacted]");
     let asked = server.requests("POST /token");
     assert_eq!(asked.len(), 2, "{asked:#?}");
     let resource: String = byte_serialize(server.url().as_bytes()).collect();
@@ -170,7 +170,7 @@ fn a_workload_shows_the_assertion_in_its_file() {
                 assertion_file: platform.jwt}";
     let project = project(&server.url(), keys).file("platform.jwt", "header.claims.signature\n");
     let finished = project.args(RUN).success();
-    assert_eq!(read(&finished)[0], "you are Bearer [redacted]");
+    assert_eq!(call_results(&finished)[0], "you are Bearer [redacted]");
     let asked = server.requests("POST /token");
     let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&";
     let assertion = "&assertion=header.claims.signature";

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::mcp_serve_http::McpHttpServer;
-use crate::mcp_servers::installed;
+use crate::mcp_servers::installed_servers;
 use crate::project::{Project, binary};
 use crate::scripted_team::{agent, team};
 
@@ -25,7 +25,7 @@ const BACKCOMPAT: &str = "backcompat";
 
 /// Returns the suite's program, with the Node.js that it needs.
 fn suite() -> Command {
-    let modules = PathBuf::from(installed()).join("conformance/node_modules");
+    let modules = PathBuf::from(installed_servers()).join("conformance/node_modules");
     let mut command = Command::new(modules.join("node/bin/node"));
     command.arg(modules.join("@modelcontextprotocol/conformance/dist/index.js"));
     command

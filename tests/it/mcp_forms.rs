@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::asking::start_approval_server_with;
-use crate::mcp::{read, with_server};
+use crate::mcp::{call_results, with_server};
 use crate::terminal::Terminal;
 
 /// Starts a run on a terminal whose agent calls the tool `form` of a server that has four seconds for
@@ -67,7 +67,7 @@ fn check(color: &'static str, count: &'static str, asked: usize, expected: &[&st
         .retyped(words)
         .args([socket.to_str().unwrap()])
         .success();
-    let received = &read(&finished)[0];
+    let received = &call_results(&finished)[0];
     for expected in expected {
         assert!(received.contains(expected), "{received}");
     }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::mcp::{read, with_server};
+use crate::mcp::{call_results, with_server};
 
 const SERVER: &str = include_str!("../servers/lifecycle.py");
 
@@ -13,7 +13,7 @@ fn check(manner: &str, begun: &str, version: &Value) {
         format!("{{name: h, command: python3, args: ['{{{{cwd}}}}/lifecycle.py', {manner}]}}");
     let project = with_server(&server, &[("mcp__h__begun", json!({}))], "orchestrator: {}");
     let finished = project.file("lifecycle.py", SERVER).success();
-    let report: Value = serde_json::from_str(&read(&finished)[0]).unwrap();
+    let report: Value = serde_json::from_str(&call_results(&finished)[0]).unwrap();
     assert_eq!(
         report,
         json!({"begun": begun, "version": version}),

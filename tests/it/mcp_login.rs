@@ -10,7 +10,7 @@ use std::process::Stdio;
 use url::Url;
 
 use crate::http_server::{Answer, Endpoint};
-use crate::mcp::{calls_of, read, stands_nowhere};
+use crate::mcp::{call_results, calls_of, stands_nowhere};
 use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
 use crate::project::{Finished, Project, events, make_program};
 use crate::scripted_team::{FINAL, agent, team};
@@ -80,7 +80,7 @@ fn a_server_is_usable_after_sign_in() {
     let logs = finished.project().path(".massgen");
     fs::remove_dir_all(logs).unwrap();
     let finished = finished.then(RUN).success();
-    assert_eq!(read(&finished)[0], "you are Bearer [redacted]");
+    assert_eq!(call_results(&finished)[0], "you are Bearer [redacted]");
     assert!(!finished.stderr().contains(TOKEN));
     stands_nowhere(TOKEN, finished.project().path(""));
 
@@ -100,7 +100,7 @@ fn a_token_that_is_no_longer_taken_is_exchanged_if_the_server_lets_it() {
     assert!(is_kept(&finished, &format!("{TOKEN}1")));
     server.expire();
     let finished = finished.then(RUN).success();
-    assert_eq!(read(&finished)[0], "you are Bearer [redacted]");
+    assert_eq!(call_results(&finished)[0], "you are Bearer [redacted]");
     assert!(is_kept(&finished, &format!("{TOKEN}2")));
     assert!(!is_kept(&finished, &format!("{TOKEN}1\"")));
 
@@ -131,9 +131,9 @@ fn a_configured_client_is_not_registered() {
     server.expire();
     let finished = finished.then(RUN).success();
     assert!(
-        read(&finished)[0].contains("you are"),
+        call_results(&finished)[0].contains("you are"),
         "{:?}",
-        read(&finished)
+        call_results(&finished)
     );
 }
 
@@ -147,14 +147,14 @@ fn rights_that_are_missing_are_named_as_words_that_can_be_typed() {
     let finished = finished.then(RUN).success();
     let message = "error: the server `t`: it requires more scopes: sign in again with \
                 `massgen mcp login t --scope tickets:write`";
-    assert_eq!(read(&finished)[0], message);
+    assert_eq!(call_results(&finished)[0], message);
     fs::remove_dir_all(finished.project().path(".massgen")).unwrap();
     let wider = LOGIN.into_iter().chain(["--scope", "tickets:write"]);
     let finished = finished.then(wider).success().then(RUN).success();
     assert!(
-        read(&finished)[0].contains("you are"),
+        call_results(&finished)[0].contains("you are"),
         "{:?}",
-        read(&finished)
+        call_results(&finished)
     );
 }
 
@@ -315,7 +315,7 @@ fn agents_share_the_connection_to_a_server() {
     let begun = server.requests("POST /mcp").len();
     let project = finished.then(RUN).file("team.yaml", team(&members, ""));
     let finished = project.success();
-    let answers = read(&finished);
+    let answers = call_results(&finished);
     assert_eq!(
         answers,
         ["you are Bearer [redacted]"; 4],

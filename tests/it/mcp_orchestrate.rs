@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::patience::wait_until;
 use crate::project::{Project, binary};
-use crate::scripted_team::{FINAL, agent, answers, team};
+use crate::scripted_team::{FINAL, agent, answer_replies, team};
 
 const CLIENT: &str = include_str!("../servers/runs.cjs");
 /// Timeout of every step.
@@ -25,11 +25,11 @@ fn config(delay_ms: u32, rest: &str) -> String {
 - when: {{system: "{FINAL}"}}
   calls: [{{name: write_file, arguments: {{path: "{{{{cwd}}}}/out/made.txt", content: "made\n"}}}}]
 {}"#,
-        answers("yes", "agent1", delay_ms).trim_start()
+        answer_replies("yes", "agent1", delay_ms).trim_start()
     );
     let agents = [
         agent("ann", "cwd: wa", &winner),
-        agent("ben", "cwd: wb", &answers("no", "agent1", delay_ms)),
+        agent("ben", "cwd: wb", &answer_replies("no", "agent1", delay_ms)),
     ];
     let opened = r"
 orchestrator:

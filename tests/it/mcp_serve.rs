@@ -35,7 +35,7 @@ struct StdioMcpServer {
 }
 
 /// Returns a project in which `open` is readable, `ws` writable, and `closed` not accessible.
-pub(crate) fn guarded() -> Project {
+pub(crate) fn guarded_project() -> Project {
     let project = Project::new()
         .dir("ws")
         .file("open/a.txt", "one\n")
@@ -204,7 +204,7 @@ hooks: {PreToolUse: [{matcher: Write, hooks: ['echo not now >&2; exit 2']}]}
 
 #[test]
 fn tools_are_announced_with_what_they_may_do() {
-    let mut served = StdioMcpServer::start(guarded(), &["--grants", "grants.json"]);
+    let mut served = StdioMcpServer::start(guarded_project(), &["--grants", "grants.json"]);
     let tools = served.tools();
     let hints = |name: &str| tools[name]["annotations"].clone();
     assert_eq!(hints("read_text_file")["readOnlyHint"], true);
@@ -226,7 +226,7 @@ fn tools_are_announced_with_what_they_may_do() {
 
 #[test]
 fn calls_run_only_within_the_grants() {
-    let mut served = StdioMcpServer::start(guarded(), &["--grants", "grants.json"]);
+    let mut served = StdioMcpServer::start(guarded_project(), &["--grants", "grants.json"]);
     let open = served.project.path("open/a.txt");
     let secret = served.project.path("closed/secret.txt");
     assert!(
@@ -264,7 +264,7 @@ fn calls_run_only_within_the_grants() {
 
 #[test]
 fn invalid_calls_get_an_error() {
-    let mut served = StdioMcpServer::start(guarded(), &["--grants", "grants.json"]);
+    let mut served = StdioMcpServer::start(guarded_project(), &["--grants", "grants.json"]);
     let unknown = served.call("shred_disk", &json!({}));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
     let not_offered = served.call("execute_command", &json!({"command": "true"}));
@@ -279,7 +279,7 @@ fn invalid_calls_get_an_error() {
 
 #[test]
 fn answers_in_json_are_structured_and_texts_are_not() {
-    let project = guarded().file("open/data.json", r#"{"a":1}"#);
+    let project = guarded_project().file("open/data.json", r#"{"a":1}"#);
     let mut served = StdioMcpServer::start(project, &["--grants", "grants.json"]);
     let from = served.project.path("open/data.json");
     let copied = served.call(
@@ -304,7 +304,7 @@ fn answers_in_json_are_structured_and_texts_are_not() {
 
 #[test]
 fn a_session_cannot_overwrite_or_delete_an_unread_file() {
-    let project = guarded().file("ws/notes.md", "mine\n");
+    let project = guarded_project().file("ws/notes.md", "mine\n");
     let mut served = StdioMcpServer::start(project, &["--grants", "grants.json"]);
     served.fails("delete_file", &json!({"path": "notes.md"}), "read");
     served.call_successfully("read_text_file", &json!({"path": "notes.md"}));
@@ -317,7 +317,7 @@ fn a_session_cannot_overwrite_or_delete_an_unread_file() {
 #[test]
 fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
     let words = ["--grants", "grants.json", "--sandbox", "auto"];
-    let mut served = StdioMcpServer::start(guarded(), &words);
+    let mut served = StdioMcpServer::start(guarded_project(), &words);
     assert_eq!(
         served.tools()["execute_command"]["annotations"]["readOnlyHint"],
         false
@@ -360,7 +360,7 @@ fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
 #[test]
 fn everything_ends_when_the_client_disconnects() {
     let words = ["--grants", "grants.json", "--sandbox", "auto"];
-    let mut served = StdioMcpServer::start(guarded(), &words);
+    let mut served = StdioMcpServer::start(guarded_project(), &words);
     served.call_successfully(
         "start_background_command",
         &json!({"command": "sleep 3041"}),
@@ -396,7 +396,7 @@ fn processes_that_have_built_sandboxes_are_waited_for() {
         }
         let level = level.to_string();
         let words = ["--grants", "grants.json", "--sandbox", &level];
-        let mut served = StdioMcpServer::start(guarded(), &words);
+        let mut served = StdioMcpServer::start(guarded_project(), &words);
         for command in ["true", "sleep 30 & true", "kill -9 $$"] {
             for _ in 0..3 {
                 served.call("execute_command", &json!({"command": command}));
@@ -417,7 +417,7 @@ fn processes_that_have_built_sandboxes_are_waited_for() {
 #[test]
 fn a_signal_ends_the_server() {
     for signal in ["TERM", "INT"] {
-        let mut served = StdioMcpServer::start(guarded(), &["--grants", "grants.json"]);
+        let mut served = StdioMcpServer::start(guarded_project(), &["--grants", "grants.json"]);
         served.tools();
         let id = served.child.id().to_string();
         let sent = assert_cmd::Command::new("/bin/kill")
@@ -464,7 +464,7 @@ orchestrator:
 
 #[test]
 fn without_a_handshake_nothing_is_served() {
-    let finished = guarded()
+    let finished = guarded_project()
         .args(["mcp", "serve", "--grants", "grants.json"])
         .stdin("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n")
         .run();
@@ -473,11 +473,11 @@ fn without_a_handshake_nothing_is_served() {
         "{}",
         finished.stdout()
     );
-    let nobody = guarded()
+    let nobody = guarded_project()
         .args(["mcp", "serve", "--grants", "grants.json"])
         .success();
     assert_eq!(nobody.stdout(), "");
-    let none = guarded()
+    let none = guarded_project()
         .args(["mcp", "serve", "--grants", "none.json"])
         .failure(2);
     assert!(none.stderr().contains("grants file `"), "{}", none.stderr());

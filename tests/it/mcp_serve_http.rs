@@ -29,7 +29,7 @@ impl Drop for McpHttpServer {
 }
 
 fn guarded() -> Project {
-    mcp_serve::guarded().file("client.cjs", CLIENT)
+    mcp_serve::guarded_project().file("client.cjs", CLIENT)
 }
 
 impl McpHttpServer {

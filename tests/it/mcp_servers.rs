@@ -9,7 +9,7 @@ use std::thread::spawn;
 
 use serde_json::{Value, json};
 
-use crate::mcp::{calls_of, read};
+use crate::mcp::{call_results, calls_of};
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::{agent, team};
 use crate::slurm_cluster::free_ports;
@@ -18,7 +18,7 @@ use crate::slurm_cluster::free_ports;
 const INSTALLED: &str = "MASSGEN_TEST_SERVERS";
 
 /// Returns the directory of the servers.
-pub(crate) fn installed() -> String {
+pub(crate) fn installed_servers() -> String {
     std::env::var(INSTALLED).unwrap_or_else(|_| {
         panic!("`{INSTALLED}` names no directory with servers: `tests/all.sh` makes one")
     })
@@ -49,7 +49,7 @@ fn run_with(
     let cwd = cwd.trim_end_matches('/').to_owned();
     let filled = |text: &str| {
         text.replace("{{cwd}}", &cwd)
-            .replace("{{servers}}", &installed())
+            .replace("{{servers}}", &installed_servers())
     };
     let mut replies = calls_of(calls);
     replies.push_str("- calls: [{name: new_answer, arguments: {content: done}}]\n");
@@ -63,7 +63,7 @@ fn run_with(
         .file("team.yaml", team(&[agent("one", &keys, &replies)], &rest))
         .args(["--config", "team.yaml", "task"])
         .success();
-    let read = read(&finished);
+    let read = call_results(&finished);
     (finished, read)
 }
 
@@ -216,7 +216,7 @@ fn the_server_of_everything_does_what_it_has() {
             ),
         ],
     );
-    let read = read(&finished);
+    let read = call_results(&finished);
     assert!(
         !read.last().unwrap().contains("resource"),
         "there is no network: {read:#?}"
@@ -315,7 +315,7 @@ impl Remote {
         let port = free_ports(1)[0];
         let index = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
         let mut child = Command::new("node")
-            .arg(format!("{}/{index}", installed()))
+            .arg(format!("{}/{index}", installed_servers()))
             .arg(protocol)
             .env("PORT", port.to_string())
             .stdout(Stdio::null())
@@ -385,7 +385,7 @@ fn an_agent_without_a_workspace_asks_servers_on_the_network_and_nothing_else() {
     replies.push_str("- calls: [{name: new_answer, arguments: {content: done}}]\n");
     let agents = [agent("one", &format!("mcp_servers: [{server}]"), &replies)];
     let project = project().file("team.yaml", team(&agents, ""));
-    let read = read(&project.args(["--config", "team.yaml", "task"]).success());
+    let read = call_results(&project.args(["--config", "team.yaml", "task"]).success());
     assert!(read[0].contains("hello"), "{read:#?}");
     assert!(read[1].contains("denied: read of /etc/passwd"), "{read:#?}");
     assert!(read[2].contains("denied: read of ../given"), "{read:#?}");

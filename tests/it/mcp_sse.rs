@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Endpoint, Feed, ReceivedRequest};
-use crate::mcp::{calls_of, read};
+use crate::mcp::{call_results, calls_of};
 use crate::mcp_login::{LOGIN, RUN};
 use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
 use crate::project::{Finished, Project, events};
@@ -114,7 +114,7 @@ fn lines(endpoint: &Endpoint) -> Vec<String> {
 fn check(script: OlderServer, keys: &str) -> Vec<ReceivedRequest> {
     let endpoint = script.start();
     let finished = project(&at(&endpoint), keys).success();
-    assert_eq!(read(&finished), ["you are somebody"; 2], "{keys}");
+    assert_eq!(call_results(&finished), ["you are somebody"; 2], "{keys}");
     endpoint.server.requests()
 }
 
@@ -329,7 +329,7 @@ fn a_stream_that_ends_or_an_event_that_does_not_ends_the_link() {
         };
         let endpoint = script.start();
         let finished = project(&at(&endpoint), "type: sse").success();
-        assert_eq!(read(&finished), [gone; 2]);
+        assert_eq!(call_results(&finished), [gone; 2]);
         let begun = lines(&endpoint);
         let begun = begun.iter().filter(|line| *line == "GET /old/sse");
         assert_eq!(begun.count(), 2, "it is connected to again");
@@ -351,7 +351,7 @@ fn a_message_that_is_not_taken_fails_its_call() {
         answer
     });
     let finished = project(&at(&endpoint), "type: sse").success();
-    for read in read(&finished) {
+    for read in call_results(&finished) {
         assert!(read.starts_with("error: the server `t`"), "{read}");
     }
 }
@@ -388,7 +388,11 @@ fn a_sign_in_works_with_an_sse_server() {
             .args(words)
             .success();
         let finished = finished.then(RUN).success();
-        assert_eq!(read(&finished), ["you are Bearer [redacted]"], "{keys}");
+        assert_eq!(
+            call_results(&finished),
+            ["you are Bearer [redacted]"],
+            "{keys}"
+        );
         assert!(!finished.stderr().contains(TOKEN));
         let requests = [
             server.requests("GET /mcp"),
@@ -411,5 +415,5 @@ fn a_token_that_an_older_server_no_longer_takes_is_exchanged() {
         .success();
     server.expire();
     let finished = finished.then(RUN).success();
-    assert_eq!(read(&finished), ["you are Bearer [redacted]"]);
+    assert_eq!(call_results(&finished), ["you are Bearer [redacted]"]);
 }

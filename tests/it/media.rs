@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::external_agents;
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
-use crate::openai_wire::{call_item, completed, message_item};
+use crate::openai_wire::{call_item, completed_event, message_item};
 use crate::project::Project;
-use crate::resume::{FinishedRecord, describe_output, massgen};
+use crate::resume::{FinishedRecord, describe_output, massgen_command};
 
 const KEY: &str = "sk-of-the-tests";
 const IMAGE: &[u8] = b"\x89PNG of the tests";
@@ -90,7 +90,9 @@ fn model(body: &Value) -> Answer {
             call_item("fc_answer", "call_answer", "new_answer", &content)
         }
     };
-    Answer::stream().piece(completed(&json!([item]))).end()
+    Answer::stream()
+        .piece(completed_event(&json!([item])))
+        .end()
 }
 
 /// Runs an agent that makes `calls` in one reply, in a run with these `limits`. Returns their results,
@@ -114,7 +116,7 @@ fn results_at_once(calls: Vec<Value>, limits: &str) -> (Vec<String>, usize) {
                 .map(|(id, arguments)| call(id, "generate_media", arguments))
                 .collect()
         };
-        Answer::stream().piece(completed(&json!(items))).end()
+        Answer::stream().piece(completed_event(&json!(items))).end()
     });
     let url = &endpoint.server.url;
     let team = format!(
@@ -222,7 +224,9 @@ fn final_images(request: &ReceivedRequest) -> Answer {
             _ => message_item("m", "Made."),
         }
     };
-    Answer::stream().piece(completed(&json!([item]))).end()
+    Answer::stream()
+        .piece(completed_event(&json!([item])))
+        .end()
 }
 
 #[test]
@@ -250,7 +254,7 @@ fn media_is_not_paid_for_again_when_a_run_is_resumed() {
         let end = begin + text.split_at(begin).1.find('\n').unwrap() + 1;
         record.cut(end);
         let words = ["--config", "team.yaml", "--continue"];
-        let output = massgen(&record.project, &words).output().unwrap();
+        let output = massgen_command(&record.project, &words).output().unwrap();
         let note = format!("after {last}: {}", describe_output(&output));
         assert_eq!(output.stdout, b"Made.\n", "{note}");
         assert_eq!(made(), 2, "{note}");
@@ -266,7 +270,7 @@ fn an_external_agent_has_images_made_by_the_vendor_that_the_config_names() {
     let url = format!("{}/v1", endpoint.server.url);
     let keys = "enable_multimodal_tools: true\n      image_generation_backend: openai";
     let call = |prompt: &str, path: &str| json!(["call", "generate_media", {"mode": "image", "prompt": prompt, "path": path}]);
-    let project = external_agents::project()
+    let project = external_agents::external_agent_project()
         .env("OPENAI_BASE_URL", &url)
         .env("OPENAI_API_KEY", KEY);
     let spoken = json!(["call", "generate_media",
@@ -288,7 +292,11 @@ fn an_external_agent_has_images_made_by_the_vendor_that_the_config_names() {
         (json!(["tools"]), "new_answer"),
         (call("a cat", "cat.png"), "there is no tool"),
     ];
-    let finished = external_agents::check_with(external_agents::project(), ("acp", keys), &listed);
+    let finished = external_agents::check_with(
+        external_agents::external_agent_project(),
+        ("acp", keys),
+        &listed,
+    );
     let stderr = finished.stderr();
     assert!(stderr.contains("`OPENAI_API_KEY` is not set"), "{stderr}");
 }

@@ -16,8 +16,8 @@ use massgen::world::git::checkout::Checkout;
 use massgen::world::git::hub::{DiffStatus, Hub};
 use massgen::world::git::object::ObjectId;
 
-use crate::git::{GitFixture, commit, create_trap, put, take_triggered};
-use crate::pipeline::{does, git, git_in, pipeline};
+use crate::git::{GitFixture, commit_checkout, create_trap, take_triggered, write_file};
+use crate::pipeline::{git_in, hub_git, pipeline, role_replies};
 use crate::project::Project;
 use crate::scripted_team::agent;
 
@@ -31,7 +31,7 @@ fn with_submodule() -> GitFixture {
 fn add_submodule(project: &Path, original: &Path) {
     fs::create_dir(original).unwrap();
     git_in(original, &["init", "-q"]);
-    put(&original.join("code.txt"), "one\n");
+    write_file(&original.join("code.txt"), "one\n");
     git_in(original, &["add", "."]);
     git_in(original, &["commit", "-q", "-m", "library"]);
     let (from, local) = (original.to_str().unwrap(), "protocol.file.allow=always");
@@ -42,12 +42,12 @@ fn add_submodule(project: &Path, original: &Path) {
 
 /// Makes the repository in `dir` run `program` on a tracked and modified file.
 fn set_filter(dir: &Path, program: &str) {
-    put(&dir.join("code.txt"), "one\n");
+    write_file(&dir.join("code.txt"), "one\n");
     git_in(dir, &["add", "code.txt"]);
     git_in(dir, &["config", "filter.evil.clean", program]);
-    put(&dir.join(".gitattributes"), "* filter=evil\n");
+    write_file(&dir.join(".gitattributes"), "* filter=evil\n");
     // Its size stays the same, so git has to read it.
-    put(&dir.join("code.txt"), "two\n");
+    write_file(&dir.join("code.txt"), "two\n");
     let code = fs::File::options().write(true).open(dir.join("code.txt"));
     let code = code.unwrap();
     let before = code.metadata().unwrap().modified().unwrap();
@@ -102,9 +102,9 @@ async fn a_repository_that_replaces_a_submodule_runs_and_changes_nothing() {
     let library = git_in(&fixture.project(), &["rev-parse", "HEAD:library"]);
     let at = work.dir().as_path().join("library");
     make_trap(&at, &program, Some(&library));
-    put(&work.dir().as_path().join("new.txt"), "new\n");
+    write_file(&work.dir().as_path().join("new.txt"), "new\n");
     for _ in 0..2 {
-        let made = commit(&hub, &work, std::slice::from_ref(&head)).await;
+        let made = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
         let rows = hub.changed_files(&head, &made).await.unwrap();
         let rows: Vec<_> = rows
             .iter()
@@ -126,7 +126,7 @@ async fn a_submodule_stays_when_its_directory_goes_or_becomes_something_else() {
     let (hub, work, head) = open_checkout(&fixture).await;
     let at = work.dir().as_path().join("library");
     let expect_same = async || {
-        let made = commit(&hub, &work, std::slice::from_ref(&head)).await;
+        let made = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
         assert_eq!(hub.changed_files(&head, &made).await.unwrap(), []);
     };
     fs::remove_dir(&at).unwrap();
@@ -141,7 +141,7 @@ async fn a_submodule_stays_when_its_directory_goes_or_becomes_something_else() {
 #[tokio::test]
 async fn a_repository_that_replaces_a_file_counts_as_its_files() {
     let fixture = GitFixture::committed(&[("src/code", "one\n"), (".gitignore", "ignored\n")]);
-    put(&fixture.project().join("ignored/code"), "one\n");
+    write_file(&fixture.project().join("ignored/code"), "one\n");
     fixture.user(&["add", "--force", "ignored/code"]);
     fixture.user(&["commit", "-q", "-m", "ignored"]);
     let program = create_trap(fixture.dir.path(), "trap");
@@ -152,7 +152,7 @@ async fn a_repository_that_replaces_a_file_counts_as_its_files() {
         make_trap(&at, &program, None);
     }
     // git rejects this name, so that it reads the files again.
-    put(&work.dir().as_path().join("src/.GIT"), "x");
+    write_file(&work.dir().as_path().join("src/.GIT"), "x");
     let mut tree = None;
     for _ in 0..2 {
         let taken = work.capture(None).await.unwrap();
@@ -181,7 +181,7 @@ async fn a_submodule_of_the_user_runs_nothing_when_changes_are_looked_for() {
     let program = create_trap(fixture.dir.path(), "trap");
     let library = fixture.project().join("library");
     set_filter(&library, &program);
-    put(&fixture.project().join("file.txt"), "two\n");
+    write_file(&fixture.project().join("file.txt"), "two\n");
     let project = fixture.found().await;
     let hub = fixture.hub(Some(&project)).await;
     assert_eq!(project.list_uncommitted(&hub).await.unwrap(), ["file.txt"]);
@@ -204,7 +204,7 @@ fn a_role_runs_nothing_outside_its_sandbox_by_way_of_a_submodule() {
     );
     let call = format!("{{name: execute_command, arguments: {{command: \"{line}\"}}}}");
     let keys = "enable_mcp_command_line: true";
-    let agents = [agent("builder", keys, &does(&call, "done"))];
+    let agents = [agent("builder", keys, &role_replies(&call, "done"))];
     let roles = "roles: {builder: {rights: [write, edit, bash], writes: project}}";
     let config = pipeline("stages: [builder]\nuntil: none", &agents, roles);
     let project = Project::new()
@@ -221,5 +221,5 @@ fn a_role_runs_nothing_outside_its_sandbox_by_way_of_a_submodule() {
     let head = git_in(&root, &["rev-parse", "HEAD"]);
     let works = ["--", ".", ":!.pipeline"];
     let diff = [&["diff", "--name-only", head.trim(), "main"], &works[..]].concat();
-    assert_eq!(git(finished.project(), &diff), "new.txt\n");
+    assert_eq!(hub_git(finished.project(), &diff), "new.txt\n");
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::http_server::Answer;
 use crate::openai_wire::{
-    call_item, completed, event, item, message_item, piece, published_echo, published_output,
-    published_stream, serve, streamed,
+    call_item, completed_event, event, item, message_item, piece, published_echo, published_output,
+    published_stream, serve, stream_answer,
 };
 use crate::wire::{call, collect, fault_line, simple_request, text};
 
@@ -51,7 +51,7 @@ async fn events_of(answer: Answer) -> Vec<Result<ReplyEvent, BackendError>> {
 
 /// Checks that a stream of these events has these texts and calls; data to send back is left out.
 async fn check_stream(stream: &[String], expected: &[ReplyEvent]) {
-    let mut events = events_of(streamed(stream)).await;
+    let mut events = events_of(stream_answer(stream)).await;
     events.retain(|event| !matches!(event, Ok(ReplyEvent::Echo(_) | ReplyEvent::Usage(_))));
     let expected: Vec<_> = expected.iter().cloned().map(Ok).collect();
     assert_eq!(events, expected, "{stream:#?}");
@@ -63,7 +63,7 @@ fn end_event() -> ReplyEvent {
 
 #[tokio::test]
 async fn a_published_stream_becomes_events() {
-    let events = events_of(streamed(&published_stream())).await;
+    let events = events_of(stream_answer(&published_stream())).await;
     assert_eq!(events, published_events());
 }
 
@@ -150,18 +150,22 @@ async fn a_call_counts_once_wherever_it_stands() {
     let arguments = json!({"arguments": "{\"x\":1}"});
     let only_done =
         |index, id: &str| piece("function_call_arguments.done", id, index, arguments.clone());
-    let nothing = completed(&json!([]));
+    let nothing = completed_event(&json!([]));
     let expected = [
         call("a", "f", "{\"x\":1}"),
         call("b", "f", "{\"x\":1}"),
         end_event(),
     ];
     for stream in [
-        vec![completed(&output)],
+        vec![completed_event(&output)],
         vec![whole(0, "a"), whole(1, "b"), nothing.clone()],
-        vec![whole(0, "a"), whole(1, "b"), completed(&output)],
-        vec![whole(0, "a"), completed(&output)],
-        vec![announced(0, "a"), announced(1, "b"), completed(&output)],
+        vec![whole(0, "a"), whole(1, "b"), completed_event(&output)],
+        vec![whole(0, "a"), completed_event(&output)],
+        vec![
+            announced(0, "a"),
+            announced(1, "b"),
+            completed_event(&output),
+        ],
         vec![
             announced(0, "a"),
             announced(1, "b"),
@@ -187,19 +191,19 @@ async fn a_text_that_is_sent_twice_is_emitted_once() {
     let done_text = json!({"content_index": 0, "text": "Hello."});
     let text_done = piece("output_text.done", "m", 0, done_text);
     let message = message_item("m", "Hello.");
-    let (whole, nothing) = (item("done", 0, &message), completed(&json!([])));
+    let (whole, nothing) = (item("done", 0, &message), completed_event(&json!([])));
     let hello = [text("Hello."), end_event()];
     for stream in [
-        vec![completed(&json!([message]))],
+        vec![completed_event(&json!([message]))],
         vec![whole.clone(), nothing.clone()],
         vec![text_done.clone(), nothing.clone()],
-        vec![text_done, whole.clone(), completed(&json!([message]))],
+        vec![text_done, whole.clone(), completed_event(&json!([message]))],
         vec![delta("m", 0, "Hel"), delta("m", 0, "lo."), nothing.clone()],
         vec![
             delta("x", 0, "Hel"),
             delta("y", 0, "lo."),
             whole,
-            completed(&json!([message])),
+            completed_event(&json!([message])),
         ],
     ] {
         check_stream(&stream, &hello).await;
@@ -209,7 +213,7 @@ async fn a_text_that_is_sent_twice_is_emitted_once() {
     let stream = [
         delta("m", 0, "Hello."),
         called,
-        completed(&json!([message, call_item("fc_a", "a", "f", "{}")])),
+        completed_event(&json!([message, call_item("fc_a", "a", "f", "{}")])),
     ];
     check_stream(
         &stream,
@@ -245,7 +249,7 @@ async fn refusals_are_emitted_like_text() {
     };
     let refused = json!({"content_index": 0, "refusal": "I may not."});
     let refused = piece("refusal.done", "m", 0, refused);
-    let nothing = completed(&json!([]));
+    let nothing = completed_event(&json!([]));
     let expected = [text("I may not."), end_event()];
     for stream in [
         vec![
@@ -255,7 +259,7 @@ async fn refusals_are_emitted_like_text() {
             nothing.clone(),
         ],
         vec![refused, nothing],
-        vec![completed(&json!([message]))],
+        vec![completed_event(&json!([message]))],
     ] {
         check_stream(&stream, &expected).await;
     }
@@ -278,11 +282,11 @@ async fn plain_reasoning_is_emitted_too() {
         delta("reasoning_text.delta", "Hm. "),
         delta("reasoning_text.delta", "So."),
         item("done", 0, &open),
-        completed(&json!([open])),
+        completed_event(&json!([open])),
     ];
     check_stream(&stream, &[reasoning("Hm. "), reasoning("So."), end_event()]).await;
     check_stream(
-        &[completed(&json!([open]))],
+        &[completed_event(&json!([open]))],
         &[reasoning("Hm. So."), end_event()],
     )
     .await;
@@ -330,12 +334,12 @@ async fn the_vendors_own_tools_run_without_us_and_go_back() {
         item("done", 1, &code),
         item("done", 2, &message),
         piece("output_text.annotation.added", "msg_1", 2, annotation),
-        completed(&json!([search, code, message])),
+        completed_event(&json!([search, code, message])),
     ];
     let mut kept = message;
     kept.as_object_mut().unwrap().shift_remove("id");
     assert_eq!(
-        events_of(streamed(&stream)).await,
+        events_of(stream_answer(&stream)).await,
         [
             Ok(text("News.")),
             Ok(ReplyEvent::Echo(json!([search, code, kept]))),
@@ -373,7 +377,7 @@ async fn a_whole_reply_counts_whatever_its_status_says() {
     for (name, output) in [("completed", json!([])), ("failed", json!([item]))] {
         let response = json!({"status": "failed", "error": null, "output": output});
         let last = event(&format!("response.{name}"), &json!({"response": response}));
-        let line = line_of(streamed(&[last])).await;
+        let line = line_of(stream_answer(&[last])).await;
         assert_eq!(line, "transient: `openai` ended its reply with `failed`");
     }
 }
@@ -410,10 +414,10 @@ async fn a_failed_reply_is_reported_in_the_vendors_words() {
         let response = json!({"status": "failed", "output": [], "usage": null,
             "error": {"code": code, "message": message}});
         let failed = event("response.failed", &json!({"response": response}));
-        lines.push(line_of(streamed(&[failed])).await);
+        lines.push(line_of(stream_answer(&[failed])).await);
     }
     let nameless = json!({"response": {"status": "failed", "error": null, "output": []}});
-    lines.push(line_of(streamed(&[event("response.failed", &nameless)])).await);
+    lines.push(line_of(stream_answer(&[event("response.failed", &nameless)])).await);
     insta::assert_snapshot!(lines.join("\n"), @"
     transient: `openai` reported an error: Out of luck.
     transient after 11.054s: `openai` reported an error: Rate limit reached. Please try again in 11.054s.
@@ -431,7 +435,7 @@ async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
     let quota = json!({"error": {"type": "insufficient_quota", "code": "insufficient_quota",
         "message": "You exceeded your current quota.", "param": null}});
     let old = json!({"code": "server_error", "message": "Sorry.", "param": null});
-    let stream = |last: String| streamed(&[event("response.created", &json!({})), last]);
+    let stream = |last: String| stream_answer(&[event("response.created", &json!({})), last]);
     let mut lines = Vec::new();
     for last in [
         event("error", &quota),
@@ -442,7 +446,8 @@ async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
             json!({"error": {"message": "Bad gateway.", "code": 502}})
         ),
         "data: {\"type\": \n\n".to_owned(),
-        item("done", 0, &json!({"type": "function_call", "call_id": "a"})) + &completed(&json!([])),
+        item("done", 0, &json!({"type": "function_call", "call_id": "a"}))
+            + &completed_event(&json!([])),
         String::new(),
     ] {
         lines.push(line_of(stream(last)).await);

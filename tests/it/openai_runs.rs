@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
-use crate::openai_wire::{completed, streamed};
+use crate::openai_wire::{completed_event, stream_answer};
 use crate::project::Project;
 
 /// Plays the model: it answers, votes for the first agent, and presents.
@@ -65,7 +65,7 @@ fn check_input(input: &[Value]) -> Result<(), String> {
 fn replied(item: &Value) -> Answer {
     let reasoning = json!({"id": "rs_1", "type": "reasoning", "summary": [],
         "encrypted_content": "gAAAA"});
-    streamed(&[completed(&json!([reasoning, item]))])
+    stream_answer(&[completed_event(&json!([reasoning, item]))])
 }
 
 fn message(text: &str) -> Value {

@@ -36,7 +36,7 @@ pub(crate) fn piece(kind: &str, id: &str, index: u64, mut fields: Value) -> Stri
 }
 
 /// Formats the last event of a reply with this output.
-pub(crate) fn completed(output: &Value) -> String {
+pub(crate) fn completed_event(output: &Value) -> String {
     let response = json!({
         "id": "resp_1", "object": "response", "status": "completed", "error": null,
         "incomplete_details": null, "output": output, "usage": {
@@ -140,7 +140,7 @@ pub(crate) fn published_stream() -> Vec<String> {
         item("done", 2, &output[2]),
         whole("fc_b", 3, &output[3]["arguments"]),
         item("done", 3, &output[3]),
-        completed(&output),
+        completed_event(&output),
     ]
 }
 
@@ -161,12 +161,12 @@ pub(crate) fn published_echo() -> Value {
 }
 
 /// Returns an answer that streams these events.
-pub(crate) fn streamed(stream: &[String]) -> Answer {
+pub(crate) fn stream_answer(stream: &[String]) -> Answer {
     stream.iter().fold(Answer::stream(), Answer::piece).end()
 }
 
 /// Returns a config for a model that reasons, with these parameters.
-pub(crate) fn openai(server: &Server, parameters: Value) -> BackendConfig {
+pub(crate) fn openai_config(server: &Server, parameters: Value) -> BackendConfig {
     let mut config = config("openai", &format!("{}/v1", server.url));
     "gpt-5-mini".clone_into(&mut config.model);
     let Value::Object(parameters) = parameters else {
@@ -178,14 +178,14 @@ pub(crate) fn openai(server: &Server, parameters: Value) -> BackendConfig {
 
 pub(crate) async fn serve(answer: Answer) -> (Server, RemoteBackend) {
     let server = Server::start(vec![answer]).await;
-    let backend = connect(&openai(&server, json!({})));
+    let backend = connect(&openai_config(&server, json!({})));
     (server, backend)
 }
 
 #[tokio::test]
 async fn a_request_is_sent_whole() {
-    let server = Server::start(vec![streamed(&[completed(&json!([]))])]).await;
-    let backend = connect(&openai(&server, json!({})));
+    let server = Server::start(vec![stream_answer(&[completed_event(&json!([]))])]).await;
+    let backend = connect(&openai_config(&server, json!({})));
     let mut with_tools = simple_request();
     with_tools.tools = Arc::new([read_tool()]);
     collect(&backend, simple_request()).await;
@@ -232,7 +232,7 @@ async fn a_request_is_sent_whole() {
 
 #[tokio::test]
 async fn parameters_of_a_config_reach_the_request() {
-    let server = Server::start(vec![streamed(&[completed(&json!([]))])]).await;
+    let server = Server::start(vec![stream_answer(&[completed_event(&json!([]))])]).await;
     let parameters = json!({
         "temperature": 0.2, "top_p": 0.9, "max_tokens": 500,
         "reasoning": {"summary": "auto"}, "reasoning_effort": "low",
@@ -243,7 +243,7 @@ async fn parameters_of_a_config_reach_the_request() {
         "max_tool_calls": 3, "prompt_cache_key": null,
         "model": "other", "input": [], "tools": "none", "stream": false, "n": 4,
     });
-    let mut config = openai(&server, parameters);
+    let mut config = openai_config(&server, parameters);
     config.model = "gpt-4.1".to_owned();
     collect(&connect(&config), simple_request()).await;
     assert_eq!(
@@ -295,7 +295,7 @@ async fn parameters_of_a_config_reach_the_request() {
 
 #[tokio::test]
 async fn a_base_url_may_name_the_whole_way() {
-    let server = Server::start(vec![streamed(&[completed(&json!([]))])]).await;
+    let server = Server::start(vec![stream_answer(&[completed_event(&json!([]))])]).await;
     for (path, expected) in [
         ("", "/responses"),
         ("/v1", "/v1/responses"),
@@ -332,7 +332,7 @@ fn after(
 
 #[tokio::test]
 async fn reasoning_and_calls_go_back_in_their_order() {
-    let (server, backend) = serve(streamed(&published_stream())).await;
+    let (server, backend) = serve(stream_answer(&published_stream())).await;
     let mut request = simple_request();
     request.tools = Arc::new([read_tool()]);
     let reply = collect(&backend, request.clone()).await;
@@ -365,8 +365,8 @@ async fn reasoning_and_calls_go_back_in_their_order() {
 
 #[tokio::test]
 async fn stored_items_are_sent_back_by_their_ids() {
-    let server = Server::start(vec![streamed(&published_stream())]).await;
-    let backend = connect(&openai(&server, json!({"store": true})));
+    let server = Server::start(vec![stream_answer(&published_stream())]).await;
+    let backend = connect(&openai_config(&server, json!({"store": true})));
     let mut request = simple_request();
     let reply = collect(&backend, request.clone()).await;
     let conversation = after(&request, reply, &[("call_a", ""), ("call_b", "")]);
@@ -381,7 +381,7 @@ async fn stored_items_are_sent_back_by_their_ids() {
 
 #[tokio::test]
 async fn messages_of_other_vendors_are_sent_without_their_metadata() {
-    let (server, backend) = serve(streamed(&[completed(&json!([]))])).await;
+    let (server, backend) = serve(stream_answer(&[completed_event(&json!([]))])).await;
     let mut request = simple_request();
     let call_request = |id: &str, arguments: &str| CallRequest {
         id: id.to_owned(),
@@ -424,7 +424,7 @@ async fn messages_of_other_vendors_are_sent_without_their_metadata() {
 #[tokio::test]
 async fn malformed_arguments_do_not_go_back() {
     let output = json!([call_item("fc_a", "call_a", "vote", "{\"x\": ")]);
-    let (server, backend) = serve(streamed(&[completed(&output)])).await;
+    let (server, backend) = serve(stream_answer(&[completed_event(&output)])).await;
     let mut request = simple_request();
     let reply = collect(&backend, request.clone()).await;
     assert_eq!(reply[0], Ok(call("call_a", "vote", "{\"x\": ")));
@@ -440,7 +440,7 @@ async fn malformed_arguments_do_not_go_back() {
 #[tokio::test]
 async fn ids_that_the_conversation_knows_are_replaced() {
     let output = json!([call_item("fc_a", "a", "f", "{}")]);
-    let (server, backend) = serve(streamed(&[completed(&output)])).await;
+    let (server, backend) = serve(stream_answer(&[completed_event(&output)])).await;
     let mut request = simple_request();
     let reply = collect(&backend, request.clone()).await;
     let first = after(&request, reply, &[("a", "done")]);

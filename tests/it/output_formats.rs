@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::mcp_servers::installed;
+use crate::mcp_servers::installed_servers;
 use crate::project::Project;
-use crate::runs::{FAILS, FINAL, WRITE_HERE, agent, answers, builds, team, walk};
+use crate::runs::{
+    FAILS, FINAL, WRITE_HERE, agent, answer_replies, build_replies, files_below, team,
+};
 
 /// A reply that does not arrive during a test.
 const NEVER: &str = "- delay_ms: 600000\n  text: late\n";
@@ -43,7 +45,7 @@ impl SchemaValidator {
             "/tests/servers/schema_validator.mjs"
         );
         let mut process = Command::new("node")
-            .args([script, &installed()])
+            .args([script, &installed_servers()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -100,7 +102,7 @@ fn check_line(line: &Value) {
 /// Returns the events of the log, all valid.
 #[track_caller]
 fn read_log(project: &Project) -> Vec<Value> {
-    let logs = walk(&project.path(".massgen/massgen_logs"));
+    let logs = files_below(&project.path(".massgen/massgen_logs"));
     let log = logs.iter().find(|path| path.ends_with("events.jsonl"));
     let log = fs::read_to_string(log.expect("there is a log")).unwrap();
     let lines: Vec<Value> = log
@@ -113,7 +115,7 @@ fn read_log(project: &Project) -> Vec<Value> {
 
 #[track_caller]
 fn status(project: &Project) -> Value {
-    let logs = walk(&project.path(".massgen/massgen_logs"));
+    let logs = files_below(&project.path(".massgen/massgen_logs"));
     let status = logs.iter().find(|path| path.ends_with("status.json"));
     let status = fs::read_to_string(status.expect("there is a status")).unwrap();
     serde_json::from_str(&status).unwrap()
@@ -150,8 +152,8 @@ fn types(lines: &[Value]) -> Vec<&str> {
 
 fn two_agents() -> Vec<String> {
     vec![
-        agent("first", "", &answers("red", "agent2")),
-        agent("second", "", &answers("blue", "agent2")),
+        agent("first", "", &answer_replies("red", "agent2")),
+        agent("second", "", &answer_replies("blue", "agent2")),
     ]
 }
 
@@ -259,7 +261,7 @@ fn delivered_files_are_reported_with_their_hashes() {
     let project = || {
         Project::new()
             .config(&team(
-                &[agent("one", "w1", &builds("draft", "x", last))],
+                &[agent("one", "w1", &build_replies("draft", "x", last))],
                 WRITE_HERE,
             ))
             .file("old.txt", "old")
@@ -286,7 +288,7 @@ fn delivered_files_are_reported_with_their_hashes() {
 fn an_answer_that_is_not_whole_is_partial() {
     let slow = || {
         let agents = [
-            agent("fast", "", &answers("quick answer", "agent1")),
+            agent("fast", "", &answer_replies("quick answer", "agent1")),
             agent("slow", "", NEVER),
         ];
         let project = Project::new().config(&team(&agents, ""));
@@ -306,7 +308,7 @@ fn a_denied_write_makes_a_result_partial_and_is_listed() {
     - {name: write_file, arguments: {path: "{{cwd}}/unread.txt", content: "new"}}
     - {name: no_such_tool, arguments: {}}"#;
     let project = || {
-        let agents = [agent("one", "w1", &builds("a.txt", "x", last))];
+        let agents = [agent("one", "w1", &build_replies("a.txt", "x", last))];
         Project::new()
             .file(".env", "KEY=mine")
             .file("unread.txt", "old")
@@ -332,7 +334,7 @@ fn a_denied_write_makes_a_result_partial_and_is_listed() {
 #[test]
 fn a_file_that_cannot_be_delivered_makes_a_result_partial() {
     let project = || {
-        let builds = builds("out.txt", "made by one", "text: \"all done\"");
+        let builds = build_replies("out.txt", "made by one", "text: \"all done\"");
         Project::new()
             .config(&team(&[agent("one", "w1", &builds)], WRITE_HERE))
             .dir("out.txt")
@@ -432,7 +434,10 @@ fn an_error_before_the_run_is_reported() {
 fn warnings_before_the_run_are_events_and_in_the_result() {
     let finished = Project::new()
         .file(".env", "nonsense\n")
-        .config(&team(&[agent("solo", "", &answers("yes", "agent1"))], ""))
+        .config(&team(
+            &[agent("solo", "", &answer_replies("yes", "agent1"))],
+            "",
+        ))
         .args(["what?", "--output-format", "stream-json"])
         .success();
     let lines = parse_lines(finished.stdout(), finished.code());
@@ -526,7 +531,7 @@ fn check_cancelled(team: &str, moment: &str, signals: &[Signal]) -> Value {
 #[test]
 fn a_terminated_run_is_cancelled_at_any_moment() {
     let silent = team(&[agent("slow", "", NEVER)], "");
-    let fast = agent("fast", "", &answers("so far", "agent1"));
+    let fast = agent("fast", "", &answer_replies("so far", "agent1"));
     let answers_first = team(&[fast, agent("slow", "", NEVER)], "");
     let presents_slowly = format!(
         r#"
@@ -659,7 +664,10 @@ fn shell(project: &Project, preparation: &str) -> Command {
 #[track_caller]
 fn check_lacking(preparation: &str, expected: &str) {
     let project = Project::new()
-        .config(&team(&[agent("solo", "w", &answers("yes", "agent1"))], ""))
+        .config(&team(
+            &[agent("solo", "w", &answer_replies("yes", "agent1"))],
+            "",
+        ))
         .args(["what?", "--output-format", "json"]);
     let output = shell(&project, preparation).output().unwrap();
     let lines = parse_lines(
@@ -699,7 +707,10 @@ fn a_hangup_that_was_ignored_from_the_start_stays_ignored() {
 fn a_run_needs_no_input_and_no_open_streams() {
     for redirections in ["< /dev/null", "<&-", "2>&-", "<&- 2>&-", "2> /dev/full"] {
         let project = Project::new()
-            .config(&team(&[agent("solo", "", &answers("yes", "agent1"))], ""))
+            .config(&team(
+                &[agent("solo", "", &answer_replies("yes", "agent1"))],
+                "",
+            ))
             .args(["what?", "--output-format", "stream-json"]);
         let output = shell(&project, &format!("exec {redirections}"))
             .output()
@@ -714,7 +725,10 @@ fn a_run_needs_no_input_and_no_open_streams() {
 #[test]
 fn an_idle_terminal_is_not_waited_for() {
     let finished = Project::new()
-        .config(&team(&[agent("solo", "", &answers("yes", "agent1"))], ""))
+        .config(&team(
+            &[agent("solo", "", &answer_replies("yes", "agent1"))],
+            "",
+        ))
         .args(["what?", "--output-format", "json"])
         .on_terminal();
     let object = finished.stdout().lines().find(|line| line.starts_with('{'));
@@ -737,7 +751,10 @@ fn a_run_continues_after_its_reader_closes_the_stream() {
 fn an_unwritable_stream_sets_the_exit_status() {
     for format in ["json", "stream-json"] {
         let project = Project::new()
-            .config(&team(&[agent("solo", "", &answers("yes", "agent1"))], ""))
+            .config(&team(
+                &[agent("solo", "", &answer_replies("yes", "agent1"))],
+                "",
+            ))
             .args(["what?", "--output-format", format]);
         let output = shell(&project, "exec > /dev/full").output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
@@ -752,7 +769,7 @@ fn a_team_of_256_is_streamed_line_by_line() {
     let agents: Vec<String> = (1..=256)
         .map(|number| {
             let says = format!("answer {number}");
-            agent(&format!("a{number}"), "", &answers(&says, "agent7"))
+            agent(&format!("a{number}"), "", &answer_replies(&says, "agent7"))
         })
         .collect();
     let finished = Project::new()

@@ -16,7 +16,8 @@ use crate::patience::wait_until;
 use crate::pipeline::pipeline;
 use crate::project::Project;
 use crate::resume::{
-    AT_ONCE, check_ended, describe_output, events, log, massgen, project, uninterrupted_counts,
+    AT_ONCE, check_ended, describe_output, event_log, massgen_command, project, read_events,
+    uninterrupted_counts,
 };
 use crate::scripted_team::{agent, team};
 
@@ -33,7 +34,7 @@ const SIGNALS: [Signal; 3] = [Signal::TERM, Signal::USR1, Signal::HUP];
 
 /// Starts a run that can be parked.
 fn start(project: &Project, words: &[&str]) -> Child {
-    let mut command = massgen(project, words);
+    let mut command = massgen_command(project, words);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command.stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -41,7 +42,7 @@ fn start(project: &Project, words: &[&str]) -> Child {
 /// Waits until the log of the only run has `count` records, or the run has ended.
 fn wait_for_records(project: &Project, running: &mut Child, count: usize) {
     let began = Instant::now();
-    let are_there = || log(project).is_some_and(|log| events(&log).len() >= count);
+    let are_there = || event_log(project).is_some_and(|log| read_events(&log).len() >= count);
     while !are_there() && running.try_wait().unwrap().is_none() {
         assert!(began.elapsed() < RECORD_WAIT_MAX, "record {count}");
         sleep(Duration::from_millis(1));
@@ -50,7 +51,7 @@ fn wait_for_records(project: &Project, running: &mut Child, count: usize) {
 
 /// Returns whether the run has recorded an end.
 fn has_ended(log: &Path) -> bool {
-    let mut events = events(log).into_iter();
+    let mut events = read_events(log).into_iter();
     events.any(|event| event["type"] == "run_ended")
 }
 
@@ -58,7 +59,7 @@ fn has_ended(log: &Path) -> bool {
 fn a_run_that_is_parked_at_any_record_is_resumed() {
     let expected = &uninterrupted_counts();
     let finished = project().args(["go"]).success();
-    let records = events(&log(finished.project()).unwrap()).len();
+    let records = read_events(&event_log(finished.project()).unwrap()).len();
     let parked = &Mutex::new(BTreeSet::new());
     for _ in 0..TRIES_MAX {
         park_at_each_record(records, expected, parked);
@@ -92,8 +93,9 @@ fn park_at_each_record(
                     let note = format!("record {record}: {}", describe_output(&output));
                     match output.status.code() {
                         Some(PARKED) => {
-                            assert!(!has_ended(&log(&project).unwrap()), "{note}");
-                            let again = massgen(&project, &["--continue"]).output().unwrap();
+                            assert!(!has_ended(&event_log(&project).unwrap()), "{note}");
+                            let again =
+                                massgen_command(&project, &["--continue"]).output().unwrap();
                             let note = format!("{note}{}", describe_output(&again));
                             assert!(again.status.success(), "{note}");
                             check_ended(&project, expected, &note);
@@ -137,7 +139,7 @@ fn a_parked_run_ends_its_commands_and_can_be_parked_again() {
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(result["outcome"], "parked", "{note}");
         assert_eq!(result["status"], "parked", "{note}");
-        assert!(!has_ended(&log(&project).unwrap()), "{note}");
+        assert!(!has_ended(&event_log(&project).unwrap()), "{note}");
         // A process that was killed ends when it runs next.
         wait_until("its command ends", RECORD_WAIT_MAX, || {
             commands_with(&time) == 0

@@ -31,7 +31,7 @@ pub(crate) fn pipeline(keys: &str, agents: &[String], rest: &str) -> String {
 }
 
 /// Returns replies of a role: the first makes `calls`, then it answers.
-pub(crate) fn does(calls: &str, answer: &str) -> String {
+pub(crate) fn role_replies(calls: &str, answer: &str) -> String {
     let first = match calls {
         "" => String::new(),
         calls => {
@@ -44,7 +44,7 @@ pub(crate) fn does(calls: &str, answer: &str) -> String {
 }
 
 /// Returns a call that writes a file.
-pub(crate) fn writes(path: &str, content: &str) -> String {
+pub(crate) fn write_call(path: &str, content: &str) -> String {
     format!("{{name: write_file, arguments: {{path: \"{path}\", content: \"{content}\"}}}}")
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn pipeline_dir(project: &Project) -> PathBuf {
 
 /// Returns the output of plain git in the repository of the only pipeline.
 #[track_caller]
-pub(crate) fn git(project: &Project, words: &[&str]) -> String {
+pub(crate) fn hub_git(project: &Project, words: &[&str]) -> String {
     let hub = pipeline_dir(project).join("hub.git");
     git_in(&hub, words)
 }
@@ -102,7 +102,7 @@ pub(crate) fn git_in(dir: &Path, words: &[&str]) -> String {
 }
 
 fn subjects(project: &Project) -> Vec<String> {
-    let listing = git(
+    let listing = hub_git(
         project,
         &["log", "--first-parent", "--reverse", "--format=%s", "main"],
     );
@@ -167,7 +167,7 @@ fn the_example_builds_a_program_in_two_iterations() {
         "{}",
         finished.stdout()
     );
-    git(finished.project(), &["fsck", "--strict"]);
+    hub_git(finished.project(), &["fsck", "--strict"]);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn the_example_leaves_a_directory_and_a_branch_for_each_role() {
     let finished = Project::new()
         .args(["--config", DEMO, "a prime tester"])
         .success();
-    let tree = git(
+    let tree = hub_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
     );
@@ -196,7 +196,7 @@ fn the_example_leaves_a_directory_and_a_branch_for_each_role() {
             "user/tried.txt",
         ]
     );
-    let branches = git(finished.project(), &["branch", "--format=%(refname:short)"]);
+    let branches = hub_git(finished.project(), &["branch", "--format=%(refname:short)"]);
     let roles: Vec<&str> = branches
         .lines()
         .filter_map(|name| name.rsplit_once('/'))
@@ -213,7 +213,7 @@ fn the_example_leaves_a_directory_and_a_branch_for_each_role() {
             "user"
         ]
     );
-    let role_commits = git(
+    let role_commits = hub_git(
         finished.project(),
         &["log", "--format=%an|%ae|%s", "--no-merges", "main"],
     );
@@ -226,7 +226,7 @@ fn the_example_leaves_a_directory_and_a_branch_for_each_role() {
         "{}",
         finished.stdout()
     );
-    git(finished.project(), &["fsck", "--strict"]);
+    hub_git(finished.project(), &["fsck", "--strict"]);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn each_role_gets_the_earlier_documents() {
 /// Returns a planner whose plan has two parts, and two implementers that write what `first` and
 /// `second` say.
 fn two_implementers(first: &str, second: &str, mend: &str) -> Vec<String> {
-    let plan = writes("planner/PLAN.md", "## Part 1\\none\\n## Part 2\\ntwo\\n");
+    let plan = write_call("planner/PLAN.md", "## Part 1\\none\\n## Part 2\\ntwo\\n");
     let works = format!(
         r#"
 - when: {{last: "Your work was not merged"}}
@@ -314,7 +314,7 @@ fn two_implementers(first: &str, second: &str, mend: &str) -> Vec<String> {
 "#
     );
     vec![
-        agent("planner", "", &does(&plan, "planned")),
+        agent("planner", "", &role_replies(&plan, "planned")),
         agent("implementer", "", &works),
     ]
 }
@@ -323,10 +323,13 @@ const TWO: &str = "stages: [planner, {role: implementer, copies: 2}]\nproject: n
 
 #[test]
 fn copies_work_on_parts_of_the_plan_and_are_merged_in_order() {
-    let (one, two) = (writes("implementer/1", "1"), writes("implementer/2", "2"));
+    let (one, two) = (
+        write_call("implementer/1", "1"),
+        write_call("implementer/2", "2"),
+    );
     let config = pipeline(TWO, &two_implementers(&one, &two, "{name: none}"), "");
     let finished = Project::new().config(&config).args(["go"]).success();
-    let tree = git(
+    let tree = hub_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main", "implementer/"],
     );
@@ -358,18 +361,18 @@ fn copies_work_on_parts_of_the_plan_and_are_merged_in_order() {
 #[test]
 fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
     let (one, two) = (
-        writes("implementer/f", "one\\n"),
-        writes("implementer/f", "two\\n"),
+        write_call("implementer/f", "one\\n"),
+        write_call("implementer/f", "two\\n"),
     );
     let mend = format!(
         "{{name: read_text_file, arguments: {{path: implementer/f}}}}, {}",
-        writes("implementer/f", "one\\ntwo\\n")
+        write_call("implementer/f", "one\\ntwo\\n")
     );
     let check = "checks: [\"! grep -rq '<<<<<<<' implementer 2>/dev/null\"]";
     let config = pipeline(TWO, &two_implementers(&one, &two, &mend), check);
     let finished = Project::new().config(&config).args(["go"]).success();
     assert_eq!(
-        git(finished.project(), &["show", "main:implementer/f"]),
+        hub_git(finished.project(), &["show", "main:implementer/f"]),
         "one\ntwo\n"
     );
     let role_questions = questions(&finished);
@@ -386,7 +389,7 @@ fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
         read.contains("<<<<<<<") && read.contains("|||||||"),
         "{read}"
     );
-    for commit in git(finished.project(), &["rev-list", "--first-parent", "main"]).lines() {
+    for commit in hub_git(finished.project(), &["rev-list", "--first-parent", "main"]).lines() {
         let grep = Command::new("git")
             .args(["-c", "safe.directory=*", "grep", "-q", "<<<<<<<", commit])
             .current_dir(pipeline_dir(finished.project()).join("hub.git"))
@@ -407,8 +410,8 @@ fn work_that_fails_checks_returns_to_its_role_and_is_not_merged() {
 - calls: [{{name: new_answer, arguments: {{content: "did it"}}}}]
   repeat: true
 "#,
-        writes("implementer/run.sh", "exit 0\\n"),
-        writes("implementer/run.sh", "echo broken; exit 1\\n"),
+        write_call("implementer/run.sh", "exit 0\\n"),
+        write_call("implementer/run.sh", "echo broken; exit 1\\n"),
     );
     let agents = [agent("implementer", "", &replies)];
     let check = "checks: [{name: sh run.sh, command: \"sh implementer/run.sh || test ! -e implementer/run.sh\"}]";
@@ -422,10 +425,10 @@ fn work_that_fails_checks_returns_to_its_role_and_is_not_merged() {
         finished.stderr()
     );
     assert_eq!(
-        git(finished.project(), &["show", "main:implementer/run.sh"]),
+        hub_git(finished.project(), &["show", "main:implementer/run.sh"]),
         "exit 0\n"
     );
-    let shown = git(
+    let shown = hub_git(
         finished.project(),
         &[
             "log",
@@ -448,7 +451,7 @@ fn a_pipeline_ends_when_work_fails_checks_merge_tries_times() {
     let agents = [agent(
         "implementer",
         "",
-        &does(&writes("implementer/a", "1"), "did it"),
+        &role_replies(&write_call("implementer/a", "1"), "did it"),
     )];
     let config = pipeline(
         "stages: [implementer]\nproject: none\nmerge_tries: 2",
@@ -461,7 +464,7 @@ fn a_pipeline_ends_when_work_fails_checks_merge_tries_times() {
         stderr.contains("was not merged after 2 attempts"),
         "{stderr}"
     );
-    let tree = git(
+    let tree = hub_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
     );
@@ -476,7 +479,7 @@ fn user_says(words: &[&str]) -> Vec<String> {
     };
     let replies = words.iter().map(reply).collect::<Vec<_>>().concat();
     let plans = (1..6).map(|number| {
-        let write = writes("planner/plan.txt", &number.to_string());
+        let write = write_call("planner/plan.txt", &number.to_string());
         format!("- when: {{last: \"iteration {number} of\"}}\n  calls: [{{name: read_text_file, arguments: {{path: planner/plan.txt}}}}, {write}]\n")
     });
     let plans: String = plans.collect();
@@ -542,12 +545,12 @@ fn a_pipeline_works_on_a_project_and_leaves_it_as_it_is() {
     let agents = [agent(
         "implementer",
         "",
-        &does(
+        &role_replies(
             &[
-                writes("src/new.txt", "new\\n"),
-                writes(".pipeline/implementer/I.md", "did\\n"),
-                writes(".pipeline/planner/x", "x"),
-                writes(".pipeline/TASK.md", "x"),
+                write_call("src/new.txt", "new\\n"),
+                write_call(".pipeline/implementer/I.md", "did\\n"),
+                write_call(".pipeline/planner/x", "x"),
+                write_call(".pipeline/TASK.md", "x"),
             ]
             .join(", "),
             "did it",
@@ -579,7 +582,7 @@ fn a_pipeline_works_on_a_project_and_leaves_it_as_it_is() {
         "{}",
         finished.stderr()
     );
-    let tree = git(
+    let tree = hub_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
     );
@@ -592,11 +595,11 @@ fn a_pipeline_works_on_a_project_and_leaves_it_as_it_is() {
     ];
     assert_eq!(tree.lines().collect::<Vec<_>>(), expected);
     assert_eq!(
-        git(finished.project(), &["show", "main:src/old.txt"]),
+        hub_git(finished.project(), &["show", "main:src/old.txt"]),
         "old\n"
     );
     assert_eq!(
-        git(finished.project(), &["show", "main:.pipeline/TASK.md"]),
+        hub_git(finished.project(), &["show", "main:.pipeline/TASK.md"]),
         "go\n"
     );
     finished.has_no("src/new.txt");
@@ -605,7 +608,7 @@ fn a_pipeline_works_on_a_project_and_leaves_it_as_it_is() {
 #[test]
 fn answers_come_from_a_file() {
     let asks = "## Open questions\\n\\n- Which port?\\n  assumption: 80";
-    let agents = [agent("understand", "", &does("", asks))];
+    let agents = [agent("understand", "", &role_replies("", asks))];
     let config = pipeline("stages: [understand]\nproject: none", &agents, "");
     let project = Project::new()
         .config(&config)
@@ -613,7 +616,7 @@ fn answers_come_from_a_file() {
     let finished = project
         .args(["--clarifications", "answers.txt", "go"])
         .success();
-    let shared = git(
+    let shared = hub_git(
         finished.project(),
         &["show", "main:SHARED_UNDERSTANDING.md"],
     );
@@ -626,7 +629,7 @@ fn answers_come_from_a_file() {
 
 #[test]
 fn a_missing_clarifications_file_is_an_error_before_any_model_request() {
-    let agents = [agent("understand", "", &does("", "done"))];
+    let agents = [agent("understand", "", &role_replies("", "done"))];
     let config = pipeline("stages: [understand]\nproject: none", &agents, "");
     let finished = Project::new()
         .config(&config)
@@ -642,7 +645,7 @@ fn a_missing_clarifications_file_is_an_error_before_any_model_request() {
 
 #[test]
 fn scripts_find_the_answer_at_the_printed_path() {
-    let agents = [agent("understand", "", &does("", "all is clear"))];
+    let agents = [agent("understand", "", &role_replies("", "all is clear"))];
     let config = pipeline("stages: [understand]\nproject: none", &agents, "");
     let finished = Project::new()
         .config(&config)
@@ -657,8 +660,8 @@ fn scripts_find_the_answer_at_the_printed_path() {
 #[test]
 fn the_agents_of_a_pipeline_are_listed_in_the_order_of_the_config() {
     let agents = [
-        agent("understand", "", &does("", "all is clear")),
-        agent("implementer", "", &does("", "nothing to do")),
+        agent("understand", "", &role_replies("", "all is clear")),
+        agent("implementer", "", &role_replies("", "nothing to do")),
     ];
     let keys = "stages: [understand, implementer]\nproject: none";
     let config = pipeline(keys, &agents, "");
@@ -679,7 +682,7 @@ fn the_agents_of_a_pipeline_are_listed_in_the_order_of_the_config() {
 #[test]
 fn a_role_can_be_a_team_that_votes() {
     let answers = |name: &str| {
-        let write = writes("planner/PLAN.md", name);
+        let write = write_call("planner/PLAN.md", name);
         format!(
             "- when: {{last: \"You are the role\"}}\n  calls: [{write}]\n\
              - when: {{last: \"PLAN.md\"}}\n  calls: [{{name: new_answer, arguments: {{content: \"plan of {name}\"}}}}]\n\
@@ -698,7 +701,7 @@ fn a_role_can_be_a_team_that_votes() {
     );
     let finished = Project::new().config(&config).args(["go"]).success();
     assert_eq!(
-        git(finished.project(), &["show", "main:planner/PLAN.md"]),
+        hub_git(finished.project(), &["show", "main:planner/PLAN.md"]),
         "ben"
     );
     let subjects = subjects(finished.project());

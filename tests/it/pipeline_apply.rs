@@ -9,7 +9,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use crate::pipeline::{does, git_in, pipeline, pipeline_dir, writes};
+use crate::pipeline::{git_in, pipeline, pipeline_dir, role_replies, write_call};
 use crate::project::{Finished, Project};
 use crate::scripted_team::agent;
 
@@ -17,9 +17,9 @@ use crate::scripted_team::agent;
 fn implementer_replies() -> String {
     let calls = [
         "{name: read_text_file, arguments: {path: src/old.txt}}".to_owned(),
-        writes("src/old.txt", "one\\nTWO\\nthree\\n"),
-        writes("src/new/file.txt", "new\\n"),
-        writes(".pipeline/implementer/NOTES.md", "notes\\n"),
+        write_call("src/old.txt", "one\\nTWO\\nthree\\n"),
+        write_call("src/new/file.txt", "new\\n"),
+        write_call(".pipeline/implementer/NOTES.md", "notes\\n"),
         "{name: delete_file, arguments: {path: src/gone.txt}}".to_owned(),
     ];
     let read = "- when: {last: \"You are the role\"}\n  calls: [{name: read_text_file, arguments: {path: src/gone.txt}}]\n";
@@ -292,7 +292,7 @@ fn modes_links_and_protected_names_are_delivered_as_the_rules_say() {
     let agents = [agent(
         "builder",
         "enable_mcp_command_line: true",
-        &does(calls, "built"),
+        &role_replies(calls, "built"),
     )];
     let roles = "roles: {builder: {rights: [write, edit, bash], writes: project}}";
     let project = Project::new()
@@ -334,10 +334,14 @@ fn modes_links_and_protected_names_are_delivered_as_the_rules_say() {
 #[test]
 fn a_pipeline_without_a_project_delivers_all_that_it_made() {
     let made = [
-        writes("implementer/a.py", "print(1)\\n"),
-        writes("implementer/IMPLEMENTATION.md", "i\\n"),
+        write_call("implementer/a.py", "print(1)\\n"),
+        write_call("implementer/IMPLEMENTATION.md", "i\\n"),
     ];
-    let agents = [agent("implementer", "", &does(&made.join(", "), "did it"))];
+    let agents = [agent(
+        "implementer",
+        "",
+        &role_replies(&made.join(", "), "did it"),
+    )];
     let config = pipeline("stages: [implementer]\nproject: none", &agents, "");
     let finished = Project::new().config(&config).args(["go"]).success();
     assert!(pipeline_dir(finished.project()).exists());

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread::scope;
 use std::time::{Duration, Instant};
 
-use crate::pipeline::{does, git, killed_after, pipeline, pipeline_dir, writes};
+use crate::pipeline::{hub_git, killed_after, pipeline, pipeline_dir, role_replies, write_call};
 use crate::project::Project;
 use crate::repetition::repetitions;
 use crate::scripted_team::agent;
@@ -26,12 +26,12 @@ const KILLS_SHORT: usize = 10;
 /// Returns a plan of two parts that touch the same file, so that one copy has to fix its work, and
 /// a tester that runs a command.
 fn project() -> Project {
-    let plan = writes("planner/PLAN.md", "## Part 1\\none\\n## Part 2\\ntwo\\n");
+    let plan = write_call("planner/PLAN.md", "## Part 1\\none\\n## Part 2\\ntwo\\n");
     let (one, two) = (
-        writes("implementer/f", "one\\n"),
-        writes("implementer/f", "two\\n"),
+        write_call("implementer/f", "one\\n"),
+        write_call("implementer/f", "two\\n"),
     );
-    let both = writes("implementer/f", "one\\ntwo\\n");
+    let both = write_call("implementer/f", "one\\ntwo\\n");
     let works = format!(
         r#"
 - when: {{last: "Your work was not merged"}}
@@ -50,12 +50,12 @@ fn project() -> Project {
     );
     let tests = "{name: execute_command, arguments: {command: \"cp implementer/f tester/f && git log -1 --format=%s\"}}";
     let agents = [
-        agent("planner", "", &does(&plan, "planned")),
+        agent("planner", "", &role_replies(&plan, "planned")),
         agent("implementer", "", &works),
         agent(
             "tester",
             "enable_mcp_command_line: true",
-            &does(tests, "tested"),
+            &role_replies(tests, "tested"),
         ),
     ];
     let keys = "stages: [planner, {role: implementer, copies: 2}, tester]\nproject: none";
@@ -65,17 +65,17 @@ fn project() -> Project {
 
 /// Returns the result of a pipeline: its steps, and its files.
 fn outcome(project: &Project) -> (String, String) {
-    let steps = git(
+    let steps = hub_git(
         project,
         &["log", "--first-parent", "--reverse", "--format=%s", "main"],
     );
-    (steps, git(project, &["ls-tree", "-r", "main"]))
+    (steps, hub_git(project, &["ls-tree", "-r", "main"]))
 }
 
 /// Checks that the repository is intact and that each state of the shared branch passes its check.
 fn expect_whole(project: &Project, note: &str) {
-    git(project, &["fsck", "--strict", "--no-dangling"]);
-    for commit in git(project, &["rev-list", "--first-parent", "main"]).lines() {
+    hub_git(project, &["fsck", "--strict", "--no-dangling"]);
+    for commit in hub_git(project, &["rev-list", "--first-parent", "main"]).lines() {
         let marked = Command::new("git")
             .args(["-c", "safe.directory=*", "grep", "-q", "<<<<<<<", commit])
             .current_dir(pipeline_dir(project).join("hub.git"))

@@ -13,13 +13,13 @@ use std::process::Stdio;
 
 use portable_pty::{PtySize, native_pty_system};
 
-use crate::pipeline::{does, git, git_in, pipeline, writes};
+use crate::pipeline::{git_in, hub_git, pipeline, role_replies, write_call};
 use crate::project::{Finished, Project};
 use crate::scripted_team::agent;
 
 fn config() -> String {
-    let write = writes("src/new.txt", "new\\n");
-    let agents = [agent("implementer", "", &does(&write, "did it"))];
+    let write = write_call("src/new.txt", "new\\n");
+    let agents = [agent("implementer", "", &role_replies(&write, "did it"))];
     pipeline("stages: [implementer]", &agents, "")
 }
 
@@ -41,7 +41,7 @@ fn check_pipeline(prepare: impl Fn(&Path), form: &str) -> Finished {
     let project = project();
     prepare(&project.path(""));
     let finished = project.args(["go"]).success();
-    let tree = git(
+    let tree = hub_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
     );
@@ -187,12 +187,12 @@ fn two_pipelines_in_one_project_do_not_meet() {
 fn a_person_at_the_terminal_answers_what_is_unclear() {
     let asks =
         "## Open questions\\n\\n- Which port?\\n  assumption: 80\\n- TLS?\\n  assumption: no";
-    let agents = [agent("understand", "", &does("", asks))];
+    let agents = [agent("understand", "", &role_replies("", asks))];
     let config = pipeline("stages: [understand]\nproject: none", &agents, "");
     let project = Project::new().config(&config).args(["go"]);
     let shown = type_answers(&project, &["8080\r", "\r"]);
     assert!(shown.contains("without an answer, assumed: 80"), "{shown}");
-    let shared = git(&project, &["show", "main:SHARED_UNDERSTANDING.md"]);
+    let shared = hub_git(&project, &["show", "main:SHARED_UNDERSTANDING.md"]);
     assert!(
         shared.contains("- Which port?\n  the user: 8080\n"),
         "{shared}"
@@ -208,8 +208,8 @@ fn a_person_at_the_terminal_answers_what_is_unclear() {
 fn a_person_at_the_terminal_says_how_work_can_be_merged() {
     let works = format!(
         "- when: {{last: \"The user says: write b\"}}\n  calls: [{}]\n{}",
-        writes("implementer/b", "b"),
-        does(&writes("implementer/a", "a"), "did it")
+        write_call("implementer/b", "b"),
+        role_replies(&write_call("implementer/a", "a"), "did it")
     );
     let agents = [agent("implementer", "", &works)];
     let keys = "stages: [implementer]\nproject: none\nmerge_tries: 1";
@@ -217,7 +217,7 @@ fn a_person_at_the_terminal_says_how_work_can_be_merged() {
     let project = Project::new().config(&config).args(["go"]);
     let shown = type_answers(&project, &["write b\r"]);
     assert!(shown.contains("still cannot be merged"), "{shown}");
-    assert_eq!(git(&project, &["show", "main:implementer/b"]), "b");
+    assert_eq!(hub_git(&project, &["show", "main:implementer/b"]), "b");
 }
 
 /// Returns what is shown to a person who types these answers, one per question.

@@ -22,7 +22,7 @@ use massgen::world::git::project;
 use massgen::world::git::receiver::CommitReceiver;
 
 use crate::git::{create_trap, take_triggered};
-use crate::pipeline::{does, git_in, killed_after, pipeline, pipeline_dir, writes};
+use crate::pipeline::{git_in, killed_after, pipeline, pipeline_dir, role_replies, write_call};
 use crate::project::{Finished, Project};
 use crate::repetition::repetitions;
 use crate::scripted_team::agent;
@@ -40,10 +40,14 @@ pub(crate) fn project() -> Project {
     let read = "{name: read_text_file, arguments: {path: src/old.txt}}".to_owned();
     let calls = [
         read,
-        writes("src/old.txt", "one\\nTWO\\n"),
-        writes("src/new/file.txt", "new\\n"),
+        write_call("src/old.txt", "one\\nTWO\\n"),
+        write_call("src/new/file.txt", "new\\n"),
     ];
-    let agents = [agent("implementer", "", &does(&calls.join(", "), "did it"))];
+    let agents = [agent(
+        "implementer",
+        "",
+        &role_replies(&calls.join(", "), "did it"),
+    )];
     let project = Project::new()
         .config(&pipeline("stages: [implementer]", &agents, ""))
         .file("src/old.txt", "one\ntwo\n")
@@ -344,7 +348,7 @@ fn check_stranger(make: fn(&Path, &Path), why: &str) {
     git_in(&private, &["add", "."]);
     git_in(&private, &["commit", "-q", "-m", "first"]);
     let calls = "{name: read_text_file, arguments: {path: secret}}";
-    let agents = [agent("implementer", "", &does(calls, "did it"))];
+    let agents = [agent("implementer", "", &role_replies(calls, "did it"))];
     let project = Project::new().config(&pipeline("stages: [implementer]", &agents, ""));
     make(&private, &project.path(""));
     let refused = project.args(["go"]).failure(3);
@@ -598,7 +602,7 @@ fn building(project: Project, command: &str) -> Project {
     let agents = [agent(
         "builder",
         "enable_mcp_command_line: true",
-        &does(&call, "built"),
+        &role_replies(&call, "built"),
     )];
     let roles = "roles: {builder: {rights: [write, edit, bash], writes: project}}";
     let project = project.config(&pipeline("stages: [builder]", &agents, roles));

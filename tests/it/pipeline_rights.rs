@@ -11,7 +11,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::docker::{IMAGE, daemon};
-use crate::pipeline::{does, git, pipeline, pipeline_dir, stage_events, writes};
+use crate::pipeline::{hub_git, pipeline, pipeline_dir, role_replies, stage_events, write_call};
 use crate::project::{Finished, Project};
 use crate::scripted_team::agent;
 
@@ -20,7 +20,7 @@ const EDIT: &str = "edit_file";
 const BASH: &str = "execute_command";
 
 fn file(path: &str) -> String {
-    writes(path, "x")
+    write_call(path, "x")
 }
 
 fn edit(path: &str) -> String {
@@ -63,7 +63,7 @@ fn tried_in(level: &str, roles: &[RoleCalls<'_>]) -> Finished {
         .map(|(role, calls)| {
             let calls: Vec<&str> = calls.iter().map(|(call, ..)| call.as_str()).collect();
             let keys = "enable_mcp_command_line: true";
-            agent(role, keys, &does(&calls.join(", "), "done"))
+            agent(role, keys, &role_replies(&calls.join(", "), "done"))
         })
         .collect();
     let names: Vec<&str> = roles.iter().map(|(role, _)| *role).collect();
@@ -104,7 +104,7 @@ fn commands_have_the_rights_of_their_role_at_each_level() {
         let finished = tried_in(level, &[("tester", &calls)]);
         let hub = pipeline_dir(finished.project()).join("hub.git");
         assert!(!hub.join("description").exists(), "{level}");
-        let files = git(
+        let files = hub_git(
             finished.project(),
             &["ls-tree", "-r", "--name-only", "main"],
         );
@@ -168,7 +168,7 @@ fn a_role_writes_in_its_own_directory_by_the_tools_that_it_may_use() {
             ],
         ),
     ]);
-    let tree = git(
+    let tree = hub_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
     );
@@ -227,9 +227,9 @@ fn commands_of_a_role_reach_only_its_directory_and_repository() {
         ],
     )]);
     let project = finished.project();
-    let tree = git(project, &["ls-tree", "-r", "--name-only", "main"]);
+    let tree = hub_git(project, &["ls-tree", "-r", "--name-only", "main"]);
     assert!(tree.lines().any(|name| name == "tester/b"), "{tree}");
-    let first = git(
+    let first = hub_git(
         project,
         &["log", "--first-parent", "--reverse", "--format=%s", "main"],
     );
@@ -245,7 +245,7 @@ fn commands_of_a_role_reach_only_its_directory_and_repository() {
         "nothing that an agent made is left for git"
     );
     // Control: the same command succeeds without the sandbox.
-    git(project, &["update-ref", "refs/heads/other", "main"]);
+    hub_git(project, &["update-ref", "refs/heads/other", "main"]);
 }
 
 #[test]
@@ -256,8 +256,12 @@ fn a_link_that_one_role_plants_opens_nothing_to_the_next() {
     let plant = bash(&format!("ln -s {} tests", outside.display()));
     let keys = "enable_mcp_command_line: true";
     let agents = [
-        agent("builder", keys, &does(&plant, "planted")),
-        agent("checker", keys, &does(&file("tests/unit/a"), "wrote")),
+        agent("builder", keys, &role_replies(&plant, "planted")),
+        agent(
+            "checker",
+            keys,
+            &role_replies(&file("tests/unit/a"), "wrote"),
+        ),
     ];
     let roles = "roles:\n  builder: {rights: [write, edit, bash], writes: project}\n  \
         checker: {rights: [write], writes: [tests/unit]}";
@@ -272,7 +276,7 @@ fn a_link_that_one_role_plants_opens_nothing_to_the_next() {
     let stderr = finished.stderr();
     assert!(stderr.contains("tests/unit"), "{stderr}");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
-    let planted = git(finished.project(), &["ls-tree", "main", "tests"]);
+    let planted = hub_git(finished.project(), &["ls-tree", "main", "tests"]);
     assert!(
         planted.starts_with("120000 "),
         "the link is there: {planted}"
@@ -296,7 +300,11 @@ fn a_container_holds_commands_to_the_rights_of_their_role() {
     let keys = format!(
         "enable_mcp_command_line: true\ncommand_line_execution_mode: docker\ncommand_line_docker_image: {IMAGE}"
     );
-    let agents = [agent("tester", &keys, &does(&lines.join(", "), "done"))];
+    let agents = [agent(
+        "tester",
+        &keys,
+        &role_replies(&lines.join(", "), "done"),
+    )];
     let config = pipeline("stages: [tester]\nuntil: none\nproject: none", &agents, "");
     let project = Project::new()
         .config(&config)
@@ -313,7 +321,7 @@ fn a_container_holds_commands_to_the_rights_of_their_role() {
         );
     }
     assert_eq!(found.len(), calls.len());
-    let files = git(
+    let files = hub_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
     );
@@ -336,7 +344,7 @@ fn the_hooks_of_a_config_are_asked_in_each_stage() {
         (all, "", [false, true]),
         ("", all, [false, false]),
     ] {
-        let replies = |role: &str| does(&file(&format!("{role}/a")), "done");
+        let replies = |role: &str| role_replies(&file(&format!("{role}/a")), "done");
         let agents = [
             agent("planner", of_planner, &replies("planner")),
             agent("implementer", "", &replies("implementer")),

@@ -8,7 +8,7 @@
 
 use std::fs;
 
-use crate::pipeline::{does, git, git_in, pipeline, writes};
+use crate::pipeline::{git_in, hub_git, pipeline, role_replies, write_call};
 use crate::project::Project;
 use crate::scripted_team::agent;
 
@@ -42,21 +42,21 @@ fn check_sent_back(leaves: &str, mends: &str, message: &str) {
     let replies = format!(
         "- when: {{last: \"Your work was not merged\"}}\n  calls: [{}]\n  repeat: true\n{}",
         command_call(mends),
-        does(
+        role_replies(
             &command_call(&format!("echo kept > kept; {leaves}")),
             "did it"
         )
     );
-    let finished = project(&replies, &does("", "did nothing"))
+    let finished = project(&replies, &role_replies("", "did nothing"))
         .args(["go"])
         .success();
     assert!(finished.stderr().contains(message), "{}", finished.stderr());
-    let files = git(
+    let files = hub_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
     );
     assert!(files.contains("kept\n"), "{files}");
-    let log = git(
+    let log = hub_git(
         finished.project(),
         &["log", "--first-parent", "--format=%s", "main"],
     );
@@ -83,15 +83,18 @@ fn files_that_git_cannot_store_return_the_work_to_the_role() {
 #[test]
 fn a_role_that_leaves_it_as_it_is_ends_the_pipeline_with_the_cause() {
     let leaves = "mkdir -p .GIT; echo x > .GIT/config";
-    let finished = project(&does(&command_call(leaves), "did it"), &does("", "nothing"))
-        .args(["go"])
-        .failure(1);
+    let finished = project(
+        &role_replies(&command_call(leaves), "did it"),
+        &role_replies("", "nothing"),
+    )
+    .args(["go"])
+    .failure(1);
     assert!(
         finished.stderr().contains("invalid path '.GIT/config'"),
         "{}",
         finished.stderr()
     );
-    let log = git(
+    let log = hub_git(
         finished.project(),
         &["log", "--first-parent", "--format=%s", "main"],
     );
@@ -101,10 +104,10 @@ fn a_role_that_leaves_it_as_it_is_ends_the_pipeline_with_the_cause() {
 #[test]
 fn an_answer_may_hold_any_character() {
     let answer = "did\\u0000 \\u001b[31mit\\u202e";
-    let finished = project(&does("", answer), &does("", "nothing"))
+    let finished = project(&role_replies("", answer), &role_replies("", "nothing"))
         .args(["go"])
         .success();
-    let log = git(finished.project(), &["log", "--format=%s", "main"]);
+    let log = hub_git(finished.project(), &["log", "--format=%s", "main"]);
     assert!(log.contains("[one] did"), "{log}");
 }
 
@@ -114,8 +117,8 @@ fn unreadable_files_and_directories_are_committed() {
     let first = "mkdir -p d && echo 1 > d/f && echo s > s && chmod 000 s && chmod 555 d . .git";
     let second = "echo 2 >> d/f; echo again >> s";
     let agents = [
-        agent("one", BASH, &does(&command_call(first), "did it")),
-        agent("two", BASH, &does(&command_call(second), "not yet")),
+        agent("one", BASH, &role_replies(&command_call(first), "did it")),
+        agent("two", BASH, &role_replies(&command_call(second), "not yet")),
     ];
     let keys = "stages: [one, two]\nuntil: two\nmax_iterations: 2";
     let finished = committed(Project::new().config(&pipeline(keys, &agents, ROLES)))
@@ -127,8 +130,8 @@ fn unreadable_files_and_directories_are_committed() {
         .count();
     assert_eq!(count, 1, "the same sandbox is reported once");
     let project = finished.project();
-    assert_eq!(git(project, &["show", "main:s"]), "s\nagain\n");
-    assert_eq!(git(project, &["show", "main:d/f"]), "1\n2\n");
+    assert_eq!(hub_git(project, &["show", "main:s"]), "s\nagain\n");
+    assert_eq!(hub_git(project, &["show", "main:d/f"]), "1\n2\n");
 }
 
 /// Returns a project whose `.gitignore` contains `rules`, and two roles, the second of which is
@@ -136,11 +139,11 @@ fn unreadable_files_and_directories_are_committed() {
 fn ignoring(rules: &str, planner: &str) -> String {
     let reply = "- when: {contains: \"THE PLAN\"}\n  calls: [{name: new_answer, arguments: {content: \"told\"}}]\n  repeat: true\n";
     let agents = [
-        agent("planner", "", &does(planner, "planned")),
+        agent("planner", "", &role_replies(planner, "planned")),
         agent(
             "implementer",
             "",
-            &format!("{reply}{}", does("", "not told")),
+            &format!("{reply}{}", role_replies("", "not told")),
         ),
     ];
     let project = Project::new()
@@ -157,7 +160,7 @@ fn ignoring(rules: &str, planner: &str) -> String {
         "{}",
         finished.stdout()
     );
-    git(
+    hub_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main", ".pipeline/planner/"],
     )
@@ -165,12 +168,12 @@ fn ignoring(rules: &str, planner: &str) -> String {
 
 #[test]
 fn output_of_a_role_is_committed_even_if_ignored() {
-    let plan = writes("planner/PLAN.md", "THE PLAN\\n");
+    let plan = write_call("planner/PLAN.md", "THE PLAN\\n");
     let plan = plan.replace("planner/PLAN", ".pipeline/planner/PLAN");
     let more = [
         plan.clone(),
-        writes(".pipeline/planner/notes.txt", "n\\n"),
-        writes(".pipeline/planner/cache/x", "x\\n"),
+        write_call(".pipeline/planner/notes.txt", "n\\n"),
+        write_call(".pipeline/planner/cache/x", "x\\n"),
     ]
     .join(", ");
     let path = |name: &str| format!(".pipeline/planner/{name}\n");
@@ -178,21 +181,21 @@ fn output_of_a_role_is_committed_even_if_ignored() {
     assert_eq!(ignoring(".*\ncache/\n", &more), both);
     assert_eq!(ignoring(".pipeline\ncache/\n", &more), both);
     assert_eq!(ignoring("*.md\n*.txt\ncache/\n", &more), path("PLAN.md"));
-    let hides = [plan, writes(".pipeline/planner/.gitignore", "*\\n")].join(", ");
+    let hides = [plan, write_call(".pipeline/planner/.gitignore", "*\\n")].join(", ");
     assert_eq!(ignoring("none\n", &hides), path("PLAN.md"));
 }
 
 #[test]
 fn a_role_that_starts_afresh_lets_those_after_it_work_again() {
     let finished = project(
-        &does(&command_call("echo 1 >> one"), "did it"),
-        &does("", "nothing"),
+        &role_replies(&command_call("echo 1 >> one"), "did it"),
+        &role_replies("", "nothing"),
     )
     .args(["go"])
     .success();
     let finished = finished.then(["reset", "--role", "one"]).success();
     let finished = finished.then(["--continue"]).success();
-    let log = git(
+    let log = hub_git(
         finished.project(),
         &["log", "--first-parent", "--format=%s", "main"],
     );
@@ -204,8 +207,8 @@ fn a_role_that_starts_afresh_lets_those_after_it_work_again() {
 #[test]
 fn a_stage_that_ended_only_in_its_log_is_resumed() {
     let stopped = project(
-        &does(&command_call("echo 1 > f"), "did it"),
-        &does(&command_call("echo 2 > g"), "did more"),
+        &role_replies(&command_call("echo 1 > f"), "did it"),
+        &role_replies(&command_call("echo 2 > g"), "did more"),
     )
     .args(["--max-tool-calls", "1", "go"])
     .failure(5);
@@ -225,7 +228,7 @@ fn a_stage_that_ended_only_in_its_log_is_resumed() {
     let finished = stopped
         .then(["--continue", "--max-tool-calls", "100"])
         .success();
-    assert_eq!(git(finished.project(), &["show", "main:g"]), "2\n");
+    assert_eq!(hub_git(finished.project(), &["show", "main:g"]), "2\n");
 }
 
 /// The usage of a failed stage counts too.
@@ -234,9 +237,12 @@ fn a_limit_holds_over_all_that_a_pipeline_has_used() {
     let three = ["echo 1 > f", "echo 2 > f", "echo 3 > f"]
         .map(command_call)
         .join(", ");
-    let stopped = project(&does(&three, "did it"), &does("", "nothing"))
-        .args(["--max-tool-calls", "2", "go"])
-        .failure(5);
+    let stopped = project(
+        &role_replies(&three, "did it"),
+        &role_replies("", "nothing"),
+    )
+    .args(["--max-tool-calls", "2", "go"])
+    .failure(5);
     assert_eq!(stopped.stderr().matches("calls execute_command").count(), 2);
     let hint = "the pipeline has used all 2 tool calls (`max_tool_calls`); continue with a higher \
                 limit: massgen --continue --max-tool-calls COUNT";

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use crate::project::{Project, copy_tree};
-use crate::scripted_team::{agent, answers, team};
+use crate::scripted_team::{agent, answer_replies, team};
 
 /// Must not be printed.
 const PRIVATE: &str = "what-is-private";
@@ -14,7 +14,7 @@ const PLANTED: &str = ".massgen/massgen_logs/log_20990101_000000_000000";
 
 /// Returns a project in which one run has ended.
 fn run_to_end() -> Project {
-    let config = team(&[agent("a", "", &answers(PRIVATE, "agent1", 0))], "");
+    let config = team(&[agent("a", "", &answer_replies(PRIVATE, "agent1", 0))], "");
     let run = Project::new().config(&config).args([PRIVATE]).success();
     run.then([""])
 }

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use crate::external_agents;
 use crate::project::{Project, events};
-use crate::resume::{FinishedRecord, describe_output, events as logged, massgen};
-use crate::scripted_team::{FINAL, agent, answers, team};
+use crate::resume::{FinishedRecord, describe_output, massgen_command, read_events as logged};
+use crate::scripted_team::{FINAL, agent, answer_replies, team};
 
 const BOTH: &str = "orchestrator:\n  context_paths: [{path: out, permission: write}]\n  voting_sensitivity: checklist_gated\n  dspy: {enabled: true}\n  coordination:\n    \
                     persona_generator: {enabled: true, diversity_mode: methodology}\n    \
@@ -52,11 +52,11 @@ fn agents_work_with_the_personas_and_criteria_that_a_model_has_written() {
     let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
     assert_eq!(of("subagent_started"), 3, "{events:#?}");
     assert_eq!((of("answered"), of("voted")), (2, 2), "{events:#?}");
-    let output = massgen(&record.project, &["replay", "last"])
+    let output = massgen_command(&record.project, &["replay", "last"])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", describe_output(&output));
-    let shown = massgen(&record.project, &["logs", "show", "last"])
+    let shown = massgen_command(&record.project, &["logs", "show", "last"])
         .output()
         .unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
@@ -72,7 +72,9 @@ fn agents_work_with_the_personas_and_criteria_that_a_model_has_written() {
         end += line.len();
         if line.contains("\"subagent_finished\"") || line.contains("\"subagent_started\"") {
             record.cut(end);
-            let output = massgen(&record.project, &["--continue"]).output().unwrap();
+            let output = massgen_command(&record.project, &["--continue"])
+                .output()
+                .unwrap();
             assert!(output.status.success(), "{}", describe_output(&output));
             let events = logged(&record.log);
             let asked = events.iter().filter(|event| {
@@ -87,13 +89,13 @@ fn agents_work_with_the_personas_and_criteria_that_a_model_has_written() {
 fn without_a_usable_reply_the_run_continues_and_says_so() {
     let replies = format!(
         "- when: {{system: \"You prepare\"}}\n  text: nothing\n  repeat: true\n{}",
-        answers("a", "agent1", 0)
+        answer_replies("a", "agent1", 0)
     );
     let keys = "orchestrator: {coordination: {persona_generator: {enabled: true}, \
                 evaluation_criteria_generator: {enabled: true}}}";
     let agents = [
         agent("a", "", &replies),
-        agent("b", "", &answers("b", "agent1", 0)),
+        agent("b", "", &answer_replies("b", "agent1", 0)),
     ];
     let finished = Project::new()
         .config(&team(&agents, keys))
@@ -117,7 +119,7 @@ fn an_external_agent_writes_personas_if_there_is_no_other() {
         {"when": "", "do": [["call", "vote", {"agent_id": "agent1", "reason": "r"}]]},
     ]);
     let (project, one) = external_agents::external_agent(
-        external_agents::project(),
+        external_agents::external_agent_project(),
         ("one", "acp"),
         "cwd: $/w1",
         &table,

@@ -31,7 +31,7 @@ use massgen::world::sandbox::program_environment::{ProgramEnvironment, ProgramSa
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::mcp_servers::installed;
+use crate::mcp_servers::installed_servers;
 use crate::project::binary;
 
 /// Python without libraries.
@@ -55,7 +55,7 @@ pub(crate) struct ProgramCase {
 }
 
 /// Parses the rows of a table.
-pub(crate) fn rows(table: &str) -> Vec<ProgramCase> {
+pub(crate) fn parse_cases(table: &str) -> Vec<ProgramCase> {
     let cases = table
         .split("\n=== ")
         .map(|case| case.trim_start_matches("=== "));
@@ -84,7 +84,7 @@ fn dialect_named(name: &str) -> ProgramDialect {
 
 /// Returns the virtual environment in which `pandas` is installed.
 pub(crate) fn environment_of_tables() -> PathBuf {
-    Path::new(&installed()).join("tables")
+    Path::new(&installed_servers()).join("tables")
 }
 
 /// A disk: `ws` is writable, `ro` is readable, the rest is not open.

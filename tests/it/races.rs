@@ -12,7 +12,7 @@ use massgen::world::exec::ActionOutcome;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde_json::{Value, json};
 
-use crate::disk::{Disk, NameExchange, act};
+use crate::disk::{Disk, NameExchange, call_tool};
 
 /// Minimum duration of each race.
 const RACE_TIME: Duration = Duration::from_millis(500);
@@ -64,7 +64,7 @@ fn race(
             "{tool} succeeded {successes} times and failed {failures} times"
         );
         prepare(&sides);
-        let answer = match act(&gate, tool, arguments) {
+        let answer = match call_tool(&gate, tool, arguments) {
             Ok(observation) if observation.outcome == ActionOutcome::Done => {
                 successes += 1;
                 observation.content

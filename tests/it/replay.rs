@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::project::{Finished, Project, machine};
 use crate::repetition::repetitions;
-use crate::scripted_team::{FINAL, agent, answers, team};
+use crate::scripted_team::{FINAL, agent, answer_replies, team};
 
 const WRITE_HERE: &str = "orchestrator:\n  context_paths:\n    - {path: ., permission: write}\n";
 const FAILS: &str = "- error: {message: \"invalid api key\"}\n  repeat: true\n";
@@ -87,7 +87,8 @@ fn check(config: &str, code: i32, kinds: &[&str]) {
 #[test]
 fn agents_that_race_are_replayed_in_the_order_of_the_record() {
     let racers = [("a", 40), ("b", 0), ("c", 20), ("d", 0), ("e", 60)];
-    let racers = racers.map(|(id, delay_ms)| agent(id, "", &answers(id, "agent2", delay_ms)));
+    let racers =
+        racers.map(|(id, delay_ms)| agent(id, "", &answer_replies(id, "agent2", delay_ms)));
     check(&team(&racers, ""), 0, &["answered", "voted"]);
 }
 
@@ -106,9 +107,9 @@ fn votes_that_come_too_late_are_refused_again() {
 "#;
     // Their votes are pending when the new answer arrives.
     let agents = [
-        agent("a", "", &answers("a", "agent1", 2000)),
+        agent("a", "", &answer_replies("a", "agent1", 2000)),
         agent("b", "", second_thoughts),
-        agent("c", "", &answers("c", "agent2", 1500)),
+        agent("c", "", &answer_replies("c", "agent2", 1500)),
     ];
     check(
         &team(&agents, ""),
@@ -119,7 +120,7 @@ fn votes_that_come_too_late_are_refused_again() {
 
 #[test]
 fn votes_that_a_new_answer_voids_are_voided_again() {
-    let voter = |id: &str, delay_ms: u32| answers(id, "agent1", delay_ms);
+    let voter = |id: &str, delay_ms: u32| answer_replies(id, "agent1", delay_ms);
     let second_thoughts = r#"
 - when: {last: "<task>"}
   calls: [{name: new_answer, arguments: {content: "c"}}]
@@ -151,7 +152,7 @@ fn refusals_of_all_kinds_are_repeated() {
   repeat: true
 "#;
     let agents = [
-        agent("a", "", &answers("red", "agent1", 0)),
+        agent("a", "", &answer_replies("red", "agent1", 0)),
         agent("b", "", stubborn),
     ];
     check(
@@ -166,7 +167,7 @@ fn agents_that_drop_out_do_so_again() {
     let silent = "- text: \"hm\"\n  repeat: true\n";
     let wordless = "- calls: [{name: list_directory, arguments: {path: .}}]\n  repeat: true\n";
     let agents = [
-        agent("a", "", &answers("a", "agent1", 30)),
+        agent("a", "", &answer_replies("a", "agent1", 30)),
         agent("b", "", FAILS),
         agent("c", "cwd: w", wordless),
         agent("d", "cwd: w2", silent),
@@ -221,7 +222,7 @@ fn restarts_of_the_whole_coordination_are_replayed() {
         agent(
             "b",
             "",
-            &answers("b", "agent1", 20).replace("<task>", "task"),
+            &answer_replies("b", "agent1", 20).replace("<task>", "task"),
         ),
     ];
     let rest = "orchestrator:\n  coordination: {max_orchestration_restarts: 2}\n";
@@ -237,7 +238,7 @@ fn runs_that_the_time_ended_end_there_again() {
     let slow = "- delay_ms: 60000\n  text: late\n";
     let limit = "timeout_settings:\n  orchestrator_timeout_seconds: 6\n";
     let in_time = [
-        agent("a", "", &answers("a", "agent1", 10)),
+        agent("a", "", &answer_replies("a", "agent1", 10)),
         agent("b", "", slow),
     ];
     check(
@@ -247,14 +248,14 @@ fn runs_that_the_time_ended_end_there_again() {
     );
     let nobody = [agent("a", "", slow), agent("b", "", slow)];
     check(&team(&nobody, limit), 5, &["coordination_stopped"]);
-    let slow_end = answers("a", "agent1", 10).replacen(
+    let slow_end = answer_replies("a", "agent1", 10).replacen(
         "text: \"final: a\"",
         "text: \"working\"\n  calls: [{name: list_directory, arguments: {path: .}}]\n- when: {system: \"the final agent\"}\n  delay_ms: 60000\n  text: never",
         1,
     );
     let presenting = [
         agent("a", "cwd: w", &slow_end),
-        agent("b", "", &answers("b", "agent1", 0)),
+        agent("b", "", &answer_replies("b", "agent1", 0)),
     ];
     let config = team(&presenting, &format!("{limit}{WRITE_HERE}"));
     check(&config, 5, &["coordination_stopped", "final_answer"]);
@@ -263,11 +264,11 @@ fn runs_that_the_time_ended_end_there_again() {
 #[test]
 fn runs_that_a_limit_ended_end_there_again() {
     let agents = [
-        agent("a", "", &answers("a", "agent1", 0)),
-        agent("b", "", &answers("b", "agent1", 30)),
+        agent("a", "", &answer_replies("a", "agent1", 0)),
+        agent("b", "", &answer_replies("b", "agent1", 30)),
     ];
     let limit = "limits: {max_tokens_total: 50}\n";
-    let spent = answers("b", "agent1", 30).replace(
+    let spent = answer_replies("b", "agent1", 30).replace(
         "delay_ms: 30\n  text",
         "delay_ms: 30\n  usage: {input_tokens: 90}\n  text",
     );
@@ -283,18 +284,21 @@ fn runs_that_a_limit_ended_end_there_again() {
 
 #[test]
 fn a_final_agent_that_fails_fails_again() {
-    let fails =
-        answers("a", "agent1", 0).replacen("text: \"final: a\"", "error: {message: \"gone\"}", 1);
+    let fails = answer_replies("a", "agent1", 0).replacen(
+        "text: \"final: a\"",
+        "error: {message: \"gone\"}",
+        1,
+    );
     let agents = [
         agent("a", "", &fails),
-        agent("b", "", &answers("b", "agent1", 0)),
+        agent("b", "", &answer_replies("b", "agent1", 0)),
     ];
     check(&team(&agents, ""), 0, &["final_answer"]);
 }
 
 #[test]
 fn single_agents_and_skipped_rounds_are_replayed() {
-    let alone = agent("a", "", &answers("a", "agent1", 0));
+    let alone = agent("a", "", &answer_replies("a", "agent1", 0));
     check(&team(&[alone], ""), 0, &["final_answer"]);
     let agents = [
         agent("a", "", "- text: \"at once\"\n"),
@@ -329,7 +333,7 @@ fn builders(own: &Path) -> String {
     let own = own.display().to_string();
     let agents = [
         agent("a", &format!("cwd: {own}"), &builder(&own)),
-        agent("b", "cwd: w", &answers("b", "agent1", 50)),
+        agent("b", "cwd: w", &answer_replies("b", "agent1", 50)),
     ];
     team(&agents, WRITE_HERE)
 }
@@ -426,8 +430,8 @@ fn replay_keep_keeps_the_directories_of_the_replay() {
 #[test]
 fn a_changed_record_is_found_out_with_both_sides() {
     let agents = [
-        agent("a", "", &answers("red", "agent1", 150)),
-        agent("b", "", &answers("blue", "agent1", 2500)),
+        agent("a", "", &answer_replies("red", "agent1", 150)),
+        agent("b", "", &answer_replies("blue", "agent1", 2500)),
     ];
     let change = |_| {
         let project = Project::new().config(&team(&agents, ""));
@@ -462,8 +466,8 @@ fn a_changed_record_is_found_out_with_both_sides() {
 #[test]
 fn a_record_without_its_replies_is_different_and_never_hangs() {
     let agents = [
-        agent("a", "", &answers("red", "agent1", 0)),
-        agent("b", "", &answers("blue", "agent1", 20)),
+        agent("a", "", &answer_replies("red", "agent1", 0)),
+        agent("b", "", &answer_replies("blue", "agent1", 20)),
     ];
     let finished = Project::new()
         .config(&team(&agents, ""))
@@ -483,9 +487,9 @@ fn a_record_without_its_replies_is_different_and_never_hangs() {
 
 #[test]
 fn a_run_that_was_killed_is_replayed_as_far_as_it_came() {
-    let slow = answers("b", "agent1", 60_000);
+    let slow = answer_replies("b", "agent1", 60_000);
     let agents = [
-        agent("a", "", &answers("a", "agent1", 0)),
+        agent("a", "", &answer_replies("a", "agent1", 0)),
         agent("b", "", &slow),
     ];
     let project = Project::new().config(&team(&agents, "")).args(["go"]);
@@ -518,7 +522,8 @@ fn a_run_that_was_killed_is_replayed_as_far_as_it_came() {
 
 #[test]
 fn replays_of_racing_agents_are_all_the_same() {
-    let racers = ["a", "b", "c", "d", "e", "f"].map(|id| agent(id, "", &answers(id, "agent3", 0)));
+    let racers =
+        ["a", "b", "c", "d", "e", "f"].map(|id| agent(id, "", &answer_replies(id, "agent3", 0)));
     let mut finished = Project::new()
         .config(&team(&racers, ""))
         .args(["go"])
@@ -530,14 +535,14 @@ fn replays_of_racing_agents_are_all_the_same() {
 
 /// Runs two agents that read files, and returns the finished run with its `turn_1` directory.
 fn small_run() -> (Finished, PathBuf) {
-    let looks = answers("a", "agent1", 0).replacen(
+    let looks = answer_replies("a", "agent1", 0).replacen(
         "text: \"I think of a.\"",
         "calls: [{name: list_directory, arguments: {path: .}}]\n- when: {lacks: nothing, last: \"empty\"}",
         1,
     );
     let agents = [
         agent("a", "cwd: w", &looks),
-        agent("b", "", &answers("b", "agent1", 30)),
+        agent("b", "", &answer_replies("b", "agent1", 30)),
     ];
     let finished = Project::new()
         .config(&team(&agents, ""))
@@ -620,9 +625,13 @@ fn a_recording_is_a_script() {
         agent(
             "a",
             "cwd: w\nrecord: ../a.yaml",
-            &answers("red", "agent1", 0),
+            &answer_replies("red", "agent1", 0),
         ),
-        agent("b", "record: ../b.yaml", &answers("blue", "agent1", 20)),
+        agent(
+            "b",
+            "record: ../b.yaml",
+            &answer_replies("blue", "agent1", 20),
+        ),
     ];
     let config = team(&agents, "");
     let first = Project::new().file("c/team.yaml", &config);
@@ -651,7 +660,7 @@ fn check_refused(project: Project, file: &str, expected: &str) {
     let agents = [agent(
         "a",
         &format!("record: {file}"),
-        &answers("a", "agent1", 0),
+        &answer_replies("a", "agent1", 0),
     )];
     let project = project.file("team.yaml", team(&agents, ""));
     let finished = project.args(["--config", "team.yaml", "go"]).failure(2);
@@ -674,7 +683,11 @@ fn recordings_replace_only_existing_recordings() {
         expected,
     );
     let own = "# massgen recording of agent x\nreplies:\n- {}\n";
-    let agents = [agent("a", "record: own.yaml", &answers("a", "agent1", 0))];
+    let agents = [agent(
+        "a",
+        "record: own.yaml",
+        &answer_replies("a", "agent1", 0),
+    )];
     let project = Project::new()
         .file("own.yaml", own)
         .file("team.yaml", team(&agents, ""));
@@ -688,7 +701,7 @@ fn recordings_replace_only_existing_recordings() {
 
 #[test]
 fn two_agents_do_not_share_a_recording() {
-    let agents = ["a", "b"].map(|id| agent(id, "record: r.yaml", &answers(id, "agent1", 0)));
+    let agents = ["a", "b"].map(|id| agent(id, "record: r.yaml", &answer_replies(id, "agent1", 0)));
     let finished = Project::new()
         .config(&team(&agents, ""))
         .args(["go"])
@@ -708,7 +721,7 @@ fn a_config_that_was_found_records_inside_the_project_only() {
             &[agent(
                 "a",
                 &format!("record: {file}"),
-                &answers("a", "agent1", 0),
+                &answer_replies("a", "agent1", 0),
             )],
             "",
         )

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use rustix::process::geteuid;
 
-use crate::command_runs::has;
+use crate::command_runs::is_supported;
 use crate::project::{Project, binary};
 
 /// Path of Python, the same in every sandbox.
@@ -189,7 +189,7 @@ fn descriptors_in_flight_leave_enough_for_others() {
         (SandboxLevel::Landlock, 61_343),
     ] {
         let user = user_of_its_own(number);
-        if !has(level) || (user.is_none() && geteuid().is_root()) {
+        if !is_supported(level) || (user.is_none() && geteuid().is_root()) {
             continue;
         }
         let project = project(user, FLIGHT);
@@ -232,7 +232,7 @@ fn massgen_passes_descriptors_where_other_programs_cannot() {
         SandboxLevel::Landlock,
     ]
     .into_iter()
-    .filter(|level| has(*level))
+    .filter(|level| is_supported(*level))
     {
         let project = project(Some(user), FLIGHT);
         // Twice as many as other programs may have open.
@@ -258,7 +258,7 @@ fn watches_over_files_leave_enough_for_others() {
     }
     for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
         .into_iter()
-        .filter(|level| has(*level))
+        .filter(|level| is_supported(*level))
     {
         let mut attack = sandboxed(&project, None, level);
         attack.args([PYTHON, "attack.py"]);
@@ -290,7 +290,7 @@ fn every_count_of_a_user_has_a_limit_in_a_sandbox() {
         SandboxLevel::Landlock,
     ]
     .into_iter()
-    .filter(|level| has(*level))
+    .filter(|level| is_supported(*level))
     {
         let limits = run_and_read(
             sandboxed(&project, None, level),
@@ -341,7 +341,7 @@ fn no_command_takes_requests_that_the_whole_machine_shares() {
         SandboxLevel::Landlock,
     ]
     .into_iter()
-    .filter(|level| has(*level))
+    .filter(|level| is_supported(*level))
     {
         let output = run_and_read(sandboxed(&project, None, level), &[PYTHON, "attack.py"]);
         assert_eq!(output, "Function not implemented", "level {level}");
@@ -366,7 +366,7 @@ fn a_command_has_pseudo_terminals_of_its_own_and_not_too_many() {
     let project = project(None, TERMINALS);
     for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
         .into_iter()
-        .filter(|level| has(*level))
+        .filter(|level| is_supported(*level))
     {
         let output = run_and_read(sandboxed(&project, None, level), &[PYTHON, "attack.py"]);
         let count: usize = output.parse().unwrap();
@@ -400,7 +400,7 @@ fn kernel_details_that_programs_do_not_need_are_hidden() {
     };
     for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
         .into_iter()
-        .filter(|level| has(*level))
+        .filter(|level| is_supported(*level))
     {
         let read = |names| {
             run_and_read(
@@ -456,7 +456,7 @@ fn a_command_leaves_room_for_files_on_its_disk() {
         SandboxLevel::Landlock,
     ]
     .into_iter()
-    .filter(|level| has(*level))
+    .filter(|level| is_supported(*level))
     {
         let project = project(None, "")
             .file("few.py", &few)

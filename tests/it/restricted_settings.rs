@@ -6,7 +6,7 @@ use std::process::Command;
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use rustix::process::geteuid;
 
-use crate::command_runs::has;
+use crate::command_runs::is_supported;
 use crate::project::{Project, binary};
 
 /// Mounts an `/etc` with settings of each kind, and prints them outside and inside a sandbox.
@@ -29,7 +29,7 @@ echo inside
 
 #[test]
 fn commands_of_root_see_the_settings_that_all_users_can_read() {
-    if !geteuid().is_root() || !has(SandboxLevel::Namespaces) {
+    if !geteuid().is_root() || !is_supported(SandboxLevel::Namespaces) {
         println!("skipped: this needs root and namespaces");
         return;
     }

@@ -82,7 +82,7 @@ pub(crate) fn project() -> Project {
 }
 
 /// Returns a command with these arguments in the directory of `project`.
-pub(crate) fn massgen(project: &Project, words: &[&str]) -> Command {
+pub(crate) fn massgen_command(project: &Project, words: &[&str]) -> Command {
     let mut command = project.command();
     command.args(words);
     command
@@ -95,14 +95,14 @@ pub(crate) fn describe_output(output: &Output) -> String {
 }
 
 /// Returns the log of the only run.
-pub(crate) fn log(project: &Project) -> Option<PathBuf> {
+pub(crate) fn event_log(project: &Project) -> Option<PathBuf> {
     let runs = fs::read_dir(project.path(".massgen/massgen_logs")).ok()?;
     let mut runs: Vec<PathBuf> = runs.map(|run| run.unwrap().path()).collect();
     assert!(runs.len() <= 1, "{runs:?}");
     Some(runs.pop()?.join("turn_1/events.jsonl"))
 }
 
-pub(crate) fn events(log: &Path) -> Vec<Value> {
+pub(crate) fn read_events(log: &Path) -> Vec<Value> {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines = text.lines();
     lines
@@ -133,17 +133,17 @@ fn counts(events: &[Value]) -> BTreeMap<String, usize> {
 /// Returns the counts of an uninterrupted run.
 pub(crate) fn uninterrupted_counts() -> BTreeMap<String, usize> {
     let finished = project().args(["go"]).success();
-    counts(&events(&log(finished.project()).unwrap()))
+    counts(&read_events(&event_log(finished.project()).unwrap()))
 }
 
 /// Checks that the only run has the same result as an uninterrupted one: nothing missing, nothing
 /// twice.
 #[track_caller]
 pub(crate) fn check_ended(project: &Project, expected: &BTreeMap<String, usize>, note: &str) {
-    let log = log(project).unwrap();
+    let log = event_log(project).unwrap();
     let mut lines = event_log::open(&AbsPath::new(&log).unwrap()).unwrap();
     assert!(lines.all(|line| line.is_ok()), "{note}: the log is damaged");
-    let events = events(&log);
+    let events = read_events(&log);
     assert_eq!(counts(&events), *expected, "{note}");
     let winner = events
         .iter()
@@ -174,7 +174,7 @@ impl FinishedRecord {
 
     pub(crate) fn of(project: Project) -> Self {
         let finished = project.args(["go"]).success();
-        let log = log(finished.project()).unwrap();
+        let log = event_log(finished.project()).unwrap();
         let store = finished.project().path("../kept");
         copy_tree(&finished.project().path(".massgen"), &store);
         Self {
@@ -192,7 +192,7 @@ impl FinishedRecord {
         copy_tree(&self.store, &state);
         fs::write(&self.log, &self.bytes[..len]).unwrap();
         fs::remove_file(self.log.with_file_name("status.json")).unwrap();
-        let is_delivered = events(&self.log)
+        let is_delivered = read_events(&self.log)
             .iter()
             .any(|event| event["type"] == "delivered");
         if !is_delivered {
@@ -243,7 +243,9 @@ fn a_run_can_be_resumed_after_every_record() {
                 let cuts = cuts.flat_map(around);
                 for len in cuts.skip(first).step_by(AT_ONCE) {
                     record.cut(len);
-                    let output = massgen(&record.project, &["--continue"]).output().unwrap();
+                    let output = massgen_command(&record.project, &["--continue"])
+                        .output()
+                        .unwrap();
                     let note = format!("cut at {len}: {}", describe_output(&output));
                     assert!(output.status.success(), "{note}");
                     assert_eq!(output.stdout, b"final: alpha\n", "{note}");
@@ -279,14 +281,16 @@ fn a_restarted_run_can_be_resumed_after_every_record() {
         context_paths: [{path: out, permission: write}]\n";
     let agents = [agent("a", "cwd: wa", BEGINS_AGAIN)];
     let record = FinishedRecord::of(Project::new().config(&team(&agents, rest)).dir("out"));
-    let expected = &counts(&events(&record.log));
+    let expected = &counts(&read_events(&record.log));
     assert_eq!(expected["- attempt_restarted"], 1, "{expected:?}");
     let ends = record.bytes.iter().enumerate();
     let ends = ends.filter_map(|(at, byte)| (*byte == b'\n').then_some(at + 1));
     let ends = ends.filter(|end| *end < record.bytes.len());
     for end in ends.step_by(repetitions(2, 1)) {
         record.cut(end);
-        let output = massgen(&record.project, &["--continue"]).output().unwrap();
+        let output = massgen_command(&record.project, &["--continue"])
+            .output()
+            .unwrap();
         let note = format!("{end} bytes: {}", describe_output(&output));
         assert!(output.status.success(), "{note}");
         check_ended(&record.project, expected, &note);
@@ -309,7 +313,7 @@ fn a_resumed_run_delivers_nothing_twice() {
         .args(["go"])
         .success()
         .has_file("out/log", "begun\nonce\n");
-    let log = log(finished.project()).unwrap();
+    let log = event_log(finished.project()).unwrap();
     let text = fs::read_to_string(&log).unwrap();
     let is_told = |line: &&str| !line.contains("\"type\":\"final_answer\"");
     let kept: Vec<&str> = text.split_inclusive('\n').take_while(is_told).collect();
@@ -324,7 +328,7 @@ fn a_resumed_run_delivers_nothing_twice() {
     let again = finished.then(["--continue"]).success();
     assert_eq!(again.stdout(), "final: once\n");
     let again = again.has_file("out/log", "begun\nonce\n");
-    let delivered = events(&log)
+    let delivered = read_events(&log)
         .into_iter()
         .find(|event| event["type"] == "delivered");
     let rows = delivered.unwrap()["rows"].clone();
@@ -366,7 +370,7 @@ fn a_log_cut_at_any_byte_is_written_on_after_its_last_whole_line() {
 /// Starts a run, ends it with `signal` after `time`, and resumes or restarts it until it ends.
 fn stop_and_go_on(project: &Project, time: Duration, signal: Signal) -> String {
     let quiet = |words: &[&str]| {
-        let mut command = massgen(project, words);
+        let mut command = massgen_command(project, words);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -390,12 +394,12 @@ fn stop_and_go_on(project: &Project, time: Duration, signal: Signal) -> String {
     if status.signal().is_none() && status.code() != Some(130) {
         return "it had ended".to_owned();
     }
-    let begun = log(project).is_some_and(|log| log.with_file_name("replay.yaml").exists());
+    let begun = event_log(project).is_some_and(|log| log.with_file_name("replay.yaml").exists());
     if !begun {
         fs::remove_dir_all(project.path(".massgen/massgen_logs")).unwrap_or_default();
-        return describe_output(&massgen(project, &["go"]).output().unwrap());
+        return describe_output(&massgen_command(project, &["go"]).output().unwrap());
     }
-    describe_output(&massgen(project, &["--continue"]).output().unwrap())
+    describe_output(&massgen_command(project, &["--continue"]).output().unwrap())
 }
 
 #[test]
@@ -434,15 +438,15 @@ fn check_resumed_after(signal: Signal, count: usize) {
 #[test]
 fn a_running_run_cannot_be_resumed() {
     let project = project();
-    let mut first = massgen(&project, &["go"])
+    let mut first = massgen_command(&project, &["go"])
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let is_begun = || log(&project).is_some_and(|log| !events(&log).is_empty());
+    let is_begun = || event_log(&project).is_some_and(|log| !read_events(&log).is_empty());
     while !is_begun() {
         sleep(Duration::from_millis(1));
     }
-    let second = massgen(&project, &["--continue"]).output().unwrap();
+    let second = massgen_command(&project, &["--continue"]).output().unwrap();
     assert!(first.wait().unwrap().success());
     let expected = match second.status.code() {
         Some(3) => "is running",
@@ -461,7 +465,7 @@ fn check_changed(change: impl FnOnce(&Project), words: &[&str], code: i32, expec
     let record = FinishedRecord::new();
     record.cut(record.bytes.len() / 2);
     change(&record.project);
-    let output = massgen(&record.project, words).output().unwrap();
+    let output = massgen_command(&record.project, words).output().unwrap();
     let shown = describe_output(&output);
     assert_eq!(output.status.code(), Some(code), "{shown}");
     assert!(shown.contains(expected), "{shown}");
@@ -525,13 +529,17 @@ fn a_stopped_run_is_resumed_instead_of_keeping_its_best_answer() {
         - calls: [{name: vote, arguments: {agent_id: agent2, reason: fine}}]\n  repeat: true\n",
     );
     let project = project.file("again.yaml", again);
-    let mut first = massgen(&project, &["go"])
+    let mut first = massgen_command(&project, &["go"])
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
     let is_answered = || {
-        let log = log(&project);
-        log.is_some_and(|log| events(&log).iter().any(|event| event["type"] == "answered"))
+        let log = event_log(&project);
+        log.is_some_and(|log| {
+            read_events(&log)
+                .iter()
+                .any(|event| event["type"] == "answered")
+        })
     };
     while !is_answered() {
         sleep(Duration::from_millis(1));
@@ -548,9 +556,9 @@ fn a_stopped_run_is_resumed_instead_of_keeping_its_best_answer() {
     };
     summary("so far");
     let words = ["--continue", "--config", "again.yaml"];
-    let output = massgen(&project, &words).output().unwrap();
+    let output = massgen_command(&project, &words).output().unwrap();
     assert!(output.status.success(), "{}", describe_output(&output));
-    let events = events(&log(&project).unwrap());
+    let events = read_events(&event_log(&project).unwrap());
     let ends = events.iter().filter(|event| event["type"] == "run_ended");
     assert_eq!(ends.count(), 1);
     let asked = counts(&events);
@@ -558,7 +566,7 @@ fn a_stopped_run_is_resumed_instead_of_keeping_its_best_answer() {
     assert_eq!(asked["slow answered"], 1, "{asked:?}");
     assert!(!asked.contains_key("- coordination_stopped"), "{asked:?}");
     assert_eq!(summary("so far").matches("Turn 1").count(), 1);
-    let done = massgen(&project, &["--continue"]).output().unwrap();
+    let done = massgen_command(&project, &["--continue"]).output().unwrap();
     assert!(describe_output(&done).contains("the session has no interrupted run"));
 }
 
@@ -570,15 +578,19 @@ fn interrupted_after_an_answer(words: &[&str]) -> String {
     let slow = "- delay_ms: 60000\n  text: late\n";
     let config = team(&[agent("fast", "", answers), agent("slow", "", slow)], "");
     let project = Project::new().config(&config).file("team.yaml", &config);
-    let child = massgen(&project, words)
+    let child = massgen_command(&project, words)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let is_answered = || {
-        let log = log(&project);
-        log.is_some_and(|log| events(&log).iter().any(|event| event["type"] == "answered"))
+        let log = event_log(&project);
+        log.is_some_and(|log| {
+            read_events(&log)
+                .iter()
+                .any(|event| event["type"] == "answered")
+        })
     };
     while !is_answered() {
         sleep(Duration::from_millis(1));
@@ -646,7 +658,7 @@ fn changed_before_going_on(meanwhile: impl FnOnce(&Project)) -> (Project, Output
     let project = undone
         .has_file("out/text", "of the user\n")
         .then::<&str>([]);
-    let log = log(&project).unwrap();
+    let log = event_log(&project).unwrap();
     let text = fs::read_to_string(&log).unwrap();
     let is_told = |line: &&str| !line.contains("\"type\":\"final_answer\"");
     let kept: Vec<&str> = text.split_inclusive('\n').take_while(is_told).collect();
@@ -660,7 +672,7 @@ fn changed_before_going_on(meanwhile: impl FnOnce(&Project)) -> (Project, Output
     }
     sleep(Duration::from_millis(30));
     meanwhile(&project);
-    let again = massgen(&project, &["--continue"]).output().unwrap();
+    let again = massgen_command(&project, &["--continue"]).output().unwrap();
     (project, again)
 }
 
@@ -677,8 +689,8 @@ fn changes_of_the_user_before_a_resume_stay() {
     );
     let left = fs::read_to_string(project.path("out/text")).unwrap();
     assert_eq!(left, "edited by the user\n", "{}", describe_output(&again));
-    let log = log(&project).unwrap();
-    let delivered = events(&log)
+    let log = event_log(&project).unwrap();
+    let delivered = read_events(&log)
         .into_iter()
         .find(|event| event["type"] == "delivered");
     let kept = delivered.unwrap()["rows"][0]["kept"]

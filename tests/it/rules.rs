@@ -16,8 +16,8 @@ use massgen::permissions::path_rules::RuleAction;
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use serde_json::{Value, json};
 
-use crate::command_runs::has;
-use crate::disk::{Disk, NameExchange, act};
+use crate::command_runs::is_supported;
+use crate::disk::{Disk, NameExchange, call_tool};
 use crate::docs::blocks;
 use crate::patience::wait_until;
 use crate::project::{Finished, Project};
@@ -257,7 +257,7 @@ fn rules_about_paths_apply_to_commands() {
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ] {
-        if !has(level) {
+        if !is_supported(level) {
             println!("skipped: this machine has no level {level}");
             continue;
         }
@@ -293,7 +293,7 @@ fn rules_about_paths_apply_to_commands() {
             .has_file(".massgen/workspaces/ann_00000000/new.txt", "x\n");
     }
     for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
-        if !has(level) {
+        if !is_supported(level) {
             println!("skipped: this machine has no level {level}");
             continue;
         }
@@ -319,7 +319,7 @@ fn globs_close_what_they_find_to_commands() {
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ] {
-        if !has(level) {
+        if !is_supported(level) {
             println!("skipped: this machine has no level {level}");
             continue;
         }
@@ -501,7 +501,7 @@ fn links_that_are_swapped_lead_past_no_rule() {
     let (mut read, mut refused) = (0, 0);
     while began.elapsed() < Duration::from_millis(500) || read == 0 || refused == 0 {
         assert!(began.elapsed() < Duration::from_mins(2), "{read} {refused}");
-        let answer = act(&gate, "read_text_file", &json!({"path": "open/f"}));
+        let answer = call_tool(&gate, "read_text_file", &json!({"path": "open/f"}));
         match answer {
             Ok(observation) if observation.content.contains("plain") => read += 1,
             Ok(observation) => {

@@ -32,7 +32,7 @@ pub(crate) fn team(agents: &[String], rest: &str) -> String {
 }
 
 /// Returns replies that give an answer, vote for `candidate`, and present.
-pub(crate) fn answers(answer: &str, candidate: &str) -> String {
+pub(crate) fn answer_replies(answer: &str, candidate: &str) -> String {
     format!(
         r#"
 - when: {{system: "{FINAL}"}}
@@ -46,7 +46,7 @@ pub(crate) fn answers(answer: &str, candidate: &str) -> String {
 
 /// Returns replies that write a file to the workspace and answer; in the final phase, they do what
 /// `last` says.
-pub(crate) fn builds(file: &str, content: &str, last: &str) -> String {
+pub(crate) fn build_replies(file: &str, content: &str, last: &str) -> String {
     format!(
         r#"
 - when: {{last: "<task>", lacks: new_answer}}
@@ -69,7 +69,7 @@ pub(crate) const FAILS: &str = r#"
   repeat: true
 "#;
 
-pub(crate) fn status(finished: &Finished) -> Value {
+pub(crate) fn read_status(finished: &Finished) -> Value {
     let logs = finished.project().path(".massgen/massgen_logs");
     let newest = std::fs::read_dir(logs)
         .unwrap()
@@ -82,7 +82,10 @@ pub(crate) fn status(finished: &Finished) -> Value {
 
 #[test]
 fn one_agent_answers_and_the_answer_alone_is_on_stdout() {
-    let team = team(&[agent("solo", "", &answers("forty-two", "agent1"))], "");
+    let team = team(
+        &[agent("solo", "", &answer_replies("forty-two", "agent1"))],
+        "",
+    );
     let finished = Project::new().config(&team).args(["what?"]).success();
     assert_eq!(finished.stdout(), "forty-two\n");
 }
@@ -90,15 +93,15 @@ fn one_agent_answers_and_the_answer_alone_is_on_stdout() {
 #[test]
 fn two_agents_vote_and_the_winner_presents() {
     let agents = [
-        agent("first", "", &answers("red", "agent2")),
-        agent("second", "", &answers("blue", "agent2")),
+        agent("first", "", &answer_replies("red", "agent2")),
+        agent("second", "", &answer_replies("blue", "agent2")),
     ];
     let finished = Project::new()
         .config(&team(&agents, ""))
         .args(["colour?"])
         .success();
     assert_eq!(finished.stdout(), "final: blue\n");
-    let status = status(&finished);
+    let status = read_status(&finished);
     assert_eq!(status["results"]["winner"], "second");
     assert_eq!(status["is_complete"], true);
 }
@@ -135,7 +138,7 @@ fn the_tally_can_be_computed_again_from_the_log() {
         .config(&team(&agents, ""))
         .args(["go"])
         .success();
-    let logs = walk(&finished.project().path(".massgen/massgen_logs"));
+    let logs = files_below(&finished.project().path(".massgen/massgen_logs"));
     let log = logs
         .iter()
         .find(|path| path.ends_with("events.jsonl"))
@@ -171,8 +174,8 @@ fn the_tally_can_be_computed_again_from_the_log() {
 #[test]
 fn agents_know_each_other_by_sorted_number_and_ties_go_by_order() {
     let agents = [
-        agent("zoe", "", &answers("from zoe", "agent1")),
-        agent("abe", "", &answers("from abe", "agent2")),
+        agent("zoe", "", &answer_replies("from zoe", "agent1")),
+        agent("abe", "", &answer_replies("from abe", "agent2")),
     ];
     let finished = Project::new()
         .config(&team(&agents, ""))
@@ -192,7 +195,7 @@ fn a_failing_agent_drops_out_and_the_others_continue() {
             agent(
                 &format!("a{n}"),
                 "",
-                &answers(&format!("say {n}"), "agent3"),
+                &answer_replies(&format!("say {n}"), "agent3"),
             )
         })
         .collect();
@@ -228,7 +231,11 @@ fn when_all_fail_the_run_says_so_and_exits_with_1() {
 fn the_winner_writes_where_a_path_is_open() {
     let last =
         r#"calls: [{name: write_file, arguments: {path: "{{cwd}}/out.txt", content: "done\n"}}]"#;
-    let agents = [agent("one", "w1", &builds("draft.txt", "draft", last))];
+    let agents = [agent(
+        "one",
+        "w1",
+        &build_replies("draft.txt", "draft", last),
+    )];
     let project = Project::new()
         .config(&team(&agents, WRITE_HERE))
         .args(["build"]);
@@ -244,9 +251,9 @@ fn an_undelivered_workspace_is_copied_to_the_write_path() {
         agent(
             "one",
             "w1",
-            &builds("src/a.txt", "made by one", "text: \"all done\""),
+            &build_replies("src/a.txt", "made by one", "text: \"all done\""),
         ),
-        agent("two", "w2", &answers("nothing", "agent1")),
+        agent("two", "w2", &answer_replies("nothing", "agent1")),
     ];
     let project = Project::new()
         .config(&team(&agents, WRITE_HERE))
@@ -257,14 +264,18 @@ fn an_undelivered_workspace_is_copied_to_the_write_path() {
 #[test]
 fn a_workspace_inside_the_write_path_is_not_the_users_directory() {
     let last = r#"calls: [{name: write_file, arguments: {path: late.txt, content: "late"}}]"#;
-    let agents = [agent("one", "w1", &builds("early.txt", "early", last))];
+    let agents = [agent(
+        "one",
+        "w1",
+        &build_replies("early.txt", "early", last),
+    )];
     let finished = Project::new()
         .config(&team(&agents, WRITE_HERE))
         .args(["build"])
         .success()
         .has_file("early.txt", "early")
         .has_file("late.txt", "late");
-    let delivered = &status(&finished)["results"]["delivered"];
+    let delivered = &read_status(&finished)["results"]["delivered"];
     assert_eq!(delivered.as_array().map(Vec::len), Some(2), "{delivered}");
 }
 
@@ -273,7 +284,7 @@ fn undelivered_files_are_reported() {
     let agents = [agent(
         "one",
         "w1",
-        &builds("out.txt", "made by one", "text: \"all done\""),
+        &build_replies("out.txt", "made by one", "text: \"all done\""),
     )];
     let finished = Project::new()
         .config(&team(&agents, WRITE_HERE))
@@ -294,7 +305,11 @@ fn undelivered_files_are_reported() {
 #[test]
 fn without_a_delivery_the_path_of_the_files_is_printed() {
     let last = "text: \"all done\"";
-    let agents = [agent("one", "w1", &builds("out.txt", "made by one", last))];
+    let agents = [agent(
+        "one",
+        "w1",
+        &build_replies("out.txt", "made by one", last),
+    )];
     let finished = Project::new()
         .config(&team(&agents, ""))
         .args(["build"])
@@ -337,8 +352,8 @@ fn without_a_write_path_nothing_outside_the_state_changes() {
     let last = r#"calls: [{name: write_file, arguments: {path: "{{cwd}}/out.txt", content: "x"}}]"#;
     let read_only = "orchestrator:\n  context_paths:\n    - {path: ., permission: read}\n";
     let agents = [
-        agent("one", "w1", &builds("a.txt", "draft", last)),
-        agent("two", "", &answers("nothing", "agent1")),
+        agent("one", "w1", &build_replies("a.txt", "draft", last)),
+        agent("two", "", &answer_replies("nothing", "agent1")),
     ];
     let project = Project::new()
         .config(&team(&agents, read_only))
@@ -369,7 +384,7 @@ fn denials_outside_the_users_paths_are_listed_and_are_no_failure() {
     - {name: write_file, arguments: {path: "/nowhere/out.txt", content: "x"}}
     - {name: read_text_file, arguments: {path: "{{cwd}}/.massgen/x"}}
     - {name: write_file, arguments: {path: "{{cwd}}/a.txt", content: "x"}}"#;
-    let agents = [agent("one", "w1", &builds("a.txt", "x", last))];
+    let agents = [agent("one", "w1", &build_replies("a.txt", "x", last))];
     let project = Project::new().config(&team(&agents, WRITE_HERE));
     let finished = project
         .args(["--output-format", "json", "build"])
@@ -385,7 +400,7 @@ fn protected_names_stay_unchanged_and_the_status_is_4() {
     let last = r#"calls:
     - {name: read_text_file, arguments: {path: "{{cwd}}/.env"}}
     - {name: write_file, arguments: {path: "{{cwd}}/.env", content: "KEY=evil"}}"#;
-    let agents = [agent("one", "w1", &builds("a.txt", "x", last))];
+    let agents = [agent("one", "w1", &build_replies("a.txt", "x", last))];
     let project = Project::new()
         .file(".env", "KEY=mine")
         .config(&team(&agents, WRITE_HERE));
@@ -400,7 +415,10 @@ fn protected_names_stay_unchanged_and_the_status_is_4() {
 #[track_caller]
 fn check_notice(file: &str, entry: &str, expected: &str) {
     let rest = format!("orchestrator:\n  context_paths:\n    - {entry}\n");
-    let config = team(&[agent("one", "", &answers("done", "agent1"))], &rest);
+    let config = team(
+        &[agent("one", "", &answer_replies("done", "agent1"))],
+        &rest,
+    );
     let finished = Project::new()
         .file(file, "x")
         .config(&config)
@@ -434,9 +452,9 @@ fn files_that_look_like_secrets_are_named_when_a_run_opens_them() {
 
 #[test]
 fn secrets_that_only_one_agent_may_read_are_named_too() {
-    let one = agent("one", "", &answers("one", "agent2"));
+    let one = agent("one", "", &answer_replies("one", "agent2"));
     let own_path = "w2\n      context_paths: [keys]";
-    let two = agent("two", own_path, &answers("two", "agent2"));
+    let two = agent("two", own_path, &answer_replies("two", "agent2"));
     let finished = Project::new()
         .file("keys/id_rsa", "x")
         .config(&team(&[one, two], ""))
@@ -452,7 +470,7 @@ fn two_write_paths_both_take_files() {
     - {name: write_file, arguments: {path: "{{cwd}}/one/a.txt", content: "1"}}
     - {name: write_file, arguments: {path: "{{cwd}}/two/b.txt", content: "2"}}"#;
     let paths = "orchestrator:\n  context_paths:\n    - {path: one, permission: write}\n    - {path: two, permission: write}\n";
-    let agents = [agent("one", "w1", &builds("draft", "x", last))];
+    let agents = [agent("one", "w1", &build_replies("draft", "x", last))];
     let project = Project::new()
         .dir("one")
         .dir("two")
@@ -468,7 +486,7 @@ fn two_write_paths_both_take_files() {
 fn an_answer_that_came_in_time_survives_the_timeout() {
     let slow = "- delay_ms: 60000\n  text: late\n";
     let agents = [
-        agent("fast", "", &answers("quick answer", "agent1")),
+        agent("fast", "", &answer_replies("quick answer", "agent1")),
         agent("slow", "", slow),
     ];
     let limit = "timeout_settings:\n  orchestrator_timeout_seconds: 6\n";
@@ -551,8 +569,8 @@ fn the_first_agent_presents_at_once_where_rounds_are_skipped() {
 #[test]
 fn the_winners_answer_is_the_result_where_its_presentation_is_skipped() {
     let agents = [
-        agent("first", "", &answers("red", "agent2")),
-        agent("second", "", &answers("blue", "agent2")),
+        agent("first", "", &answer_replies("red", "agent2")),
+        agent("second", "", &answer_replies("blue", "agent2")),
     ];
     let rest = "orchestrator:\n  skip_final_presentation: true\n";
     let finished = Project::new()
@@ -564,7 +582,7 @@ fn the_winners_answer_is_the_result_where_its_presentation_is_skipped() {
 
 #[test]
 fn a_single_agent_that_only_planned_does_the_work_in_a_final_phase() {
-    let agents = [agent("one", "", &answers("the plan", "agent1"))];
+    let agents = [agent("one", "", &answer_replies("the plan", "agent1"))];
     let rest = "orchestrator:\n  coordination: {enable_planning_mode: true}\n";
     let finished = Project::new()
         .config(&team(&agents, rest))
@@ -584,7 +602,7 @@ fn a_users_own_workspace_is_never_emptied() {
     let last = "text: \"ok\"";
     let project = Project::new().file("mine/keep.txt", "precious");
     let cwd = project.path("mine").display().to_string();
-    let agents = [agent("one", &cwd, &builds("new.txt", "n", last))];
+    let agents = [agent("one", &cwd, &build_replies("new.txt", "n", last))];
     let project =
         project
             .config(&team(&agents, ""))
@@ -631,7 +649,7 @@ fn wait_for_end(mut child: Child) -> (Option<i32>, String) {
 fn an_interrupt_ends_the_run_with_130_and_keeps_the_best_answer() {
     let slow = "- delay_ms: 60000\n  text: late\n";
     let agents = [
-        agent("fast", "", &answers("so far", "agent1")),
+        agent("fast", "", &answer_replies("so far", "agent1")),
         agent("slow", "", slow),
     ];
     let project = Project::new().config(&team(&agents, "")).args(["wait"]);
@@ -647,7 +665,7 @@ fn files_that_the_user_changes_during_a_run_are_not_overwritten() {
   calls:
     - {name: read_text_file, arguments: {path: "{{cwd}}/notes.txt"}}
     - {name: write_file, arguments: {path: "{{cwd}}/notes.txt", content: "ours"}}"#;
-    let agents = [agent("one", "w1", &builds("draft", "x", last))];
+    let agents = [agent("one", "w1", &build_replies("draft", "x", last))];
     let project = Project::new()
         .file("notes.txt", "old")
         .config(&team(&agents, WRITE_HERE));
@@ -660,7 +678,7 @@ fn files_that_the_user_changes_during_a_run_are_not_overwritten() {
         std::fs::read_to_string(project.path("notes.txt")).unwrap(),
         "the user's"
     );
-    let kept: Vec<_> = walk(&project.path(".massgen/sessions"))
+    let kept: Vec<_> = files_below(&project.path(".massgen/sessions"))
         .into_iter()
         .filter(|path| path.ends_with("notes.txt"))
         .collect();
@@ -669,11 +687,11 @@ fn files_that_the_user_changes_during_a_run_are_not_overwritten() {
 }
 
 /// Returns all files below a directory.
-pub(crate) fn walk(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_below(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let below = |path: PathBuf| {
         if path.is_dir() {
-            walk(&path)
+            files_below(&path)
         } else {
             vec![path]
         }

@@ -47,7 +47,7 @@ pub(crate) fn team_with_command(keys: &str, command: &str, answers: &[(&str, &st
 }
 
 /// Returns replies that wait, answer, vote for `candidate` as often as asked, and then present.
-pub(crate) fn answers(answer: &str, candidate: &str, delay_ms: u32) -> String {
+pub(crate) fn answer_replies(answer: &str, candidate: &str, delay_ms: u32) -> String {
     format!(
         r#"
 - when: {{system: "{FINAL}"}}

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::docker::{Daemon, IMAGE, TIME_MAX, daemon};
 use crate::docker_faults::containers;
 use crate::docker_ssh::RemoteEngine;
-use crate::mcp::{calls_of, read, stands_nowhere};
+use crate::mcp::{call_results, calls_of, stands_nowhere};
 use crate::patience::wait_until;
 use crate::project::{Finished, Project};
 use crate::scripted_team::{FINAL, agent, team};
@@ -74,7 +74,7 @@ fn check(project: Project, keys: &str, calls: &[(&str, Value, &str)]) -> Finishe
         .map(|(tool, arguments, _)| (*tool, arguments.clone()))
         .collect();
     let finished = with_calls(project, USUAL, keys, &made).success();
-    let read = read(&finished);
+    let read = call_results(&finished);
     assert_eq!(read.len(), calls.len(), "{read:#?}\n{}", finished.stderr());
     for (read, (tool, arguments, expected)) in read.iter().zip(calls) {
         assert!(
@@ -152,7 +152,7 @@ fn check_reach(project: Project, daemon: &Daemon) {
     ];
     let credentials = "command_line_docker_credentials: {env_vars: [OTHER]}";
     let finished = check(project, credentials, &calls);
-    let read = read(&finished);
+    let read = call_results(&finished);
     for text in &read {
         let shows = text.contains("hidden plan") || text.contains("not for agents");
         assert!(!shows, "{read:#?}");
@@ -237,7 +237,7 @@ fn check_writes(project: Project) {
         .collect();
     let server = format!("{USUAL}, permission: write");
     let finished = with_calls(project, &server, "", &made).success();
-    let read = read(&finished);
+    let read = call_results(&finished);
     assert_eq!(read.len(), calls.len(), "{read:#?}\n{}", finished.stderr());
     for (read, (tool, arguments, expected)) in read.iter().zip(&calls) {
         assert!(
@@ -292,7 +292,7 @@ fn check_final(project: Project) {
     let server = format!("{USUAL}, permission: write");
     // A change of a protected name is refused, which the exit status says.
     let finished = with_team(project, &server, "", rest, &replies).failure(4);
-    let read = read(&finished);
+    let read = call_results(&finished);
     let shows = |text: &str| read.iter().any(|read| read.contains(text));
     assert!(
         shows("of the final agent"),
@@ -423,7 +423,7 @@ fn a_server_whose_machine_is_lost_starts_again_with_the_next_call() {
         });
         project.success()
     });
-    let read = read(&finished);
+    let read = call_results(&finished);
     let [lost, again] = read.as_slice() else {
         panic!("{read:#?}")
     };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::asking::start_approval_server_with;
-use crate::external_agents::{PROTOCOLS, check_with, project as external_agent_project};
+use crate::external_agents::{PROTOCOLS, check_with, external_agent_project};
 use crate::mcp::calls_of;
 use crate::mcp_login::{LOGIN, project as login_project};
 use crate::oauth_server::{OauthBehaviour, OauthServer};

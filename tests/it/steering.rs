@@ -579,7 +579,7 @@ fn external_agents_read_messages_with_their_next_prompt() {
             {"when": "", "do": [["sleep", 4], ["call", "new_answer", {"content": "without"}]]},
         ]);
         let (project, one) = external_agent(
-            external_agents::project(),
+            external_agents::external_agent_project(),
             ("one", kind),
             "cwd: $/w1",
             &table,
@@ -614,7 +614,7 @@ fn an_external_agent_that_presents_is_prompted_again() {
             {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
         ]);
         let (project, one) = external_agent(
-            external_agents::project(),
+            external_agents::external_agent_project(),
             ("one", kind),
             "cwd: $/w1",
             &table,

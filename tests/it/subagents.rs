@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 
 use crate::external_agents;
 use crate::project::{Finished, Project, events};
-use crate::resume::{FinishedRecord, describe_output, events as logged, massgen};
-use crate::scripted_team::{agent, answers, team};
+use crate::resume::{FinishedRecord, describe_output, massgen_command, read_events as logged};
+use crate::scripted_team::{agent, answer_replies, team};
 use crate::terminal::{ENTER, ESCAPE, Terminal};
 
 const ENABLED: &str = "orchestrator:\n  coordination: {enable_subagents: true}\n";
@@ -58,14 +58,14 @@ const COUNTS: &str = r#"
 fn counting_team() -> String {
     let agents = [
         agent("a", "cwd: wa", COUNTS),
-        agent("b", "cwd: wb", &answers("b", "agent1", 0)),
+        agent("b", "cwd: wb", &answer_replies("b", "agent1", 0)),
     ];
     team(&agents, ENABLED_WITH_OUT)
 }
 
 /// Returns the recorded events of the only run.
 fn log(finished: &Finished) -> Vec<Value> {
-    let log = crate::resume::log(finished.project()).unwrap();
+    let log = crate::resume::event_log(finished.project()).unwrap();
     logged(&log)
 }
 
@@ -120,7 +120,7 @@ fn an_agent_wins_with_the_results_of_its_subagents() {
         ended.iter().all(|event| event["status"] == "completed"),
         "{ended:?}"
     );
-    let status = crate::resume::log(finished.project()).unwrap();
+    let status = crate::resume::event_log(finished.project()).unwrap();
     let status = std::fs::read_to_string(status.with_file_name("status.json")).unwrap();
     let status: Value = serde_json::from_str(&status).unwrap();
     let used = &status["agents"]["a"]["token_usage"];
@@ -172,7 +172,7 @@ fn every_view_shows_subagents() {
     ] {
         assert!(shown.stdout().contains(line), "{line}: {}", shown.stdout());
     }
-    let outputs = crate::resume::log(shown.project()).unwrap();
+    let outputs = crate::resume::event_log(shown.project()).unwrap();
     let outputs = outputs.with_file_name("agent_outputs/a.txt");
     let outputs = std::fs::read_to_string(outputs).unwrap();
     assert!(outputs.contains("subagent apples"), "{outputs}");
@@ -597,7 +597,9 @@ fn a_run_is_resumed_after_every_record_of_its_subagents() {
                 }
                 for len in ends.iter().skip(first).step_by(AT_ONCE) {
                     record.cut(*len);
-                    let output = massgen(&record.project, &["--continue"]).output().unwrap();
+                    let output = massgen_command(&record.project, &["--continue"])
+                        .output()
+                        .unwrap();
                     let note = format!("cut at {len}: {}", describe_output(&output));
                     assert!(output.status.success(), "{note}");
                     assert_eq!(output.stdout, b"final: 3 apples and 5 pears\n", "{note}");
@@ -624,11 +626,11 @@ const WAITS: &str = r#"
 #[test]
 fn a_subagent_that_is_cancelled_with_its_run_resumes_with_it() {
     let project = Project::new().config(&team(&[agent("a", "cwd: wa", WAITS)], ENABLED));
-    let mut command = massgen(&project, &["--park", "go"]);
+    let mut command = massgen_command(&project, &["--park", "go"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = command.stdin(Stdio::null()).spawn().unwrap();
     let inner_events = |kind: &str| {
-        let recorded = crate::resume::log(&project).map(|log| logged(&log));
+        let recorded = crate::resume::event_log(&project).map(|log| logged(&log));
         let recorded = recorded.unwrap_or_default().into_iter();
         recorded
             .filter(|event| event["event"]["type"] == kind)
@@ -647,10 +649,10 @@ fn a_subagent_that_is_cancelled_with_its_run_resumes_with_it() {
         "{}",
         describe_output(&output)
     );
-    let output = massgen(&project, &["--continue"]).output().unwrap();
+    let output = massgen_command(&project, &["--continue"]).output().unwrap();
     let note = describe_output(&output);
     assert_eq!(output.stdout, b"it is written\n", "{note}");
-    let recorded = logged(&crate::resume::log(&project).unwrap());
+    let recorded = logged(&crate::resume::event_log(&project).unwrap());
     let of_type = |kind: &'static str| recorded.iter().filter(move |event| event["type"] == kind);
     let ends: Vec<&Value> = of_type("subagent_finished")
         .map(|event| &event["status"])
@@ -801,8 +803,8 @@ fn external_agents_work_as_subagents_in_directories_of_their_own() {
         tasks: [{id: one, task: "try"}, {id: two, task: "try"}, {id: three, task: "try"}]
 - calls: [{name: new_answer, arguments: {content: "done"}}]
 "#;
-    let project = external_agents::project();
-    let root = external_agents::root(&project);
+    let project = external_agents::external_agent_project();
+    let root = external_agents::project_root(&project);
     let steps = json!([
         ["write", "own.txt", "x"],
         ["read", format!("{root}/given/notes.txt")],
@@ -861,8 +863,8 @@ fn programs_that_no_subagent_may_be_are_refused_at_the_start() {
             "`codex` does not work as subagents of `a` without a sandbox",
         ),
     ] {
-        let project = external_agents::project();
-        let root = external_agents::root(&project);
+        let project = external_agents::external_agent_project();
+        let root = external_agents::project_root(&project);
         let rest = format!(
             "orchestrator:\n  context_paths: [{{path: given, permission: {permission}}}]\n  \
              coordination:\n    enable_subagents: true\n    subagent_orchestrator:\n      \
@@ -890,7 +892,7 @@ fn an_external_agent_has_subagents_with_a_model_of_their_own() {
         {"when": "", "do": [call, ["call", "new_answer", {"content": "done"}]]},
     ]);
     let keys = own_model(write).replace("coordination:", "context_paths: [given]\n  coordination:");
-    let project = external_agents::project();
+    let project = external_agents::external_agent_project();
     let (project, one) =
         external_agents::external_agent(project, ("one", "acp"), "cwd: $/w1", &table);
     let finished = project

@@ -14,7 +14,7 @@ use massgen::world::io::file_change::ChangeKind;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ftruncate, mknodat, openat};
 use serde_json::{Value, json};
 
-use crate::disk::{Disk, act, done, refused};
+use crate::disk::{Disk, call_refused, call_successfully, call_tool};
 
 use Phase::{Coordination, Final};
 
@@ -27,7 +27,7 @@ fn details(answer: &str) -> Value {
 
 /// Returns the kinds of the changes that a call reports, with the last name of each path.
 fn changes(gate: &Gate, tool: &str, arguments: &Value) -> Vec<(ChangeKind, String)> {
-    let observation = act(gate, tool, arguments).unwrap();
+    let observation = call_tool(gate, tool, arguments).unwrap();
     assert_eq!(
         observation.outcome,
         ActionOutcome::Done,
@@ -53,7 +53,10 @@ fn text_is_read_whole_or_by_lines() {
         let mut arguments = json!({"path": "a.txt"});
         let fields = arguments.as_object_mut().unwrap();
         fields.extend(extra.as_object().unwrap().clone());
-        assert_eq!(done(&gate, "read_text_file", &arguments), expected);
+        assert_eq!(
+            call_successfully(&gate, "read_text_file", &arguments),
+            expected
+        );
     };
     check(json!({}), "one\ntwo\nthree\nfour");
     check(json!({"head": 2}), "one\ntwo\n");
@@ -63,9 +66,12 @@ fn text_is_read_whole_or_by_lines() {
     check(json!({"start_line": 4}), "four");
     check(json!({"start_line": 2, "end_line": 99}), "two\nthree\nfour");
     let beyond = json!({"path": "a.txt", "start_line": 9});
-    assert!(refused(&gate, "read_text_file", &beyond).contains("it has only 4 lines"));
+    assert!(call_refused(&gate, "read_text_file", &beyond).contains("it has only 4 lines"));
     let marked = json!({"path": "marked.txt"});
-    assert_eq!(done(&gate, "read_text_file", &marked), "text\n");
+    assert_eq!(
+        call_successfully(&gate, "read_text_file", &marked),
+        "text\n"
+    );
 }
 
 #[test]
@@ -75,20 +81,20 @@ fn long_text_is_truncated_with_a_hint_how_to_continue() {
     disk.file("ws/long.txt", line.repeat(10_000));
     disk.file("ws/one_line.txt", "y".repeat(600_000));
     let gate = disk.gate(Coordination);
-    let first = done(&gate, "read_text_file", &json!({"path": "long.txt"}));
+    let first = call_successfully(&gate, "read_text_file", &json!({"path": "long.txt"}));
     assert!(first.len() < 300_000);
     let (_, next) = first.rsplit_once("continue with start_line ").unwrap();
     let next: usize = next.trim_end_matches("]\n").parse().unwrap();
-    let second = done(
+    let second = call_successfully(
         &gate,
         "read_text_file",
         &json!({"path": "long.txt", "start_line": next, "end_line": next}),
     );
     assert_eq!(second, line);
     assert_eq!(first.lines().count(), next);
-    let one_line = done(&gate, "read_text_file", &json!({"path": "one_line.txt"}));
+    let one_line = call_successfully(&gate, "read_text_file", &json!({"path": "one_line.txt"}));
     assert!(one_line.ends_with("[massgen: cut: line 1 is longer than 262144 bytes]\n"));
-    let tail = done(
+    let tail = call_successfully(
         &gate,
         "read_text_file",
         &json!({"path": "long.txt", "tail": 2}),
@@ -106,17 +112,17 @@ fn binary_files_are_no_text() {
     disk.file("ws/cafe", "café\n");
     let gate = disk.gate(Coordination);
     for name in ["a.PNG", "nul", "latin"] {
-        let text = refused(&gate, "read_text_file", &json!({"path": name}));
+        let text = call_refused(&gate, "read_text_file", &json!({"path": name}));
         assert!(
             text.contains("not text") && text.contains("get_file_info"),
             "{text}"
         );
     }
     for name in ["picture.svg", "cafe"] {
-        done(&gate, "read_text_file", &json!({"path": name}));
+        call_successfully(&gate, "read_text_file", &json!({"path": name}));
     }
     let several = json!({"paths": ["cafe", "nul", "missing", "picture.svg"]});
-    let text = done(&gate, "read_multiple_files", &several);
+    let text = call_successfully(&gate, "read_multiple_files", &several);
     assert!(
         text.starts_with(
             "[massgen: file cafe]\ncafé\n[massgen: file nul]\nerror: it is a binary file"
@@ -151,23 +157,26 @@ fn pipes_sockets_and_devices_are_never_opened() {
                 _ => json!({"path": name}),
             };
             if tool == "grep_files" {
-                assert_eq!(done(&gate, tool, &arguments), "nothing matches\n");
+                assert_eq!(
+                    call_successfully(&gate, tool, &arguments),
+                    "nothing matches\n"
+                );
             } else {
                 assert!(
-                    refused(&gate, tool, &arguments).contains(what),
+                    call_refused(&gate, tool, &arguments).contains(what),
                     "{tool} {name}"
                 );
             }
         }
         let copy = json!({"source_path": name, "destination_path": "copy"});
-        assert!(refused(&gate, "copy_file", &copy).contains(what));
+        assert!(call_refused(&gate, "copy_file", &copy).contains(what));
     }
-    refused(&gate, "read_text_file", &json!({"path": "zero"}));
+    call_refused(&gate, "read_text_file", &json!({"path": "zero"}));
     let whole = json!({"source_path": ".", "destination_path": disk.path("ws")});
-    refused(&gate, "copy_file", &whole);
+    call_refused(&gate, "copy_file", &whole);
     assert!(began.elapsed() < Duration::from_mins(1));
     assert_eq!(
-        done(&gate, "read_text_file", &json!({"path": "file"})),
+        call_successfully(&gate, "read_text_file", &json!({"path": "file"})),
         "text"
     );
 }
@@ -195,7 +204,8 @@ fn writing_replaces_the_file_and_keeps_its_mode() {
     );
     assert_eq!(mode("ws/a/b/c.txt") & 0o111, 0);
     assert!(
-        refused(&gate, "write_file", &json!({"path": "a/b", "content": ""})).contains("directory")
+        call_refused(&gate, "write_file", &json!({"path": "a/b", "content": ""}))
+            .contains("directory")
     );
     let left: Vec<_> = fs::read_dir(disk.path("ws")).unwrap().collect();
     assert_eq!(left.len(), 2, "a temporary file was left behind");
@@ -211,11 +221,11 @@ fn a_file_with_several_names_is_not_written() {
     let edit =
         |path: &str| json!({"path": path, "edits": [{"oldText": "ro readme", "newText": "pwned"}]});
     let write = |path: &str| json!({"path": path, "content": "pwned"});
-    assert!(refused(&gate, "write_file", &write("readme")).contains("hard links"));
-    assert!(refused(&gate, "edit_file", &edit("readme")).contains("hard links"));
-    done(&gate, "edit_file", &edit("single"));
-    done(&gate, "write_file", &write("single"));
-    done(&gate, "delete_file", &json!({"path": "readme"}));
+    assert!(call_refused(&gate, "write_file", &write("readme")).contains("hard links"));
+    assert!(call_refused(&gate, "edit_file", &edit("readme")).contains("hard links"));
+    call_successfully(&gate, "edit_file", &edit("single"));
+    call_successfully(&gate, "write_file", &write("single"));
+    call_successfully(&gate, "delete_file", &json!({"path": "readme"}));
     assert_eq!(disk.state("ro"), before);
 }
 
@@ -233,15 +243,15 @@ fn a_users_file_that_is_marked_read_only_stays() {
     let gate = disk.gate(Final);
     let file = |path: &str| disk.path(path).display().to_string();
     let write = |path: &str| json!({"path": file(path), "content": "new"});
-    assert!(refused(&gate, "write_file", &write("rw/README.md")).contains("read-only"));
+    assert!(call_refused(&gate, "write_file", &write("rw/README.md")).contains("read-only"));
     let delete = json!({"path": file("rw/README.md")});
-    assert!(refused(&gate, "delete_file", &delete).contains("read-only"));
+    assert!(call_refused(&gate, "delete_file", &delete).contains("read-only"));
     assert_eq!(
         fs::read_to_string(disk.path("rw/README.md")).unwrap(),
         "rw readme\n"
     );
-    done(&gate, "write_file", &write("ws/mine"));
-    done(&gate, "write_file", &write("rw/src/app.py"));
+    call_successfully(&gate, "write_file", &write("ws/mine"));
+    call_successfully(&gate, "write_file", &write("rw/src/app.py"));
 }
 
 #[test]
@@ -250,26 +260,26 @@ fn edits_match_exactly_once() {
     disk.file("ws/a.txt", "\u{feff}one\r\ntwo\r\ntwo\r\n");
     let gate = disk.gate(Coordination);
     let edit = |old: &str, new: &str| json!({"path": "a.txt", "edits": [{"oldText": old, "newText": new}]});
-    assert!(refused(&gate, "edit_file", &edit("two", "2")).contains("more than once"));
-    assert!(refused(&gate, "edit_file", &edit("three", "3")).contains("does not occur"));
+    assert!(call_refused(&gate, "edit_file", &edit("two", "2")).contains("more than once"));
+    assert!(call_refused(&gate, "edit_file", &edit("three", "3")).contains("does not occur"));
     let mut dry = edit("one\ntwo", "eins\nzwei");
     dry["dryRun"] = json!(true);
-    let shown = done(&gate, "edit_file", &dry);
+    let shown = call_successfully(&gate, "edit_file", &dry);
     assert!(shown.starts_with("a.txt would change:\n@@"), "{shown}");
     assert_eq!(disk.text("ws/a.txt"), "\u{feff}one\r\ntwo\r\ntwo\r\n");
-    let shown = done(&gate, "edit_file", &edit("one\ntwo", "eins\nzwei"));
+    let shown = call_successfully(&gate, "edit_file", &edit("one\ntwo", "eins\nzwei"));
     assert!(shown.contains("+zwei") && shown.contains("-one"), "{shown}");
     assert_eq!(disk.text("ws/a.txt"), "\u{feff}eins\r\nzwei\r\ntwo\r\n");
     let two = json!({"path": "a.txt", "edits": [
         {"oldText": "eins", "newText": "1"},
         {"oldText": "1\nzwei", "newText": "1\n2"},
     ]});
-    done(&gate, "edit_file", &two);
+    call_successfully(&gate, "edit_file", &two);
     assert_eq!(disk.text("ws/a.txt"), "\u{feff}1\r\n2\r\ntwo\r\n");
     let overlapping = json!({"path": "b.txt", "content": "aaa"});
-    done(&gate, "write_file", &overlapping);
+    call_successfully(&gate, "write_file", &overlapping);
     let edits = json!({"path": "b.txt", "edits": [{"oldText": "aa", "newText": "b"}]});
-    assert!(refused(&gate, "edit_file", &edits).contains("more than once"));
+    assert!(call_refused(&gate, "edit_file", &edits).contains("more than once"));
 }
 
 #[test]
@@ -282,12 +292,12 @@ fn listings_hide_what_is_hidden_and_spell_out_odd_names() {
     disk.link("rw/src/link", "app.py");
     let gate = disk.gate(Coordination);
     let path = disk.path("rw");
-    let listed = done(&gate, "list_directory", &json!({"path": path}));
+    let listed = call_successfully(&gate, "list_directory", &json!({"path": path}));
     assert_eq!(
         listed,
         "[FILE] .env\n[DIR] .git\n[FILE] README.md\n[DIR] src\n"
     );
-    let src = done(
+    let src = call_successfully(
         &gate,
         "list_directory",
         &json!({"path": disk.path("rw/src")}),
@@ -296,7 +306,7 @@ fn listings_hide_what_is_hidden_and_spell_out_odd_names() {
         src,
         "[FILE] app.py\n[FILE] bad\u{fffd}\n[LINK] link\n[FILE] two\\nlines\n"
     );
-    let tree = done(
+    let tree = call_successfully(
         &gate,
         "directory_tree",
         &json!({"path": path, "excludePatterns": [".git"]}),
@@ -312,7 +322,7 @@ fn listings_hide_what_is_hidden_and_spell_out_odd_names() {
         ]})
     );
     for pattern in ["*", "**/k", "k", "cfg"] {
-        let found = done(
+        let found = call_successfully(
             &gate,
             "search_files",
             &json!({"path": path, "pattern": pattern}),
@@ -322,7 +332,7 @@ fn listings_hide_what_is_hidden_and_spell_out_odd_names() {
             "{found}"
         );
     }
-    let grep = done(
+    let grep = call_successfully(
         &gate,
         "grep_files",
         &json!({"path": path, "pattern": "CANARY"}),
@@ -341,14 +351,15 @@ fn searches_find_names_and_lines() {
     disk.file("ws/data.bin2", b"run\0run\n");
     disk.link("ws/out", "../outside");
     let gate = disk.gate(Coordination);
-    let search = |pattern: &str| done(&gate, "search_files", &json!({"pattern": pattern}));
+    let search =
+        |pattern: &str| call_successfully(&gate, "search_files", &json!({"pattern": pattern}));
     assert_eq!(search("*.rs"), "src/deep/run.rs\nsrc/main.rs\n");
     assert_eq!(search("**/*.rs"), "src/deep/run.rs\nsrc/main.rs\n");
     assert_eq!(search("src/*"), "src/deep\nsrc/deep/run.rs\nsrc/main.rs\n");
     assert_eq!(search("run"), "src/deep/run.rs\n");
     assert_eq!(search("../outside/*"), "nothing matches\n");
     assert_eq!(search("*secret*"), "nothing matches\n");
-    let grep = |arguments: Value| done(&gate, "grep_files", &arguments);
+    let grep = |arguments: Value| call_successfully(&gate, "grep_files", &arguments);
     assert_eq!(
         grep(json!({"pattern": r"run\(\)"})),
         "src/deep/run.rs:1:pub fn run() {}\nsrc/main.rs:2:    run();\n"
@@ -364,7 +375,7 @@ fn searches_find_names_and_lines() {
         first.starts_with("src/deep/run.rs:1:") && first.contains("[massgen: cut:"),
         "{first}"
     );
-    assert!(refused(&gate, "grep_files", &json!({"pattern": "("})).contains("not a pattern"));
+    assert!(call_refused(&gate, "grep_files", &json!({"pattern": "("})).contains("not a pattern"));
 }
 
 #[test]
@@ -388,7 +399,7 @@ fn changing_a_setuid_file_clears_its_bits() {
         ];
         for (name, arguments) in calls {
             fs::set_permissions(&tool, fs::Permissions::from_mode(mode)).unwrap();
-            done(&gate, name, &arguments);
+            call_successfully(&gate, name, &arguments);
             let found = fs::metadata(&tool).unwrap().mode() & 0o7777;
             assert_eq!(found, expected, "{name}: {mode:o}");
         }
@@ -411,7 +422,7 @@ fn copies_take_links_as_links_and_leave_special_files() {
     let gate = disk.gate(Final);
     let to = disk.path("rw/out");
     let arguments = json!({"source_path": "out", "destination_path": to});
-    let answer = details(&done(&gate, "copy_file", &arguments));
+    let answer = details(&call_successfully(&gate, "copy_file", &arguments));
     assert_eq!(answer["file_count"], 3);
     assert_eq!(
         answer["skipped"][0],
@@ -430,17 +441,17 @@ fn copies_take_links_as_links_and_leave_special_files() {
         fs::metadata(disk.path("rw/out/run.sh")).unwrap().mode() & 0o7777,
         0o755
     );
-    assert!(refused(&gate, "copy_file", &arguments).contains("it exists already"));
+    assert!(call_refused(&gate, "copy_file", &arguments).contains("it exists already"));
 
     disk.file("ws/out/css/m.css", "new");
     disk.file("rw/out/mine.txt", "the user's");
     let mut over = arguments.clone();
     over["overwrite"] = json!(true);
-    done(&gate, "copy_file", &over);
+    call_successfully(&gate, "copy_file", &over);
     assert_eq!(disk.text("rw/out/css/m.css"), "new");
     assert_eq!(disk.text("rw/out/mine.txt"), "the user's");
     let inside = json!({"source_path": "out", "destination_path": "out/again"});
-    assert!(refused(&gate, "copy_file", &inside).contains("inside"));
+    assert!(call_refused(&gate, "copy_file", &inside).contains("inside"));
 }
 
 #[test]
@@ -451,7 +462,7 @@ fn a_copy_of_a_snapshot_can_be_changed_by_its_owner() {
     let gate = disk.gate(Final);
     let to = disk.path("rw/copy.sh");
     let copy = json!({"source_path": disk.path("ro/frozen.sh"), "destination_path": to});
-    done(&gate, "copy_file", &copy);
+    call_successfully(&gate, "copy_file", &copy);
     let mode = fs::metadata(to).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o755);
 }
@@ -463,7 +474,7 @@ fn copies_keep_holes() {
     let file = openat(CWD, disk.path("ws/sparse"), OFlags::WRONLY, Mode::empty()).unwrap();
     ftruncate(file, 200 << 30).unwrap();
     let gate = disk.gate(Coordination);
-    done(
+    call_successfully(
         &gate,
         "copy_file",
         &json!({"source_path": "sparse", "destination_path": "copy"}),
@@ -485,7 +496,8 @@ fn batches_choose_by_globs() {
         "source_base_path": "from", "destination_base_path": "to",
         "include_patterns": ["*.py"], "exclude_patterns": ["deep/skip/*"],
     });
-    let answer: Value = serde_json::from_str(&done(&gate, "copy_files_batch", &arguments)).unwrap();
+    let answer: Value =
+        serde_json::from_str(&call_successfully(&gate, "copy_files_batch", &arguments)).unwrap();
     assert_eq!(
         answer["summary"],
         json!({"copied": 1, "skipped": 1, "errors": 0})
@@ -499,7 +511,8 @@ fn batches_choose_by_globs() {
     );
     assert!(!disk.has("ws/to/deep/c.txt") && !disk.has("ws/to/deep/skip"));
     let delete = json!({"base_path": "from", "include_patterns": ["*.py"]});
-    let answer: Value = serde_json::from_str(&done(&gate, "delete_files_batch", &delete)).unwrap();
+    let answer: Value =
+        serde_json::from_str(&call_successfully(&gate, "delete_files_batch", &delete)).unwrap();
     assert_eq!(
         answer["summary"],
         json!({"deleted": 3, "skipped": 0, "errors": 0})
@@ -507,11 +520,11 @@ fn batches_choose_by_globs() {
     assert!(disk.has("ws/from/deep/c.txt") && disk.has("ws/from/deep/skip"));
     let late = disk.gate(Final);
     let all = json!({"base_path": disk.path("rw")});
-    let answer = details(&done(&late, "delete_files_batch", &all));
+    let answer = details(&call_successfully(&late, "delete_files_batch", &all));
     assert_eq!(answer["deleted_files"], json!(["README.md", "src/app.py"]));
     assert!(disk.has("rw/.git/HEAD") && disk.has("rw/.env"));
     let read_only = json!({"base_path": disk.path("ro")});
-    assert!(act(&late, "delete_files_batch", &read_only).is_err());
+    assert!(call_tool(&late, "delete_files_batch", &read_only).is_err());
 }
 
 #[test]
@@ -524,9 +537,9 @@ fn deleting_removes_links_and_never_follows_them() {
     let gate = disk.gate(Final);
     let before = disk.state("outside");
     let delete = |path: &str| json!({"path": path});
-    done(&gate, "delete_file", &delete("single"));
+    call_successfully(&gate, "delete_file", &delete("single"));
     let not_empty = json!({"path": "t", "recursive": false});
-    assert!(refused(&gate, "delete_file", &not_empty).contains("not empty"));
+    assert!(call_refused(&gate, "delete_file", &not_empty).contains("not empty"));
     assert_eq!(
         changes(&gate, "delete_file", &delete("t")),
         [
@@ -534,7 +547,7 @@ fn deleting_removes_links_and_never_follows_them() {
             (ChangeKind::Deleted, "f".to_owned())
         ]
     );
-    done(
+    call_successfully(
         &gate,
         "delete_file",
         &json!({"path": "empty", "recursive": false}),
@@ -544,9 +557,9 @@ fn deleting_removes_links_and_never_follows_them() {
     disk.file("rw/pkg/.git/config", "x");
     disk.file("rw/plain/f", "x");
     let pkg = json!({"path": disk.path("rw/pkg")});
-    assert!(refused(&gate, "delete_file", &pkg).contains("names that you may not change"));
+    assert!(call_refused(&gate, "delete_file", &pkg).contains("names that you may not change"));
     assert!(disk.has("rw/pkg/.git/config"));
-    done(
+    call_successfully(
         &gate,
         "delete_file",
         &json!({"path": disk.path("rw/plain")}),
@@ -561,20 +574,20 @@ fn moves_never_carry_closed_names() {
     disk.file("ws/taken", "t");
     let gate = disk.gate(Final);
     let to = |source: &str, destination: &str| json!({"source": disk.filled(source), "destination": disk.filled(destination)});
-    assert!(refused(&gate, "move_file", &to("d", "$ROOT/rw/d")).contains("protected"));
+    assert!(call_refused(&gate, "move_file", &to("d", "$ROOT/rw/d")).contains("protected"));
     assert!(disk.has("ws/d/.git/hooks/x") && !disk.has("rw/d"));
-    done(&gate, "move_file", &to("d", "d2"));
+    call_successfully(&gate, "move_file", &to("d", "d2"));
     assert!(disk.has("ws/d2/.git/hooks/x") && !disk.has("ws/d"));
-    done(&gate, "move_file", &to("plain", "$ROOT/rw/new/plain"));
+    call_successfully(&gate, "move_file", &to("plain", "$ROOT/rw/new/plain"));
     assert_eq!(disk.text("rw/new/plain/deep/f"), "f");
     assert!(!disk.has("ws/plain"));
-    done(&gate, "move_file", &to("$ROOT/rw/new", "back"));
+    call_successfully(&gate, "move_file", &to("$ROOT/rw/new", "back"));
     assert!(disk.has("ws/back/plain/deep/f") && !disk.has("rw/new"));
-    assert!(refused(&gate, "move_file", &to("back", "taken")).contains("exists already"));
-    assert!(refused(&gate, "move_file", &to("back", "back/in")).contains("inside"));
+    assert!(call_refused(&gate, "move_file", &to("back", "taken")).contains("exists already"));
+    assert!(call_refused(&gate, "move_file", &to("back", "back/in")).contains("inside"));
     disk.file("rw/pkg/.git/config", "x");
-    refused(&gate, "move_file", &to("$ROOT/rw/pkg", "pkg"));
-    refused(&gate, "move_file", &to("$ROOT/rw/pkg", "$ROOT/rw/pkg2"));
+    call_refused(&gate, "move_file", &to("$ROOT/rw/pkg", "pkg"));
+    call_refused(&gate, "move_file", &to("$ROOT/rw/pkg", "$ROOT/rw/pkg2"));
     assert!(disk.has("rw/pkg/.git/config") && !disk.has("ws/pkg") && !disk.has("rw/pkg2"));
 }
 
@@ -589,7 +602,7 @@ fn comparisons_tell_what_differs() {
     disk.file("ws/b/yours", "");
     let gate = disk.gate(Coordination);
     let arguments = json!({"dir1": "a", "dir2": "b", "show_content_diff": true});
-    let answer = details(&done(&gate, "compare_directories", &arguments));
+    let answer = details(&call_successfully(&gate, "compare_directories", &arguments));
     assert_eq!(
         answer,
         json!({
@@ -599,7 +612,7 @@ fn comparisons_tell_what_differs() {
         })
     );
     let files = json!({"file1": "a/other", "file2": "b/other"});
-    let answer = details(&done(&gate, "compare_files", &files));
+    let answer = details(&call_successfully(&gate, "compare_files", &files));
     assert_eq!(answer["identical"], false);
     assert_eq!(
         answer["stats"],
@@ -607,7 +620,7 @@ fn comparisons_tell_what_differs() {
     );
     let same = json!({"file1": "a/same", "file2": "b/same"});
     assert_eq!(
-        details(&done(&gate, "compare_files", &same))["identical"],
+        details(&call_successfully(&gate, "compare_files", &same))["identical"],
         true
     );
 }
@@ -626,10 +639,10 @@ fn comparisons_of_directories_read_only_so_much() {
     }
     let gate = disk.gate(Coordination);
     let arguments = json!({"dir1": "a", "dir2": "b"});
-    let answer = refused(&gate, "compare_directories", &arguments);
+    let answer = call_refused(&gate, "compare_directories", &arguments);
     assert!(answer.contains("more than 2 GiB would be read"), "{answer}");
     fs::remove_file(disk.path("ws/b/deep/huge")).unwrap();
-    let answer = details(&done(&gate, "compare_directories", &arguments));
+    let answer = details(&call_successfully(&gate, "compare_directories", &arguments));
     assert_eq!(answer["identical"], json!(["small"]));
 }
 
@@ -637,7 +650,7 @@ fn comparisons_of_directories_read_only_so_much() {
 fn a_failing_workspace_tool_answers_in_json() {
     let disk = Disk::new();
     let gate = disk.gate(Coordination);
-    let answer = refused(&gate, "delete_file", &json!({"path": "missing"}));
+    let answer = call_refused(&gate, "delete_file", &json!({"path": "missing"}));
     assert_eq!(
         serde_json::from_str::<Value>(&answer).unwrap(),
         json!({
@@ -646,12 +659,12 @@ fn a_failing_workspace_tool_answers_in_json() {
             "error": "cannot delete missing: there is no such file or directory",
         })
     );
-    let text = refused(&gate, "read_text_file", &json!({"path": "missing"}));
+    let text = call_refused(&gate, "read_text_file", &json!({"path": "missing"}));
     assert_eq!(
         text,
         "error: cannot read missing: there is no such file or directory"
     );
-    let info = done(&gate, "get_file_info", &json!({"path": "."}));
+    let info = call_successfully(&gate, "get_file_info", &json!({"path": "."}));
     assert!(info.starts_with("path: .\ntype: dir\n"), "{info}");
 }
 
@@ -665,35 +678,35 @@ fn nothing_unread_is_destroyed() {
     let gate = disk.run_gate(Coordination, LONG_AGO);
     let path = |path: &str| json!({"path": path});
     let write = |path: &str| json!({"path": path, "content": "new"});
-    assert!(refused(&gate, "delete_file", &path("a")).contains("must be read"));
-    assert!(refused(&gate, "write_file", &write("a")).contains("must be read"));
-    done(&gate, "read_text_file", &path("a"));
-    done(&gate, "write_file", &write("a"));
-    done(&gate, "write_file", &write("fresh"));
+    assert!(call_refused(&gate, "delete_file", &path("a")).contains("must be read"));
+    assert!(call_refused(&gate, "write_file", &write("a")).contains("must be read"));
+    call_successfully(&gate, "read_text_file", &path("a"));
+    call_successfully(&gate, "write_file", &write("a"));
+    call_successfully(&gate, "write_file", &write("fresh"));
     for name in ["a", "fresh", "target", "e"] {
-        done(&gate, "delete_file", &path(name));
+        call_successfully(&gate, "delete_file", &path(name));
     }
-    let unread = refused(&gate, "delete_file", &path("d"));
+    let unread = call_refused(&gate, "delete_file", &path("d"));
     assert!(
         unread.contains("d/x, d/y") && !unread.contains("pyc"),
         "{unread}"
     );
     let batch = json!({"base_path": "d", "include_patterns": ["x"]});
-    assert!(refused(&gate, "delete_files_batch", &batch).contains("must be read"));
-    done(
+    assert!(call_refused(&gate, "delete_files_batch", &batch).contains("must be read"));
+    call_successfully(
         &gate,
         "read_multiple_files",
         &json!({"paths": ["d/x", "d/y"]}),
     );
-    done(&gate, "delete_file", &path("d"));
-    done(
+    call_successfully(&gate, "delete_file", &path("d"));
+    call_successfully(
         &gate,
         "move_file",
         &json!({"source": "b", "destination": "c"}),
     );
-    assert!(refused(&gate, "delete_file", &path("c")).contains("must be read"));
+    assert!(call_refused(&gate, "delete_file", &path("c")).contains("must be read"));
     let single = disk.gate(Coordination);
-    done(&single, "delete_file", &path("c"));
+    call_successfully(&single, "delete_file", &path("c"));
 }
 
 #[test]
@@ -708,8 +721,8 @@ fn tools_do_not_overwrite_what_the_user_changed_during_the_run() {
     let gate = disk.run_gate(Final, started);
     let path = disk.path("rw/README.md");
     let write = json!({"path": path, "content": "ours\n"});
-    done(&gate, "read_text_file", &json!({"path": path}));
-    let observation = act(&gate, "write_file", &write).unwrap();
+    call_successfully(&gate, "read_text_file", &json!({"path": path}));
+    let observation = call_tool(&gate, "write_file", &write).unwrap();
     assert_eq!(
         observation.outcome,
         ActionOutcome::Denied,
@@ -721,26 +734,28 @@ fn tools_do_not_overwrite_what_the_user_changed_during_the_run() {
         panic!("{:?}", observation.changes);
     };
     assert_eq!(fs::read_to_string(kept.as_path()).unwrap(), "ours\n");
-    assert!(refused(&gate, "delete_file", &json!({"path": path})).contains("the user changed"));
+    assert!(
+        call_refused(&gate, "delete_file", &json!({"path": path})).contains("the user changed")
+    );
 
     let edit = json!({"path": path, "edits": [{"oldText": "edit", "newText": "edit and ours"}]});
-    done(&gate, "edit_file", &edit);
+    call_successfully(&gate, "edit_file", &edit);
     assert_eq!(disk.text("rw/README.md"), "the user's edit and ours\n");
-    done(&gate, "write_file", &write);
+    call_successfully(&gate, "write_file", &write);
     disk.file("rw/README.md", "edited again\n");
-    refused(
+    call_refused(
         &gate,
         "edit_file",
         &json!({"path": path, "edits": [{"oldText": "again", "newText": "x"}]}),
     );
-    refused(&gate, "write_file", &write);
+    call_refused(&gate, "write_file", &write);
     assert_eq!(disk.text("rw/README.md"), "edited again\n");
 
     let old = disk.path("rw/src/app.py");
-    done(&gate, "read_text_file", &json!({"path": old}));
+    call_successfully(&gate, "read_text_file", &json!({"path": old}));
     let before_the_run = disk.run_gate(Final, i128::MAX);
-    done(&before_the_run, "read_text_file", &json!({"path": old}));
-    done(
+    call_successfully(&before_the_run, "read_text_file", &json!({"path": old}));
+    call_successfully(
         &before_the_run,
         "write_file",
         &json!({"path": old, "content": "ours\n"}),

@@ -21,7 +21,7 @@ use massgen::world::store::redact::Redactor;
 use serde_json::Value;
 
 use crate::project::{Finished, Project};
-use crate::scripted_team::{agent, answers, team};
+use crate::scripted_team::{agent, answer_replies, team};
 
 /// Maximum number of further tries while another process holds the lock.
 const LOCK_RETRIES: usize = 100;
@@ -488,7 +488,7 @@ async fn missing_pipelines_and_roles_are_named() {
 
 #[test]
 fn a_run_without_roles_is_shown_elsewhere() {
-    let agents = [agent("a", "", &answers("red", "agent1", 0))];
+    let agents = [agent("a", "", &answer_replies("red", "agent1", 0))];
     let finished = Project::new()
         .config(&team(&agents, ""))
         .args(["go"])

@@ -18,11 +18,11 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::delivery::{DeliveryFixture, EVERYTHING, last_of_two_hunks, numbered};
+use crate::delivery::{DeliveryFixture, EVERYTHING, last_of_two_hunks, numbered_lines};
 use crate::project::{Finished, Project, binary};
 use crate::repetition::repetitions;
-use crate::runs::{WRITE_HERE, builds};
-use crate::scripted_team::{FINAL, agent, answers, team};
+use crate::runs::{WRITE_HERE, build_replies};
+use crate::scripted_team::{FINAL, agent, answer_replies, team};
 use crate::terminal::Terminal;
 
 /// Number of processes that are killed, unless `MASSGEN_TEST_KILLS` sets another one.
@@ -413,7 +413,7 @@ fn typed(fixture: &DeliveryFixture, words: &[&str], keys: &str) -> (String, u32)
 /// Returns a fixture with a long file that changes in two places, and two more files.
 fn reviewed() -> (DeliveryFixture, String) {
     let fixture = DeliveryFixture::new();
-    let lines = numbered(30);
+    let lines = numbered_lines(30);
     fixture.write("rw/long", &lines);
     fixture.run("sed -i 's/^2$/two/; s/^28$/last/' long; mkdir d; echo 1 > d/1; rm run.sh");
     drop(fixture.delivery());
@@ -465,7 +465,7 @@ fn all_or_nothing_is_taken_on_a_terminal() {
 /// Returns a run that leaves two files in its workspace and may write to the project.
 fn run_with(delivery: &str) -> Project {
     let last = "text: \"all done\"";
-    let builds = builds("out.txt", "made by one", last);
+    let builds = build_replies("out.txt", "made by one", last);
     Project::new()
         .config(&team(
             &[agent("one", "cwd: w1", &builds)],
@@ -550,7 +550,7 @@ fn two_changes_project(lines: &str) -> Project {
         lines
             .replace("\n2\n", "\ntwo\n")
             .replace("\n28\n", "\nlast\n"),
-        answers("yes", "agent1", 1).trim_start()
+        answer_replies("yes", "agent1", 1).trim_start()
     );
     let config = team(
         &[agent("one", "cwd: w1", &rewrites)],
@@ -564,7 +564,7 @@ fn two_changes_project(lines: &str) -> Project {
 
 #[test]
 fn hunks_that_were_left_are_offered_after_an_undo_too() {
-    let lines = numbered(30);
+    let lines = numbered_lines(30);
     let last = lines.replace("\n28\n", "\nlast\n");
     let first = lines.replace("\n2\n", "\ntwo\n");
     let project = two_changes_project(&lines);
@@ -599,7 +599,7 @@ fn hunks_that_were_left_are_offered_after_an_undo_too() {
 
 #[test]
 fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
-    let lines = numbered(30);
+    let lines = numbered_lines(30);
     let project = two_changes_project(&lines);
     let (shown, status) = run_typed(&project, "c\ns\nn\ny\n");
     assert_eq!(status, 0, "{shown}");
@@ -671,7 +671,7 @@ fn apply_on_a_terminal_asks_about_each_reverted_file() {
 #[test]
 fn the_rest_of_a_file_that_was_changed_since_is_not_offered() {
     let fixture = DeliveryFixture::new();
-    let lines = numbered(30);
+    let lines = numbered_lines(30);
     fixture.write("rw/long", &lines);
     fixture.run("sed -i 's/^2$/two/; s/^28$/last/' long");
     let offer = DeliverySource {
@@ -861,7 +861,7 @@ fn no_confirmation_without_a_terminal_or_with_the_flag() {
 
 #[test]
 fn the_answer_of_another_agent_can_be_taken() {
-    let votes = |file: &str, text: &str| builds(file, text, "text: \"all done\"");
+    let votes = |file: &str, text: &str| build_replies(file, text, "text: \"all done\"");
     let agents = [
         agent("one", "cwd: w1", &votes("one.txt", "by one")),
         agent("two", "cwd: w2", &votes("two.txt", "by two")),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::endpoint_runs::streamed;
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
-use crate::openai_wire::{call_item, completed, message_item};
+use crate::openai_wire::{call_item, completed_event, message_item};
 use crate::project::{Finished, Project};
 
 const GOOGLE_KEY: &str = "AIza-of-the-tests";
@@ -116,7 +116,9 @@ fn xai_search(body: &Value) -> Answer {
     let mut item = message_item("m", "Found by xAI.");
     item["content"][0]["annotations"] =
         json!([{"type": "url_citation", "url": PAGE, "title": "A page"}]);
-    Answer::stream().piece(completed(&json!([item]))).end()
+    Answer::stream()
+        .piece(completed_event(&json!([item])))
+        .end()
 }
 
 /// Runs a team of a model of Google's and one of xAI's.
@@ -199,7 +201,9 @@ fn a_vendors_tool_is_asked_once_even_if_its_reply_is_a_call() {
             return xai(&request.json());
         }
         let call = call_item("fc_1", "call_1", "read_text_file", "{}");
-        Answer::stream().piece(completed(&json!([call]))).end()
+        Answer::stream()
+            .piece(completed_event(&json!([call])))
+            .end()
     });
     let url = &endpoint.server.url;
     let team = format!(

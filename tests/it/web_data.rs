@@ -6,14 +6,14 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::project::Project;
-use crate::scripted_team::{agent, answers, team};
+use crate::scripted_team::{agent, answer_replies, team};
 use crate::web_server::WebServer;
 
 /// Returns a project with a team of two, whose files are not opened.
 fn project() -> Project {
     let agents = [
-        agent("ann", "", &answers("yes", "agent1", 1)),
-        agent("ben", "", &answers("no", "agent1", 1)),
+        agent("ann", "", &answer_replies("yes", "agent1", 1)),
+        agent("ben", "", &answer_replies("no", "agent1", 1)),
     ];
     let limits = "limits: {max_tokens_total: 10000000, max_tool_calls: 50}";
     Project::new().file("team.yaml", team(&agents, limits))

@@ -5,7 +5,7 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 
-use crate::pipeline::{does, git_in, pipeline, writes};
+use crate::pipeline::{git_in, pipeline, role_replies, write_call};
 use crate::project::{Project, make_program};
 use crate::scripted_team::agent;
 use crate::web_server::{Reply, StreamClient, WebServer};
@@ -18,11 +18,11 @@ const UNDERSTOOD: &str = "A file is wanted.\\n\\n## Open questions\\n\\n- Which 
 /// approval before it writes.
 fn project() -> Project {
     let agents = [
-        agent("understand", "", &does("", UNDERSTOOD)),
+        agent("understand", "", &role_replies("", UNDERSTOOD)),
         agent(
             "implementer",
             "",
-            &does(&writes("implementer/a.txt", "a\\n"), "wrote it"),
+            &role_replies(&write_call("implementer/a.txt", "a\\n"), "wrote it"),
         ),
     ];
     let keys = "stages: [understand, implementer]\nmax_iterations: 1\nproject: none";
@@ -275,10 +275,14 @@ fn limited() -> Project {
     };
     let calls = [
         "{name: read_text_file, arguments: {path: src/old.txt}}".to_owned(),
-        writes("src/old.txt", &lines(&[1, 30, 60]).replace('\n', "\\n")),
-        writes("src/new.txt", "theirs\\n"),
+        write_call("src/old.txt", &lines(&[1, 30, 60]).replace('\n', "\\n")),
+        write_call("src/new.txt", "theirs\\n"),
     ];
-    let agents = [agent("implementer", "", &does(&calls.join(", "), "did it"))];
+    let agents = [agent(
+        "implementer",
+        "",
+        &role_replies(&calls.join(", "), "did it"),
+    )];
     let rest = "limits: {max_tool_calls: 1}";
     let project = Project::new()
         .file(
@@ -349,7 +353,11 @@ fn check_undo_of_parts(server: &WebServer, run: &str, file: &Path) {
 fn a_pipeline_that_reached_max_iterations_continues_with_a_higher_limit() {
     let second = "- when: {last: \"iteration 2 of\"}\n  calls: [{name: new_answer, arguments: \
                   {content: SATISFIED}}]\n";
-    let planner = agent("planner", "", &format!("{second}{}", does("", "not yet")));
+    let planner = agent(
+        "planner",
+        "",
+        &format!("{second}{}", role_replies("", "not yet")),
+    );
     let keys = "stages: [planner]\nuntil: planner\nmax_iterations: 1\nproject: none";
     let project = Project::new().file("line.yaml", pipeline(keys, &[planner], ""));
     let server = WebServer::start(project, &["--config", "line.yaml"]);

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 
 use crate::project::Project;
-use crate::scripted_team::{FINAL, agent, answers, team};
+use crate::scripted_team::{FINAL, agent, answer_replies, team};
 use crate::terminal::Terminal;
 use crate::web_server::{Reply, WebServer};
 
@@ -24,11 +24,11 @@ fn project(rest: &str) -> Project {
     - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/out/a.txt", content: "{after}"}}}}
     - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/out/made.txt", content: "made\n"}}}}
 {}"#,
-        answers("yes", "agent1", 1).trim_start()
+        answer_replies("yes", "agent1", 1).trim_start()
     );
     let agents = [
         agent("ann", "cwd: wa", &winner),
-        agent("ben", "cwd: wb", &answers("no", "agent1", 1)),
+        agent("ben", "cwd: wb", &answer_replies("no", "agent1", 1)),
     ];
     let opened = "orchestrator:\n  context_paths:\n    - {path: out, permission: write}\n";
     Project::new()
@@ -479,7 +479,7 @@ fn a_run_of_the_page_is_resumed_here_with_new_questions_and_shown_when_resumed_i
 
 #[test]
 fn a_run_is_stopped_previewed_and_limited_in_number() {
-    let slow = answers("yes", "agent1", 20_000);
+    let slow = answer_replies("yes", "agent1", 20_000);
     let config = team(&[agent("ann", "", &slow)], "");
     let project = Project::new().file("team.yaml", config);
     let words = ["--config", "team.yaml", "--parallel", "1"];
@@ -671,7 +671,7 @@ fn of_two_answers_to_one_question_only_the_first_counts() {
 #[test]
 fn text_typed_at_the_web_server_is_not_sent_to_agents() {
     const TYPED: usize = 12;
-    let slow = answers("yes", "agent1", 1500);
+    let slow = answer_replies("yes", "agent1", 1500);
     let config = team(&[agent("ann", "", &slow)], "");
     let words = ["web", "--no-browser", "--config", "team.yaml"];
     let project = Project::new().file("team.yaml", config).args(words);
@@ -703,7 +703,7 @@ fn text_typed_at_the_web_server_is_not_sent_to_agents() {
 #[test]
 fn messages_reach_the_agents() {
     // The messages are sent during the first reply, and read before the next one.
-    let replies = answers("yes", "agent1", 1).replacen("delay_ms: 1", "delay_ms: 8000", 1);
+    let replies = answer_replies("yes", "agent1", 1).replacen("delay_ms: 1", "delay_ms: 8000", 1);
     let config = team(&[agent("ann", "", &replies)], "");
     let project = Project::new().file("team.yaml", config);
     let server = WebServer::start(project, &["--config", "team.yaml"]);

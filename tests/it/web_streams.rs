@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::project::Project;
 use crate::repetition::repetitions;
-use crate::scripted_team::{agent, answers, team};
+use crate::scripted_team::{agent, answer_replies, team};
 use crate::web_server::WebServer;
 
 /// A team of three whose replies are streamed word by word, in a second.
@@ -34,7 +34,7 @@ fn speaking(pause_ms: u32) -> Project {
              new_answer, arguments: {{content: {id}}}}}]}}\n",
             words.join(" ")
         );
-        let rest = answers(id, "agent1", 1);
+        let rest = answer_replies(id, "agent1", 1);
         let (first, rest) = rest.split_once("- when: {last").unwrap();
         let (_, rest) = rest.split_once("\n- ").unwrap();
         agent(id, "", &format!("{first}{speech}- {rest}"))
@@ -196,7 +196,7 @@ fn a_run_of_another_process_is_followed_and_not_controlled() {
 /// Returns a server with these arguments, the run that was killed in a terminal meanwhile, and the command
 /// that resumes it there.
 fn with_killed_run(words: &[&str]) -> (WebServer, String, Command) {
-    let other_team = team(&[agent("ann", "", &answers("yes", "agent1", 1))], "");
+    let other_team = team(&[agent("ann", "", &answer_replies("yes", "agent1", 1))], "");
     let project =
         slow_project()
             .file("other.yaml", other_team)
@@ -276,7 +276,10 @@ fn a_run_is_resumed_only_with_its_own_config_and_in_a_terminal() {
 fn text_of_agents_reaches_the_page_escaped_and_redacted() {
     let key = "sk-proj-0123456789abcdef";
     let answer = format!("a\\u202Eb <script>alert(1)</script> {key}");
-    let config = team(&[agent("ann", "", &answers(&answer, "agent1", 1))], "");
+    let config = team(
+        &[agent("ann", "", &answer_replies(&answer, "agent1", 1))],
+        "",
+    );
     let project = Project::new()
         .file("team.yaml", config)
         .env("OPENAI_API_KEY", key);
@@ -299,7 +302,7 @@ fn text_of_agents_reaches_the_page_escaped_and_redacted() {
 
 #[test]
 fn ctrl_c_stops_the_runs_of_the_page_and_ends_their_streams() {
-    let slow = answers("yes", "agent1", 20_000);
+    let slow = answer_replies("yes", "agent1", 20_000);
     let config = team(&[agent("ann", "", &slow)], "");
     let project = Project::new().file("team.yaml", config);
     let mut server = WebServer::start(project, &["--config", "team.yaml"]);
@@ -369,7 +372,7 @@ fn write_long_log(log: &std::path::Path, events: u64) {
 
 #[test]
 fn a_long_run_is_shown_within_limited_memory() {
-    let config = team(&[agent("ann", "", &answers("yes", "agent1", 1))], "");
+    let config = team(&[agent("ann", "", &answer_replies("yes", "agent1", 1))], "");
     let finished = Project::new()
         .file("team.yaml", config)
         .args(["--config", "team.yaml", "x"])
