@@ -327,9 +327,9 @@ impl ConfigVariables {
     /// Returns only the variables whose name `is_kept` accepts.
     #[must_use]
     pub fn retain_named(&self, is_kept: impl Fn(&str) -> bool) -> Self {
-        let kept = self.0.iter().filter(|(name, _)| is_kept(name));
-        let kept = kept.map(|(name, variable)| (name.clone(), variable.clone()));
-        Self(kept.collect())
+        let retained = self.0.iter().filter(|(name, _)| is_kept(name));
+        let retained = retained.map(|(name, variable)| (name.clone(), variable.clone()));
+        Self(retained.collect())
     }
 }
 

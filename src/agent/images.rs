@@ -206,10 +206,14 @@ fn count_images<'m>(messages: impl Iterator<Item = &'m ChatMessage>) -> usize {
 fn first_kept_message(messages: &[ChatMessage]) -> usize {
     let (mut images, mut bytes) = (0_usize, files_base64_bytes(messages));
     let is_too_much = |message: &ChatMessage| {
-        if let ChatMessage::Images { images: these, .. } = message {
-            images = images.saturating_add(these.len());
-            let these = these.iter().map(|image| image.base64().len());
-            bytes = bytes.saturating_add(these.sum());
+        if let ChatMessage::Images {
+            images: message_images,
+            ..
+        } = message
+        {
+            images = images.saturating_add(message_images.len());
+            let message_images = message_images.iter().map(|image| image.base64().len());
+            bytes = bytes.saturating_add(message_images.sum());
         }
         images > IMAGES_MAX || bytes > BASE64_BYTES_MAX
     };

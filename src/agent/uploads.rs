@@ -50,8 +50,8 @@ impl ModelSession {
                     bytes.and_then(|bytes| parse_download(class, url, &bytes))
                 }
             };
-            let added = read.and_then(|whole| {
-                let added = collected.add(whole);
+            let added = read.and_then(|content| {
+                let added = collected.add(content);
                 added.map_err(|rejection| rejection.to_string())
             });
             match added {

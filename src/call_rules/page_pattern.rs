@@ -36,9 +36,9 @@ impl PagePattern {
         match self {
             Self::Domain(domain) => domain.matches(page.host()),
             Self::Address(pattern) => {
-                let whole = page.as_str();
-                let (_, address) = whole.split_once("://").unwrap_or(("", whole));
-                [whole, address].into_iter().any(|text| {
+                let url = page.as_str();
+                let (_, address) = url.split_once("://").unwrap_or(("", url));
+                [url, address].into_iter().any(|text| {
                     matches_wildcard(pattern, text)
                         || matches_wildcard(pattern, text.trim_end_matches('/'))
                 })

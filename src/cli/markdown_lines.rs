@@ -167,16 +167,16 @@ impl LineWriter {
     }
 
     fn write_line(&mut self, line: StyledRow) {
-        let mut whole = StyledRow::new();
+        let mut row = StyledRow::new();
         for margin in &mut self.margins {
             let text = margin.first.take().unwrap_or_else(|| margin.rest.clone());
-            push(&mut whole, TextStyle::Faint, &text);
+            push(&mut row, TextStyle::Faint, &text);
         }
         for (style, text) in line {
-            push(&mut whole, style, &text);
+            push(&mut row, style, &text);
         }
-        trim_end(&mut whole);
-        self.lines.push(whole);
+        trim_end(&mut row);
+        self.lines.push(row);
     }
 
     fn write_table(

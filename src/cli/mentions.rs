@@ -35,13 +35,13 @@ pub(crate) fn lookup<'a>(base: &'a AbsPath, host: &'a Host) -> MentionLookup<'a>
 /// nothing; `None` without mentions.
 pub(crate) fn closed_note(source: &str, mentions: &[&Mention]) -> Option<String> {
     let (first, _) = mentions.split_first()?;
-    let it = if mentions.len() == 1 { "it" } else { "one" };
+    let pronoun = if mentions.len() == 1 { "it" } else { "one" };
     let suffix = match first.permission {
         Permission::Read => "",
         Permission::Write => ":w",
     };
     Some(format!(
-        "{source} mentions {}, which opens nothing: to open {it}, type the mention yourself, for \
+        "{source} mentions {}, which opens nothing: to open {pronoun}, type the mention yourself, for \
          example `@{}{suffix}`",
         path_list(mentions),
         first.path,

@@ -245,7 +245,7 @@ fn expect_no_namesake(
     let is_path = argument.starts_with(['/', '.', '~']);
     let mut own = places.iter().filter(|path| is_user_config(path, host));
     let own = own.find(|path| inspect(path) == LookupResult::File && is_other(path, found));
-    let (other, way) = match (own, examples::find_example(argument)) {
+    let (other, remedy) = match (own, examples::find_example(argument)) {
         _ if is_path => return Ok(()),
         (Some(own), _) => (format!("`{own}`"), own.to_string()),
         (None, Some(example)) => (
@@ -254,13 +254,13 @@ fn expect_no_namesake(
         ),
         (None, None) => return Ok(()),
     };
-    let here = display_path(found, host);
-    let message = format!("`{argument}` is ambiguous: `{here}` in this directory or {other}");
+    let shown_path = display_path(found, host);
+    let message = format!("`{argument}` is ambiguous: `{shown_path}` in this directory or {other}");
     Err(Error::new(ErrorKind::Config, message)
         .with_hint(format!(
-            "use `--config ./{here}` for the one in this directory"
+            "use `--config ./{shown_path}` for the one in this directory"
         ))
-        .with_hint(format!("use `--config {way}` for the other")))
+        .with_hint(format!("use `--config {remedy}` for the other")))
 }
 
 /// Returns whether two paths lead to different files.

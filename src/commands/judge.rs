@@ -32,10 +32,10 @@ pub struct CommandCheck {
 /// Returns an error if the rules refuse a command line.
 pub fn judge(rules: &CommandRules, line: &str) -> Result<(), CommandRefusal> {
     let parsed = parse(line);
-    let whole = check_line(rules, line, &parsed).into_iter();
+    let line_findings = check_line(rules, line, &parsed).into_iter();
     let each = parsed.commands.iter();
     let each = each.flat_map(|command| check_command(rules, command));
-    match whole.chain(each).find_map(|check| check.refusal) {
+    match line_findings.chain(each).find_map(|check| check.refusal) {
         Some(refused) => Err(refused),
         None => Ok(()),
     }

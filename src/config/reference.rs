@@ -303,9 +303,9 @@ fn linked_shape(shape: &ValueShape) -> String {
 
 /// Returns the anchor that GitHub generates for a section's heading.
 fn anchor(section: &KeySection) -> String {
-    let kept = |c: &char| c.is_alphanumeric() || *c == '_';
-    let kept: String = section.path.chars().filter(kept).collect();
-    kept.to_lowercase()
+    let is_kept = |c: &char| c.is_alphanumeric() || *c == '_';
+    let letters: String = section.path.chars().filter(is_kept).collect();
+    letters.to_lowercase()
 }
 
 fn names(key: &ConfigKey) -> String {

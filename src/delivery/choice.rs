@@ -96,20 +96,20 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
     }
     let mut missing: BTreeSet<RootedPath> = BTreeSet::new();
     for (entry, choice) in plan.entries.iter().zip(&mut choices) {
-        let here = rooted_path(entry);
+        let path = rooted_path(entry);
         let is_removed = entry.theirs.is_directory() && !entry.ours.is_directory();
         let is_created = entry.ours.is_directory() && !entry.theirs.is_directory();
-        if is_removed && staying.contains(&here) {
+        if is_removed && staying.contains(&path) {
             *choice = DeliveryChoice::Leave;
         }
-        if is_created && needed.contains(&here) && entry.conflict.is_none() {
+        if is_created && needed.contains(&path) && entry.conflict.is_none() {
             *choice = DeliveryChoice::Apply;
         }
         if !entry.ours.is_absent() && ancestors(entry).any(|above| missing.contains(&above)) {
             *choice = DeliveryChoice::Leave;
         }
         if is_created && *choice == DeliveryChoice::Leave {
-            missing.insert(here);
+            missing.insert(path);
         }
     }
     choices

@@ -32,14 +32,14 @@ impl ToolMatcher {
                 "it has {chars} characters: at most {EXPRESSION_CHARS_MAX}"
             ));
         }
-        let whole = format!("^(?:{text})$");
-        let compiled = RegexBuilder::new(&whole)
+        let anchored = format!("^(?:{text})$");
+        let compiled = RegexBuilder::new(&anchored)
             .size_limit(COMPILED_BYTES_MAX)
             .build();
         // Compiling `text` alone gives an error position within it, and rejects a `)` that would
         // close the group early.
         match (Regex::new(text), compiled) {
-            (Ok(_), Ok(whole)) => Ok(Self::Named(whole)),
+            (Ok(_), Ok(anchored)) => Ok(Self::Named(anchored)),
             (Err(error), _) | (_, Err(error)) => {
                 let text = error.to_string();
                 let last = text.lines().last().unwrap_or_default();

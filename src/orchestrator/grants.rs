@@ -239,10 +239,10 @@ pub fn apply_path_rules(
     rules: &CallRules,
     base: &AbsPath,
 ) -> Result<Vec<Grant>> {
-    let whole = grants
+    let whole_grants = grants
         .iter()
         .filter(|grant| grant.scope == GrantScope::Tree);
-    let roots = whole.map(|grant| grant.root.to_abs());
+    let roots = whole_grants.map(|grant| grant.root.to_abs());
     let mut trees: Vec<AbsPath> = roots.chain([real_path(base)?.to_abs()]).collect();
     trees.sort();
     trees.dedup();

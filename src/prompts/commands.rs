@@ -37,7 +37,7 @@ pub fn describe_commands(out: &mut String, shell: &CommandAccess<'_>, phase: Pha
             format!("with network only to {}", join_with_commas(domains))
         }
     };
-    let reach = match shell.isolation {
+    let isolation_text = match shell.isolation {
         IsolationKind::PrivateNamespaces
         | IsolationKind::SharedWithHost
         | IsolationKind::Container => "and can read and write what you can",
@@ -50,7 +50,7 @@ pub fn describe_commands(out: &mut String, shell: &CommandAccess<'_>, phase: Pha
     };
     let _ = writeln!(
         out,
-        "Commands run in bash, {network}, {reach}; {temporary} and `$HOME` are your commands' own \
+        "Commands run in bash, {network}, {isolation_text}; {temporary} and `$HOME` are your commands' own \
          and last as long as the run."
     );
     if shell.isolation == IsolationKind::PrivateNamespaces && *shell.network != NetworkPolicy::On {

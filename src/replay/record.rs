@@ -50,9 +50,9 @@ pub struct RecordedRun {
 }
 
 impl RecordedRun {
-    /// Reads the records of `run`. `home` is the user's home directory, `here` the current one:
+    /// Reads the records of `run`. `home` is the user's home directory, `current_dir` the current one:
     /// records that were created elsewhere open nothing outside of it.
-    pub fn read(run: &RunDir, home: Option<&AbsPath>, here: &AbsPath) -> Result<Self> {
+    pub fn read(run: &RunDir, home: Option<&AbsPath>, current_dir: &AbsPath) -> Result<Self> {
         let manifest = run.manifest()?;
         let mut notes = Vec::new();
         if run.state().status == RunStatus::Running {
@@ -62,19 +62,19 @@ impl RecordedRun {
         let cwd = absolute(&manifest.cwd)?;
         let mut config = team(&manifest, &cwd, home)?;
         use_recorded_criteria(&mut config.orchestrator, &events);
-        let reach = if run.is_own() {
+        let scope = if run.is_own() {
             RecordPathScope::Everywhere
         } else {
-            RecordPathScope::Within(locate(here)?.into_real())
+            RecordPathScope::Within(locate(current_dir)?.into_real())
         };
-        close_paths(&mut config, &reach, &mut notes);
+        close_paths(&mut config, &scope, &mut notes);
         let mut opened = manifest.opened;
         opened.retain(|opened| {
             let is_there = matches!(
                 inspect(&opened.path),
                 LookupResult::File | LookupResult::Directory
             );
-            reach.keeps(&opened.path, is_there, &mut notes)
+            scope.keeps(&opened.path, is_there, &mut notes)
         });
         let mut replies = BTreeMap::new();
         for agent in &config.agents {
@@ -163,8 +163,8 @@ impl RecordPathScope {
         }
         let is_inside = match self {
             RecordPathScope::Everywhere => true,
-            RecordPathScope::Within(here) => {
-                locate(path).is_ok_and(|found| found.into_real().is_within(here))
+            RecordPathScope::Within(root) => {
+                locate(path).is_ok_and(|found| found.into_real().is_within(root))
             }
         };
         if !is_inside {
@@ -236,11 +236,11 @@ fn use_recorded_criteria(rules: &mut OrchestratorConfig, events: &[Event]) {
 }
 
 /// Removes paths that the config opens and that are no longer directories (or, for uploads, no
-/// files), or are outside of `reach`.
-fn close_paths(config: &mut Config, reach: &RecordPathScope, notes: &mut Vec<String>) {
+/// files), or are outside of `scope`.
+fn close_paths(config: &mut Config, scope: &RecordPathScope, notes: &mut Vec<String>) {
     let opened: BTreeSet<AbsPath> = config.opened_paths().cloned().collect();
     let is_closed =
-        |path: &AbsPath| !reach.keeps(path, inspect(path) == LookupResult::Directory, notes);
+        |path: &AbsPath| !scope.keeps(path, inspect(path) == LookupResult::Directory, notes);
     let closed_paths: BTreeSet<AbsPath> = opened.into_iter().filter(is_closed).collect();
     let paths = &mut config.orchestrator.context_paths;
     paths.retain(|context| !closed_paths.contains(&context.path));
@@ -248,12 +248,12 @@ fn close_paths(config: &mut Config, reach: &RecordPathScope, notes: &mut Vec<Str
         let paths = &mut agent.context_paths;
         paths.retain(|context| !closed_paths.contains(&context.path));
         let images = &mut agent.uploaded_images;
-        images.retain(|path| reach.keeps(path, inspect(path) == LookupResult::File, notes));
+        images.retain(|path| scope.keeps(path, inspect(path) == LookupResult::File, notes));
         // A replay reads nothing from a URL.
         agent.uploaded_image_urls.clear();
         agent.uploaded_files.retain(|file| {
             let path = file.path();
-            path.is_none_or(|path| reach.keeps(path, inspect(path) == LookupResult::File, notes))
+            path.is_none_or(|path| scope.keeps(path, inspect(path) == LookupResult::File, notes))
         });
         if let FolderGuard::On { read, write, .. } = &mut agent.folder_guard {
             read.retain(|path| !closed_paths.contains(path));

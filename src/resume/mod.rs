@@ -125,9 +125,9 @@ impl ResumeState {
         let mut events = complete_replies(events).ok_or_else(|| {
             resume_error(run, "its log has an event that this version does not know")
         })?;
-        let kept = stop_position(&events);
-        let stopped_after = kept.map(|count| reopened.line_end(count));
-        events.truncate(kept.unwrap_or(events.len()));
+        let stop = stop_position(&events);
+        let stopped_after = stop.map(|count| reopened.line_end(count));
+        events.truncate(stop.unwrap_or(events.len()));
         let has_ended = |(event, _): &(Event, LocalDateTime)| {
             matches!(event, Event::Run(RunEvent::RunEnded { .. }))
         };

@@ -276,9 +276,9 @@ pub(super) fn voided_voters(event: &Event) -> &[AgentId] {
     }
 }
 
-fn push_bounded<T>(kept: &mut Vec<T>, item: T) {
-    if kept.len() == SUBMISSIONS_MAX {
-        kept.remove(0);
+fn push_bounded<T>(list: &mut Vec<T>, item: T) {
+    if list.len() == SUBMISSIONS_MAX {
+        list.remove(0);
     }
-    kept.push(item);
+    list.push(item);
 }

@@ -334,10 +334,10 @@ fn the_view_keeps_a_limited_part_of_an_agents_text() {
     assert_eq!(agent.speech.length, 1997 * 1000);
     assert!(agent.speech.text.len() <= 16 * 1024);
     assert_eq!(agent.speech.last_line(), Some(line.trim_end()));
-    let kept: usize = agent.transcript.entries().map(|e| e.text.len()).sum();
+    let bytes_kept: usize = agent.transcript.entries().map(|e| e.text.len()).sum();
     assert!(
-        kept <= TRANSCRIPT_BYTES_MAX && kept > TRANSCRIPT_BYTES_MAX / 2,
-        "{kept}"
+        bytes_kept <= TRANSCRIPT_BYTES_MAX && bytes_kept > TRANSCRIPT_BYTES_MAX / 2,
+        "{bytes_kept}"
     );
     assert!(agent.transcript.dropped_count() > 0);
 }

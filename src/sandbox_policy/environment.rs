@@ -302,9 +302,9 @@ mod tests {
 
     #[test]
     fn package_managers_fail_at_once_where_there_is_no_network() {
-        let with = |level, reach| {
+        let with = |level, network| {
             made(&[], &[], |inputs| {
-                (inputs.level, inputs.reach) = (level, reach);
+                (inputs.level, inputs.reach) = (level, network);
             })
         };
         for level in [

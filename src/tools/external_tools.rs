@@ -135,7 +135,7 @@ struct ExternalToolCall<'a> {
 
 impl ExternalToolCall<'_> {
     fn parse_reading(&self) -> Result<ToolCall, String> {
-        let here = |text: Option<&String>| self.path(text.map_or("", String::as_str));
+        let resolved = |text: Option<&String>| self.path(text.map_or("", String::as_str));
         Ok(match self.name {
             "Read" => ToolCall::ReadTextFile {
                 path: self.path(&self.parse_input::<FileInput>()?.file_path)?,
@@ -161,7 +161,7 @@ impl ExternalToolCall<'_> {
                 grep(below, search.pattern)
             }
             "LS" => ToolCall::ListDirectory {
-                path: here(self.parse_input::<DirectoryInput>()?.path.as_ref())?,
+                path: resolved(self.parse_input::<DirectoryInput>()?.path.as_ref())?,
             },
             _ => return Err(self.unknown_tool()),
         })
@@ -230,8 +230,8 @@ impl ExternalToolCall<'_> {
                 self.name
             ));
         }
-        let whole = self.cwd.join(text);
-        UserPath::parse(whole.to_string_lossy()).map_err(|why| format!("`{}`: {why}", self.name))
+        let joined = self.cwd.join(text);
+        UserPath::parse(joined.to_string_lossy()).map_err(|why| format!("`{}`: {why}", self.name))
     }
 
     fn parse_input<T: DeserializeOwned>(&self) -> Result<T, String> {

@@ -189,8 +189,8 @@ orchestrator: {skip_coordination_rounds: true, context_paths: [{path: out, permi
     terminal.wait_for_output(OFFERED);
     terminal.type_keys("a\r");
     let project = terminal.wait_for_end(0);
-    let kept = fs::read_to_string(project.home(KEPT)).unwrap();
-    assert!(kept.contains("out/a.txt"), "{kept}");
+    let stored_rules = fs::read_to_string(project.home(KEPT)).unwrap();
+    assert!(stored_rules.contains("out/a.txt"), "{stored_rules}");
     fs::remove_file(project.path("out/a.txt")).unwrap();
     let again = Terminal::open(project.retyped(["task"]), 100);
     again.wait_for_output("done: ");

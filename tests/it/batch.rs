@@ -214,7 +214,7 @@ pub(crate) fn start_massgen(project: &Project, words: &[&str]) -> Child {
 
 /// Returns the processes that work on the batch in `project`.
 fn processes(project: &Project) -> Vec<Pid> {
-    let here = project.path("");
+    let project_dir = project.path("");
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Ok(number) = entry.file_name().to_string_lossy().parse::<i32>() else {
@@ -222,7 +222,7 @@ fn processes(project: &Project) -> Vec<Pid> {
         };
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let dir = fs::read_link(entry.path().join("cwd")).unwrap_or_default();
-        if dir == here.as_path() && String::from_utf8_lossy(&line).contains("batch\0") {
+        if dir == project_dir.as_path() && String::from_utf8_lossy(&line).contains("batch\0") {
             found.extend(Pid::from_raw(number));
         }
     }

@@ -50,9 +50,9 @@ fn create(dir: &TempDir, cells: usize, tasks_name: &str) -> Result<BatchDir> {
     let lines: Vec<String> = (0..cells).map(line).collect();
     let tasks: Vec<BatchTask> = parse_tasks(&lines.concat(), "t").unwrap();
     let text = b"agents: []".to_vec();
-    let here = AbsPath::new(dir.path()).unwrap();
+    let cwd = AbsPath::new(dir.path()).unwrap();
     let record = |tasks_sha256| BatchRecord {
-        cwd: here.clone(),
+        cwd: cwd.clone(),
         began: "2026-11-02T14:03:22".to_owned(),
         tasks_name: tasks_name.to_owned(),
         cells: u32::try_from(cells).unwrap(),
@@ -68,7 +68,7 @@ fn create(dir: &TempDir, cells: usize, tasks_name: &str) -> Result<BatchDir> {
         max_cost_usd: Some(dollars("10")),
     };
     BatchDir::create(
-        &here.join("batches"),
+        &cwd.join("batches"),
         &tasks,
         std::slice::from_ref(&text),
         record,
@@ -467,14 +467,14 @@ fn prepared_money_counts_once_where_a_process_was_killed() {
     let held = fs::read_dir(money.join("held")).unwrap().next().unwrap();
     let held = held.unwrap().path();
     // It was killed before it divided the token of a cent, of which 0.4 cents are used.
-    let (kept, rest) = ("4000000000-1a", "6000000000-1a-rest");
+    let (kept_token, rest) = ("4000000000-1a", "6000000000-1a-rest");
     let prepared = money.join("prepared").join(rest);
     fs::write(&prepared, "").unwrap();
     batch.settle_finished().unwrap();
     assert_eq!(money_of(batch), dollars("10"));
     assert!(prepared.exists());
     // It was killed after that.
-    fs::rename(held, money.join(format!("held/c0.{kept}"))).unwrap();
+    fs::rename(held, money.join(format!("held/c0.{kept_token}"))).unwrap();
     assert_eq!(money_of(batch), dollars("9.994"));
     let before = fs::read_dir(money.join("free")).unwrap().count();
     scope(|scope| {

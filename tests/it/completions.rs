@@ -173,8 +173,8 @@ fn a_hostile_name_is_completed_as_a_name() {
         // The control: names were completed. In bash, one with lines is several choices.
         let is_whole =
             |hostile: &&&str| !hostile.contains('\n') && (name == "bash" || !hostile.contains(' '));
-        let whole = HOSTILE.iter().filter(is_whole);
-        for hostile in whole {
+        let whole_names = HOSTILE.iter().filter(is_whole);
+        for hostile in whole_names {
             let is_completed = done.log.lines().any(|line| line == *hostile);
             assert!(is_completed, "{name}: {hostile:?}: {}", done.log);
         }

@@ -56,7 +56,7 @@ fn answer(asked: &ReceivedRequest, location: EchoLocation, words: &str) -> Answe
     };
     let given = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
     let refused = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": words}});
-    let text_at = |here: EchoLocation| if location == here { words } else { "x" };
+    let text_at = |wanted: EchoLocation| if location == wanted { words } else { "x" };
     match (message["method"].as_str().unwrap(), location) {
         ("initialize", EchoLocation::ErrorOfGreeting)
         | ("tools/list", EchoLocation::ErrorOfList) => whole(json_type, &refused),

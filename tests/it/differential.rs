@@ -397,10 +397,10 @@ fn by_command(fixture: &TreeFixture, gate: &Gate, compared: &mut Comparison) {
     };
     let changed = fixture.restored();
     let is_refused = !output.contains("END\\n") && !output.contains("END\n");
-    let here = fixture.root.as_path();
+    let root = fixture.root.as_path();
     compared.compare(
         &format!("refuses: {output}"),
-        here,
+        root,
         is_refused,
         fixture.refuses_commands(),
     );

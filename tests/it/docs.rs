@@ -275,12 +275,12 @@ fn anchors(text: &str) -> BTreeSet<String> {
         .filter(|line| line.starts_with('#'));
     let anchor = |heading: &str| -> String {
         let title = heading.trim_start_matches('#').trim().to_lowercase();
-        let kept = title.chars().filter_map(|c| match c {
+        let letters = title.chars().filter_map(|c| match c {
             ' ' => Some('-'),
             '-' | '_' => Some(c),
             _ => c.is_alphanumeric().then_some(c),
         });
-        kept.collect()
+        letters.collect()
     };
     headings.map(anchor).collect()
 }

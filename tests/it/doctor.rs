@@ -461,8 +461,8 @@ fn every_vendor_is_asked_in_its_own_way() {
 fn an_endpoint_that_refuses_or_hangs_is_reported() {
     let hangs = Endpoint::start_with(|_| Answer::default().await_close());
     check_online(&hangs, 3, "missing", "no response within 5 s");
-    let gone = free_ports(1)[0];
-    let finished = at(&format!("http://127.0.0.1:{gone}/v1"))
+    let closed_port = free_ports(1)[0];
+    let finished = at(&format!("http://127.0.0.1:{closed_port}/v1"))
         .args(["--online"])
         .failure(3);
     check(&finished, ("endpoints", "agent a"), "missing", "refused");

@@ -189,12 +189,12 @@ fn a_file_with_hidden_characters_can_be_read_and_edited() {
     );
     let expected = "\u{feff}1\u{200b} 2\n👩\u{200d}💻 [massgen: cut off]\n3\u{200d} \\u{200d}\n";
     let workspaces = finished.project().path(".massgen/workspaces");
-    let kept = fs::read_dir(workspaces)
+    let workspace_file = fs::read_dir(workspaces)
         .unwrap()
         .flatten()
         .find_map(|dir| fs::read_to_string(dir.path().join("f.txt")).ok());
-    let kept = kept.unwrap_or_else(|| panic!("{results:#?}"));
-    assert_eq!(kept, expected, "{results:#?}");
+    let workspace_file = workspace_file.unwrap_or_else(|| panic!("{results:#?}"));
+    assert_eq!(workspace_file, expected, "{results:#?}");
 }
 
 #[test]
@@ -228,10 +228,13 @@ fn text_in_results_that_looks_like_a_note_of_massgen_is_escaped() {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    let kept = |result: &String| result.contains("[massgenX]");
+    let is_escaped = |result: &String| result.contains("[massgenX]");
     assert_eq!(notes(&results[0]), ["[massgenX]"], "{results:#?}");
     assert_eq!(notes(&results[1]), ["[massgenX]"], "{results:#?}");
-    assert!(kept(&results[0]) && kept(&results[3]), "{results:#?}");
+    assert!(
+        is_escaped(&results[0]) && is_escaped(&results[3]),
+        "{results:#?}"
+    );
     // massgen's own notes are present.
     assert_eq!(notes(&results[2]).len(), 3, "{results:#?}");
     assert!(results[5].starts_with("[massgen: denied: "), "{results:#?}");

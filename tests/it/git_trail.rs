@@ -322,12 +322,12 @@ async fn an_agent_has_a_repository_that_is_its_own() {
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("kept"), "kept").unwrap();
         symlink(&outside, dir.join(".git")).unwrap();
-        let who = CommitAuthor::new("-x planner", "planner@massgen");
+        let identity = CommitAuthor::new("-x planner", "planner@massgen");
         let outset = |tip| PrivateRepositorySpec {
             branch: &own,
             tip,
             main: &first,
-            author: &who,
+            author: &identity,
         };
         let made = hub.make_private(work.dir(), outset(&tip)).await;
         made.unwrap();
@@ -374,7 +374,7 @@ async fn repositories_that_an_agent_makes_inside_are_taken_as_plain_files() {
     let work = fixture.checkout("work");
     work.show(&first).await.unwrap();
     let dir = work.dir().as_path().to_owned();
-    let who = ["-c", "user.name=x", "-c", "user.email=x@x"];
+    let identity = ["-c", "user.name=x", "-c", "user.email=x@x"];
     // Repositories with a commit, inside another one, without a commit, empty, around known files,
     // and one whose git directory is elsewhere.
     for (inner, commits) in [
@@ -392,7 +392,10 @@ async fn repositories_that_an_agent_makes_inside_are_taken_as_plain_files() {
         }
         if commits {
             plain_git(&inner, &["add", "file"]);
-            plain_git(&inner, &[&who[..], &["commit", "-q", "-m", "x"]].concat());
+            plain_git(
+                &inner,
+                &[&identity[..], &["commit", "-q", "-m", "x"]].concat(),
+            );
         }
     }
     fs::create_dir(dir.join("said")).unwrap();

@@ -78,11 +78,11 @@ fn call(project: Project, tool: &str, arguments: &Value) -> (Project, bool, Stri
 fn each_part_reads_and_writes_what_its_preset_says() {
     for role in GUARDED_ROLES {
         let guard = format!("{}, root: flow", role.guard);
-        let mut here = project(&guard);
+        let mut guarded = project(&guard);
         for dir in ALL {
             // Relative paths begin at the root.
             let path = format!("{dir}/there.txt");
-            let (next, reads, reply) = call(here, "read_text_file", &json!({"path": path}));
+            let (next, reads, reply) = call(guarded, "read_text_file", &json!({"path": path}));
             assert_eq!(
                 reads,
                 role.read.contains(dir),
@@ -97,24 +97,24 @@ fn each_part_reads_and_writes_what_its_preset_says() {
                 "{guard}: write {dir}: {reply}"
             );
             assert_eq!(next.path(format!("flow/{dir}/new.txt")).exists(), writes);
-            here = next;
+            guarded = next;
         }
     }
 }
 
 #[test]
 fn without_a_root_a_preset_lies_in_the_workspace_and_is_made_there() {
-    let here = project("preset: execution");
-    let (here, ok, reply) = call(here, "list_directory", &json!({"path": "learnings"}));
+    let guarded = project("preset: execution");
+    let (guarded, ok, reply) = call(guarded, "list_directory", &json!({"path": "learnings"}));
     assert!(ok, "{reply}");
     let arguments = json!({"path": "execution/a.txt", "content": "x"});
-    let (here, ok, reply) = call(here, "write_file", &arguments);
+    let (guarded, ok, reply) = call(guarded, "write_file", &arguments);
     assert!(ok, "{reply}");
     let arguments = json!({"path": "learnings/a.txt", "content": "x"});
-    let (here, ok, reply) = call(here, "write_file", &arguments);
+    let (guarded, ok, reply) = call(guarded, "write_file", &arguments);
     assert!(!ok && reply.contains("you may write under: "), "{reply}");
     let (_, ok, reply) = call(
-        here,
+        guarded,
         "write_file",
         &json!({"path": "Downloads/a", "content": "x"}),
     );
@@ -123,12 +123,12 @@ fn without_a_root_a_preset_lies_in_the_workspace_and_is_made_there() {
 
 #[test]
 fn a_root_without_the_directories_is_an_error_that_names_them() {
-    let here = Project::new().dir("flow/learnings").file(
+    let guarded = Project::new().dir("flow/learnings").file(
         "team.yaml",
         "agent:\n  id: one\n  folder_guard: {preset: planning, root: flow}\n  \
          backend: {type: scripted, cwd: w1, replies: [{text: a}]}\n",
     );
-    let ran = here.args(["--config", "team.yaml", "plan"]).failure(2);
+    let ran = guarded.args(["--config", "team.yaml", "plan"]).failure(2);
     assert!(
         ran.stderr().contains("folder guard directories not found"),
         "{}",
@@ -151,8 +151,8 @@ fn all_directories_that_are_missing_are_named_at_once() {
         agent("a", "planning"),
         agent("b", "validation")
     );
-    let here = Project::new().file("team.yaml", config);
-    let ran = here.args(["--config", "team.yaml", "plan"]).failure(2);
+    let guarded = Project::new().file("team.yaml", config);
+    let ran = guarded.args(["--config", "team.yaml", "plan"]).failure(2);
     for dir in ["learnings", "planning", "execution", "validation"] {
         let stderr = ran.stderr();
         assert!(stderr.contains(&format!("flow/{dir}")), "{dir}: {stderr}");
@@ -161,7 +161,7 @@ fn all_directories_that_are_missing_are_named_at_once() {
 
 #[test]
 fn every_path_is_read_from_the_root_and_climbs_nowhere() {
-    let mut here = project("preset: execution, root: flow");
+    let mut guarded = project("preset: execution, root: flow");
     for (path, expected) in [
         ("execution/there.txt", true),
         ("./execution//there.txt", true),
@@ -176,12 +176,12 @@ fn every_path_is_read_from_the_root_and_climbs_nowhere() {
         ("/etc/passwd", false),
         ("", false),
     ] {
-        let (next, ok, reply) = call(here, "read_text_file", &json!({"path": path}));
+        let (next, ok, reply) = call(guarded, "read_text_file", &json!({"path": path}));
         assert_eq!(ok, expected, "{path}: {reply}");
-        here = next;
+        guarded = next;
     }
-    let absolute = here.path("flow/execution/there.txt");
-    let (here, ok, reply) = call(here, "read_text_file", &json!({"path": absolute}));
+    let absolute = guarded.path("flow/execution/there.txt");
+    let (guarded, ok, reply) = call(guarded, "read_text_file", &json!({"path": absolute}));
     assert!(ok, "{reply}");
     for path in [json!({}), json!({"path": "."})] {
         let next = project("preset: execution, root: flow");
@@ -190,10 +190,10 @@ fn every_path_is_read_from_the_root_and_climbs_nowhere() {
     }
     // Every path of a call is checked, not only the first.
     let both = json!({"source_path": "execution/there.txt", "destination_path": "planning/x"});
-    let (here, ok, reply) = call(here, "copy_file", &both);
+    let (guarded, ok, reply) = call(guarded, "copy_file", &both);
     assert!(!ok && reply.contains("planning/x"), "{reply}");
     let several = json!({"paths": ["execution/there.txt", "planning/there.txt"]});
-    let (_, ok, reply) = call(here, "read_multiple_files", &several);
+    let (_, ok, reply) = call(guarded, "read_multiple_files", &several);
     assert!(!ok && !reply.contains("text\n"), "{reply}");
 }
 

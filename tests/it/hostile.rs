@@ -41,8 +41,8 @@ fn links_below_the_state_directory_are_not_followed() {
             stderr.contains(&link) && stderr.contains("is a symlink"),
             "{stderr}"
         );
-        let elsewhere = finished.project().path("../elsewhere");
-        assert_eq!(std::fs::read_dir(elsewhere).unwrap().count(), 0, "{link}");
+        let link_target = finished.project().path("../elsewhere");
+        assert_eq!(std::fs::read_dir(link_target).unwrap().count(), 0, "{link}");
     }
     let finished = project().link(".massgen", "../elsewhere").failure(3);
     assert!(

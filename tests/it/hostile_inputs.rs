@@ -227,10 +227,10 @@ fn notes_are_small_plain_files() {
             "a note has at most 16384 bytes",
         ),
     ] {
-        let kept = with_notes();
-        fs::remove_file(kept.project().path(BAD)).unwrap();
-        file.put(&kept.project().path(BAD));
-        let shown = kept
+        let with_notes_dir = with_notes();
+        fs::remove_file(with_notes_dir.project().path(BAD)).unwrap();
+        file.put(&with_notes_dir.project().path(BAD));
+        let shown = with_notes_dir
             .then(preview)
             .file("team.yaml", note_team(&[]))
             .success();
@@ -249,8 +249,10 @@ fn notes_are_small_plain_files() {
         assert_eq!(read, Some("notes read: short_term/good.md"), "{stderr}");
     }
     // Control: a note that is as massgen kept it is shown, and nothing in it is unseen.
-    let kept = with_notes();
-    let shown = kept.then(preview).file("team.yaml", note_team(&[]));
+    let with_notes_dir = with_notes();
+    let shown = with_notes_dir
+        .then(preview)
+        .file("team.yaml", note_team(&[]));
     let shown = shown.success();
     let text = shown.stdout();
     assert!(text.contains("GOOD NOTE"), "{text}");

@@ -193,7 +193,7 @@ fn check_elsewhere(behaviour: OauthBehaviour, other: &Endpoint, expected: &str) 
 #[test]
 fn sign_in_sends_nothing_to_hosts_that_are_not_allowed() {
     let other = Endpoint::start_with(|_| Answer::whole("200 OK", &[], "{}"));
-    let elsewhere = |url: &str| Some(url.to_owned());
+    let owned = |url: &str| Some(url.to_owned());
     let moved = OauthBehaviour {
         moved_to: Some(other.server.url.clone()),
         ..OauthBehaviour::default()
@@ -205,7 +205,7 @@ fn sign_in_sends_nothing_to_hosts_that_are_not_allowed() {
     let metadata = "http://169.254.169.254/latest";
     check_elsewhere(
         OauthBehaviour {
-            tokens_at: elsewhere(metadata),
+            tokens_at: owned(metadata),
             ..OauthBehaviour::default()
         },
         &other,
@@ -213,7 +213,7 @@ fn sign_in_sends_nothing_to_hosts_that_are_not_allowed() {
     );
     check_elsewhere(
         OauthBehaviour {
-            tokens_at: elsewhere("https://169.254.169.254/latest"),
+            tokens_at: owned("https://169.254.169.254/latest"),
             ..OauthBehaviour::default()
         },
         &other,
@@ -222,7 +222,7 @@ fn sign_in_sends_nothing_to_hosts_that_are_not_allowed() {
     for page in ["file:///etc/passwd", "http://login.example/"] {
         check_elsewhere(
             OauthBehaviour {
-                authorizes_at: elsewhere(page),
+                authorizes_at: owned(page),
                 ..OauthBehaviour::default()
             },
             &other,

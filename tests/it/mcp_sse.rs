@@ -252,11 +252,11 @@ fn a_server_with_neither_transport_is_reported() {
 
 #[test]
 fn messages_are_sent_to_the_server_itself_and_nowhere_else() {
-    let own = OlderServer {
+    let own_server = OlderServer {
         message_endpoint: "http://{{host}}/old/message?id=7",
         ..OlderServer::default()
     };
-    check(own, "type: sse");
+    check(own_server, "type: sse");
     let other = Endpoint::start_with(|_| Answer::whole("202 Accepted", &[], ""));
     let message_endpoint: &'static str = format!("{}/old/message?id=7", other.server.url).leak();
     let script = OlderServer {
@@ -264,12 +264,12 @@ fn messages_are_sent_to_the_server_itself_and_nowhere_else() {
         ..OlderServer::default()
     };
     let endpoint = script.start();
-    let (own, elsewhere) = (&endpoint.server.url, &other.server.url);
+    let (own_url, other_url) = (&endpoint.server.url, &other.server.url);
     let finished = assert_unusable(
         &endpoint,
         "type: sse, headers: {Authorization: 'Bearer mine'}",
         &format!(
-            "it does not support SSE: its endpoint is at `{elsewhere}`, but the server is at `{own}`"
+            "it does not support SSE: its endpoint is at `{other_url}`, but the server is at `{own_url}`"
         ),
     );
     assert!(!finished.stderr().contains("mine"));
@@ -314,7 +314,7 @@ fn a_stream_that_does_not_say_where_messages_go_is_given_up() {
 
 #[test]
 fn a_stream_that_ends_or_an_event_that_does_not_ends_the_link() {
-    let gone = "error: the server `t` has ended, and the outcome of the call is unknown";
+    let ended_error = "error: the server `t` has ended, and the outcome of the call is unknown";
     let ends: [fn(&Feed, &Value); 2] = [
         |feed, _| feed.end(),
         |feed, _| {
@@ -329,7 +329,7 @@ fn a_stream_that_ends_or_an_event_that_does_not_ends_the_link() {
         };
         let endpoint = script.start();
         let finished = project(&at(&endpoint), "type: sse").success();
-        assert_eq!(call_results(&finished), [gone; 2]);
+        assert_eq!(call_results(&finished), [ended_error; 2]);
         let begun = lines(&endpoint);
         let begun = begun.iter().filter(|line| *line == "GET /old/sse");
         assert_eq!(begun.count(), 2, "it is connected to again");

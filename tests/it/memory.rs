@@ -232,9 +232,9 @@ fn invalid_notes_are_refused_and_the_others_are_kept() {
         );
     }
     assert_eq!(events(&finished, "memory_saved").len(), 1);
-    let kept = fs::read_dir(finished.project().path(".massgen/memory/short_term")).unwrap();
-    let kept: Vec<_> = kept.map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(kept, ["good.md"], "{}", finished.stderr());
+    let note_names = fs::read_dir(finished.project().path(".massgen/memory/short_term")).unwrap();
+    let note_names: Vec<_> = note_names.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(note_names, ["good.md"], "{}", finished.stderr());
     finished.has_file(".massgen/memory/short_term/good.md", "key [redacted]");
 }
 
@@ -260,15 +260,15 @@ fn stored_files_that_are_no_notes_are_named_in_one_warning_of_the_run() {
         .link(".massgen/memory/long_term", "../../elsewhere")
         .success();
     let lines = spoilt.stderr().lines();
-    let told: Vec<&str> = lines.filter(|line| line.contains(warning)).collect();
-    assert_eq!(told.len(), 1, "{}", spoilt.stderr());
+    let warnings: Vec<&str> = lines.filter(|line| line.contains(warning)).collect();
+    assert_eq!(warnings.len(), 1, "{}", spoilt.stderr());
     for part in [
         "bytes.md` is not a note: it is not UTF-8 text",
         "large.md` is not a note: a note has at most 16384 bytes",
         "link.md` is not a note: it is a symlink",
         "; and 1 more (`massgen memory list`)",
     ] {
-        assert!(told[0].contains(part), "{part}: {}", told[0]);
+        assert!(warnings[0].contains(part), "{part}: {}", warnings[0]);
     }
     // The others are given as before.
     let read = events(&spoilt, "memory_read");

@@ -336,13 +336,13 @@ async fn the_vendors_own_tools_run_without_us_and_go_back() {
         piece("output_text.annotation.added", "msg_1", 2, annotation),
         completed_event(&json!([search, code, message])),
     ];
-    let mut kept = message;
-    kept.as_object_mut().unwrap().shift_remove("id");
+    let mut echoed_message = message;
+    echoed_message.as_object_mut().unwrap().shift_remove("id");
     assert_eq!(
         events_of(stream_answer(&stream)).await,
         [
             Ok(text("News.")),
-            Ok(ReplyEvent::Echo(json!([search, code, kept]))),
+            Ok(ReplyEvent::Echo(json!([search, code, echoed_message]))),
             Ok(usage()),
             Ok(end_event()),
         ]

@@ -111,7 +111,7 @@ fn kill_and_go_on(project: &Project, time: Duration) {
 fn a_pipeline_that_is_killed_at_any_moment_can_be_resumed() {
     let begun = Instant::now();
     let undisturbed = project().args(["go"]).success();
-    let whole = begun.elapsed();
+    let duration = begun.elapsed();
     let expected = &outcome(undisturbed.project());
     let kills = repetitions(KILLS_SHORT, KILLS);
     scope(|scope| {
@@ -121,7 +121,7 @@ fn a_pipeline_that_is_killed_at_any_moment_can_be_resumed() {
                     let project = project();
                     // Parallel pipelines make each slower than the one that was measured.
                     let part = u32::try_from(number).unwrap();
-                    let time = whole * 3 * part / u32::try_from(kills).unwrap();
+                    let time = duration * 3 * part / u32::try_from(kills).unwrap();
                     kill_and_go_on(&project, time);
                     let unbegun = fs::read_dir(project.path(".massgen/pipelines"))
                         .unwrap()

@@ -104,14 +104,14 @@ fn an_apply_that_is_killed_at_any_moment_is_finished_by_the_next() {
     let begun = Instant::now();
     expect_committed(undisturbed.then(["apply", "last"]).success().project());
     // Parallel applies make each slower than the one that was measured.
-    let whole = begun.elapsed() * 3;
+    let duration = begun.elapsed() * 3;
     let kills = repetitions(KILLS_SHORT, KILLS);
     scope(|scope| {
         for first in 0..AT_ONCE {
             scope.spawn(move || {
                 for number in (first..kills).step_by(AT_ONCE) {
                     let part = u32::try_from(number).unwrap();
-                    kill_and_apply(whole * part / u32::try_from(kills).unwrap());
+                    kill_and_apply(duration * part / u32::try_from(kills).unwrap());
                 }
             });
         }
@@ -266,21 +266,21 @@ fn the_commit_is_by_whom_the_users_git_knows() {
         let by = git_in(&root, &["log", "-1", "--format=%an <%ae> %cn"]);
         assert_eq!(by, format!("{expected}\n"));
     };
-    let who = "[user]\nname = Ann Other\nemail = ann@home\n";
+    let identity = "[user]\nname = Ann Other\nemail = ann@home\n";
     check(
-        project().home_file(".config/git/config", who),
+        project().home_file(".config/git/config", identity),
         "Ann Other <ann@home> Ann Other",
     );
     check(
         project()
             .home_file(".gitconfig", "[include]\npath = ~/who\n")
-            .home_file("who", who),
+            .home_file("who", identity),
         "Ann Other <ann@home> Ann Other",
     );
     check(
         project()
             .env("GIT_AUTHOR_NAME", "Eve")
-            .home_file(".gitconfig", who),
+            .home_file(".gitconfig", identity),
         "Eve <ann@home> Eve",
     );
     check(
@@ -577,22 +577,22 @@ fn apply_refuses_a_project_with_an_unfinished_merge() {
 fn an_obstacle_to_a_directory_is_named() {
     let check = |what: &str, make: fn(&Path)| {
         let worked = finished_pipeline();
-        let way = worked.project().path("src/new");
-        make(&way);
+        let obstacle = worked.project().path("src/new");
+        make(&obstacle);
         let refused = worked
             .then(["apply", "last"])
             .failure(4)
             .has_file("src/old.txt", "one\ntwo\n");
         let named = format!("`src/new` ({what})");
         assert!(refused.stderr().contains(&named), "{}", refused.stderr());
-        fs::rename(&way, refused.project().path("../away")).unwrap();
+        fs::rename(&obstacle, refused.project().path("../away")).unwrap();
         expect_committed(refused.then(["apply", "last"]).success().project());
     };
-    check("a file", |way| fs::write(way, "mine").unwrap());
-    check("a link", |way| symlink("/", way).unwrap());
-    check("a repository of its own", |way| {
-        fs::create_dir(way).unwrap();
-        git_in(way, &["init", "-q"]);
+    check("a file", |obstacle| fs::write(obstacle, "mine").unwrap());
+    check("a link", |obstacle| symlink("/", obstacle).unwrap());
+    check("a repository of its own", |obstacle| {
+        fs::create_dir(obstacle).unwrap();
+        git_in(obstacle, &["init", "-q"]);
     });
 }
 

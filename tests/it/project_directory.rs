@@ -24,11 +24,11 @@ const WRITES: &str = r#"
 "#;
 
 /// Runs massgen in the directory `at` of the project, with this state directory if it is not empty.
-fn massgen(project: &Project, at: &str, elsewhere: &str, words: &[&str]) -> Output {
+fn massgen(project: &Project, at: &str, state_dir: &str, words: &[&str]) -> Output {
     let mut command = project.command();
     command.current_dir(project.path(at)).args(words);
-    if !elsewhere.is_empty() {
-        command.env("MASSGEN_STATE_DIR", elsewhere);
+    if !state_dir.is_empty() {
+        command.env("MASSGEN_STATE_DIR", state_dir);
     }
     command.output().unwrap()
 }
@@ -76,8 +76,8 @@ fn the_state_of_a_project_is_found_from_its_subdirectories() {
 fn the_state_can_be_in_another_directory() {
     let config = team(&[agent("a", "cwd: w", WRITES)], "");
     let project = Project::new().file("team.yaml", config).dir("src");
-    let elsewhere = project.home("state").display().to_string();
-    let run = |at: &str, words: &[&str]| massgen(&project, at, &elsewhere, words);
+    let state_dir = project.home("state").display().to_string();
+    let run = |at: &str, words: &[&str]| massgen(&project, at, &state_dir, words);
     successful_output(&run(
         "",
         &["Begin", "--config", "team.yaml", "--cwd-context", "rw"],
@@ -89,7 +89,7 @@ fn the_state_can_be_in_another_directory() {
     successful_output(&run("src", &["undo"]));
     assert!(!project.path("made.txt").exists());
     let other = Project::new();
-    let listed = text(&massgen(&other, "", &elsewhere, &["logs", "list"]));
+    let listed = text(&massgen(&other, "", &state_dir, &["logs", "list"]));
     assert!(!listed.contains("Begin"), "{listed}");
 }
 
@@ -102,7 +102,7 @@ fn the_state_directory_may_be_behind_a_symlink_and_is_apart_for_each_project() {
         .home_file("real/x", "")
         .file("team.yaml", config);
     std::os::unix::fs::symlink(project.home("real"), project.home("link")).unwrap();
-    let elsewhere = project.home("link/state").display().to_string();
+    let state_dir = project.home("link/state").display().to_string();
     // Names that look alike once they are text, and one that is as long as a name can be.
     let long = "x".repeat(250);
     let names = [&b"caf\xe9"[..], b"caf\xe8", long.as_bytes()];
@@ -113,7 +113,7 @@ fn the_state_directory_may_be_behind_a_symlink_and_is_apart_for_each_project() {
             let mut command = project.command();
             command.current_dir(&at).args(words);
             command
-                .env("MASSGEN_STATE_DIR", &elsewhere)
+                .env("MASSGEN_STATE_DIR", &state_dir)
                 .output()
                 .unwrap()
         };

@@ -316,8 +316,8 @@ fn a_resumed_run_delivers_nothing_twice() {
     let log = event_log(finished.project()).unwrap();
     let text = fs::read_to_string(&log).unwrap();
     let is_told = |line: &&str| !line.contains("\"type\":\"final_answer\"");
-    let kept: Vec<&str> = text.split_inclusive('\n').take_while(is_told).collect();
-    fs::write(&log, kept.concat()).unwrap();
+    let lines_kept: Vec<&str> = text.split_inclusive('\n').take_while(is_told).collect();
+    fs::write(&log, lines_kept.concat()).unwrap();
     fs::remove_file(log.with_file_name("status.json")).unwrap();
     let sessions = finished.project().path(".massgen/sessions");
     for session in fs::read_dir(sessions).unwrap() {
@@ -661,8 +661,8 @@ fn changed_before_going_on(meanwhile: impl FnOnce(&Project)) -> (Project, Output
     let log = event_log(&project).unwrap();
     let text = fs::read_to_string(&log).unwrap();
     let is_told = |line: &&str| !line.contains("\"type\":\"final_answer\"");
-    let kept: Vec<&str> = text.split_inclusive('\n').take_while(is_told).collect();
-    fs::write(&log, kept.concat()).unwrap();
+    let lines_kept: Vec<&str> = text.split_inclusive('\n').take_while(is_told).collect();
+    fs::write(&log, lines_kept.concat()).unwrap();
     fs::remove_file(log.with_file_name("status.json")).unwrap();
     fs::remove_dir_all(project.path(".massgen/deliveries")).unwrap();
     for session in fs::read_dir(project.path(".massgen/sessions")).unwrap() {
@@ -693,9 +693,9 @@ fn changes_of_the_user_before_a_resume_stay() {
     let delivered = read_events(&log)
         .into_iter()
         .find(|event| event["type"] == "delivered");
-    let kept = delivered.unwrap()["rows"][0]["kept"]
+    let kept_path = delivered.unwrap()["rows"][0]["kept"]
         .as_str()
         .unwrap()
         .to_owned();
-    assert_eq!(fs::read_to_string(kept).unwrap(), "of the agent\n");
+    assert_eq!(fs::read_to_string(kept_path).unwrap(), "of the agent\n");
 }

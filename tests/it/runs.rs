@@ -678,12 +678,12 @@ fn files_that_the_user_changes_during_a_run_are_not_overwritten() {
         std::fs::read_to_string(project.path("notes.txt")).unwrap(),
         "the user's"
     );
-    let kept: Vec<_> = files_below(&project.path(".massgen/sessions"))
+    let kept_files: Vec<_> = files_below(&project.path(".massgen/sessions"))
         .into_iter()
         .filter(|path| path.ends_with("notes.txt"))
         .collect();
-    assert!(!kept.is_empty(), "our version is kept");
-    assert_eq!(std::fs::read_to_string(&kept[0]).unwrap(), "ours");
+    assert!(!kept_files.is_empty(), "our version is kept");
+    assert_eq!(std::fs::read_to_string(&kept_files[0]).unwrap(), "ours");
 }
 
 /// Returns all files below a directory.

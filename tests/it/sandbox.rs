@@ -337,8 +337,8 @@ fn a_flood_of_output_is_read_and_not_kept() {
         let text = &finished.stdout.text;
         assert!(text.starts_with("first\nxxx") && text.ends_with("xxxlast\n"));
         let written = 6 + (64 << 20) + 5;
-        let kept = u64::try_from(KEPT_BYTES).unwrap();
-        assert_eq!(finished.stdout.left_out_bytes, written - kept);
+        let kept_bytes = u64::try_from(KEPT_BYTES).unwrap();
+        assert_eq!(finished.stdout.left_out_bytes, written - kept_bytes);
         assert!(text.len() < KEPT_BYTES + 100, "{}", text.len());
     });
 }

@@ -354,8 +354,8 @@ fn hidden_paths_show_nothing_and_take_nothing() {
         fixture.check_denied("echo x > .env", "echo x > .envy");
         fixture.check_denied("touch secret/new", "touch source/new");
         fixture.check_denied("mv secret away || rm -f .env", "mv source away");
-        let kept = fs::read_to_string(fixture.path("project/.env")).unwrap();
-        assert_eq!(kept, "project/.env\n");
+        let env_file = fs::read_to_string(fixture.path("project/.env")).unwrap();
+        assert_eq!(env_file, "project/.env\n");
         assert!(fixture.path("project/secret/key").exists());
     }
 }

@@ -479,11 +479,11 @@ fn policies_that_landlock_cannot_enforce_are_refused_with_the_cause() {
     );
     check_refused(
         |fixture, policy| {
-            let gone = fixture.open("ws", Permission::Write);
+            let replaced_workspace = fixture.open("ws", Permission::Write);
             fs::rename(fixture.path("ws"), fixture.path("moved")).unwrap();
             symlink(fixture.path("out"), fixture.path("ws")).unwrap();
             policy.dir = fixture.abs("home");
-            policy.open = vec![gone];
+            policy.open = vec![replaced_workspace];
         },
         "ws` cannot be opened",
     );
@@ -560,11 +560,11 @@ tried("streams", lambda: one.send(b"x"))
 }
 
 #[track_caller]
-fn check_reach(reach: impl Fn(&UserSockets) -> NetworkAccess, reached: &[&str]) {
+fn check_reach(network: impl Fn(&UserSockets) -> NetworkAccess, reached: &[&str]) {
     for fixture in LandlockFixture::each() {
         let others = UserSockets::new(&fixture);
         let mut policy = fixture.policy(&others.attempts());
-        policy.reach = reach(&others);
+        policy.reach = network(&others);
         let done = fixture.run(&policy);
         assert_eq!(done.reports, exit_reports(0), "{done:?}");
         let lines = done

@@ -227,10 +227,10 @@ fn a_dry_run_shows_the_prompt_of_the_next_turn() {
 #[test]
 fn paths_outside_the_directory_are_open_only_if_mentioned_again() {
     let finished = after_one_turn();
-    let elsewhere = finished.project().home("notes.txt");
-    fs::write(&elsewhere, "notes").unwrap();
+    let outside_file = finished.project().home("notes.txt");
+    fs::write(&outside_file, "notes").unwrap();
     fs::write(finished.project().path("gone.txt"), "x").unwrap();
-    let task = format!("Read @{} and @gone.txt", elsewhere.display());
+    let task = format!("Read @{} and @gone.txt", outside_file.display());
     with_team(&finished, &write_replies("a.txt", "one", "blue"));
     let finished = finished.then(["--continue", &task]).success();
     fs::remove_file(finished.project().path("gone.txt")).unwrap();
@@ -245,7 +245,7 @@ fn paths_outside_the_directory_are_open_only_if_mentioned_again() {
         "{stderr}"
     );
     let finished = check_opened(finished, &[]);
-    let again = format!("Read @{}", elsewhere.display());
+    let again = format!("Read @{}", outside_file.display());
     let finished = finished.then(["--continue", &again]).success();
     check_opened(finished, &["4 read notes.txt"]);
 }

@@ -385,13 +385,17 @@ fn a_call_that_is_killed_while_its_command_runs_has_changed_nothing() {
         .filter(|setup| setup.is_supported())
     {
         let project = project(setup);
-        let whole = names(&project.path("src")).into_keys().collect::<Vec<_>>();
+        let names_before = names(&project.path("src")).into_keys().collect::<Vec<_>>();
         let state = protected(&project);
         let line = "rm -rf .git app; echo x > new; mkdir -p d/.git; touch ../ws/begun; sleep 600";
         let begun = start(&project, setup, line);
         kill_when(begun, "the command runs", || has(&project, "ws/begun"));
         let now = names(&project.path("src")).into_keys().collect::<Vec<_>>();
-        assert_eq!((now, protected(&project)), (whole, state), "{setup:?}");
+        assert_eq!(
+            (now, protected(&project)),
+            (names_before, state),
+            "{setup:?}"
+        );
         assert_eq!(fs::read_dir(project.path("tmp")).unwrap().count(), 1);
         // The next call removes what that one left, and works.
         wait_until("nothing is left behind", PATIENCE, || {

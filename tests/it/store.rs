@@ -438,8 +438,8 @@ fn the_next_turn_begins_with_files_that_can_be_changed() {
     let file = next.path().as_path().join("src/a.txt");
     assert_eq!(mode(&file) & 0o600, 0o600);
     fs::write(&file, "two").unwrap();
-    let kept = fs::read_to_string(snapshot.path.as_path().join("src/a.txt")).unwrap();
-    assert_eq!(kept, "one");
+    let snapshot_text = fs::read_to_string(snapshot.path.as_path().join("src/a.txt")).unwrap();
+    assert_eq!(snapshot_text, "one");
 }
 
 fn turn_context() -> TurnContext {

@@ -146,8 +146,8 @@ fn without_a_sandbox_directories_of_subagents_stay_in_the_workspace() {
         .dir("out")
         .args(["--config", ".massgen/config.yaml", "go"])
         .success();
-    let kept = workspace(&finished).join(".subagents/apples/apples.txt");
-    assert_eq!(std::fs::read_to_string(kept).unwrap(), "3\n");
+    let kept_file = workspace(&finished).join(".subagents/apples/apples.txt");
+    assert_eq!(std::fs::read_to_string(kept_file).unwrap(), "3\n");
     finished
         .has_file("out/basket.txt", "pears: 5\n")
         .has_no("out/.subagents");

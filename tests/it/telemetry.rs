@@ -113,32 +113,32 @@ impl ExportedTraces {
             .map(|span| (span.span_id.as_slice(), *span))
             .collect();
         assert_eq!(by_id.len(), spans.len(), "two spans have one id");
-        let way = |span: &Span| {
-            let mut way = span.name.clone();
+        let span_path = |span: &Span| {
+            let mut span_path = span.name.clone();
             let mut at = span;
             while !at.parent_span_id.is_empty() {
                 at = by_id[at.parent_span_id.as_slice()];
-                way = format!("{}/{way}", at.name);
+                span_path = format!("{}/{span_path}", at.name);
             }
-            way
+            span_path
         };
         let entries = spans
             .iter()
-            .map(|span| (way(span), texts(&span.attributes)));
+            .map(|span| (span_path(span), texts(&span.attributes)));
         entries.collect()
     }
 
     /// Returns the attributes of the spans at this place of the tree.
     #[track_caller]
-    fn at(&self, way: &str) -> Vec<BTreeMap<String, String>> {
+    fn at(&self, span_path: &str) -> Vec<BTreeMap<String, String>> {
         let tree = self.tree();
         let found: Vec<_> = tree
             .iter()
-            .filter(|(url_path, _)| url_path == way)
+            .filter(|(path, _)| path == span_path)
             .map(|(_, attributes)| attributes.clone())
             .collect();
-        let ways: Vec<&String> = tree.iter().map(|(way, _)| way).collect();
-        assert!(!found.is_empty(), "`{way}` is not among {ways:#?}");
+        let ways: Vec<&String> = tree.iter().map(|(span_path, _)| span_path).collect();
+        assert!(!found.is_empty(), "`{span_path}` is not among {ways:#?}");
         found
     }
 
@@ -319,9 +319,9 @@ fn both_encodings_tell_the_same() {
         let kind = requests[0].headers["content-type"].clone();
         let traces = ExportedTraces::to(&collector);
         assert!(traces.spans().iter().all(|span| span.span_id.len() == 8));
-        let names = traces.tree().into_iter().map(|(way, attributes)| {
+        let names = traces.tree().into_iter().map(|(span_path, attributes)| {
             let keys: Vec<String> = attributes.into_keys().collect();
-            format!("{way}: {}", keys.join(" "))
+            format!("{span_path}: {}", keys.join(" "))
         });
         let mut names: Vec<String> = names.collect();
         names.sort();
@@ -431,8 +431,8 @@ fn a_collector_that_is_gone_hangs_or_fails_costs_one_warning() {
         let project = team().env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &endpoint);
         (project.success(), endpoint)
     };
-    let gone = free_ports(1)[0];
-    let (finished, shown_url) = with(&format!("http://127.0.0.1:{gone}"));
+    let closed_port = free_ports(1)[0];
+    let (finished, shown_url) = with(&format!("http://127.0.0.1:{closed_port}"));
     check_unharmed(&finished, &shown_url, "refused");
 
     let hangs = Endpoint::start_with(|_| Answer::default().await_close());

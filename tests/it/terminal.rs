@@ -181,12 +181,12 @@ impl Terminal {
     /// the screen until the keys are typed. To wait for `shown` alone proves nothing if it was there
     /// before, and Escape with a key after it is read as one key.
     #[track_caller]
-    pub(crate) fn type_and_wait(&mut self, gone: &str, keys: &str, shown: &str) {
-        self.wait_for_text(gone);
+    pub(crate) fn type_and_wait(&mut self, vanishing: &str, keys: &str, shown: &str) {
+        self.wait_for_text(vanishing);
         self.type_keys(keys);
         self.wait(
-            || !self.has(gone) && self.has(shown),
-            || format!("expected {shown:?} and not {gone:?} after {keys:?}"),
+            || !self.has(vanishing) && self.has(shown),
+            || format!("expected {shown:?} and not {vanishing:?} after {keys:?}"),
         );
     }
 

@@ -101,15 +101,15 @@ fn undo_changes_paths_outside_the_directory_only_if_they_are_named() {
     check(&command.output().unwrap(), 0);
     fs::create_dir(fixture.path("other")).unwrap();
     fs::rename(fixture.path(".massgen"), fixture.path("other/.massgen")).unwrap();
-    let elsewhere = |words: &[&str]| {
+    let massgen_elsewhere = |words: &[&str]| {
         let mut command = fixture.massgen(words);
         command.current_dir(fixture.path("other")).output().unwrap()
     };
-    let (_, err) = check(&elsewhere(&["undo"]), 2);
+    let (_, err) = check(&massgen_elsewhere(&["undo"]), 2);
     assert!(err.contains("is outside the current directory"), "{err}");
     assert_eq!(fixture.text("rw/README.md"), "ours\n");
     let named = fixture.path("rw").display().to_string();
-    check(&elsewhere(&["undo", "--path", &named]), 0);
+    check(&massgen_elsewhere(&["undo", "--path", &named]), 0);
     assert_eq!(fixture.text("rw/README.md"), "readme\n");
 }
 

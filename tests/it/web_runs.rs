@@ -266,7 +266,7 @@ impl UndoneRun {
 #[test]
 fn what_was_undone_is_applied_again_by_file_and_hunk() {
     let undone = UndoneRun::new();
-    let whole = json!({"path": "out/a.txt", "take": true});
+    let whole_file = json!({"path": "out/a.txt", "take": true});
     let made = json!({"path": "out/made.txt", "take": true});
     for path in ["out/a.txt", "out/made.txt"] {
         let file = undone.shown(path);
@@ -296,7 +296,7 @@ fn what_was_undone_is_applied_again_by_file_and_hunk() {
     undone.undo();
     let offered = undone.shown("out/a.txt");
     assert_eq!(offered["hunks"].as_array().unwrap().len(), 2, "{offered}");
-    let again = undone.deliver(&json!([whole]));
+    let again = undone.deliver(&json!([whole_file]));
     assert_eq!(again.json()["rows"][0]["outcome"], "restored", "{again:?}");
     undone.expect_files(&partly, None);
     // All of it and another file that was undone are taken together.
@@ -326,7 +326,7 @@ fn hunks_that_were_left_can_be_taken_after_an_undo() {
 fn what_the_user_changed_after_an_undo_is_a_conflict() {
     let undone = UndoneRun::new();
     let hunk = undone.hunk(0);
-    let whole = json!({"path": "out/a.txt", "take": true});
+    let whole_file = json!({"path": "out/a.txt", "take": true});
     let made = json!({"path": "out/made.txt", "take": true});
     let edited = format!("{BEFORE}13\n");
     std::fs::write(undone.server.project.path("out/a.txt"), &edited).unwrap();
@@ -338,7 +338,7 @@ fn what_the_user_changed_after_an_undo_is_a_conflict() {
         (&json!("out/a.txt"), &json!("changed since")),
         "{diff}"
     );
-    for decision in [hunk, whole] {
+    for decision in [hunk, whole_file] {
         let reply = undone.deliver(&json!([decision, made]));
         refused(&reply, 409, "is not a change that can be applied");
         undone.expect_files(&edited, None);

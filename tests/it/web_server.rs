@@ -246,16 +246,16 @@ fn parse(bytes: &[u8]) -> Reply {
 }
 
 fn dechunk(mut body: &str) -> String {
-    let mut whole = String::new();
+    let mut content = String::new();
     while let Some((size, rest)) = body.split_once("\r\n") {
         let size = usize::from_str_radix(size.trim(), 16).unwrap_or_default();
         if size == 0 {
             break;
         }
-        whole.push_str(rest.get(..size).unwrap_or(rest));
+        content.push_str(rest.get(..size).unwrap_or(rest));
         body = rest.get(size + 2..).unwrap_or_default();
     }
-    whole
+    content
 }
 
 /// An event of a stream.

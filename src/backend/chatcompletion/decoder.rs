@@ -240,8 +240,8 @@ mod tests {
     fn reasoning_before_a_call_is_echoed_only_where_it_is_wanted() {
         let wanted = json!({"message": {"reasoning_content": "Hm."}});
         assert_eq!(echo(ReasoningEcho::Wanted), Some(wanted));
-        let kept = json!({"reasoning": {"reasoning_content": "Hm."}});
-        assert_eq!(echo(ReasoningEcho::OnDemand), Some(kept));
+        let on_demand = json!({"reasoning": {"reasoning_content": "Hm."}});
+        assert_eq!(echo(ReasoningEcho::OnDemand), Some(on_demand));
         assert_eq!(echo(ReasoningEcho::Refused), None);
     }
 }

@@ -233,14 +233,14 @@ mod tests {
             assert_eq!(Value::from(fields), *expected, "{policy:?} {echo}");
         }
         let known = json!({"message": {"reasoning_content": "Hm"}});
-        let kept = json!({"reasoning": {"reasoning": "Hm"}});
+        let echo = json!({"reasoning": {"reasoning": "Hm"}});
         let details = json!({"message": {"reasoning_details": [1]}});
         check(
             ReasoningEchoPolicy::AsKnown,
             &known,
             &json!({"reasoning_content": "Hm"}),
         );
-        check(ReasoningEchoPolicy::AsKnown, &kept, &json!({}));
+        check(ReasoningEchoPolicy::AsKnown, &echo, &json!({}));
         check(
             ReasoningEchoPolicy::All,
             &known,
@@ -248,7 +248,7 @@ mod tests {
         );
         check(
             ReasoningEchoPolicy::All,
-            &kept,
+            &echo,
             &json!({"reasoning": "Hm", "reasoning_content": "Hm"}),
         );
         check(

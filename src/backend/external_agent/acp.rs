@@ -257,8 +257,9 @@ impl AgentProtocol for AcpProtocol {
                 Ok(vec![AgentEvent::Request(id, Box::new(request))])
             }
             (Some(_), Some(id)) => {
-                let no = encode_failure(&id, METHOD_NOT_FOUND, "massgen does not offer this");
-                Ok(vec![AgentEvent::Send(no)])
+                let rejection =
+                    encode_failure(&id, METHOD_NOT_FOUND, "massgen does not offer this");
+                Ok(vec![AgentEvent::Send(rejection)])
             }
         }
     }

@@ -274,8 +274,8 @@ pub(super) fn is_massgen_tool(tool: &str) -> bool {
 
 /// Returns a path that an agent gives as an absolute one; relative paths start at `dir`.
 pub(super) fn absolute_path(dir: &AbsPath, path: &str) -> String {
-    let whole = dir.as_path().join(Path::new(path));
-    whole.to_string_lossy().into_owned()
+    let joined = dir.as_path().join(Path::new(path));
+    joined.to_string_lossy().into_owned()
 }
 
 /// Parses a line of JSON from an agent.

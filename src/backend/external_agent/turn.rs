@@ -147,8 +147,8 @@ impl<'a> AgentTurn<'a> {
 
     /// Sends the messages that the agent does not know yet.
     async fn begin(&mut self) -> Result<(), ExternalAgentError> {
-        let kept = self.agent.session().take();
-        let session = match kept {
+        let session = self.agent.session().take();
+        let session = match session {
             Some(session) => session,
             None => open_session(self.agent)?,
         };

@@ -42,7 +42,7 @@ fn adapt_schema(schema: &Value) -> Value {
     };
     // A reference must have no siblings.
     let is_reference = schema.contains_key("$ref");
-    let kept = schema.iter().filter_map(|(keyword, value)| {
+    let keywords = schema.iter().filter_map(|(keyword, value)| {
         if is_reference && !keyword.starts_with('$') {
             return None;
         }
@@ -56,7 +56,7 @@ fn adapt_schema(schema: &Value) -> Value {
         };
         Some((keyword.to_owned(), value))
     });
-    Value::Object(kept.collect())
+    Value::Object(keywords.collect())
 }
 
 /// Converts the value of a keyword, including the schemas in it.

@@ -54,9 +54,9 @@ impl<'a> MessagesDecoder<'a> {
 
     /// Returns the last events of a complete reply: the calls, the echo, the end.
     fn finish_reply(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
-        let whole = self.content.finish(self.stop, self.conversation)?;
-        let calls = whole.calls.into_iter().map(ReplyEvent::Call);
-        let echo = whole.echo.map(ReplyEvent::Echo);
+        let content = self.content.finish(self.stop, self.conversation)?;
+        let calls = content.calls.into_iter().map(ReplyEvent::Call);
+        let echo = content.echo.map(ReplyEvent::Echo);
         let end = ReplyEvent::End(self.stop);
         Ok(calls.chain(echo).chain([end]).collect())
     }

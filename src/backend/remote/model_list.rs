@@ -61,9 +61,9 @@ fn models_url(url: &Url) -> Url {
     let mut models = url.clone();
     models.set_path(&format!("{before}/models"));
     // A list is not streamed.
-    let kept = url.query_pairs().filter(|(name, _)| name != "alt");
+    let parameters = url.query_pairs().filter(|(name, _)| name != "alt");
     let mut query = form_urlencoded::Serializer::new(String::new());
-    query.extend_pairs(kept);
+    query.extend_pairs(parameters);
     let all = ALL_ON_A_PAGE.iter().filter(|(part, _)| path.contains(part));
     query.extend_pairs(all.map(|(_, pair)| pair));
     let query = query.finish();

@@ -78,8 +78,8 @@ impl<'a> ResponsesDecoder<'a> {
             }
             "response.output_text.done" | "response.refusal.done" => {
                 let position = self.text_position(event)?;
-                let whole = self.text.take_whole(position, part_text(event));
-                events.extend(whole.map(ReplyEvent::Text));
+                let new_text = self.text.take_whole(position, part_text(event));
+                events.extend(new_text.map(ReplyEvent::Text));
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 let position = self.text_position(event)?;
@@ -129,14 +129,14 @@ impl<'a> ResponsesDecoder<'a> {
         match kind(item) {
             "message" => {
                 for (number, part) in numbered("content") {
-                    let whole = self.text.take_whole(position(number), part_text(part));
-                    events.extend(whole.map(ReplyEvent::Text));
+                    let new_text = self.text.take_whole(position(number), part_text(part));
+                    events.extend(new_text.map(ReplyEvent::Text));
                 }
             }
             "reasoning" => {
                 for (number, part) in numbered("summary").chain(numbered("content")) {
-                    let whole = self.reasoning.take_whole(position(number), part_text(part));
-                    events.extend(whole.map(ReplyEvent::Reasoning));
+                    let new_text = self.reasoning.take_whole(position(number), part_text(part));
+                    events.extend(new_text.map(ReplyEvent::Reasoning));
                 }
             }
             _ => {}

@@ -12,7 +12,7 @@ use crate::tools::request::CallRequest;
 /// Returns the items of a whole reply that go back, without the arguments of calls, which the
 /// message holds.
 pub(super) fn from_items(items: Vec<Value>, storage: ReplyStorage) -> Option<Value> {
-    let mut kept = Vec::new();
+    let mut items_kept = Vec::new();
     let mut reasoning = Vec::new();
     for mut item in items {
         let kind = kind(&item).to_owned();
@@ -34,10 +34,10 @@ pub(super) fn from_items(items: Vec<Value>, storage: ReplyStorage) -> Option<Val
                 fields.shift_remove("id");
             }
         }
-        kept.append(&mut reasoning);
-        kept.push(item);
+        items_kept.append(&mut reasoning);
+        items_kept.push(item);
     }
-    (!kept.is_empty()).then_some(Value::Array(kept))
+    (!items_kept.is_empty()).then_some(Value::Array(items_kept))
 }
 
 /// Returns the items of an earlier reply as a request holds them.

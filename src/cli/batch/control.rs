@@ -144,12 +144,12 @@ impl BatchControl {
                 continue;
             }
             let attempt = self.batch.last_attempt(id);
-            let here = ClaimOwner::this_process("", None);
+            let this_process = ClaimOwner::this_process("", None);
             let cell = CellAfterJob {
                 attempt_before,
                 attempt,
                 end: self.batch.attempt_note(id, attempt).map(|note| note.end),
-                is_alive: attempt > 0 && self.batch.is_attempt_alive(id, attempt, &here),
+                is_alive: attempt > 0 && self.batch.is_attempt_alive(id, attempt, &this_process),
             };
             is_useless &= cell.is_useless(self.retries);
             match cell.wait() {
@@ -196,7 +196,7 @@ impl BatchControl {
             self.stop = Some(BatchStop::Cancelled);
             self.scheduler.cancel().await?;
         }
-        let here = ClaimOwner::this_process("", None);
+        let this_process = ClaimOwner::this_process("", None);
         for _ in 0..self.claimed_by_others.len() {
             let Some(number) = self.claimed_by_others.pop_front() else {
                 break;
@@ -208,7 +208,7 @@ impl BatchControl {
             if self.batch.has_result(id) {
                 self.finished = self.finished.saturating_add(1);
             } else if self.batch.attempt_note(id, attempt).is_none()
-                && self.batch.is_attempt_alive(id, attempt, &here)
+                && self.batch.is_attempt_alive(id, attempt, &this_process)
             {
                 self.claimed_by_others.push_back(number);
             } else {

@@ -203,20 +203,21 @@ impl QueueControl {
         self.missing
             .retain(|name, _| !running.contains(name.as_str()));
         let delay = self.queue.loss_delay();
-        let here = ClaimOwner::this_process("", None);
+        let this_process = ClaimOwner::this_process("", None);
         for cell in cells.iter_mut().filter(|cell| cell.is_claimed()) {
             let Some(owner) = &cell.owner else {
                 continue;
             };
             let job = owner.job.as_deref().unwrap_or_default();
             // On this host, the lock of the claim is more reliable than the queue.
-            let is_alive = if owner.engine == self.queue.name() && owner.boot != here.boot {
+            let is_alive = if owner.engine == self.queue.name() && owner.boot != this_process.boot {
                 running.contains(job) || {
                     let since = self.missing.entry(job.to_owned());
                     since.or_insert_with(Instant::now).elapsed() < delay
                 }
             } else {
-                self.batch.is_attempt_alive(&cell.id, cell.attempt, &here)
+                self.batch
+                    .is_attempt_alive(&cell.id, cell.attempt, &this_process)
             };
             if !is_alive {
                 self.batch.record_lost(cell)?;

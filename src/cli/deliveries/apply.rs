@@ -389,12 +389,12 @@ fn entries_within(
 /// Prints the outcome of every file.
 fn report_changes(
     changes: &[FileChange],
-    here: &AbsPath,
+    cwd: &AbsPath,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let mut status = ExitStatus::Delivered;
     for change in changes {
-        let path = display_path(&change.path.to_abs(), here);
+        let path = display_path(&change.path.to_abs(), cwd);
         let Some(outcome) = change_outcome(&change.kind) else {
             continue;
         };

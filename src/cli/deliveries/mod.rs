@@ -64,15 +64,15 @@ pub(crate) fn require_known_path(
     paths: &[AbsPath],
     name: &str,
     known: &BTreeSet<AbsPath>,
-    here: &AbsPath,
+    cwd: &AbsPath,
 ) -> Result<()> {
     let is_unknown = |path: &&AbsPath| !known.iter().any(|known| known.is_within(path));
     let Some(unknown) = paths.iter().find(is_unknown) else {
         return Ok(());
     };
-    let unknown = display_path(unknown, here);
+    let unknown = display_path(unknown, cwd);
     let message = format!("`{name}` has no changes in `{unknown}`");
-    let known: Vec<String> = known.iter().map(|path| display_path(path, here)).collect();
+    let known: Vec<String> = known.iter().map(|path| display_path(path, cwd)).collect();
     let near = nearest(&unknown, known.iter().map(String::as_str));
     let error = Error::new(ErrorKind::Usage, message);
     Err(match near {
@@ -89,8 +89,8 @@ pub(crate) fn require_known_path(
 }
 
 /// Formats a path for a user whose current directory is `here`.
-pub(crate) fn display_path(path: &AbsPath, here: &AbsPath) -> String {
-    escape_name(&match path.below(here) {
+pub(crate) fn display_path(path: &AbsPath, cwd: &AbsPath) -> String {
+    escape_name(&match path.below(cwd) {
         Some(rel) => rel.to_string(),
         None => path.to_string(),
     })

@@ -125,14 +125,14 @@ pub(super) enum UndoRemedy {
 /// Prints what was done, and what was not.
 pub(super) fn report(
     name: &str,
-    here: &AbsPath,
+    cwd: &AbsPath,
     rows: &[UndoRow],
     remedy: UndoRemedy,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let mut unreverted = 0_usize;
     for row in rows {
-        let path = display_path(&row.path, here);
+        let path = display_path(&row.path, cwd);
         let (style, word, note) = match row.outcome {
             UndoOutcome::Restored => (TextStyle::Good, "restored", String::new()),
             UndoOutcome::PartlyRestored(HunkCount { taken, total }) => {

@@ -161,12 +161,12 @@ impl CommandReport {
             config.rules(ExplainedIsolation::from_config(config).assumed_level())
         });
         let parsed = parse(line);
-        let whole = check_line(&rules, line, &parsed).into_iter();
+        let line_findings = check_line(&rules, line, &parsed).into_iter();
         let permissions_check = caller.and_then(|caller| CheckPart::from_rules(caller.rules, line));
         let is_asked = permissions_check
             .as_ref()
             .is_some_and(|part| part.outcome == ASK);
-        let checks: Vec<CheckPart> = whole
+        let checks: Vec<CheckPart> = line_findings
             .map(CheckPart::from_check)
             .chain(permissions_check)
             .collect();

@@ -43,7 +43,7 @@ pub(super) fn hunk_digest(hunk: &DiffHunk) -> String {
 pub(super) fn change_json(
     difference: &DeliveryDifference,
     conflict: Option<DeliveryConflict>,
-    here: &AbsPath,
+    cwd: &AbsPath,
 ) -> Value {
     let hunks = hunks_of(difference);
     let length: usize = hunks.iter().map(hunk_length).sum();
@@ -62,7 +62,7 @@ pub(super) fn change_json(
         |(before, after)| json!({"before": format!("{before:o}"), "after": format!("{after:o}")}),
     );
     json!({
-        "path": display_path(&difference.path, here),
+        "path": display_path(&difference.path, cwd),
         "change": change_word(difference),
         "before": side_json(&difference.before),
         "after": side_json(&difference.after),
@@ -77,9 +77,9 @@ pub(super) fn change_json(
 }
 
 /// Returns a row for each name that `plan` refuses.
-pub(super) fn refusals_json(plan: &DeliveryPlan, here: &AbsPath) -> Vec<Value> {
+pub(super) fn refusals_json(plan: &DeliveryPlan, cwd: &AbsPath) -> Vec<Value> {
     let row = |refusal: &DeliveryRefusal| {
-        let path = display_path(&refusal.path.to_abs(), here);
+        let path = display_path(&refusal.path.to_abs(), cwd);
         json!({
             "path": path,
             "change": "refused",

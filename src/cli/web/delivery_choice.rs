@@ -75,7 +75,7 @@ pub(super) fn select(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
     files: &[FileDecision],
-    here: &AbsPath,
+    cwd: &AbsPath,
 ) -> ApiResult<DeliverySelection> {
     let mut selection = DeliverySelection::take_none(plan);
     // Directories are created and removed together with the selected files in them.
@@ -87,7 +87,7 @@ pub(super) fn select(
     let items = plan.items();
     let mut chosen = BTreeSet::new();
     for file in files {
-        let is_meant = |entry: &DeliveryEntry| display_path(&plan.path(entry), here) == file.path;
+        let is_meant = |entry: &DeliveryEntry| display_path(&plan.path(entry), cwd) == file.path;
         let mut meant = items.iter().filter_map(|index| {
             let entry = plan.entries.get(*index)?;
             is_meant(entry).then_some((*index, entry))

@@ -19,15 +19,15 @@ use crate::world::delivery::undo::{AppliedDelivery, RevertedChange};
 /// be applied again.
 pub(super) fn reverted_json(
     delivered: &mut AppliedDelivery,
-    here: &AbsPath,
+    cwd: &AbsPath,
 ) -> Result<BTreeMap<String, Value>> {
     let mut files = BTreeMap::new();
     for change in delivered.reverted_changes() {
-        let mut file = change_json(&delivered.offered_difference(&change)?, None, here);
+        let mut file = change_json(&delivered.offered_difference(&change)?, None, cwd);
         if let Some(fields) = file.as_object_mut() {
             fields.insert("undone".to_owned(), true.into());
         }
-        files.insert(display_path(&change.path, here), file);
+        files.insert(display_path(&change.path, cwd), file);
     }
     Ok(files)
 }
@@ -48,11 +48,11 @@ pub(super) fn offer_reverted(files: &mut Vec<Value>, mut reverted: BTreeMap<Stri
 pub(super) fn split_reverted(
     delivered: &mut AppliedDelivery,
     files: &[FileDecision],
-    here: &AbsPath,
+    cwd: &AbsPath,
 ) -> ApiResult<(ReappliedFiles, Vec<FileDecision>)> {
     let reverted = delivered.reverted_changes().into_iter();
     let reverted: BTreeMap<String, RevertedChange> = reverted
-        .map(|change| (display_path(&change.path, here), change))
+        .map(|change| (display_path(&change.path, cwd), change))
         .collect();
     let (mut again, mut others) = (ReappliedFiles::default(), Vec::new());
     let mut named = BTreeSet::new();

@@ -146,8 +146,8 @@ pub(super) async fn deliver(
         pending_delivery(&server, &run.name()),
         &request.answer,
     ) {
-        let here = server.host().cwd.clone();
-        let choosing = move || Ok(select(&delivery, &plan, &request.files, &here));
+        let cwd = server.host().cwd.clone();
+        let choosing = move || Ok(select(&delivery, &plan, &request.files, &cwd));
         let selection = run_blocking(choosing).await??;
         return answer_pending(&live, selection).await;
     }
@@ -532,8 +532,8 @@ pub(super) fn change_rows(changes: &[FileChange], host: &Host) -> Vec<DeliveryRo
         .collect()
 }
 
-fn change_row(change: &FileChange, here: &AbsPath) -> Option<DeliveryRow> {
-    let path = display_path(&change.path.to_abs(), here);
+fn change_row(change: &FileChange, cwd: &AbsPath) -> Option<DeliveryRow> {
+    let path = display_path(&change.path.to_abs(), cwd);
     Some(DeliveryRow::new(path, change_outcome(&change.kind)?))
 }
 

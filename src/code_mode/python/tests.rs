@@ -14,8 +14,8 @@ fn is_refused(libraries: PythonLibraries, program: &str) -> bool {
 
 #[track_caller]
 fn check(program: &str, expected: &str) {
-    let whole = format!("import io\nimport pandas as pd\n{program}\n");
-    let message = match lint_python(PythonLibraries::Pandas, &whole) {
+    let source = format!("import io\nimport pandas as pd\n{program}\n");
+    let message = match lint_python(PythonLibraries::Pandas, &source) {
         Ok(()) => String::new(),
         Err(refusal) => refusal.to_string(),
     };

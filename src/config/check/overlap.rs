@@ -208,8 +208,8 @@ impl ConfigChecker<'_> {
         if !territory.is_absolute || is_inside_state {
             return None;
         }
-        let here = (path == base).then_some("the current directory");
-        paths::breadth_reason(path, self.context).or(here)
+        let cwd_reason = (path == base).then_some("the current directory");
+        paths::breadth_reason(path, self.context).or(cwd_reason)
     }
 
     fn refuse_pair(&mut self, outer: &DirectoryClaim<'_>, inner: &DirectoryClaim<'_>) {

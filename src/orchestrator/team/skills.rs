@@ -239,9 +239,9 @@ fn session_skill(workspace: &AbsPath) -> Option<RealPath> {
         Ok(LocatedPath::File(_) | LocatedPath::Missing(_)) | Err(_) => None,
     };
     let skill = workspace.join(SESSION_SKILL);
-    let (whole, root) = (directory(workspace)?, directory(&skill)?);
+    let (workspace_root, root) = (directory(workspace)?, directory(&skill)?);
     let has_file = matches!(locate(&skill.join(SKILL_FILE)), Ok(LocatedPath::File(_)));
-    (has_file && root.is_within(&whole)).then_some(root)
+    (has_file && root.is_within(&workspace_root)).then_some(root)
 }
 
 /// Returns `path` below the real path of `base`, without following symlinks below that.

@@ -218,7 +218,7 @@ impl HookRunner {
         let sandbox = sandbox.map_err(|why| format!("hooks {why}"))?;
         let sandbox = sandbox_on_overlay(sandbox, overlay);
         let failed = |error: io::Error| error.to_string();
-        let (reach, proxy) = hook_sandbox
+        let (network, proxy) = hook_sandbox
             .commands
             .network_under(&hook.network)
             .map_err(failed)?;
@@ -227,7 +227,7 @@ impl HookRunner {
             dir: self.0.context.project.clone(),
             venv: None,
         };
-        let mut facts = hook_sandbox.commands.command_context(spec, reach);
+        let mut facts = hook_sandbox.commands.command_context(spec, network);
         facts.env.extend(self.variables(hook));
         let policy = compile(
             &hook_sandbox.readable,

@@ -208,8 +208,8 @@ impl LayerPlanner<'_> {
     /// Returns why nothing may be changed at `rel`, if so.
     fn forbidden_reason(&self, rel: &RelPath) -> Option<String> {
         let is_own = |grant: &Grant| {
-            let here = grant.root == self.real || grant.scope == GrantScope::File;
-            grant.kind == GrantKind::Context && here
+            let is_granted_root = grant.root == self.real || grant.scope == GrantScope::File;
+            grant.kind == GrantKind::Context && is_granted_root
         };
         match self.manager.decide(&self.real.join(rel), Permission::Write) {
             PermissionDecision::Allow { grant } if is_own(grant) => None,

@@ -198,7 +198,7 @@ impl DeliverySession {
         only: Option<Vec<u32>>,
     ) -> Result<SkippedSteps> {
         self.sync_slots()?;
-        let which = self.selected_steps(only.as_ref());
+        let step_numbers = self.selected_steps(only.as_ref());
         self.journal.sync()?;
         let session = JournalSession {
             direction,
@@ -208,7 +208,7 @@ impl DeliverySession {
             .journal
             .add(&JournalRecord::SessionBegun { direction, only });
         match begun.and_then(|()| self.journal.sync()) {
-            Ok(()) => self.run_steps(session, &which),
+            Ok(()) => self.run_steps(session, &step_numbers),
             Err(error) => {
                 let result = match self.journal.truncate(session.start) {
                     Ok(()) => RollbackResult::Done,
@@ -226,14 +226,14 @@ impl DeliverySession {
         only: Option<&Vec<u32>>,
         is_rolling_back: bool,
     ) -> Result<()> {
-        let which = self.selected_steps(only);
+        let step_numbers = self.selected_steps(only);
         if is_rolling_back {
-            self.apply_steps(session.direction.reversed(), &which)?;
-            self.settle(&which)?;
+            self.apply_steps(session.direction.reversed(), &step_numbers)?;
+            self.settle(&step_numbers)?;
             self.end()?;
             return self.clear_slot_dirs();
         }
-        self.run_steps(session, &which).map(drop)
+        self.run_steps(session, &step_numbers).map(drop)
     }
 
     fn selected_steps(&self, only: Option<&Vec<u32>>) -> BTreeSet<u32> {
@@ -247,13 +247,13 @@ impl DeliverySession {
     fn run_steps(
         &mut self,
         session: JournalSession,
-        which: &BTreeSet<u32>,
+        step_numbers: &BTreeSet<u32>,
     ) -> Result<SkippedSteps> {
         let open = self.journal.len();
         let applied = self
-            .apply_steps(session.direction, which)
+            .apply_steps(session.direction, step_numbers)
             .and_then(|skipped| {
-                self.settle(which)?;
+                self.settle(step_numbers)?;
                 self.end()?;
                 Ok(skipped)
             });
@@ -261,7 +261,7 @@ impl DeliverySession {
             Ok(_) => RollbackResult::Done,
             // The session is open again, even if a part of its end was written.
             Err(_) => match self.journal.truncate(open) {
-                Ok(()) => self.roll_back(session, which),
+                Ok(()) => self.roll_back(session, step_numbers),
                 Err(_) => RollbackResult::NextStartCompletes,
             },
         };
@@ -274,14 +274,18 @@ impl DeliverySession {
 
     /// Rolls back the steps of a session. If the journal cannot be written, as on a full disk, it is
     /// truncated to what it was before the session.
-    fn roll_back(&mut self, session: JournalSession, which: &BTreeSet<u32>) -> RollbackResult {
+    fn roll_back(
+        &mut self,
+        session: JournalSession,
+        step_numbers: &BTreeSet<u32>,
+    ) -> RollbackResult {
         let noted = self
             .journal
             .add(&JournalRecord::RollbackBegun)
             .and_then(|()| self.journal.sync());
         let rolled_back = self
-            .apply_steps(session.direction.reversed(), which)
-            .and_then(|_| self.settle(which))
+            .apply_steps(session.direction.reversed(), step_numbers)
+            .and_then(|_| self.settle(step_numbers))
             .and_then(|()| self.end().or_else(|_| self.journal.truncate(session.start)));
         match (rolled_back, noted) {
             (Ok(()), _) => RollbackResult::Done,
@@ -293,7 +297,7 @@ impl DeliverySession {
     fn apply_steps(
         &mut self,
         direction: StepDirection,
-        which: &BTreeSet<u32>,
+        step_numbers: &BTreeSet<u32>,
     ) -> Result<SkippedSteps> {
         let mut skipped = SkippedSteps::new();
         let count = self.steps.len();
@@ -305,7 +309,7 @@ impl DeliverySession {
             let Some(step) = self.steps.get(index).cloned() else {
                 continue;
             };
-            if !which.contains(&step.number) {
+            if !step_numbers.contains(&step.number) {
                 continue;
             }
             let delivery_tree = self.delivery_tree(step.root)?;
@@ -322,8 +326,8 @@ impl DeliverySession {
     }
 
     /// Syncs everything to disk, including the slots of roots on other file systems.
-    fn settle(&mut self, which: &BTreeSet<u32>) -> Result<()> {
-        self.close_slot_dirs(which)?;
+    fn settle(&mut self, step_numbers: &BTreeSet<u32>) -> Result<()> {
+        self.close_slot_dirs(step_numbers)?;
         for root in 0..self.roots.len() {
             if self.steps.iter().any(|step| step.root == root) {
                 let delivery_tree = self.delivery_tree(root)?;
@@ -387,9 +391,9 @@ impl DeliverySession {
     }
 
     /// Copies the slots of these steps to the file system where they can be swapped.
-    pub(super) fn fill_slot_dirs(&mut self, which: &[u32]) -> Result<()> {
+    pub(super) fn fill_slot_dirs(&mut self, step_numbers: &[u32]) -> Result<()> {
         let slots = open_root(&self.delivery_dir.slots())?;
-        for step in self.separate_steps(&which.iter().copied().collect()) {
+        for step in self.separate_steps(&step_numbers.iter().copied().collect()) {
             let delivery_tree = self.delivery_tree(step.root)?;
             let copied = slot::duplicate(&slots, &delivery_tree.slots, OsStr::new(&step.slot()));
             match copied {
@@ -403,8 +407,8 @@ impl DeliverySession {
     }
 
     /// Copies slots on other file systems back to the delivery's directory, where they are kept.
-    fn close_slot_dirs(&mut self, which: &BTreeSet<u32>) -> Result<()> {
-        let steps = self.separate_steps(which);
+    fn close_slot_dirs(&mut self, step_numbers: &BTreeSet<u32>) -> Result<()> {
+        let steps = self.separate_steps(step_numbers);
         if steps.is_empty() {
             return Ok(());
         }
@@ -423,10 +427,10 @@ impl DeliverySession {
         synced.map_err(|fault| delivery_error("write", &path, fault))
     }
 
-    fn separate_steps(&self, which: &BTreeSet<u32>) -> Vec<DeliveryStep> {
+    fn separate_steps(&self, step_numbers: &BTreeSet<u32>) -> Vec<DeliveryStep> {
         let is_meant = |step: &&DeliveryStep| {
             let both = step.theirs.is_directory() && step.ours.is_directory();
-            which.contains(&step.number) && self.has_separate_slots(step.root) && !both
+            step_numbers.contains(&step.number) && self.has_separate_slots(step.root) && !both
         };
         self.steps.iter().filter(is_meant).cloned().collect()
     }

@@ -393,9 +393,9 @@ impl DeliverySource {
     }
 
     /// Returns those of the directories that are not inside `here`.
-    pub fn outside(&self, here: &AbsPath) -> BTreeSet<AbsPath> {
+    pub fn outside(&self, cwd: &AbsPath) -> BTreeSet<AbsPath> {
         let roots = self.roots().into_iter();
-        roots.filter(|root| !root.is_within(here)).collect()
+        roots.filter(|root| !root.is_within(cwd)).collect()
     }
 }
 

@@ -56,10 +56,10 @@ enum LayerReplacement {
 
 fn layer_replacement(upper: &AbsPath, path: &RelPath) -> LayerReplacement {
     let mut at = Some(path.clone());
-    while let Some(here) = at.filter(|here| !here.is_root()) {
-        let there = upper.join(here.as_path());
+    while let Some(ancestor) = at.filter(|ancestor| !ancestor.is_root()) {
+        let there = upper.join(ancestor.as_path());
         if file::is_directory(&there) {
-            let is_its = here == *path;
+            let is_its = ancestor == *path;
             return if is_its {
                 LayerReplacement::Directory
             } else {
@@ -69,7 +69,7 @@ fn layer_replacement(upper: &AbsPath, path: &RelPath) -> LayerReplacement {
         if file::exists(&there) {
             return LayerReplacement::File;
         }
-        at = here.parent();
+        at = ancestor.parent();
     }
     LayerReplacement::Nothing
 }

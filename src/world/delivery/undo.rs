@@ -274,10 +274,10 @@ impl AppliedDelivery {
         let mut steps = steps;
         steps.sort_by(|(a, _), (b, _)| (a.root, &a.rel).cmp(&(b.root, &b.rel)));
         // Of a path that was applied in several parts, one step has both sides of the whole change.
-        steps.dedup_by(|later, kept| {
-            let is_same = (later.0.root, &later.0.rel) == (kept.0.root, &kept.0.rel);
-            if is_same && kept.1 == DeliveredState::Reverted {
-                std::mem::swap(later, kept);
+        steps.dedup_by(|later, earlier| {
+            let is_same = (later.0.root, &later.0.rel) == (earlier.0.root, &earlier.0.rel);
+            if is_same && earlier.1 == DeliveredState::Reverted {
+                std::mem::swap(later, earlier);
             }
             is_same
         });
@@ -767,7 +767,7 @@ fn entry(step: &DeliveryStep, step_direction: StepDirection) -> DeliveryEntry {
 }
 
 /// Refuses trees of `roots` that are neither inside `here` nor named in `named`.
-pub fn refuse_outside(roots: &[AbsPath], here: &AbsPath, named: &[AbsPath]) -> Result<()> {
+pub fn refuse_outside(roots: &[AbsPath], cwd: &AbsPath, named: &[AbsPath]) -> Result<()> {
     let is_named = |root: &AbsPath| {
         named
             .iter()
@@ -775,7 +775,7 @@ pub fn refuse_outside(roots: &[AbsPath], here: &AbsPath, named: &[AbsPath]) -> R
     };
     let outside = roots
         .iter()
-        .find(|root| !root.is_within(here) && !is_named(root));
+        .find(|root| !root.is_within(cwd) && !is_named(root));
     match outside {
         None => Ok(()),
         Some(root) => Err(Error::new(

@@ -51,11 +51,11 @@ impl GitObjectCache {
     }
 }
 
-fn keep<T>(kept: &mut BTreeMap<ObjectId, T>, object: &ObjectId, value: T) {
-    if kept.len() >= OBJECTS_MAX {
-        kept.clear();
+fn keep<T>(cache: &mut BTreeMap<ObjectId, T>, object: &ObjectId, value: T) {
+    if cache.len() >= OBJECTS_MAX {
+        cache.clear();
     }
-    kept.insert(object.clone(), value);
+    cache.insert(object.clone(), value);
 }
 
 #[cfg(test)]

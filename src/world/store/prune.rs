@@ -218,11 +218,11 @@ fn own_directories(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
 /// Returns whether there is a symlink on the path from `state` to `path`.
 fn is_beyond_link(path: &AbsPath, state: &AbsPath) -> bool {
     let mut at = Some(path.clone());
-    while let Some(here) = at.filter(|here| here != state) {
-        if file::is_link(&here) {
+    while let Some(ancestor) = at.filter(|ancestor| ancestor != state) {
+        if file::is_link(&ancestor) {
             return true;
         }
-        at = here.parent();
+        at = ancestor.parent();
     }
     false
 }

@@ -157,13 +157,13 @@ fn the_same_tool_of_several_agents_is_one_finding() {
 #[test]
 fn servers_that_call_a_service_need_the_network() {
     let weather = "command: npx, args: [-y, '@fak111/weather-mcp@1.0.0']";
-    let told = "mcp_servers[0].network: calls of the server fail: `@fak111/weather-mcp` needs the \
+    let warning = "mcp_servers[0].network: calls of the server fail: `@fak111/weather-mcp` needs the \
                 network, which its entry does not open (add `network: on` to its entry";
-    check_server(weather, &[told, "which is not installed"]);
+    check_server(weather, &[warning, "which is not installed"]);
     // The registry is not the service.
     check_server(
         &format!("{weather}, network: [registry.npmjs.org]"),
-        &[told],
+        &[warning],
     );
     check_server(&format!("{weather}, network: on"), &[]);
     check_server(

@@ -91,8 +91,8 @@ fn entry<'b>(
         let name = [prefix, ending].concat();
         return Some((name.into(), rest.get(length.checked_add(1)?..)?));
     }
-    let whole = fixed.checked_add(length)?;
-    let padded = whole
+    let entry_length = fixed.checked_add(length)?;
+    let padded = entry_length
         .checked_div(PADDED_TO)?
         .checked_add(1)?
         .checked_mul(PADDED_TO)?;

@@ -146,12 +146,12 @@ impl FileFinder {
             below: path.directory,
             pattern: path.rest,
         };
-        let whole = MatchQuery {
+        let path_query = MatchQuery {
             below: "",
             pattern: typed,
         };
         let mut extent = known.extent;
-        for scope in [named, whole] {
+        for scope in [named, path_query] {
             let time_left = time_max.saturating_sub(since.elapsed());
             let (found, ranked) = rank(&known.batches, scope, RANKED_MAX, time_left);
             extent = extent.and(ranked);

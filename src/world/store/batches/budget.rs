@@ -58,10 +58,10 @@ struct MoneyToken {
 
 impl MoneyToken {
     /// Reads the name of a token; those that are not parts of a token are worth `whole`.
-    fn parse(name: &str, whole: u64) -> Option<Self> {
+    fn parse(name: &str, token_picodollars: u64) -> Option<Self> {
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let picodollars = match name.split_once('-') {
-            None if is_number(name) && !name.is_empty() => whole,
+            None if is_number(name) && !name.is_empty() => token_picodollars,
             Some((value, _)) if is_number(value) => value.parse().ok()?,
             None | Some(_) => return None,
         };
@@ -218,13 +218,13 @@ impl BatchDir {
         let Some(budget) = self.budget_file()? else {
             return Ok(());
         };
-        let (whole, spent) = (budget.token_picodollars, spent.picodollars());
-        let mut tokens = self.held_tokens(cell, whole)?;
+        let (token_picodollars, spent) = (budget.token_picodollars, spent.picodollars());
+        let mut tokens = self.held_tokens(cell, token_picodollars)?;
         // The rests of the cell's tokens are freed before its tokens are moved, because afterwards
         // nothing shows that they count.
         self.free_prepared(&budget)?;
         while MoneyToken::sum(&tokens) < spent {
-            match self.take_token(cell, whole)? {
+            match self.take_token(cell, token_picodollars)? {
                 Some(token) => tokens.push(token),
                 None => break,
             }
@@ -290,21 +290,21 @@ impl BatchDir {
     }
 
     /// Returns the free tokens; those that are not parts of a token are worth `whole`.
-    fn free_tokens(&self, whole: u64) -> Result<Vec<MoneyToken>> {
+    fn free_tokens(&self, token_picodollars: u64) -> Result<Vec<MoneyToken>> {
         let names = dir::names_if_exists(&self.free())?.into_iter();
         // A token that is being created has another name.
-        let tokens = names.filter_map(|name| MoneyToken::parse(&name, whole));
+        let tokens = names.filter_map(|name| MoneyToken::parse(&name, token_picodollars));
         Ok(tokens.collect())
     }
 
     /// Returns the tokens that `cell` holds; those that are not parts of a token are worth `whole`.
-    fn held_tokens(&self, cell: &CellId, whole: u64) -> Result<Vec<MoneyToken>> {
+    fn held_tokens(&self, cell: &CellId, token_picodollars: u64) -> Result<Vec<MoneyToken>> {
         let mut tokens = Vec::new();
         for _ in 0..TAKE_TRIES_MAX {
             let names = dir::names_if_exists(&self.held_dir())?;
             let own = names.iter().filter_map(|name| {
                 let (owner, token) = name.rsplit_once('.')?;
-                MoneyToken::parse(token, whole).filter(|_| owner == cell.as_str())
+                MoneyToken::parse(token, token_picodollars).filter(|_| owner == cell.as_str())
             });
             tokens = own.collect();
             // A token that was divided during the listing may be listed under both names.
@@ -317,9 +317,9 @@ impl BatchDir {
     }
 
     /// Moves a free token to `cell` and returns it, if there was one.
-    fn take_token(&self, cell: &CellId, whole: u64) -> Result<Option<MoneyToken>> {
+    fn take_token(&self, cell: &CellId, token_picodollars: u64) -> Result<Option<MoneyToken>> {
         for _ in 0..TAKE_TRIES_MAX {
-            let mut tokens = self.free_tokens(whole)?;
+            let mut tokens = self.free_tokens(token_picodollars)?;
             if tokens.is_empty() {
                 return Ok(None);
             }

@@ -66,11 +66,13 @@ pub enum OwnerLiveness {
 pub(super) fn owner_liveness(
     owner: Option<&ClaimOwner>,
     path: &AbsPath,
-    here: &ClaimOwner,
+    this_process: &ClaimOwner,
 ) -> OwnerLiveness {
     match owner {
-        Some(owner) if owner.boot != here.boot && owner.host == here.host => OwnerLiveness::Dead,
-        Some(owner) if owner.boot != here.boot => OwnerLiveness::Unknown,
+        Some(owner) if owner.boot != this_process.boot && owner.host == this_process.host => {
+            OwnerLiveness::Dead
+        }
+        Some(owner) if owner.boot != this_process.boot => OwnerLiveness::Unknown,
         Some(_) | None if file::is_locked(path) => OwnerLiveness::Alive,
         Some(_) | None => OwnerLiveness::Dead,
     }
@@ -227,9 +229,9 @@ impl BatchDir {
 
     /// Returns whether a process works on `cell`: on another host it does until its scheduler says
     /// otherwise.
-    pub fn is_attempt_alive(&self, cell: &CellId, attempt: u32, here: &ClaimOwner) -> bool {
+    pub fn is_attempt_alive(&self, cell: &CellId, attempt: u32, this_process: &ClaimOwner) -> bool {
         let owner = self.claim_owner(cell, attempt);
-        self.is_owner_alive(owner.as_ref(), cell, attempt, here)
+        self.is_owner_alive(owner.as_ref(), cell, attempt, this_process)
     }
 
     /// Returns whether `owner`, who claimed `cell` for this attempt, works on it.
@@ -238,9 +240,9 @@ impl BatchDir {
         owner: Option<&ClaimOwner>,
         cell: &CellId,
         attempt: u32,
-        here: &ClaimOwner,
+        this_process: &ClaimOwner,
     ) -> bool {
-        owner_liveness(owner, &self.claim_file(cell, attempt), here) != OwnerLiveness::Dead
+        owner_liveness(owner, &self.claim_file(cell, attempt), this_process) != OwnerLiveness::Dead
     }
 
     /// Returns whether the process of this attempt still holds its claim, also if the attempt was

@@ -28,17 +28,23 @@ impl Drop for ControllerFile {
 impl BatchDir {
     /// Marks this process as one that starts the jobs of the batch.
     pub fn mark_controller(&self) -> Result<ControllerFile> {
-        let here = ClaimOwner::this_process("", None);
+        let this_process = ClaimOwner::this_process("", None);
         let dir = self.controllers_dir();
         dir::create_all(&dir, DirectoryAudience::User)?;
         for path in self.controller_files()? {
-            if owner_liveness(read_owner(&path).as_ref(), &path, &here) == OwnerLiveness::Dead {
+            if owner_liveness(read_owner(&path).as_ref(), &path, &this_process)
+                == OwnerLiveness::Dead
+            {
                 clear::remove(&path)?;
             }
         }
-        let text = serde_json::to_vec(&here)
+        let text = serde_json::to_vec(&this_process)
             .map_err(|error| Error::bug("a mark has no JSON form").with_source(error))?;
-        let path = dir.join(format!("{}.{}", here.pid, clock::now().unix_nanoseconds()));
+        let path = dir.join(format!(
+            "{}.{}",
+            this_process.pid,
+            clock::now().unix_nanoseconds()
+        ));
         let lock = create_once(&path, &text, FileDurability::Process)?;
         let lock = lock.ok_or_else(|| {
             Error::new(ErrorKind::Io, format!("`{path}` exists already"))
@@ -50,9 +56,10 @@ impl BatchDir {
     /// Returns whether a process that starts the jobs of the batch is alive: the answer for the one
     /// that is alive most certainly.
     pub fn controller_liveness(&self) -> Result<OwnerLiveness> {
-        let here = ClaimOwner::this_process("", None);
+        let this_process = ClaimOwner::this_process("", None);
         let files = self.controller_files()?.into_iter();
-        let states = files.map(|path| owner_liveness(read_owner(&path).as_ref(), &path, &here));
+        let states =
+            files.map(|path| owner_liveness(read_owner(&path).as_ref(), &path, &this_process));
         Ok(states.max().unwrap_or(OwnerLiveness::Dead))
     }
 

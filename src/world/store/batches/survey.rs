@@ -104,12 +104,12 @@ impl BatchDir {
         // Claims before results: a cell that ends meanwhile is not mistaken for a lost one.
         let claims = self.claim_names()?;
         let listed = self.listed_results()?;
-        let here = ClaimOwner::this_process("", None);
+        let this_process = ClaimOwner::this_process("", None);
         let begun = last_attempts(&claims, &listed)
             .into_iter()
             .filter_map(|(cell, attempt)| {
                 let id = CellId::parse(cell)?;
-                Some(self.begun_cell(id, attempt, &here))
+                Some(self.begun_cell(id, attempt, &this_process))
             })
             .collect();
         Ok(BatchSurvey {
@@ -120,12 +120,12 @@ impl BatchDir {
     }
 
     /// Returns the state of a cell that was begun and had no result when these were listed.
-    fn begun_cell(&self, id: CellId, attempt: u32, here: &ClaimOwner) -> BegunCell {
+    fn begun_cell(&self, id: CellId, attempt: u32, this_process: &ClaimOwner) -> BegunCell {
         let (mut note, mut owner) = (self.attempt_note(&id, attempt), None);
         let mut is_lost = false;
         if note.is_none() {
             owner = self.claim_owner(&id, attempt);
-            is_lost = !self.is_owner_alive(owner.as_ref(), &id, attempt, here);
+            is_lost = !self.is_owner_alive(owner.as_ref(), &id, attempt, this_process);
         }
         if is_lost {
             // It may have ended since: its note or its result is there before its claim is free.
@@ -187,8 +187,8 @@ mod tests {
             dir: AbsPath::new(temporary.path()).unwrap(),
         };
         let id = CellId::parse("c").unwrap();
-        let here = ClaimOwner::this_process("local", None);
-        let state = || batch.begun_cell(id.clone(), 1, &here).state;
+        let this_process = ClaimOwner::this_process("local", None);
+        let state = || batch.begun_cell(id.clone(), 1, &this_process).state;
         assert_eq!(state(), CellState::Faulty);
         let results = batch.dir.join("results");
         dir::create_all(&results, DirectoryAudience::User).unwrap();

@@ -215,7 +215,7 @@ const FAST_OPEN: u32 = 0x2000_0000;
 const EMPTYING: [u32; 2] = [0o1000, 0o1003];
 
 /// Returns the rules that are added to the common ones. `abi` is the kernel's Landlock ABI.
-pub(crate) fn rules(reach: NetworkAccess, abi: ABI) -> Vec<(c_long, SeccompRule)> {
+pub(crate) fn rules(network: NetworkAccess, abi: ABI) -> Vec<(c_long, SeccompRule)> {
     let mut rules = Vec::new();
     let mut all = |calls: &[c_long], verdict| {
         rules.extend(
@@ -255,7 +255,7 @@ pub(crate) fn rules(reach: NetworkAccess, abi: ABI) -> Vec<(c_long, SeccompRule)
         ),
         (libc::SYS_socketpair, SeccompRule::Cases(&[PAIRS], DENIED)),
     ]);
-    rules.extend(socket_rules(reach));
+    rules.extend(socket_rules(network));
     if abi < ABI::V6 {
         rules.extend(signal_rules());
     }
@@ -265,9 +265,9 @@ pub(crate) fn rules(reach: NetworkAccess, abi: ABI) -> Vec<(c_long, SeccompRule)
     rules
 }
 
-fn socket_rules(reach: NetworkAccess) -> Vec<(c_long, SeccompRule)> {
+fn socket_rules(network: NetworkAccess) -> Vec<(c_long, SeccompRule)> {
     let closed = SeccompRule::Always(DENIED);
-    match reach {
+    match network {
         NetworkAccess::Host => vec![(libc::SYS_socket, SeccompRule::Cases(&[INTERNET], DENIED))],
         NetworkAccess::None => vec![
             (libc::SYS_socket, closed),
@@ -376,8 +376,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(reach: NetworkAccess, abi: ABI, call: c_long, expected: Option<SeccompRule>) {
-        let rules: BTreeMap<c_long, SeccompRule> = rules(reach, abi).into_iter().collect();
+    fn check(network: NetworkAccess, abi: ABI, call: c_long, expected: Option<SeccompRule>) {
+        let rules: BTreeMap<c_long, SeccompRule> = rules(network, abi).into_iter().collect();
         assert_eq!(rules.get(&call), expected.as_ref(), "{call}");
     }
 

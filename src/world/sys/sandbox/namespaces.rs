@@ -29,13 +29,13 @@ const INOTIFY_WATCHES_PART: u64 = 16;
 const INOTIFY_WATCHES_OF_USER: &str = "/proc/sys/fs/inotify/max_user_watches";
 
 /// Forks the process; the inner half starts in its own namespaces.
-pub(crate) fn fork_into_namespaces(reach: NetworkAccess) -> SandboxResult<ForkHalf> {
+pub(crate) fn fork_into_namespaces(network: NetworkAccess) -> SandboxResult<ForkHalf> {
     let always = libc::CLONE_NEWUSER
         | libc::CLONE_NEWNS
         | libc::CLONE_NEWPID
         | libc::CLONE_NEWIPC
         | libc::CLONE_NEWUTS;
-    let network = match reach {
+    let network = match network {
         NetworkAccess::Host => 0,
         NetworkAccess::None | NetworkAccess::Proxy { .. } => libc::CLONE_NEWNET,
     };
@@ -108,8 +108,8 @@ fn map_owner(owner: HelperOwner) -> SandboxResult<()> {
 }
 
 /// Makes the available network usable, and passes the listener of the proxy to massgen.
-pub(crate) fn set_up_network(reach: NetworkAccess, control: &ParentSocket) -> SandboxResult<()> {
-    match reach {
+pub(crate) fn set_up_network(network: NetworkAccess, control: &ParentSocket) -> SandboxResult<()> {
+    match network {
         NetworkAccess::Host => Ok(()),
         NetworkAccess::None => switch_loopback_on().in_step("switching the loopback on"),
         NetworkAccess::Proxy { port } => {

@@ -166,7 +166,7 @@ pub(crate) fn build_root(
     Ok(root)
 }
 
-fn mount_system(root: &SandboxRoot, reach: NetworkAccess) -> SandboxResult<()> {
+fn mount_system(root: &SandboxRoot, network: NetworkAccess) -> SandboxResult<()> {
     for path in PROGRAMS.iter().chain(SYSTEM) {
         let path = Path::new(path);
         let step = format_args!("mounting `{}`", path.display());
@@ -175,7 +175,7 @@ fn mount_system(root: &SandboxRoot, reach: NetworkAccess) -> SandboxResult<()> {
             bind_if_exists(root, path).in_step(step)?;
         }
     }
-    if reach == NetworkAccess::Host {
+    if network == NetworkAccess::Host {
         let names = Path::new("/etc/resolv.conf");
         let elsewhere = std::fs::canonicalize(names).ok();
         if let Some(path) = elsewhere.filter(|path| !path.starts_with("/etc")) {

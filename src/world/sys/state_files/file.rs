@@ -576,10 +576,10 @@ mod tests {
         let path = AbsPath::new(dir.path().join("answer")).unwrap();
         let mode = || fs::metadata(path.as_path()).unwrap().mode();
         write_for_user(&path, b"new").unwrap();
-        for kept in [0o600, 0o640, 0o664, 0o666] {
-            fs::set_permissions(path.as_path(), fs::Permissions::from_mode(kept)).unwrap();
+        for bits in [0o600, 0o640, 0o664, 0o666] {
+            fs::set_permissions(path.as_path(), fs::Permissions::from_mode(bits)).unwrap();
             write_for_user(&path, b"replaced").unwrap();
-            assert_eq!(mode() & PERMISSION_BITS, kept, "{kept:o}");
+            assert_eq!(mode() & PERMISSION_BITS, bits, "{bits:o}");
         }
     }
 }
