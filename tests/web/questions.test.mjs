@@ -70,6 +70,11 @@ test('a click that is read late answers no question that was new when it was mad
   await settled();
 });
 
+test('an open question says once what follows without an answer', () => {
+  const question = { id: 'q1', kind: 'open', question: 'How wide?', otherwise: 'without an answer, assumed: 80' };
+  assert.deepEqual(text(panel('log_e', question)).match(/without an answer[^<]*/gi), ['Without an answer, assumed: 80.']);
+});
+
 test('two keys belong together by the times when they were pressed', () => {
   /** @type {(key: string, timeStamp: number) => void} */
   let press = () => {};

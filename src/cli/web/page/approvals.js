@@ -86,6 +86,9 @@ function title(question) {
   return 'The run asks a question';
 }
 
+/** @param {string} clause */
+const asSentence = (clause) => `${clause.charAt(0).toUpperCase()}${clause.slice(1)}.`;
+
 /** @param {Question} question */
 function description(question) {
   const effects = question.effects ?? [];
@@ -94,7 +97,7 @@ function description(question) {
     return html`<p>${counted(question.files ?? 0, 'file')}${refused}. Nothing is written before you apply it.</p>`;
   }
   if (question.kind === 'open') {
-    return html`<p>${question.question}</p>${question.otherwise ? html`<p class="muted">Without an answer: ${question.otherwise}</p>` : nothing}`;
+    return html`<p>${question.question}</p>${question.otherwise ? html`<p class="muted">${asSentence(question.otherwise)}</p>` : nothing}`;
   }
   return html`${effects.length ? html`<ul class="effects">${effects.map((/** @type {string} */ effect) => html`<li>${effect}</li>`)}</ul>` : nothing}
     ${question.reason ? html`<p class="muted">${question.reason}</p>` : nothing}
