@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::project::{Finished, Project};
 use crate::scripted_team::{agent, answer_replies, team};
+use crate::terminal::Terminal;
 
 fn two_agents(delay_ms: u32) -> String {
     let agents = [
@@ -371,6 +372,27 @@ fn a_run_is_named_by_its_directory_its_name_or_the_beginning_of_it() {
     let finished = check_not_found(finished, &common, "is ambiguous: 2 runs start with it");
     let finished = check_not_found(finished, "nothing", "no run `nothing`");
     check_not_found(finished, "..", "no run `..`");
+}
+
+#[test]
+fn a_run_in_the_list_fits_on_a_line_of_the_terminal() {
+    let task = "compare all colours that a person can tell apart ".repeat(3);
+    let mut project = finished_run(&task).then(["logs", "list"]);
+    for (columns, has_start) in [
+        (65, false),
+        (80, false),
+        (98, false),
+        (99, true),
+        (100, true),
+    ] {
+        let terminal = Terminal::open(project, columns);
+        terminal.wait_for_text("…");
+        let lines = terminal.lines();
+        assert_eq!(lines[0].chars().count(), columns.into(), "{lines:?}");
+        assert!(lines[0].ends_with('…'), "{lines:?}");
+        assert_eq!(lines[0].contains(':'), has_start, "{lines:?}");
+        project = terminal.wait_for_end(0);
+    }
 }
 
 #[test]

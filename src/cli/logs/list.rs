@@ -22,8 +22,9 @@ use crate::world::store::runs::{self, RunDir, RunState, RunStatus};
 /// Minimum and maximum length of a task on one line, in characters.
 const TASK_CHARS_MIN: usize = 20;
 const TASK_CHARS_MAX: usize = 60;
-/// Widths from which on a terminal shows the start of each run, and all facts.
-const START_COLUMNS: usize = 98;
+/// Widths from which on a terminal shows the start of each run, and all facts. The first leaves room for
+/// the shortest task, with the `…` of one that is cut off.
+const START_COLUMNS: usize = 99;
 const ALL_COLUMNS: usize = 140;
 
 /// Prints the runs of this directory, newest first.
@@ -86,7 +87,8 @@ fn to_text(
         }
     };
     let task_chars = columns.map_or(TASK_CHARS_MAX, |columns| {
-        columns.saturating_sub(line.chars().count())
+        // A task that is cut off ends with `…`.
+        columns.saturating_sub(line.chars().count() + 1)
     });
     let task_chars = task_chars.clamp(TASK_CHARS_MIN, TASK_CHARS_MAX);
     line.push_str(&single_line(&summary.task, task_chars));
