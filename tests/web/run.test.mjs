@@ -109,3 +109,11 @@ test('a turn leads to the others of its session', async () => {
   assert.match(await link('session_1'), /one of 2 turns of a session/);
   assert.doesNotMatch(await link('session_2'), /turns of a session/);
 });
+
+test('what the sandbox does not protect is listed in the words of the server', () => {
+  const sandbox = [{ agents: ['ann', 'ben'], isolation: 'sandbox level `namespaces` (namespaces)', leaves_open: ['bugs of the kernel', 'pipes in `/tmp`'] }];
+  const run = { task: 'go', agents: [], phase: 'ended', usage: {}, tool_calls: 0, warnings: [], more_warnings: 0, sandbox };
+  const drawn = text(runView({ stream: { ...stream, run, sections: new Map() }, info: { teams: [] }, route: { parts: ['runs', 'log_1', 'votes'], params: new URLSearchParams() } }));
+  assert.match(drawn, /commands: sandbox level <code>namespaces<\/code> \(namespaces\) · what is not protected \(2\)<\/summary>/);
+  assert.match(drawn, /not protected:<\/p><ul><li>bugs of the kernel<\/li><li>pipes in <code>\/tmp<\/code><\/li>/);
+});

@@ -7,7 +7,7 @@ import { agentColumns, agentKeys, agentView } from './agents.js';
 import { pending, questionPanel } from './approvals.js';
 import { ballotStrip, votesView } from './ballot.js';
 import { commentBar } from './comments.js';
-import { empty, failure, icon, loading, state, whenLoaded } from './elements.js';
+import { empty, failure, icon, loading, prose, state, whenLoaded } from './elements.js';
 import { clock, counted, money, tokens } from './format.js';
 import { moveFocus, onKey } from './keys.js';
 import { forget, load, refresh } from './redraw.js';
@@ -96,7 +96,8 @@ function usageMeters(context) {
 function notes(stream) {
   const run = /** @type {RunSection} */ (stream.run);
   const count = run.warnings.length + run.more_warnings;
-  const open = run.sandbox.flatMap((note) => note.leaves_open);
+  const isolations = [...new Set(run.sandbox.map((note) => note.isolation))];
+  const open = new Set(run.sandbox.flatMap((note) => note.leaves_open));
   const messages = run.messages ?? [];
   return html`${messages.length ? html`<details class="note-box"><summary>${icon('comment')} ${counted(messages.length, 'message')}</summary>
       <ul>${messages.map(({ agent, text, shown_to: shown }) => html`<li>to <bdi>${agent ?? 'all'}</bdi>: ${text}
@@ -104,9 +105,9 @@ function notes(stream) {
     ${count ? html`<details class="note-box tone-wait"><summary>${icon('warn')} ${counted(count, 'warning')}</summary>
       <ul>${run.warnings.map((warning) => html`<li>${warning}</li>`)}</ul>
       ${run.more_warnings ? html`<p class="muted">${run.more_warnings} more are in the log.</p>` : nothing}</details>` : nothing}
-    ${run.sandbox.length ? html`<details class="note-box"><summary>${icon('lock')} sandbox: ${[...new Set(run.sandbox.map((note) => note.isolation))].join(', ')}${open.length
-      ? `, ${counted(open.length, 'gap')}` : ''}</summary>${run.sandbox.map((note) => html`<p><bdi>${note.agents.join(', ')}</bdi>: ${note.isolation}</p>
-      ${note.leaves_open.length ? html`<ul>${note.leaves_open.map((gap) => html`<li>does not protect ${gap}</li>`)}</ul>` : nothing}`)}</details>` : nothing}`;
+    ${run.sandbox.length ? html`<details class="note-box"><summary>${icon('lock')} commands: ${prose(isolations.join(', '))}${open.size
+      ? ` · what is not protected (${open.size})` : ''}</summary>${run.sandbox.map(({ agents, isolation, leaves_open: left }) => html`<p><bdi>${agents.join(', ')}</bdi>:
+        ${prose(isolation)}${left.length ? '; not protected:' : ''}</p>${left.length ? html`<ul>${left.map((what) => html`<li>${prose(what)}</li>`)}</ul>` : nothing}`)}</details>` : nothing}`;
 }
 
 /** The way to the other runs of the session, if there are any. @param {RunRow | undefined} row */
