@@ -59,6 +59,7 @@ const ASSETS: &[PageAsset] = page_assets![
     "icon.svg",
     "index.html",
     "keys.js",
+    "lazily.js",
     "limits.js",
     "log.js",
     "main.js",

@@ -103,7 +103,7 @@ async function send(method, path, body, signal) {
     response = await fetch(path, { ...init, body: body && JSON.stringify(body) });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError(0, 'The server does not answer.', ['is `massgen web` still running?']);
+    throw new ApiError(0, 'The server does not answer.', ['if `massgen web` does not run any more, start it again and open the link that it prints']);
   }
   if (!response.ok) throw await errorOf(response);
   return response.status === 204 ? {} : response.json();

@@ -44,8 +44,8 @@ export const empty = (title, more = nothing) =>
 
 /** @param {any} error @param {(() => void) | null} [again] */
 export const failure = (error, again = null) => html`<div class="failure" role="alert">
-  ${icon('bad')}<div><p><strong>${error?.message ?? String(error)}</strong></p>
-  ${(error?.hints ?? []).map((/** @type {string} */ hint) => html`<p class="hint">hint: ${hint}</p>`)}
+  ${icon('bad')}<div><p><strong>${prose(error?.message ?? String(error))}</strong></p>
+  ${(error?.hints ?? []).map((/** @type {string} */ hint) => html`<p class="hint">hint: ${prose(hint)}</p>`)}
   ${again ? html`<button class="button small" @click=${again}>Try again</button>` : nothing}</div></div>`;
 
 /** Shows what `load` returned. @template T @param {Loaded<T>} loaded @param {string} what

@@ -3,9 +3,10 @@
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
 import { announceChange } from './announce.js';
 import { get, openSession } from './api.js';
-import { empty, failure, loading, whenLoaded } from './elements.js';
+import { empty, failure, loading } from './elements.js';
 import { beginKeys, helpDialog, listenToKeys, onKey, openHelp } from './keys.js';
-import { drawWith, load, onceDrawn, redraw, redrawSoon } from './redraw.js';
+import { lazily } from './lazily.js';
+import { drawWith, onceDrawn, redraw, redrawSoon } from './redraw.js';
 import { go, parseRoute } from './router.js';
 import { runTitle, runView } from './run.js';
 import { runsView } from './runs.js';
@@ -46,9 +47,9 @@ function view(info) {
   page.stream?.close();
   page.stream = null;
   document.title = 'massgen';
-  if (first === 'new') return whenLoaded(load('module composer', () => import('./composer.js')), 'the view', (module) => module.composerView({ info, route }));
-  if (first === 'config') return whenLoaded(load('module form', () => import('./form.js')), 'the view', (module) => module.formView({ info }));
-  if (first === 'batches') return whenLoaded(load('module batches', () => import('./batches.js')), 'the view', (module) => module.batchesView({ route }));
+  if (first === 'new') return lazily('composer', () => import('./composer.js'), (module) => module.composerView({ info, route }));
+  if (first === 'config') return lazily('form', () => import('./form.js'), (module) => module.formView({ info }));
+  if (first === 'batches') return lazily('batches', () => import('./batches.js'), (module) => module.batchesView({ route }));
   if (!first) return runsView({ info });
   return html`<h1 class="hidden">massgen</h1>${empty('There is no such view.', html`<a href="#/">All runs</a>`)}`;
 }

@@ -7,9 +7,10 @@ import { agentColumns, agentKeys, agentView } from './agents.js';
 import { pending, questionPanel } from './approvals.js';
 import { ballotStrip, votesView } from './ballot.js';
 import { commentBar } from './comments.js';
-import { empty, failure, icon, loading, prose, state, whenLoaded } from './elements.js';
+import { empty, failure, icon, loading, prose, state } from './elements.js';
 import { clock, counted, money, tokens } from './format.js';
 import { moveFocus, onKey } from './keys.js';
+import { lazily } from './lazily.js';
 import { forget, load, refresh } from './redraw.js';
 import { batchOf, go, hrefTo, isPipeline, runHref } from './router.js';
 import { FINISHED, filterRuns, resumeFailure, resumeRun } from './runs.js';
@@ -158,10 +159,6 @@ function tabs(stream, here) {
   return html`<nav class="run-tabs" aria-label="Views of the run">${shown.map(([path, name]) => html`<a href=${runHref(stream.id, path ? [path] : [])}
     aria-current=${path === here ? 'page' : nothing}>${name}${count[path] ? html` <span class="count">${count[path]}</span>` : nothing}</a>`)}</nav>`;
 }
-
-/** Draws a view whose module is loaded when it is first opened. @template T @param {string} name
- * @param {() => Promise<T>} ask @param {(module: T) => any} draw */
-const lazily = (name, ask, draw) => whenLoaded(load(`module ${name}`, ask), 'the view', draw, () => location.reload());
 
 /** @param {RunStream} stream */
 function overview(stream) {
