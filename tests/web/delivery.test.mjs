@@ -127,3 +127,31 @@ test('an undo that leaves a changed file says how to revert it too', async () =>
   await undo();
   assert.doesNotMatch(text(view()), command);
 });
+
+test('what was undone since is not shown as delivered, and the checks were of other files', async () => {
+  const rows = [['a.txt', 'changed'], ['b.txt', 'created'], ['c.txt', 'declined']].map(([path, outcome]) => ({ path: `/project/${path}`, outcome }));
+  const checks = [{ check: 'tests', need: 'told', verdict: 'passed', elapsed_ms: 1 }];
+  const shown = async (id, states) => {
+    const applied = Object.entries(states).map(([path, state]) => ({ path, change: 'changed', state, hunks: [] }));
+    globalThis.fetch = async () => Response.json({ state: 'kept', files: [], applied, parts: Object.values(states).includes('applied') ? [id] : [] });
+    const ended = { ...stream, id, sections: new Map([['delivery', { agent: 'ann', answer: '', rows, checks }]]) };
+    const view = () => deliveryView(ended, { isReadOnly: false, directory: '/project', answer: '' });
+    view();
+    await settled();
+    const found = templates(view()).find(({ strings }) => strings[0].includes('<section aria-labelledby="outcome"'));
+    const drawn = text(found);
+    const outcomes = templates(found).filter(({ strings }) => strings[0] === '<tr><td>').map((row) => /<span>([^<]*)/.exec(text(row))[1]);
+    return { title: /tabindex="-1">([^<]*)/.exec(drawn)[1], outcomes, isQualified: /as the run delivered them/.test(drawn), drawn };
+  };
+  const whole = await shown('log_u1', { 'a.txt': 'applied', 'b.txt': 'applied' });
+  assert.deepEqual([whole.title, whole.outcomes, whole.isQualified], ['What was delivered', ['changed', 'created', 'declined'], false]);
+  const part = await shown('log_u2', { 'a.txt': 'reverted', 'b.txt': 'applied' });
+  assert.deepEqual([part.title, part.outcomes, part.isQualified], ['Partly undone', ['undone', 'created', 'declined'], true]);
+  const none = await shown('log_u3', { 'a.txt': 'reverted', 'b.txt': 'reverted' });
+  assert.deepEqual([none.title, none.outcomes, none.isQualified], ['Undone', ['undone', 'undone', 'declined'], true]);
+  const edited = await shown('log_u4', { 'a.txt': 'applied', 'b.txt': 'changed since' });
+  assert.match(edited.drawn, /it was changed since/);
+  assert.deepEqual([edited.title, edited.isQualified], ['What was delivered', true]);
+  const more = await shown('log_u5', { 'a.txt': 'applied', 'b.txt': 'applied', 'c.txt': 'applied' });
+  assert.deepEqual([more.title, more.outcomes, more.isQualified], ['What was delivered', ['changed', 'created', 'changed'], true]);
+});

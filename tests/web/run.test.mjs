@@ -117,3 +117,21 @@ test('what the sandbox does not protect is listed in the words of the server', (
   assert.match(drawn, /commands: sandbox level <code>namespaces<\/code> \(namespaces\) · what is not protected \(2\)<\/summary>/);
   assert.match(drawn, /not protected:<\/p><ul><li>bugs of the kernel<\/li><li>pipes in <code>\/tmp<\/code><\/li>/);
 });
+
+test('the header says what became of the files since the run ended', async () => {
+  const header = async (outcome, status) => {
+    row = { ...row, live: false, state: 'ended', pipeline: null, outcome };
+    await draw();
+    // When the run is read again, so is the list.
+    stream.reading = Symbol(outcome);
+    await draw();
+    const run = { task: 'go', agents: [], phase: 'ended', status, summary: 'ann answered; 2 files delivered', usage: {}, tool_calls: 0, warnings: [], more_warnings: 0, sandbox: [] };
+    const drawn = text(runView({ stream: { ...stream, run, sections: new Map() }, info: { teams: [] }, route: { parts: ['runs', 'log_1', 'votes'], params: new URLSearchParams() } }));
+    return [/class="state tone-(\w+)".*?<span>([^<]*)/s.exec(drawn).slice(1).join(' '), /class="summary">([^<]*)/.exec(drawn)[1]];
+  };
+  assert.deepEqual(await header('delivered', 'delivered'), ['done delivered', 'ann answered; 2 files delivered']);
+  assert.deepEqual(await header('undone', 'delivered'), ['idle undone', 'ann answered; 2 files delivered; undone since']);
+  assert.deepEqual(await header('partly undone', 'delivered'), ['idle partly undone', 'ann answered; 2 files delivered; partly undone since']);
+  assert.deepEqual(await header('partly applied', 'delivered'), ['done partly applied', 'ann answered; 2 files delivered']);
+  assert.deepEqual(await header('interrupted', 'interrupted'), ['bad interrupted', 'ann answered; 2 files delivered']);
+});

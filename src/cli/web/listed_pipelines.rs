@@ -11,6 +11,7 @@ use crate::cli::web::server_state::WebServer;
 use crate::error::{ExitStatus, Result};
 use crate::event::{Event, RunEvent};
 use crate::text::truncate;
+use crate::world::delivery::delivered_files::{DeliveredFiles, DeliveriesByRun};
 use crate::world::io::clock::{LocalDateTime, milliseconds};
 use crate::world::store::event_log;
 use crate::world::store::pipeline_log::{LastLine, last_line};
@@ -50,20 +51,26 @@ impl ListedPipelines {
     }
 
     /// Returns the rows of the list; `runs` are those of the runs.
-    pub(super) fn rows(&self, server: &WebServer, runs: &[Value]) -> Vec<Value> {
+    pub(super) fn rows(
+        &self,
+        server: &WebServer,
+        runs: &[Value],
+        deliveries: &DeliveriesByRun,
+    ) -> Vec<Value> {
         let all = self.0.iter();
-        all.map(|pipeline| pipeline.row(server, runs)).collect()
+        all.map(|pipeline| pipeline.row(server, runs, deliveries))
+            .collect()
     }
 }
 
 impl ListedPipeline {
-    fn row(&self, server: &WebServer, runs: &[Value]) -> Value {
+    fn row(&self, server: &WebServer, runs: &[Value], deliveries: &DeliveriesByRun) -> Value {
         let Self { dir, record, .. } = self;
         // The lock before the last line: one that ends meanwhile is not mistaken for an interrupted one.
         let is_written = event_log::is_written(&dir.events_file());
         let last = last_line(dir);
-        let outcome = last.as_ref().and_then(ended_status);
-        let state = match outcome {
+        let status = last.as_ref().and_then(ended_status);
+        let state = match status {
             Some(_) => RunStatus::Ended,
             None if is_written => RunStatus::Running,
             None => RunStatus::Interrupted,
@@ -78,7 +85,8 @@ impl ListedPipeline {
         let costs = stage_values(runs, &name, "cost_usd").filter_map(Value::as_f64);
         let is_live = server.runs().is_live(&dir.name());
         // One that met a limit is continued with another one.
-        let is_over = outcome == Some(ExitStatus::Delivered);
+        let is_over = status == Some(ExitStatus::Delivered);
+        let files = deliveries.files_of_pipeline(pipelines::short_name(&dir.name()));
         json!({
             "id": name,
             "session": null,
@@ -90,7 +98,7 @@ impl ListedPipeline {
             "duration_ms": duration.map(milliseconds),
             "tokens": tokens.sum::<u64>(),
             "cost_usd": costs.reduce(|sum, cost| sum + cost),
-            "outcome": outcome,
+            "outcome": outcome_word(status, &files),
             "winner": null,
             "live": is_live,
             "resumable": state != RunStatus::Running && !is_live && !is_over,
@@ -108,6 +116,16 @@ fn stage_values<'r>(
         .iter()
         .filter(move |run| run.get("pipeline") == Some(pipeline));
     own.filter_map(move |run| run.get(field))
+}
+
+/// Returns how a pipeline ended, or that what was delivered of it was undone since; `files` are those that
+/// were delivered, as they are now.
+fn outcome_word(status: Option<ExitStatus>, files: &DeliveredFiles) -> Value {
+    match status {
+        Some(ExitStatus::Delivered) if files.is_reverted() => json!("undone"),
+        Some(ExitStatus::Delivered) if files.is_partly_reverted() => json!("partly undone"),
+        status => json!(status),
+    }
 }
 
 /// Returns how the pipeline ended, if that is its last line.

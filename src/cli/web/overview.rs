@@ -105,7 +105,7 @@ fn list_runs(server: &WebServer, limit: usize) -> Result<Value> {
         }
         rows.push(row);
     }
-    rows.extend(pipelines.rows(server, &rows));
+    rows.extend(pipelines.rows(server, &rows, &deliveries));
     rows.sort_by_key(|row| Reverse(moment(row)));
     let has_more = all.len() > limit || rows.len() > limit;
     rows.truncate(limit);

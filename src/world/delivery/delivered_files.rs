@@ -11,7 +11,7 @@ use crate::world::delivery::delivery_dir::DeliveryDir;
 use crate::world::delivery::journal::{self, DeliveryProgress, DeliveryStep};
 use crate::world::delivery::read_state::read_state;
 use crate::world::delivery::session::open_root;
-use crate::world::store::delivery_names::{names, run_of};
+use crate::world::store::delivery_names::{names, pipeline_of, run_of};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::state_files::file;
 
@@ -21,7 +21,8 @@ const JOURNAL_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// The deliveries of a directory, by their runs.
 #[derive(Debug, Default)]
 pub struct DeliveriesByRun {
-    /// For each run, the directories of its deliveries, the oldest first.
+    /// For each run, the directories of its deliveries, the oldest first. A pipeline has a name for each
+    /// time when it was applied.
     dirs: BTreeMap<String, Vec<AbsPath>>,
 }
 
@@ -50,6 +51,18 @@ impl DeliveriesByRun {
     pub fn delivered_files(&self, run: &str) -> DeliveredFiles {
         let mut all = DeliveredFiles::default();
         for dir in self.dirs.get(run).into_iter().flatten() {
+            all.read(&DeliveryDir(dir.clone()));
+        }
+        all
+    }
+
+    /// Reads, like [`Self::delivered_files`], what happened to the files that the pipeline whose name
+    /// ends in `short` delivered.
+    pub fn files_of_pipeline(&self, short: &str) -> DeliveredFiles {
+        let mut all = DeliveredFiles::default();
+        let own = self.dirs.iter();
+        let own = own.filter(|(name, _)| pipeline_of(name) == Some(short));
+        for dir in own.flat_map(|(_, dirs)| dirs) {
             all.read(&DeliveryDir(dir.clone()));
         }
         all

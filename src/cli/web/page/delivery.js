@@ -118,16 +118,19 @@ let choice = null;
 
 const OUTCOMES = /** @type {Record<string, [string, string]>} */ ({ created: ['done', 'created'], changed: ['done', 'changed'], deleted: ['done', 'deleted'],
   mode: ['done', 'mode changed'], declined: ['idle', 'declined'], denied: ['bad', 'denied'], conflict: ['ask', 'conflict'], failed: ['bad', 'failed'],
-  taken_back: ['wait', 'reverted'], left: ['idle', 'left'], restored: ['done', 'restored'], removed: ['done', 'removed'] });
+  taken_back: ['wait', 'reverted'], undone: ['idle', 'undone'], left: ['idle', 'left'], restored: ['done', 'restored'], removed: ['done', 'removed'] });
 
 /** Why an undo leaves a file, as the server says it. */
 const CHANGED_SINCE = 'it was changed since';
+
+/** @param {string} path @param {string} directory */
+const relativePath = (path, directory) => (path.startsWith(`${directory}/`) ? path.slice(directory.length + 1) : path);
 
 /** Paths below `directory` are shown relative to it. @param {DeliveryRow[]} rows @param {string} directory */
 const rowsTable = (rows, directory) => html`<div class="scroll" role="region" tabindex="0" aria-label="Outcome for each file"><table><thead><tr>
   <th scope="col">Outcome</th><th scope="col">File</th><th scope="col">Note</th></tr></thead><tbody>${rows.map((row) => {
     const [tone, word] = OUTCOMES[row.outcome] ?? ['idle', row.outcome];
-    const path = row.path.startsWith(`${directory}/`) ? row.path.slice(directory.length + 1) : row.path;
+    const path = relativePath(row.path, directory);
     const note = row.reason ?? (row.kept ? `your version was kept; theirs is ${row.kept}` : row.after ? `${row.before ?? 'new'} → ${row.after}` : '');
     const part = row.hunks ? ` (${row.hunks.taken} of ${counted(row.hunks.total, 'hunk')})` : '';
     return html`<tr><td>${state(tone, word + part)}</td><td class="path"><bdi>${path}</bdi></td><td>${note}</td></tr>`;
@@ -167,27 +170,60 @@ function undoButton(chosen, parts) {
   return heldButton(html`${icon('undo')} ${text}`, undo, isEarlier ? undoHold : null, { id: 'undo', isAnswered: chosen.isSending });
 }
 
+/** The outcomes of files that were delivered. */
+const DELIVERED = ['created', 'changed', 'deleted', 'mode'];
+
+/** What became of a file since it was delivered, or left. Returns the row itself if that is still true.
+ * @param {DeliveryRow} row @param {DiffFile | undefined} file the file as it was applied, if it was
+ * @returns {DeliveryRow} */
+function rowNow(row, file) {
+  const wasDelivered = DELIVERED.includes(row.outcome);
+  if (file?.state === 'applied' && !wasDelivered) return { path: row.path, outcome: file.change ?? 'changed' };
+  if (file?.state === 'reverted' && wasDelivered) return { path: row.path, outcome: 'undone' };
+  return file?.state === 'changed since' && wasDelivered ? { ...row, reason: CHANGED_SINCE } : row;
+}
+
+/** The rows of a delivery as its files are now. @param {DeliveryRow[]} rows @param {DiffFile[]} applied @param {string} directory */
+function rowsNow(rows, applied, directory) {
+  const files = new Map(applied.map((file) => [file.path, file]));
+  return rows.map((row) => rowNow(row, files.get(relativePath(row.path, directory))));
+}
+
 /** What is applied, if the page does not know how it was delivered. @param {DiffFile[]} applied @returns {DeliveryRow[]} */
-const appliedRows = (applied) => applied.map(({ path, change, state: now }) => (now === 'applied' ? { path, outcome: change ?? 'changed' } : { path, outcome: 'left', reason: now }));
+const appliedRows = (applied) => applied.map((file) => rowNow({ path: file.path, outcome: file.change ?? 'changed' }, file));
+
+/** The heading of what became of the files. @param {DeliveryChoice} chosen @param {DeliveryRow[]} rows */
+function outcomeTitle(chosen, rows) {
+  if (chosen.wasUndone) return 'Undone';
+  const count = rows.filter(({ outcome: word }) => word === 'undone').length;
+  if (!count) return 'What was delivered';
+  return rows.some(({ outcome: word }) => DELIVERED.includes(word)) ? 'Partly undone' : 'Undone';
+}
 
 /** @param {DeliveryChoice} chosen @param {RunStream} stream @param {{parts: string[] | null, directory: string}} may the
  * parts that can be undone, `null` if none may be */
 function outcome(chosen, stream, { parts, directory }) {
   /** @type {DeliverySection} */
   const { rows, checks } = stream.sections.get('delivery') ?? { rows: null, checks: [] };
-  const known = chosen.rows ?? (chosen.answer ? null : rows);
-  const shown = known ?? (parts?.length ? appliedRows(chosen.reply?.applied ?? []) : null);
-  if (!shown && !checks.length) return nothing;
+  const applied = chosen.reply?.applied ?? [];
+  const recorded = chosen.answer ? null : rows;
+  const now = recorded && rowsNow(recorded, applied, directory);
+  const shown = chosen.rows ?? now ?? (parts?.length ? appliedRows(applied) : null);
+  const ran = chosen.answer ? [] : checks;
+  if (!shown && !ran.length) return nothing;
+  // The checks are of what was delivered when the run ended.
+  const isOutdated = chosen.reply ? now?.some((row, at) => row !== recorded?.[at]) : chosen.wasUndone;
   // Without hunks, a file that was undone is applied again as it was applied before.
   const undone = chosen.wasUndone && chosen.mayApplyAgain ? (shown ?? []).filter(({ outcome: word }) => word !== 'left').map(({ path }) => ({ path, take: true })) : [];
   const isKept = chosen.wasUndone && shown?.some(({ outcome: word, reason }) => word === 'left' && reason === CHANGED_SINCE);
-  return html`<section aria-labelledby="outcome"><div class="bar"><h3 id="outcome" tabindex="-1">${chosen.wasUndone ? 'Undone' : 'What was delivered'}</h3>
+  return html`<section aria-labelledby="outcome"><div class="bar"><h3 id="outcome" tabindex="-1">${outcomeTitle(chosen, shown ?? [])}</h3>
       ${parts ? undoButton(chosen, parts) : nothing}
       ${undone.length ? html`<button class="button" id="again" ?disabled=${chosen.isSending} @click=${() => chosen.send('delivery', { files: undone })}>Apply it again</button>` : nothing}</div>
     ${chosen.commit ? html`<p>${state('done', html`committed to <bdi>${chosen.commit.branch}</bdi>: <code>${chosen.commit.commit.slice(0, 10)}</code>`)}</p>` : nothing}
     ${shown?.length ? rowsTable(shown, directory) : html`<p class="muted">No file was delivered.</p>`}
     ${isKept ? html`<p>What you changed since stays. This reverts it too, and keeps your version with the delivery: <code>massgen undo ${chosen.undonePart ?? chosen.review.run} --force</code></p>` : nothing}
-    ${checks.length ? html`<h3>Checks after the delivery</h3>${checkList(checks)}` : nothing}</section>`;
+    ${ran.length ? html`<h3>Checks after the delivery</h3>${isOutdated
+      ? html`<p>They checked the files as the run delivered them. Other files are in the project now.</p>` : nothing}${checkList(ran)}` : nothing}</section>`;
 }
 
 /** @param {RunStream} stream @param {{isReadOnly: boolean, directory: string, answer: string}} may */
@@ -215,7 +251,7 @@ export function deliveryView(stream, { isReadOnly, directory, answer }) {
   const parts = reply?.parts ?? [];
   // What was just applied is the newest part, also before the server has said so.
   const mayUndo = !isReadOnly && !stream.isLive && (parts.length > 0 || (chosen.rows !== null && !chosen.wasUndone));
-  const rest = isDone && !answer && files.length ? html`<h3>Not delivered yet</h3>` : nothing;
+  const rest = isDone && !answer && files.length ? html`<h3>Not delivered</h3>` : nothing;
   return html`<div class="stack wide"><div class="bar"><h2>Delivery${answer ? html` of ${answer}` : nothing}</h2>
       ${delivery?.agent && !answer ? html`<span class="muted">by <bdi>${delivery.agent}</bdi></span>` : nothing}
       ${isPending ? state('ask', 'waits for your review') : nothing}${diffToggles()}</div>

@@ -277,7 +277,7 @@ function fileSection(review, file, index, choices) {
       ${choices ? html`<input type="checkbox" class="file-choice" aria-label="Take ${file.path}" .checked=${taken === 'all'} .indeterminate=${taken === 'some'}
         ?disabled=${!choices.isOpen || !isTakeable(file)} @change=${(/** @type {Event} */ event) => choices.setFile(file, /** @type {HTMLInputElement} */ (event.target).checked)}>` : nothing}
       <h3 id="file-name-${index}" class="path"><bdi>${file.path}</bdi></h3>
-      ${change ? html`<span class="chip">${change}</span>` : nothing}${file.state ? html`<span class="chip">${file.state}</span>` : nothing}
+      ${change ? html`<span class="chip">${change}</span>` : nothing}${file.state ? html`<span class="chip">${file.state === 'reverted' ? 'undone' : file.state}</span>` : nothing}
       ${file.undone ? html`<span class="chip">${icon('undo')} undone</span>` : nothing}
       ${reason ? html`<span class="chip tone-ask">${icon('lock')} ${reason}</span>` : nothing}
       ${countsText(file.hunks)}<span class="grow"></span>

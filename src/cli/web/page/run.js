@@ -13,7 +13,7 @@ import { moveFocus, onKey } from './keys.js';
 import { lazily } from './lazily.js';
 import { forget, load, refresh } from './redraw.js';
 import { batchOf, go, hrefTo, isPipeline, runHref } from './router.js';
-import { FINISHED, filterRuns, resumeFailure, resumeRun } from './runs.js';
+import { FINISHED, filterRuns, laterOutcome, outcomeState, resumeFailure, resumeRun } from './runs.js';
 import { steeringLine } from './steering.js';
 
 /** @typedef {{stream: RunStream, info: Info, route: Route}} Context */
@@ -33,11 +33,14 @@ const CELL_VIEWS = ['', 'answers', 'votes', 'timeline', 'cost', 'log'];
 /** Whether the delivery waits for the person; the agents have ended then. @param {RunStream} stream */
 const isReviewed = (stream) => pending(stream).some((question) => question.kind === 'delivery');
 
-/** The state of a run in a word. @param {RunStream} stream */
-function runState(stream) {
+/** The state of a run in a word. @param {RunStream} stream @param {RunRow | undefined} row */
+function runState(stream, row) {
   const { run } = stream;
   if (!run) return nothing;
-  if (run.phase === 'ended') return state(run.status === 'delivered' ? 'done' : 'bad', isPipeline(stream.id) && run.status === 'delivered' ? FINISHED : (run.status ?? 'ended').replaceAll('_', ' '));
+  if (run.phase === 'ended') {
+    if (run.status !== 'delivered') return state('bad', (run.status ?? 'ended').replaceAll('_', ' '));
+    return outcomeState(laterOutcome(row) ?? (isPipeline(stream.id) ? FINISHED : run.status));
+  }
   if (stream.state === 'ended') return state('wait', 'interrupted');
   if (pending(stream).length) return state('ask', 'waits for you');
   return state('work', run.is_stopped ? 'stopping' : isPipeline(stream.id) ? 'working' : run.phase);
@@ -133,8 +136,9 @@ function header(context, row) {
   if (!run) return html`<header class="run-head"><h1 tabindex="-1">${stream.id}</h1></header>`;
   const isLong = run.task.length > TASK_CHARS || run.task.includes('\n');
   const short = run.task.split('\n')[0].slice(0, TASK_CHARS);
+  const later = run.phase === 'ended' ? laterOutcome(row) : null;
   return html`<header class="run-head">
-    <div class="row wrap">${runState(stream)}${connection(stream)}<h1 tabindex="-1" class="task">${short || stream.id}${isLong ? ' …' : ''}</h1><span class="grow"></span>
+    <div class="row wrap">${runState(stream, row)}${connection(stream)}<h1 tabindex="-1" class="task">${short || stream.id}${isLong ? ' …' : ''}</h1><span class="grow"></span>
       ${row?.resumable && run.status !== 'limit' && !stream.isLive && !info.read_only
         ? html`<button class="button small primary" id="resume" @click=${() => resumeRun(stream.id, () => stream.restart())}>Continue</button>` : nothing}
       ${row?.session && !stream.isLive && !info.read_only ? html`<a class="button small" href=${hrefTo(['new'], { continue: row.session })}>Next turn</a>` : nothing}</div>
@@ -146,7 +150,7 @@ function header(context, row) {
       ${run.attempt > 1 ? html`<span class="chip">attempt ${run.attempt}</span>` : nothing}${notes(stream)}</div>
     ${isPipeline(stream.id) && row?.resumable && run.status === 'limit' && !stream.isLive && !info.read_only ? lazily('pipeline', () => import('./pipeline.js'), (module) => module.limitForm(stream)) : nothing}
     ${resumeFailure(stream.id)}
-    ${run.summary ? html`<p class="summary">${run.summary}</p>` : nothing}
+    ${run.summary ? html`<p class="summary">${run.summary}${/undone/.test(later ?? '') ? `; ${later} since` : ''}</p>` : nothing}
     ${run.server_progress ? html`<p class="muted">${run.server_progress}</p>` : nothing}</header>`;
 }
 

@@ -37,13 +37,23 @@ function followActive(runs) {
   }, REFRESH_MS);
 }
 
+/** What became of the files of a run since it ended: the outcomes that only the list of runs knows. */
+const LATER_OUTCOMES = ['undone', 'partly undone', 'partly applied', 'nothing taken'];
+
+/** What became of the files that a run delivered, if it is not simply that. @param {RunRow | undefined} row */
+export const laterOutcome = (row) => (row?.outcome && row.state === 'ended' && LATER_OUTCOMES.includes(row.outcome) ? row.outcome : null);
+
+/** How a run ended, or what became of its files since. @param {string} outcome */
+export function outcomeState(outcome) {
+  if (['nothing taken', 'undone', 'partly undone'].includes(outcome)) return state('idle', outcome);
+  return state(/^(delivered|answered|ended|finished|partly applied)/.test(outcome) ? 'done' : 'bad', outcome.replaceAll('_', ' '));
+}
+
 /** @param {RunRow} run */
 function runState(run) {
   if (run.live || run.state === 'running') return state('work', run.live ? 'running here' : 'running');
   if (run.state === 'interrupted') return state('wait', 'interrupted');
-  const outcome = isPipeline(run.id) && run.outcome === 'delivered' ? FINISHED : run.outcome ?? run.state;
-  if (outcome === 'nothing taken' || outcome === 'undone') return state('idle', outcome);
-  return state(/^(delivered|answered|ended|finished|partly)/.test(outcome) ? 'done' : 'bad', outcome.replaceAll('_', ' '));
+  return outcomeState(isPipeline(run.id) && run.outcome === 'delivered' ? FINISHED : run.outcome ?? run.state);
 }
 
 /** The run that could not be resumed, and why. @type {{id: string, error: any} | null} */
