@@ -592,9 +592,14 @@ fn hunks_that_were_left_are_offered_after_an_undo_too() {
     let (shown, status) = run_typed(&project, "c\ny\n");
     assert_eq!(status, 0, "{shown}");
     has(&first.replace("\n28\n", "\nlast\n"));
-    let undone = lists(project, "delivered").then(["undo"]).success();
+    let show = |listed: Finished| listed.then(["logs", "show", "last"]).success();
+    let shown = show(lists(project, "delivered"));
+    assert!(!shown.stderr().contains("undone"), "{}", shown.stderr());
+    let undone = shown.then(["undo"]).success();
     has(&lines);
-    lists(undone.then([""]), "undone");
+    let shown = show(lists(undone.then([""]), "undone"));
+    let note = "what was delivered has been undone since";
+    assert!(shown.stderr().contains(note), "{}", shown.stderr());
 }
 
 #[test]

@@ -17,7 +17,6 @@ use crate::cli::run_terminal::RunTerminal;
 use crate::error::Result;
 use crate::event::{Event, RunEvent};
 use crate::host::Host;
-use crate::spending::limits::BudgetLimits;
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::{EventSink as _, sleep_until_due};
 use crate::world::store::event_log::{EventLogClock, LogReadError, LogReadResult};
@@ -54,13 +53,12 @@ pub(super) fn follow(log: &ShownLog, host: &Host) -> Result<()> {
     }
     let tail = LogTail::open(&log.events)?;
     let runtime = call_runtime()?;
-    let limits = log.limits.unwrap_or_default();
-    let ended = runtime.block_on(follow_lines(tail, limits, host));
+    let ended = runtime.block_on(follow_lines(tail, log, host));
     runtime.shutdown_timeout(CALLS_END_MAX);
     ended
 }
 
-async fn follow_lines(tail: LogTail, limits: BudgetLimits, host: &Host) -> Result<()> {
+async fn follow_lines(tail: LogTail, log: &ShownLog, host: &Host) -> Result<()> {
     let (sender, mut lines) = mpsc::channel(BATCHES_WAITING_MAX);
     // Ends with the process: it may wait for a line that never comes.
     tokio::task::spawn_blocking(move || send_lines(tail, &sender));
@@ -68,7 +66,7 @@ async fn follow_lines(tail: LogTail, limits: BudgetLimits, host: &Host) -> Resul
     let mut output = CliOutput::for_run_log(host);
     let settings = DashboardSettings {
         theme: theme(&host.env),
-        limits,
+        limits: log.limits.unwrap_or_default(),
     };
     let mut terminal = RunTerminal::with_dashboard(&mut output, settings, DashboardSource::Record);
     let mut clock = RecordClock::start();
@@ -78,6 +76,9 @@ async fn follow_lines(tail: LogTail, limits: BudgetLimits, host: &Host) -> Resul
             batch = lines.recv(), if !is_over => {
                 if let Some(batch) = batch {
                     is_over = show_lines(batch, &mut terminal, &mut clock)?;
+                    if is_over && let Some(note) = log.undone_note(host) {
+                        terminal.show_note(note);
+                    }
                 } else {
                     is_over = true;
                     terminal.show_note(INTERRUPTED);

@@ -2,6 +2,7 @@
 //! those of pipelines. It must only read them.
 
 use crate::cli::args::logs::LogsCommand;
+use crate::cli::deliveries::deliveries_directory;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::pipeline::run::pipelines_directory;
 use crate::config::storage_path::{LOGS, STATE_DIR};
@@ -10,6 +11,7 @@ use crate::host::Host;
 use crate::path::AbsPath;
 use crate::spending::limits::BudgetLimits;
 use crate::text::count_noun;
+use crate::world::delivery::delivered_files::DeliveriesByRun;
 use crate::world::store::pipelines;
 use crate::world::store::records::limits;
 use crate::world::store::runs::{self, RunDir, RunStatus};
@@ -28,8 +30,9 @@ pub(crate) fn run(
     match command {
         LogsCommand::List { json } => list::list(host, ReportFormat::from(*json), output)?,
         LogsCommand::Show { run, json } => {
-            let log = ShownLog::find(run, host)?;
-            log_output::show(&log.events, ReportFormat::from(*json), host)?;
+            let (log, form) = (ShownLog::find(run, host)?, ReportFormat::from(*json));
+            log_output::show(&log.events, form, host)?;
+            note_undone(&log, form, host, output);
         }
         LogsCommand::Follow {
             run,
@@ -37,8 +40,9 @@ pub(crate) fn run(
             dashboard: true,
         } => dashboard_follow::follow(&ShownLog::find(run, host)?, host)?,
         LogsCommand::Follow { run, json, .. } => {
-            let log = ShownLog::find(run, host)?;
-            log_output::follow(&log.events, ReportFormat::from(*json), host)?;
+            let (log, form) = (ShownLog::find(run, host)?, ReportFormat::from(*json));
+            log_output::follow(&log.events, form, host)?;
+            note_undone(&log, form, host, output);
         }
         LogsCommand::Export { run, output: file } => {
             export(&find_run(run, host)?, file.as_deref(), host, output)?;
@@ -50,6 +54,8 @@ pub(crate) fn run(
 /// The event log of a run or of a pipeline.
 #[derive(Debug)]
 struct ShownLog {
+    /// The name of the run or pipeline.
+    name: String,
     events: AbsPath,
     /// The limits in force, if they are recorded.
     limits: Option<BudgetLimits>,
@@ -61,6 +67,7 @@ impl ShownLog {
         if !pipelines::is_name(wanted) {
             let run = find_run(wanted, host)?;
             return Ok(Self {
+                name: run.name(),
                 events: run.events_file(),
                 limits: run.limits(),
             });
@@ -74,9 +81,35 @@ impl ShownLog {
                 .with_hint("see `massgen logs list` for the runs of its stages"));
         }
         Ok(Self {
+            name: pipeline.name(),
             events: pipeline.events_file(),
             limits: limits::read(pipeline.dir()),
         })
+    }
+
+    /// Returns what is said of a delivery that was undone after the end of the log; `None` if it was not,
+    /// or if that is not known.
+    fn undone_note(&self, host: &Host) -> Option<&'static str> {
+        let deliveries = DeliveriesByRun::list(&deliveries_directory(host)).ok()?;
+        let files = if pipelines::is_name(&self.name) {
+            deliveries.files_of_pipeline(pipelines::short_name(&self.name))
+        } else {
+            deliveries.delivered_files(&self.name)
+        };
+        if files.is_reverted() {
+            return Some("what was delivered has been undone since");
+        }
+        let is_partly = files.is_partly_reverted();
+        is_partly.then_some("some of the files that were delivered have been undone since")
+    }
+}
+
+/// Says that what the log shows as delivered was undone, if it was.
+fn note_undone(log: &ShownLog, form: ReportFormat, host: &Host, output: &mut CliOutput<'_>) {
+    if form == ReportFormat::Text
+        && let Some(note) = log.undone_note(host)
+    {
+        output.note(note);
     }
 }
 

@@ -117,7 +117,8 @@ fn outcome_lines(scene: &Scene<'_>) -> Vec<StyledRow> {
     }
     if !delivery.checks.is_empty() {
         lines.push(Vec::new());
-        lines.push(vec![(TextStyle::Strong, " Checks".to_owned())]);
+        let title = " Checks after the delivery".to_owned();
+        lines.push(vec![(TextStyle::Strong, title)]);
     }
     for check in &delivery.checks {
         let word = check.verdict.word();
