@@ -156,7 +156,7 @@ fn a_delivery_is_reviewed_before_and_undone_after() {
     terminal.wait_for_output("+written");
     terminal.wait_for_prompt(&[">"]);
     terminal.type_keys("/undo\r");
-    terminal.wait_for_output("removed src/new.rs");
+    terminal.wait_for_output("undone src/new.rs: removed");
     terminal.wait_for_prompt(&[">"]);
     assert!(!terminal.project().path("src/new.rs").exists());
 }

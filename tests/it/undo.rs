@@ -82,16 +82,24 @@ fn a_delivery_is_shown_applied_and_undone_by_its_name() {
     let (out, _) = check(&fixture.massgen(&["undo", "log"]).output().unwrap(), 0);
     assert_eq!(
         out,
-        "restored rw/README.md\nremoved rw/new\nrestored rw/run.sh\n"
+        "undone rw/README.md\nundone rw/new: removed\nundone rw/run.sh\n"
     );
     assert_eq!(fixture.state("rw"), before);
     let (_, err) = check(&fixture.massgen(&["undo"]).output().unwrap(), 0);
-    assert!(err.contains("is already reverted"), "{err}");
+    assert!(err.contains("is already undone"), "{err}");
+    let (_, err) = check(&fixture.massgen(&["diff"]).output().unwrap(), 0);
+    assert!(err.contains("these changes were undone"), "{err}");
     let (out, _) = check(&fixture.massgen(&["apply"]).output().unwrap(), 0);
     assert_eq!(
         out,
-        "restored rw/README.md\nrestored rw/new\nremoved rw/run.sh\n"
+        "delivered again rw/README.md\ndelivered again rw/new\ndelivered again rw/run.sh: removed\n"
     );
+    let (_, err) = check(&fixture.massgen(&["diff"]).output().unwrap(), 0);
+    assert!(!err.contains("undone"), "{err}");
+    let mut part = fixture.massgen(&["undo", "--path", "rw/new"]);
+    check(&part.output().unwrap(), 0);
+    let (_, err) = check(&fixture.massgen(&["diff"]).output().unwrap(), 0);
+    assert!(err.contains("undone: 1 of these 3 changes"), "{err}");
 }
 
 #[test]
@@ -121,9 +129,9 @@ fn later_changes_are_reported_by_the_exit_status() {
     let (out, err) = check(&fixture.massgen(&["undo"]).output().unwrap(), 4);
     assert_eq!(
         out,
-        "left rw/README.md: it was changed since\nremoved rw/new\n"
+        "left rw/README.md: it was changed since\nundone rw/new: removed\n"
     );
-    assert!(err.contains("1 name not reverted; `--force`"), "{err}");
+    assert!(err.contains("1 path not undone; `--force`"), "{err}");
     check(&fixture.massgen(&["undo", "--force"]).output().unwrap(), 0);
     assert_eq!(fixture.text("rw/README.md"), "readme\n");
 }
@@ -511,7 +519,7 @@ fn a_run_asks_before_it_delivers_and_keeps_what_is_not_taken() {
     assert_eq!(applied.stdout(), "created out.txt\n");
     let finished = applied.has_file("out.txt", "made by one");
     let undone = finished.then(["undo"]).success();
-    assert_eq!(undone.stdout(), "removed out.txt\n");
+    assert_eq!(undone.stdout(), "undone out.txt: removed\n");
     undone.has_no("out.txt").has_file("keep.txt", "mine\n");
 }
 
@@ -624,11 +632,11 @@ fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
     assert!(applied.stdout().starts_with("long.txt  +2 -2\n1 file,"));
     let listed = lists(applied.then([""]), "delivered");
     let undone = listed.then(["undo"]).success();
-    assert_eq!(undone.stdout(), "restored long.txt\n");
+    assert_eq!(undone.stdout(), "undone long.txt\n");
     has(&lines);
     let listed = lists(undone.then([""]), "undone");
     let again = listed.then(["apply"]).success();
-    assert_eq!(again.stdout(), "restored long.txt\n");
+    assert_eq!(again.stdout(), "delivered again long.txt\n");
     has(&whole);
     // What was reverted is chosen by hunks too, and the rest is offered.
     let undone = again.then(["undo"]).success();
@@ -642,10 +650,10 @@ fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
     assert_eq!(applied.stdout(), "changed long.txt\n");
     has(&whole);
     let undone = applied.then(["undo"]).success();
-    assert_eq!(undone.stdout(), "restored long.txt\n");
+    assert_eq!(undone.stdout(), "undone long.txt\n");
     has(&lines);
     let again = undone.then(["apply"]).success();
-    assert_eq!(again.stdout(), "restored long.txt\n");
+    assert_eq!(again.stdout(), "delivered again long.txt\n");
     has(&whole);
 }
 
@@ -772,7 +780,7 @@ fn a_path_that_is_in_no_delivery_is_an_error_that_names_a_near_one() {
         &fixture.massgen(&["undo", "--path", "rw"]).output().unwrap(),
         0,
     );
-    assert_eq!(out, "restored rw/README.md\nremoved rw/new\n");
+    assert_eq!(out, "undone rw/README.md\nundone rw/new: removed\n");
 }
 
 #[test]
@@ -796,7 +804,7 @@ fn changed_permission_bits_of_a_directory_are_reported() {
          mode rw/src: the directory's mode 755 becomes 777; it is world-writable\n"
     );
     let (out, _) = check(&fixture.massgen(&["undo"]).output().unwrap(), 0);
-    assert!(out.contains("restored rw/src\n"), "{out}");
+    assert!(out.contains("undone rw/src\n"), "{out}");
     let mode = fs::metadata(fixture.path("rw/src"))
         .unwrap()
         .permissions()
@@ -817,7 +825,7 @@ fn a_delivery_that_massgen_did_not_create_is_not_the_last_one() {
         assert!(copied.unwrap().success());
     }
     let (out, _) = check(&fixture.massgen(&["undo"]).output().unwrap(), 0);
-    assert_eq!(out, "restored rw/README.md\n");
+    assert_eq!(out, "undone rw/README.md\n");
     let (_, err) = check(&fixture.massgen(&["undo", "log_9"]).output().unwrap(), 3);
     assert!(
         err.contains("it was not created by massgen in this directory"),
@@ -848,7 +856,7 @@ fn no_confirmation_without_a_terminal_or_with_the_flag() {
     let asked = run_with("delivery: review").success();
     let finished = asked.has_file("out.txt", "made by one");
     let undone = finished.then(["undo", "last"]).success();
-    assert_eq!(undone.stdout(), "removed out.txt\n");
+    assert_eq!(undone.stdout(), "undone out.txt: removed\n");
     // The flag asks for something that cannot happen here.
     for format in ["text", "json"] {
         let flags = ["--review", "--output-format", format];

@@ -103,6 +103,7 @@ test('a file that was undone can be taken by hunk, and one that was changed cann
   handler(apply, '@click=')();
   await settled();
   assert.deepEqual(sent, { files: [{ path: 'a.txt', take: true, hunks: [{ index: 1, digest: 'd1' }] }] });
+  assert.match(text(view()), /delivered again \(1 of 2 hunks\)/);
 });
 
 test('an undo that leaves a changed file says how to revert it too', async () => {
@@ -123,6 +124,8 @@ test('an undo that leaves a changed file says how to revert it too', async () =>
   };
   await undo();
   assert.match(text(view()), command);
+  assert.match(text(view()), /<span>undone<\/span>/);
+  assert.doesNotMatch(text(view()), /delivered again|restored/);
   rows[0].reason = 'it contains files that are kept';
   await undo();
   assert.doesNotMatch(text(view()), command);

@@ -13,7 +13,7 @@ use crate::cli::deliveries::interactive_review::{
 };
 use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::reapplied_files::ReappliedFiles;
-use crate::cli::deliveries::undo::{UndoRemedy, report};
+use crate::cli::deliveries::undo::{ReportedMove, report};
 use crate::cli::deliveries::{display_path, find_delivery, require_known_path, resolve_paths};
 use crate::cli::execution::UserPresence;
 use crate::cli::logs;
@@ -115,7 +115,7 @@ fn reapply(
         }
         Some(ReappliedSelection::Chosen(files)) => files.apply(&mut delivered)?,
     };
-    report(name, &host.cwd, &rows, UndoRemedy::None, output).map(Some)
+    report(name, &host.cwd, &rows, ReportedMove::Redo, output).map(Some)
 }
 
 /// What is applied again of what was reverted.
@@ -149,7 +149,7 @@ fn review_reverted(
     let mut next = || lines.next();
     let name = |change: &RevertedChange| display_path(&change.path, &host.cwd);
     loop {
-        let question = "[a]pply what was reverted, [d]iff, [c]hoose, [n]othing?";
+        let question = "[a]pply what was undone, [d]iff, [c]hoose, [n]othing?";
         match ask_what_to_apply(question, output, &mut next) {
             None | Some(ReviewAnswer::Nothing) => return Ok(None),
             Some(ReviewAnswer::All) => return Ok(Some(ReappliedSelection::All)),

@@ -84,6 +84,7 @@ fn show_delivery(
         if let Some(mut delivered) = AppliedDelivery::open(delivery)? {
             let known = delivered.names().map(|(path, ..)| path).collect();
             require_known_path(&paths, name, &known, &host.cwd)?;
+            note_undone(&delivered, known.len(), output);
             let differences = delivered.differences();
             let meant = differences.filter(|found| is_selected_difference(found, &paths));
             return print(host, arguments, meant, output);
@@ -97,6 +98,19 @@ fn show_delivery(
         arguments,
         output,
     )
+}
+
+/// Says how much of a delivery with this many paths was undone, if anything was.
+fn note_undone(delivered: &AppliedDelivery, count: usize, output: &mut CliOutput<'_>) {
+    let undone = delivered.reverted_changes().len();
+    if undone == 0 {
+        return;
+    }
+    output.note(&if undone < count {
+        format!("undone: {undone} of these {count} changes")
+    } else {
+        "these changes were undone".to_owned()
+    });
 }
 
 /// Returns what `delivery` would change now.

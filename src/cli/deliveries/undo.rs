@@ -43,9 +43,9 @@ pub(crate) fn run(
         ChangedFilePolicy::Kept
     };
     let rows = delivered.move_steps(UndoDirection::Undo, &paths, since)?;
-    let remedy = match since {
-        ChangedFilePolicy::Kept => UndoRemedy::Force,
-        ChangedFilePolicy::Replaced => UndoRemedy::None,
+    let reported = match since {
+        ChangedFilePolicy::Kept => ReportedMove::Undo,
+        ChangedFilePolicy::Replaced => ReportedMove::ForcedUndo,
     };
     if let Some(commit) = commit {
         output.note(&format!(
@@ -53,7 +53,7 @@ pub(crate) fn run(
              files: git restore FILE)"
         ));
     }
-    let status = report(&name, &host.cwd, &rows, remedy, output)?;
+    let status = report(&name, &host.cwd, &rows, reported, output)?;
     if paths.is_empty() {
         offer_earlier_part(&name, &deliveries, output)?;
     }
@@ -113,13 +113,25 @@ fn offer_earlier_part(name: &str, deliveries: &AbsPath, output: &mut CliOutput<'
     Ok(())
 }
 
-/// Advice about names that were not changed.
+/// What the rows of a report are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum UndoRemedy {
-    /// `--force` replaces them.
-    Force,
-    /// This command has no option for it.
-    None,
+pub(super) enum ReportedMove {
+    /// An undo that left what was changed since: `--force` undoes that too.
+    Undo,
+    /// An undo with `--force`.
+    ForcedUndo,
+    /// What was undone is delivered again.
+    Redo,
+}
+
+impl ReportedMove {
+    /// Returns what was done, as it is said of a path.
+    fn word(self) -> &'static str {
+        match self {
+            ReportedMove::Undo | ReportedMove::ForcedUndo => "undone",
+            ReportedMove::Redo => "delivered again",
+        }
+    }
 }
 
 /// Prints what was done, and what was not.
@@ -127,36 +139,41 @@ pub(super) fn report(
     name: &str,
     cwd: &AbsPath,
     rows: &[UndoRow],
-    remedy: UndoRemedy,
+    reported: ReportedMove,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let mut unreverted = 0_usize;
+    let done = reported.word();
+    let mut left = 0_usize;
     for row in rows {
         let path = display_path(&row.path, cwd);
         let (style, word, note) = match row.outcome {
-            UndoOutcome::Restored => (TextStyle::Good, "restored", String::new()),
+            UndoOutcome::Restored => (TextStyle::Good, done, String::new()),
             UndoOutcome::PartlyRestored(HunkCount { taken, total }) => {
                 let note = format!(": {taken} of {total} hunks");
-                (TextStyle::Good, "restored", note)
+                (TextStyle::Good, done, note)
             }
-            UndoOutcome::Removed => (TextStyle::Good, "removed", String::new()),
+            UndoOutcome::Removed => (TextStyle::Good, done, ": removed".to_owned()),
             UndoOutcome::Left(why) => {
-                unreverted = unreverted.saturating_add(1);
+                left = left.saturating_add(1);
                 (TextStyle::Warn, "left", format!(": {why}"))
             }
         };
         output.result_line(&[(style, word), (TextStyle::Plain, &format!(" {path}{note}"))])?;
     }
     if rows.is_empty() {
-        output.note(&format!("`{name}` is already reverted"));
+        let state = match reported {
+            ReportedMove::Undo | ReportedMove::ForcedUndo => "undone",
+            ReportedMove::Redo => "delivered",
+        };
+        output.note(&format!("`{name}` is already {state}"));
     }
-    if unreverted > 0 {
-        let names = count_noun(unreverted, "name");
-        output.warning(&match remedy {
-            UndoRemedy::Force => {
-                format!("{names} not reverted; `--force` also reverts what was changed afterwards")
+    if left > 0 {
+        let paths = count_noun(left, "path");
+        output.warning(&match reported {
+            ReportedMove::Undo => {
+                format!("{paths} not undone; `--force` also undoes what was changed afterwards")
             }
-            UndoRemedy::None => format!("{names} not reverted"),
+            ReportedMove::ForcedUndo | ReportedMove::Redo => format!("{paths} not {done}"),
         });
         return Ok(ExitStatus::Denied);
     }

@@ -118,7 +118,14 @@ let choice = null;
 
 const OUTCOMES = /** @type {Record<string, [string, string]>} */ ({ created: ['done', 'created'], changed: ['done', 'changed'], deleted: ['done', 'deleted'],
   mode: ['done', 'mode changed'], declined: ['idle', 'declined'], denied: ['bad', 'denied'], conflict: ['ask', 'conflict'], failed: ['bad', 'failed'],
-  taken_back: ['wait', 'reverted'], undone: ['idle', 'undone'], left: ['idle', 'left'], restored: ['done', 'restored'], removed: ['done', 'removed'] });
+  taken_back: ['wait', 'reverted'], undone: ['idle', 'undone'], left: ['idle', 'left as it is'] });
+
+/** The outcome in a word, and its tone. @param {DeliveryRow} row @param {boolean} wasUndone whether the rows are of an undo */
+function outcomeWord({ outcome: word }, wasUndone) {
+  // The server says the same of a file whether it was undone or delivered again.
+  if (word === 'restored' || word === 'removed') return ['done', wasUndone ? 'undone' : 'delivered again'];
+  return OUTCOMES[word] ?? ['idle', word];
+}
 
 /** Why an undo leaves a file, as the server says it. */
 const CHANGED_SINCE = 'it was changed since';
@@ -126,12 +133,13 @@ const CHANGED_SINCE = 'it was changed since';
 /** @param {string} path @param {string} directory */
 const relativePath = (path, directory) => (path.startsWith(`${directory}/`) ? path.slice(directory.length + 1) : path);
 
-/** Paths below `directory` are shown relative to it. @param {DeliveryRow[]} rows @param {string} directory */
-const rowsTable = (rows, directory) => html`<div class="scroll" role="region" tabindex="0" aria-label="Outcome for each file"><table><thead><tr>
+/** Paths below `directory` are shown relative to it. @param {DeliveryRow[]} rows @param {string} directory
+ * @param {boolean} wasUndone whether the rows are of an undo */
+const rowsTable = (rows, directory, wasUndone) => html`<div class="scroll" role="region" tabindex="0" aria-label="Outcome for each file"><table><thead><tr>
   <th scope="col">Outcome</th><th scope="col">File</th><th scope="col">Note</th></tr></thead><tbody>${rows.map((row) => {
-    const [tone, word] = OUTCOMES[row.outcome] ?? ['idle', row.outcome];
+    const [tone, word] = outcomeWord(row, wasUndone);
     const path = relativePath(row.path, directory);
-    const note = row.reason ?? (row.kept ? `your version was kept; theirs is ${row.kept}` : row.after ? `${row.before ?? 'new'} → ${row.after}` : '');
+    const note = row.reason ?? (row.outcome === 'removed' ? 'removed' : row.kept ? `your version was kept; theirs is ${row.kept}` : row.after ? `${row.before ?? 'new'} → ${row.after}` : '');
     const part = row.hunks ? ` (${row.hunks.taken} of ${counted(row.hunks.total, 'hunk')})` : '';
     return html`<tr><td>${state(tone, word + part)}</td><td class="path"><bdi>${path}</bdi></td><td>${note}</td></tr>`;
   })}</tbody></table></div>`;
@@ -220,7 +228,7 @@ function outcome(chosen, stream, { parts, directory }) {
       ${parts ? undoButton(chosen, parts) : nothing}
       ${undone.length ? html`<button class="button" id="again" ?disabled=${chosen.isSending} @click=${() => chosen.send('delivery', { files: undone })}>Apply it again</button>` : nothing}</div>
     ${chosen.commit ? html`<p>${state('done', html`committed to <bdi>${chosen.commit.branch}</bdi>: <code>${chosen.commit.commit.slice(0, 10)}</code>`)}</p>` : nothing}
-    ${shown?.length ? rowsTable(shown, directory) : html`<p class="muted">No file was delivered.</p>`}
+    ${shown?.length ? rowsTable(shown, directory, chosen.wasUndone) : html`<p class="muted">No file was delivered.</p>`}
     ${isKept ? html`<p>What you changed since stays. This reverts it too, and keeps your version with the delivery: <code>massgen undo ${chosen.undonePart ?? chosen.review.run} --force</code></p>` : nothing}
     ${ran.length ? html`<h3>Checks after the delivery</h3>${isOutdated
       ? html`<p>They checked the files as the run delivered them. Other files are in the project now.</p>` : nothing}${checkList(ran)}` : nothing}</section>`;
