@@ -165,6 +165,18 @@ impl RunView {
         &self.ballot
     }
 
+    /// Returns whether `agent` has won over others. An agent that decides alone, in a run or as a role of
+    /// a pipeline, has nobody to win over.
+    pub fn is_winner(&self, agent: &AgentId) -> bool {
+        let is_of_team = if self.pipeline.stages.is_empty() {
+            self.agents.len() > 1
+        } else {
+            self.pipeline.teammates(agent).len() > 1
+        };
+        let winner = self.ballot.winner.as_ref();
+        is_of_team && winner.is_some_and(|winner| winner.agent == *agent)
+    }
+
     /// Returns the approvals that wait for the user, oldest first.
     pub fn approvals(&self) -> &[PendingApproval] {
         &self.approvals

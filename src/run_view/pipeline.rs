@@ -125,6 +125,13 @@ impl PipelineStages {
         stage.map_or(&[], |stage| stage.agents.as_slice())
     }
 
+    /// Returns the agents of the last stage in which `agent` works, among them itself.
+    pub(super) fn teammates(&self, agent: &AgentId) -> &[AgentId] {
+        let mut stages = self.stages.iter().rev();
+        let stage = stages.find(|stage| stage.agents.contains(agent));
+        stage.map_or(&[], |stage| stage.agents.as_slice())
+    }
+
     /// Adds a stage. One that begins again, because the pipeline was resumed, keeps its runs.
     fn begin_stage(&mut self, begun: StageView) {
         let is_begun = |known: &&mut StageView| {

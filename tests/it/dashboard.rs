@@ -630,6 +630,7 @@ fn a_recorded_run_is_shown_until_the_user_closes_it() {
     let project = finished.then(["logs", "follow", "--dashboard"]);
     let mut terminal = Terminal::open(project, 100);
     terminal.wait_for_text("+ ann wins with agent1.1");
+    terminal.wait_for_text(">1 ann  * winner");
     terminal.wait_for_text("ended");
     terminal.wait_for_text("of 9.0M tokens");
     terminal.type_keys("v");
@@ -660,6 +661,29 @@ fn a_recorded_run_is_shown_until_the_user_closes_it() {
         "{}",
         piped.stderr()
     );
+}
+
+#[test]
+fn the_winner_is_marked_in_the_table_and_in_full() {
+    let names = ["ann", "ben", "cid", "dee", "eve"];
+    let agents = names.map(|name| {
+        let candidate = if name == "ann" { "agent2" } else { "agent1" };
+        agent(name, "", &answers("cats", candidate, 0))
+    });
+    let project = Project::new().config(&team(&agents, ""));
+    let finished = on_terminal(project.args(["Cats or dogs?"])).success();
+    let project = finished.then(["logs", "follow", "--dashboard"]);
+    let mut terminal = Terminal::open(project, 80);
+    terminal.wait_for_text("ann             * winner");
+    terminal.wait_for_text("ben             + voted for agent1.1");
+    let marked = lines(&terminal);
+    let marked = marked.iter().filter(|line| line.contains("* winner"));
+    assert_eq!(marked.count(), 1, "{:?}", terminal.lines());
+    terminal.type_keys("1");
+    terminal.wait_for_text(" 1 ann  * winner");
+    terminal.type_and_wait("Esc overview", "q", "q quit");
+    terminal.type_keys("q");
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]

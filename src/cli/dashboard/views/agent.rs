@@ -7,7 +7,7 @@ use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::{clean_line, format_clock, wrapped_lines};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::view_state::ViewState;
-use crate::cli::dashboard::views::agent_lines::{plan_lines, state_line, unread_text};
+use crate::cli::dashboard::views::agent_lines::{plan_lines, state_line, unread_text, winner_mark};
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::cli::render::event_lines::usage_text;
 use crate::run_view::agent::AgentView;
@@ -31,6 +31,9 @@ pub(in crate::cli::dashboard) fn draw(
         (TextStyle::Strong, format!(" {} ", index.saturating_add(1))),
         (TextStyle::Agent(index), agent.id.to_string()),
     ];
+    if let Some((style, winner)) = winner_mark(scene.run, agent) {
+        title.push((style, format!("  {winner}")));
+    }
     if let Some(model) = &agent.model {
         title.push((TextStyle::Plain, format!("  {}", clean_line(model))));
     }

@@ -52,6 +52,12 @@ pub(super) fn agent_state(agent: &AgentView, now_ms: u64) -> AgentState {
     AgentState { style, sign, text }
 }
 
+/// Returns the mark of the agent that has won; `None` for others, and before the ballot is closed.
+pub(super) fn winner_mark(run: &RunView, agent: &AgentView) -> Option<(TextStyle, &'static str)> {
+    run.is_winner(&agent.id)
+        .then_some((TextStyle::Good, "* winner"))
+}
+
 /// Returns the current answer of `agent`, if it has one.
 pub(super) fn current_answer<'r>(run: &'r RunView, agent: &AgentView) -> Option<&'r BallotAnswer> {
     let mut answers = run.ballot().current_answers();

@@ -6,13 +6,14 @@ use crate::cli::dashboard::key_lines::{
 use crate::cli::output::{StyledRow, TextStyle};
 
 /// The signs of agents and of their calls.
-const SIGNS: [KeyHelp; 6] = [
+const SIGNS: [KeyHelp; 7] = [
     (">", "works, or runs"),
     ("+", "answered or voted, or succeeded"),
     ("?", "waits for you"),
     ("!", "waits to try again, or failed"),
     ("x", "dropped out, or was denied"),
     (".", "idle, or waits for another agent"),
+    ("* winner", "its answer has won the vote"),
 ];
 
 /// Returns the lines of the help.

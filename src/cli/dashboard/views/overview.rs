@@ -8,11 +8,12 @@ use crate::cli::dashboard::cell_text::{clean_line, columns, fit, format_count, t
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::{
     agent_state, call_line, checks_text, current_answer, plan_line, state_line, unread_text,
+    winner_mark,
 };
 use crate::cli::dashboard::views::{split_columns, split_rows};
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::cli::terminal_text::clean_text;
-use crate::run_view::agent::AgentView;
+use crate::run_view::agent::{AgentActivity, AgentView};
 
 /// Minimum width of a cell.
 const CELL_WIDTH_MIN: u16 = 36;
@@ -95,6 +96,9 @@ fn draw_cell(
         (TextStyle::Strong, format!("{mark}{number} ")),
         (TextStyle::Agent(index), agent.id.to_string()),
     ];
+    if let Some((style, winner)) = winner_mark(scene.run, agent) {
+        title.push((style, format!("  {winner}")));
+    }
     if let Some(model) = &agent.model {
         title.push((TextStyle::Plain, format!("  {}", clean_line(model))));
     }
@@ -185,7 +189,7 @@ fn draw_table(scene: &Scene<'_>, canvas: &mut Canvas<'_>, area: Rect) -> usize {
 }
 
 fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> StyledRow {
-    let state = agent_state(agent, scene.now_ms);
+    let state = state_cell(scene, agent);
     let label = |label: Option<crate::id::AnswerLabel>| {
         let text = label.map(|label| label.to_string());
         (TextStyle::Plain, text.unwrap_or_default())
@@ -198,7 +202,7 @@ fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> 
         vec![
             (TextStyle::Plain, index.saturating_add(1).to_string()),
             (TextStyle::Agent(index), agent.id.to_string()),
-            (state.style, format!("{} {}", state.sign, state.text)),
+            state,
             label(agent.answer),
             label(agent.vote),
             checks.unwrap_or((TextStyle::Plain, String::new())),
@@ -216,6 +220,20 @@ fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> 
         row.push((TextStyle::Faint, speech.unwrap_or_default()));
     }
     row
+}
+
+/// Returns the state of `agent` for the table, whose other columns have its answer and its vote: the mark
+/// of the winner, and what it still does.
+fn state_cell(scene: &Scene<'_>, agent: &AgentView) -> (TextStyle, String) {
+    let state = agent_state(agent, scene.now_ms);
+    let text = format!("{} {}", state.sign, state.text);
+    match winner_mark(scene.run, agent) {
+        Some((style, winner)) if agent.activity == AgentActivity::Idle => {
+            (style, winner.to_owned())
+        }
+        Some((style, winner)) => (style, format!("{winner} {text}")),
+        None => (state.style, text),
+    }
 }
 
 /// Returns the columns of a row that a screen of this width has, each as wide as its column.
