@@ -12,6 +12,7 @@ use crate::event::{
 };
 use crate::id::{AgentId, AnswerLabel, SubagentId};
 use crate::run_view::EventPosition;
+use crate::run_view::timeline::SpanKind;
 use crate::run_view::transcript::{EntryKind, Transcript};
 use crate::spending::totals::RequestTotals;
 use crate::text::{count_noun, single_line};
@@ -56,6 +57,9 @@ pub struct AgentView {
     /// Whether a request to its model has started and not ended. External agents use tools meanwhile.
     #[serde(skip)]
     has_open_request: bool,
+    /// Whether it has answered or voted in a ballot that is open, and not begun anything since.
+    #[serde(skip)]
+    awaits_others: bool,
 }
 
 /// What an agent does now.
@@ -209,6 +213,7 @@ impl AgentView {
             usage: RequestTotals::default(),
             transcript: Transcript::default(),
             has_open_request: false,
+            awaits_others: false,
         }
     }
 
@@ -218,6 +223,7 @@ impl AgentView {
         self.vote = None;
         self.plan = None;
         self.has_open_request = false;
+        self.awaits_others = false;
         self.activity = AgentActivity::Idle;
         self.since_ms = at.elapsed_ms;
     }
@@ -225,6 +231,7 @@ impl AgentView {
     /// Ends what it does, because the attempt or the run has ended.
     pub(super) fn stop(&mut self, at: EventPosition) {
         self.has_open_request = false;
+        self.awaits_others = false;
         self.set_activity(AgentActivity::Idle, at);
     }
 
@@ -256,6 +263,32 @@ impl AgentView {
             }
             AgentActivity::Checking(check) => format!("is checked by {check}"),
             AgentActivity::DroppedOut(reason) => format!("dropped out: {reason}"),
+        }
+    }
+
+    /// Returns the kind of wait that the agent is in, and whom or what it waits for; `None` if it works or
+    /// is done, and for waits whose end is known when they begin.
+    pub(super) fn wait(&self) -> Option<(SpanKind, &str)> {
+        /// Whom an agent waits for after its answer or its vote.
+        const OTHER_AGENTS: &str = "other agents";
+        match &self.activity {
+            AgentActivity::Idle if self.awaits_others => Some((SpanKind::Others, OTHER_AGENTS)),
+            AgentActivity::Submitting(_) => Some((SpanKind::Others, OTHER_AGENTS)),
+            AgentActivity::WaitingForPreparation(what) => Some((SpanKind::Others, what.as_str())),
+            AgentActivity::WaitingForTurn => Some((SpanKind::Turn, "another role")),
+            AgentActivity::WaitingForApproval(tool) | AgentActivity::QueuedForApproval(tool) => {
+                Some((SpanKind::Approval, tool.as_str()))
+            }
+            AgentActivity::Idle
+            | AgentActivity::WaitingForModel
+            | AgentActivity::Writing
+            | AgentActivity::Reasoning
+            | AgentActivity::Preparing(_)
+            | AgentActivity::RunningTool(_)
+            | AgentActivity::Retrying { .. }
+            | AgentActivity::RateLimited { .. }
+            | AgentActivity::Checking(_)
+            | AgentActivity::DroppedOut(_) => None,
         }
     }
 
@@ -340,13 +373,15 @@ impl AgentView {
         }
     }
 
-    /// Ends a submission that the closed ballot does not take any more. Returns whether there was one.
-    pub(super) fn end_submission(&mut self, at: EventPosition) -> bool {
+    /// Ends its wait for the ballot, which is closed, and a submission that this does not take any more.
+    /// Returns whether there was either.
+    pub(super) fn close_ballot(&mut self, at: EventPosition) -> bool {
+        let was_waiting = std::mem::take(&mut self.awaits_others);
         let is_submitting = matches!(self.activity, AgentActivity::Submitting(_));
         if is_submitting {
             self.end_activity(at);
         }
-        is_submitting
+        is_submitting || was_waiting
     }
 
     /// Ends the current activity: it waits for its model again, or does nothing.
@@ -368,6 +403,7 @@ impl AgentView {
             ModelEvent::ModelRequestStarted { model, .. } => {
                 self.model = Some(Arc::clone(model));
                 self.has_open_request = true;
+                self.awaits_others = false;
                 self.speech.start_reply();
                 self.set_activity(AgentActivity::WaitingForModel, at);
             }
@@ -642,11 +678,13 @@ impl AgentView {
             CoordinationEvent::Answered { label, .. } => {
                 self.answer = Some(*label);
                 self.vote = None;
+                self.awaits_others = true;
                 self.note(&format!("answers as {label}"), at);
                 self.end_activity(at);
             }
             CoordinationEvent::Voted { label, reason, .. } => {
                 self.vote = Some(*label);
+                self.awaits_others = true;
                 self.note(&format!("votes for {label}: {reason}"), at);
                 self.end_activity(at);
             }

@@ -135,6 +135,7 @@ impl RunView {
             Event::Pipeline(event) => self.apply_pipeline_event(event, at),
         }
         self.apply_to_agents(event, at);
+        self.update_waits(at);
         if self.timeline.apply(event, at) {
             self.mark_changed(ViewSection::Timeline, at);
         }
@@ -305,6 +306,9 @@ impl RunView {
         at: EventPosition,
     ) {
         self.run.start(task, agents, attempt);
+        if self.timeline.end_waits(at) {
+            self.mark_changed(ViewSection::Timeline, at);
+        }
         let mut previous = std::mem::take(&mut self.agents);
         for id in agents {
             let known = previous.iter().position(|agent| agent.id == *id);
@@ -421,6 +425,7 @@ impl RunView {
     fn apply_to_agents(&mut self, event: &Event, at: EventPosition) {
         let voided = ballot::voided_voters(event);
         let preparation = preparation_event(event);
+        let closed = self.agents_of_closed_ballot(event);
         for index in 0..self.agents.len() {
             let Some(agent) = self.agents.get_mut(index) else {
                 return;
@@ -436,23 +441,46 @@ impl RunView {
                 agent.vote = None;
                 is_changed = true;
             }
-            if closes_ballot(event) {
-                is_changed |= agent.end_submission(at);
+            if closed.contains(&agent.id) {
+                is_changed |= agent.close_ballot(at);
             }
             if is_changed {
                 self.mark_changed(ViewSection::Agent(index), at);
             }
         }
     }
-}
 
-/// Returns whether `event` ends the votes.
-fn closes_ballot(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Coordination(CoordinationEvent::WinnerSelected { .. })
-            | Event::Run(RunEvent::CoordinationStopped { .. })
-    )
+    /// Shows in the lanes of the agents that changed what these wait for.
+    fn update_waits(&mut self, at: EventPosition) {
+        let mut is_changed = false;
+        for (index, agent) in self.agents.iter().enumerate() {
+            if self.changed.get(&ViewSection::Agent(index)) == Some(&at.seq) {
+                is_changed |= self.timeline.set_wait(&agent.id, agent.wait(), at);
+            }
+        }
+        if is_changed {
+            self.mark_changed(ViewSection::Timeline, at);
+        }
+    }
+
+    /// Returns the agents whose votes `event` ends: those of a stage, in a pipeline.
+    fn agents_of_closed_ballot(&self, event: &Event) -> Vec<AgentId> {
+        if let Event::Coordination(CoordinationEvent::WinnerSelected { agent, .. }) = event
+            && !self.pipeline.stages.is_empty()
+        {
+            return self.pipeline.teammates(agent).to_vec();
+        }
+        let is_closed = matches!(
+            event,
+            Event::Coordination(CoordinationEvent::WinnerSelected { .. })
+                | Event::Run(RunEvent::CoordinationStopped { .. })
+        );
+        if is_closed {
+            self.run.agents.clone()
+        } else {
+            Vec::new()
+        }
+    }
 }
 
 /// Returns the event of a request to a model before the first round, if `event` is one.

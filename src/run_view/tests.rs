@@ -205,15 +205,14 @@ fn agents_wait_while_one_of_them_prepares_the_work() {
     let end = json!({"type": "subagent_finished", "agent": "a", "call_id": "preparation",
         "subagent": "personas", "status": "failed", "reason": "no reply", "elapsed_ms": 5});
     let out = json!({"type": "dropped_out", "agent": "b", "reason": "no key", "timed_out": false});
-    let all = ["agents/0", "agents/1", "agents/2"];
+    let all = ["agents/0", "agents/1", "agents/2", "timeline"];
     let waiting = [
         "writes personas",
         "waits for personas",
         "waits for personas",
     ];
     check(&[begin("preparation")], waiting, &all);
-    let ended = ["agents/0", "agents/1", "agents/2", "timeline"];
-    check(&[begin("preparation"), end.clone()], ["idle"; 3], &ended);
+    check(&[begin("preparation"), end.clone()], ["idle"; 3], &all);
     check(
         &[begin("preparation"), end.clone(), begin("preparation")],
         waiting,
@@ -250,7 +249,7 @@ fn agents_wait_while_one_of_them_prepares_the_work() {
     // The subagent of a call concerns its own agent alone.
     check(&[begin("call_1")], ["idle"; 3], &["agents/0"]);
     let view = fold(&[start_event(&["a", "b"]), begin("preparation"), end]);
-    let [lane] = view.timeline().lanes() else {
+    let [other, lane] = view.timeline().lanes() else {
         panic!("{:?}", view.timeline());
     };
     let span = &lane.spans[0];
@@ -259,6 +258,59 @@ fn agents_wait_while_one_of_them_prepares_the_work() {
         (SpanKind::Model, "personas")
     );
     assert_eq!(span.to_ms - span.from_ms, 5);
+    let span = &other.spans[0];
+    assert_eq!(
+        (span.kind, span.label.as_str()),
+        (SpanKind::Others, "personas")
+    );
+}
+
+#[test]
+fn the_timeline_has_what_agents_wait_for() {
+    /// Returns the waits in the lane of an agent, and the one that has not ended.
+    fn waits(view: &RunView, agent: &str) -> (Vec<(SpanKind, u64, u64)>, Option<(SpanKind, u64)>) {
+        let mut lanes = view.timeline().lanes().iter();
+        let lane = lanes.find(|lane| lane.agent.as_str() == agent).unwrap();
+        let is_wait = |kind| matches!(kind, SpanKind::Others | SpanKind::Turn | SpanKind::Approval);
+        let spans = lane.spans.iter().filter(|span| is_wait(span.kind));
+        let spans = spans.map(|span| (span.kind, span.from_ms, span.to_ms));
+        let open = lane.wait.as_ref().map(|wait| (wait.kind, wait.from_ms));
+        (spans.collect(), open)
+    }
+    let mut view = fold(&[
+        start_event(&["a", "b"]),
+        answer_event("a", "agent1.1", None),
+        request_event("b"),
+        call_event("b", "1", None),
+        queued("b", true),
+        approval("b", None),
+    ]);
+    assert_eq!(waits(&view, "a"), (vec![], Some((SpanKind::Others, 20))));
+    assert_eq!(waits(&view, "b"), (vec![], Some((SpanKind::Approval, 50))));
+    apply(&mut view, 7, &approval("b", Some("once")));
+    let asked = (SpanKind::Approval, 50, 70);
+    assert_eq!(waits(&view, "b"), (vec![asked], None));
+    apply(&mut view, 8, &answer_event("b", "agent2.1", None));
+    apply(&mut view, 9, &request_event("a"));
+    let waited = (SpanKind::Others, 20, 90);
+    assert_eq!(waits(&view, "a"), (vec![waited], None));
+    // Nobody waits for votes any more when the ballot is closed.
+    apply(&mut view, 10, &finish_event("a"));
+    apply(&mut view, 11, &vote_event("a", "b", "agent2.1"));
+    apply(&mut view, 12, &winner("b", "agent2.1", &[("b", 1)]));
+    let voted = (SpanKind::Others, 110, 120);
+    assert_eq!(waits(&view, "a"), (vec![waited, voted], None));
+    let ended = json!({"type": "run_ended", "status": "delivered", "summary": "s"});
+    apply(&mut view, 13, &ended);
+    assert_eq!(waits(&view, "a"), (vec![waited, voted], None));
+    // The roles of a pipeline wait for their turn.
+    let works = json!({"type": "pipeline", "step": "works", "iteration": 1, "role": "r", "stage": 1,
+        "stages": 2, "agents": ["a"]});
+    let mut view = fold(&[start_event(&["a", "b"]), works]);
+    assert_eq!(waits(&view, "b"), (vec![], Some((SpanKind::Turn, 20))));
+    let ended = json!({"type": "run_ended", "status": "interrupted", "summary": "s"});
+    apply(&mut view, 3, &ended);
+    assert_eq!(waits(&view, "b"), (vec![(SpanKind::Turn, 20, 30)], None));
 }
 
 #[test]
@@ -285,7 +337,7 @@ fn agents_of_later_stages_wait_for_their_turn() {
         .sections_changed_after(4)
         .map(ViewSection::name)
         .collect();
-    assert_eq!(changed, ["agents/2", "pipeline"]);
+    assert_eq!(changed, ["agents/2", "pipeline", "timeline"]);
     assert_eq!(texts(&view)[2..], ["idle", waiting]);
     let ended = json!({"type": "run_ended", "status": "interrupted", "summary": "s"});
     apply(&mut view, 6, &ended);
@@ -517,8 +569,8 @@ fn sections_that_changed_are_those_that_an_event_touches() {
         &vote_event("a", "b", "agent2.1"),
         &["agents/0", "ballot", "timeline"],
     );
-    check(&approval("b", None), &["agents/1", "approvals"]);
-    check(&queued("b", true), &["agents/1"]);
+    check(&approval("b", None), &["agents/1", "approvals", "timeline"]);
+    check(&queued("b", true), &["agents/1", "timeline"]);
     check(&json!({"type": "warning", "message": "m"}), &["run"]);
     check(&json!({"type": "delivered", "rows": []}), &["delivery"]);
     check(

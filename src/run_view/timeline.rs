@@ -30,6 +30,19 @@ pub struct TimelineLane {
     pub spans: VecDeque<TimelineSpan>,
     /// The number of older spans that are not kept.
     pub dropped: u64,
+    /// What the agent waits for now; `None` if it works or is done.
+    pub wait: Option<OpenWait>,
+}
+
+/// A wait that has not ended, and becomes a span when it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OpenWait {
+    /// What the agent waits for.
+    pub kind: SpanKind,
+    /// The start, in milliseconds after the start of the run.
+    pub from_ms: u64,
+    /// Whom or what it waits for.
+    pub label: String,
 }
 
 /// Something that an agent did.
@@ -41,7 +54,8 @@ pub struct TimelineSpan {
     pub from_ms: u64,
     /// The end; equal to the start for an answer or a vote.
     pub to_ms: u64,
-    /// The model, tool, check or answer, or what was written before the first round.
+    /// The model, tool, check or answer, what was written before the first round, or whom or what the
+    /// agent waited for.
     pub label: String,
 }
 
@@ -57,6 +71,12 @@ pub enum SpanKind {
     Denied,
     /// A wait before a retry, or because of a rate limit.
     Wait,
+    /// A wait for other agents.
+    Others,
+    /// A wait until the role of the agent is at work in its pipeline.
+    Turn,
+    /// A wait for the user's approval of a call.
+    Approval,
     /// A check of the agent's work.
     Check,
     /// An answer.
@@ -78,13 +98,44 @@ impl Timeline {
         };
         let lane = self.lane(agent);
         if let Some(lane) = lane {
-            if lane.spans.len() == SPANS_MAX {
-                lane.spans.pop_front();
-                lane.dropped = lane.dropped.saturating_add(1);
-            }
-            lane.spans.push_back(span);
+            lane.push(span);
         }
         true
+    }
+
+    /// Sets what `agent` waits for from now on; the wait before it ends. Returns whether it changed.
+    pub(super) fn set_wait(
+        &mut self,
+        agent: &AgentId,
+        wait: Option<(SpanKind, &str)>,
+        at: EventPosition,
+    ) -> bool {
+        let begun = wait.map(|(kind, label)| OpenWait {
+            kind,
+            from_ms: at.elapsed_ms,
+            label: single_line(label, LABEL_CHARS_MAX),
+        });
+        let mut lanes = self.lanes.iter();
+        let known = lanes.find(|lane| lane.agent == *agent);
+        let known = known.and_then(|lane| lane.wait.as_ref());
+        if known.map(OpenWait::subject) == begun.as_ref().map(OpenWait::subject) {
+            return false;
+        }
+        if let Some(lane) = self.lane(agent) {
+            lane.end_wait(at);
+            lane.wait = begun;
+        }
+        true
+    }
+
+    /// Ends all waits. Returns whether there were any.
+    pub(super) fn end_waits(&mut self, at: EventPosition) -> bool {
+        let mut is_changed = false;
+        for lane in &mut self.lanes {
+            is_changed |= lane.wait.is_some();
+            lane.end_wait(at);
+        }
+        is_changed
     }
 
     fn lane(&mut self, agent: &AgentId) -> Option<&mut TimelineLane> {
@@ -93,9 +144,40 @@ impl Timeline {
                 agent: agent.clone(),
                 spans: VecDeque::new(),
                 dropped: 0,
+                wait: None,
             });
         }
         self.lanes.iter_mut().find(|lane| lane.agent == *agent)
+    }
+}
+
+impl TimelineLane {
+    fn push(&mut self, span: TimelineSpan) {
+        if self.spans.len() == SPANS_MAX {
+            self.spans.pop_front();
+            self.dropped = self.dropped.saturating_add(1);
+        }
+        self.spans.push_back(span);
+    }
+
+    /// Makes the open wait a span, unless it took no time.
+    fn end_wait(&mut self, at: EventPosition) {
+        let ended = self.wait.take();
+        if let Some(wait) = ended.filter(|wait| wait.from_ms < at.elapsed_ms) {
+            self.push(TimelineSpan {
+                kind: wait.kind,
+                from_ms: wait.from_ms,
+                to_ms: at.elapsed_ms,
+                label: wait.label,
+            });
+        }
+    }
+}
+
+impl OpenWait {
+    /// Returns what tells it apart from other waits of the agent.
+    fn subject(&self) -> (SpanKind, &str) {
+        (self.kind, self.label.as_str())
     }
 }
 

@@ -459,6 +459,21 @@ fn a_call_is_approved_in_place() {
 }
 
 #[test]
+fn the_timeline_shows_who_waits_for_whom() {
+    let mut terminal = Terminal::open(approval_project(), 80);
+    terminal.wait_for_text("ann asks to use write_file:");
+    terminal.type_keys("t");
+    terminal.wait_for_text("waits: . to try again  - for other agents");
+    // ann waits for the user, and ben for ann.
+    terminal.wait_for_text("???");
+    terminal.wait_for_text("A--");
+    sleep(ANSWER_DELAY);
+    terminal.type_keys("n");
+    lines_after_dashboard(&terminal, "done: ");
+    let _project = terminal.wait_for_end(0);
+}
+
+#[test]
 fn an_agent_whose_request_waits_for_another_is_not_idle() {
     let writes = |file: &str| {
         format!(

@@ -10,6 +10,11 @@ use crate::run_view::timeline::{SpanKind, TimelineLane};
 const NAME_WIDTH: usize = 18;
 /// Minimum width of a lane.
 const LANE_WIDTH_MIN: usize = 10;
+/// What the signs mean.
+const LEGEND: [&str; 2] = [
+    "   = model  # tool  x denied  c check  A answer  V vote",
+    "   waits: . to try again  - for other agents  ~ for its turn  ? for approval",
+];
 
 /// Returns the lines of the timeline.
 pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
@@ -32,21 +37,25 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<Sty
         lines.push(line);
     }
     lines.push(Vec::new());
-    let legend = "   = model  # tool  x denied  . wait  c check  A answer  V vote";
-    lines.push(vec![(TextStyle::Faint, legend.to_owned())]);
+    let legend = LEGEND.iter();
+    lines.extend(legend.map(|row| vec![(TextStyle::Faint, (*row).to_owned())]));
     lines
 }
 
 /// Returns the sign of a kind, its style, and its precedence over others in the same place.
 fn sign(kind: SpanKind) -> (char, TextStyle, u8) {
     match kind {
-        SpanKind::Wait => ('.', TextStyle::Warn, 1),
-        SpanKind::Model => ('=', TextStyle::Faint, 2),
-        SpanKind::Tool => ('#', TextStyle::Plain, 3),
-        SpanKind::Check => ('c', TextStyle::Plain, 4),
-        SpanKind::Denied => ('x', TextStyle::Bad, 5),
-        SpanKind::Vote => ('V', TextStyle::Good, 6),
-        SpanKind::Answer => ('A', TextStyle::Good, 7),
+        SpanKind::Turn => ('~', TextStyle::Faint, 1),
+        SpanKind::Others => ('-', TextStyle::Faint, 2),
+        SpanKind::Wait => ('.', TextStyle::Warn, 3),
+        SpanKind::Model => ('=', TextStyle::Faint, 4),
+        SpanKind::Tool => ('#', TextStyle::Plain, 5),
+        SpanKind::Check => ('c', TextStyle::Plain, 6),
+        // A tool call takes the time of its approval, too.
+        SpanKind::Approval => ('?', TextStyle::Warn, 7),
+        SpanKind::Denied => ('x', TextStyle::Bad, 8),
+        SpanKind::Vote => ('V', TextStyle::Good, 9),
+        SpanKind::Answer => ('A', TextStyle::Good, 10),
     }
 }
 
@@ -57,12 +66,18 @@ fn lane_pieces(lane: &TimelineLane, width: usize, end_ms: u64) -> StyledRow {
         let place = ms.min(end_ms).saturating_mul(last) / end_ms;
         usize::try_from(place).unwrap_or_default()
     };
-    for span in &lane.spans {
-        let (from, to) = (place(span.from_ms), place(span.to_ms));
+    let spans = lane.spans.iter();
+    let spans = spans.map(|span| (span.kind, span.from_ms, span.to_ms));
+    let wait = lane
+        .wait
+        .iter()
+        .map(|wait| (wait.kind, wait.from_ms, end_ms));
+    for (kind, from_ms, to_ms) in spans.chain(wait) {
+        let (from, to) = (place(from_ms), place(to_ms));
         for cell in cells.iter_mut().take(to.saturating_add(1)).skip(from) {
             let rank = cell.map_or(0, |kind| sign(kind).2);
-            if sign(span.kind).2 > rank {
-                *cell = Some(span.kind);
+            if sign(kind).2 > rank {
+                *cell = Some(kind);
             }
         }
     }

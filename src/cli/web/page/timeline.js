@@ -1,5 +1,5 @@
-// The timeline of a run as lanes, one for each agent: requests, tool calls, waits and checks as bars,
-// answers and votes as marks. A list of the same spans follows for those who cannot see it.
+// The timeline of a run as lanes, one for each agent: requests, tool calls, waits and checks as bars of
+// different heights and borders, answers and votes as marks. A list of the same spans follows for those who cannot see it.
 
 import { html, nothing, svg } from './vendor/lit-html/lit-html.js';
 import { empty } from './elements.js';
@@ -14,8 +14,12 @@ const WIDTH = 1000;
 const SPANS_MAX = 400;
 /** Distances between marks of the axis, in milliseconds. */
 const STEPS_MS = [100, 500, 1000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000];
-const WORDS = /** @type {Record<string, string>} */ ({ model: 'request', tool: 'tool call', denied: 'denied call', wait: 'wait',
-  check: 'check', answer: 'answer', vote: 'vote' });
+const WORDS = /** @type {Record<string, string>} */ ({ model: 'request', tool: 'tool call', denied: 'denied call', wait: 'wait to try again',
+  others: 'wait for others', turn: 'wait for its turn', approval: 'wait for approval', check: 'check', answer: 'answer', vote: 'vote' });
+/** Where the bar of a kind begins in its lane, and its height. */
+const BARS = /** @type {Record<string, [number, number]>} */ ({ model: [8, 18], approval: [5, 24], others: [16, 2], turn: [15, 4] });
+/** Kinds whose bars have others on top of them: a request has the retries, a tool call its approval. */
+const BELOW = ['model', 'tool'];
 
 /** @param {Span} span @param {(ms: number) => number} x @param {number} top @param {() => void} open */
 function drawn(span, x, top, open) {
@@ -26,8 +30,8 @@ function drawn(span, x, top, open) {
   if (span.kind === 'vote') return svg`<circle class="span-vote" cx=${from} cy=${middle} r="6" @click=${open}>${title}</circle>`;
   if (span.kind === 'denied') return svg`<path class="span-denied" d="M${from - 4} ${middle - 4}l8 8m0-8l-8 8" @click=${open}>${title}</path>`;
   const width = Math.max(2, x(span.to_ms) - from);
-  const [y, height] = span.kind === 'model' ? [top + 8, 18] : [top + 12, 10];
-  return svg`<rect class="span-${span.kind}" x=${from} y=${y} width=${width} height=${height} rx="2" @click=${open}>${title}</rect>`;
+  const [y, height] = BARS[span.kind] ?? [12, 10];
+  return svg`<rect class="span-${span.kind}" x=${from} y=${top + y} width=${width} height=${height} rx="2" @click=${open}>${title}</rect>`;
 }
 
 /** @param {RunStream} stream */
@@ -35,7 +39,10 @@ export function timelineView(stream) {
   /** @type {TimelineSection} */
   const timeline = stream.sections.get('timeline') ?? { lanes: [] };
   const order = (/** @type {{agent: string}} */ { agent }) => stream.run?.agents.indexOf(agent) ?? 0;
-  const lanes = [...timeline.lanes].sort((one, other) => order(one) - order(other));
+  const now = stream.isLive ? stream.now : stream.run?.elapsed_ms ?? 0;
+  /** A wait that has not ended is a span up to now. @param {TimelineSection['lanes'][number]} lane */
+  const withWait = (lane) => (lane.wait ? { ...lane, spans: [...lane.spans, { ...lane.wait, to_ms: Math.max(now, lane.wait.from_ms) }] } : lane);
+  const lanes = timeline.lanes.map(withWait).sort((one, other) => order(one) - order(other));
   if (!lanes.some(({ spans }) => spans.length)) return empty('Nothing has happened yet.');
   const ends = lanes.flatMap(({ spans }) => spans.map((span) => span.to_ms));
   const end = Math.max(1000, stream.run?.elapsed_ms ?? 0, ...ends);
@@ -51,16 +58,20 @@ export function timelineView(stream) {
     return svg`<rect class="lane ${index % 2 ? 'odd' : ''}" x="0" y=${top} width=${WIDTH} height=${LANE_HEIGHT}></rect>
       <text class="lane-name" x="8" y=${top + LANE_HEIGHT / 2 + 4}>${agent.length > 14 ? `${agent.slice(0, 13)}…` : agent}</text>`;
   };
-  const legend = ['model', 'tool', 'wait', 'check', 'answer', 'vote', 'denied'];
+  const legend = Object.keys(WORDS);
+  const layers = (/** @type {Span[]} */ spans) => {
+    const shown = spans.slice(-SPANS_MAX);
+    return [...shown.filter(({ kind }) => BELOW.includes(kind)), ...shown.filter(({ kind }) => !BELOW.includes(kind))];
+  };
   return html`<div class="stack"><h2>Timeline</h2>
     <div class="scroll timeline" role="region" tabindex="0" aria-label="Timeline, drawn"><svg viewBox="0 0 ${WIDTH} ${height}" role="img"
       aria-label="What each agent did when; the tables below say the same">
       ${lanes.map(lane)}
       ${marks.map((ms) => svg`<line class="tick" x1=${x(ms)} x2=${x(ms)} y1=${AXIS_HEIGHT} y2=${height}></line>
         <text class="tick-text" x=${x(ms)} y="14" text-anchor=${!ms ? 'start' : x(ms) > WIDTH - 30 ? 'end' : 'middle'}>${step < 1000 ? duration(ms) : clock(ms)}</text>`)}
-      ${lanes.map(({ agent, spans }, index) => spans.slice(-SPANS_MAX).map((span) => drawn(span, x, AXIS_HEIGHT + index * LANE_HEIGHT, () => open(span, agent))))}</svg></div>
+      ${lanes.map(({ agent, spans }, index) => layers(spans).map((span) => drawn(span, x, AXIS_HEIGHT + index * LANE_HEIGHT, () => open(span, agent))))}</svg></div>
     <ul class="legend" aria-label="Legend">${legend.map((kind) => html`<li><svg viewBox="0 0 16 16" class="swatch" aria-hidden="true">${drawn(
-      { kind, from_ms: kind === 'model' || kind === 'tool' || kind === 'wait' || kind === 'check' ? 1 : 8, to_ms: 15, label: '' },
+      { kind, from_ms: ['answer', 'vote', 'denied'].includes(kind) ? 8 : 1, to_ms: 15, label: '' },
       (ms) => ms, -9, () => {})}</svg>${WORDS[kind]}</li>`)}</ul>
     ${lanes.map(({ agent, spans, dropped }) => html`<details class="panel"><summary><bdi>${agent}</bdi>: ${spans.length} spans</summary>
       <div class="scroll" role="region" tabindex="0" aria-label="Spans of ${agent}"><table><thead><tr><th scope="col">From</th><th scope="col">What</th>
