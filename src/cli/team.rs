@@ -9,6 +9,7 @@ use crate::cli::team_file::TeamFile;
 use crate::config::Config;
 use crate::config::LoadedConfig;
 use crate::config::diagnostic::Severity;
+use crate::config::model_family::misspelling_warning;
 use crate::config::team::{
     LocalServer, TeamOptions, WorkspaceMode, detected_backends, team_from_environment,
     team_from_options,
@@ -64,7 +65,13 @@ pub(crate) fn configured_team(
     output: &mut CliOutput<'_>,
 ) -> Result<Option<ChosenTeam>> {
     if let Some(described) = quick_team(arguments) {
-        let config = team_from_options(&described, &host.config_variables(), workspaces)?;
+        let variables = host.config_variables();
+        let config = team_from_options(&described, &variables, workspaces)?;
+        for agent in &config.agents {
+            if let Some(warning) = misspelling_warning(&agent.backend, &variables) {
+                output.warning(&warning);
+            }
+        }
         return Ok(Some(ChosenTeam { config, file: None }));
     }
     let file = match &arguments.config {

@@ -53,6 +53,7 @@ pub mod front_matter;
 pub mod external_agents;
 pub mod keys;
 pub mod lookup;
+pub mod model_family;
 pub mod yaml;
 mod orchestrator;
 pub mod permissions;

@@ -9,6 +9,7 @@ use crate::config::command_line::CommandLineConfig;
 use crate::config::diagnostic::quote;
 use crate::config::external_agents::find_kind;
 use crate::config::keys::nearest;
+use crate::config::model_family::{FAMILIES, find_family, reject_model_lists, unknown_model_error};
 use crate::config::permissions::PermissionsConfig;
 use crate::config::retention::RetentionConfig;
 use crate::config::storage_path::StoragePath;
@@ -31,46 +32,6 @@ use crate::text::list_names;
 pub const TEAM_AGENTS_MAX: usize = 3;
 /// The id of the only agent of a team.
 const QUICK_ID: &str = "agent1";
-
-/// The models of one maker.
-struct ModelFamily {
-    /// The backend type named after the maker; it has the key and a default model.
-    maker: &'static str,
-    /// The prefixes of its models' names.
-    prefixes: &'static [&'static str],
-    /// The backend type for another server that the user's environment names in place of the
-    /// maker's, if such servers speak an older API of the maker than its own.
-    older_api: Option<&'static str>,
-}
-
-/// The families, in the order of preference for a team.
-const FAMILIES: &[ModelFamily] = &[
-    ModelFamily {
-        maker: "openai",
-        prefixes: &["gpt-", "chatgpt-", "o1", "o3", "o4-"],
-        older_api: Some("chatcompletion"),
-    },
-    ModelFamily {
-        maker: "claude",
-        prefixes: &["claude-"],
-        older_api: None,
-    },
-    ModelFamily {
-        maker: "gemini",
-        prefixes: &["gemini-"],
-        older_api: None,
-    },
-    ModelFamily {
-        maker: "grok",
-        prefixes: &["grok-"],
-        older_api: None,
-    },
-    ModelFamily {
-        maker: "zai",
-        prefixes: &["glm-"],
-        older_api: None,
-    },
-];
 
 /// The command line's settings for a team without a config: one agent for each model.
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,6 +82,7 @@ pub fn team_from_options(
     env: &ConfigVariables,
     workspaces: WorkspaceMode,
 ) -> Result<Config> {
+    reject_model_lists(options.models)?;
     let mut agents = Vec::new();
     match options.models {
         [] => agents.push(agent(
@@ -156,10 +118,6 @@ pub(super) fn unused_name(name: &str, names: &[String]) -> String {
     let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
     let unused = candidates.find(|candidate| !names.contains(candidate));
     unused.unwrap_or_else(|| name.to_owned())
-}
-
-fn find_family(model: &str) -> Option<&'static ModelFamily> {
-    FAMILIES.iter().find(|family| family.has(model))
 }
 
 /// Returns the backend of one agent that the command line describes.
@@ -281,33 +239,6 @@ fn backends_with_keys(
     makers.chain(others).collect()
 }
 
-impl ModelFamily {
-    fn has(&self, model: &str) -> bool {
-        self.prefixes.iter().any(|prefix| model.starts_with(prefix))
-    }
-
-    /// Returns the backend type of its models.
-    fn backend_type(&self, env: &ConfigVariables) -> &'static str {
-        match self.older_api {
-            Some(older) if names_other_server(self.maker, env) => older,
-            Some(_) | None => self.maker,
-        }
-    }
-}
-
-/// Returns whether the user has exported an endpoint of a backend type that is not the maker's own.
-fn names_other_server(backend_type: &str, env: &ConfigVariables) -> bool {
-    let named = || {
-        let vendor = vendors::find_vendor(backend_type)?;
-        let variable = vendor.base_url_variable?;
-        let endpoint = env.get_non_empty(variable)?.trim();
-        let own = vendor.base_url?;
-        let other = !endpoint.is_empty() && endpoint.trim_end_matches('/') != own;
-        Some(other && env.is_exported(variable))
-    };
-    named().unwrap_or(false)
-}
-
 fn supported_vendor(name: &str) -> Result<&'static Vendor> {
     let usage = |message| Error::new(ErrorKind::Usage, message);
     match vendors::find_vendor(name) {
@@ -352,19 +283,6 @@ fn program_hint(vendor: &Vendor) -> Option<String> {
             kind.vendor
         )
     })
-}
-
-fn unknown_model_error(model: Option<&str>) -> Error {
-    let message = match model {
-        Some(model) => format!(
-            "cannot derive the backend from the model name {}",
-            quote(model)
-        ),
-        None => "neither a model nor a backend type is given".to_owned(),
-    };
-    Error::new(ErrorKind::Usage, message).with_hint(
-        "add `--backend TYPE`, or `--base-url URL` for a server that speaks Chat Completions",
-    )
 }
 
 /// Returns what to do without a model: set one of the keys that suffice for a team.

@@ -259,6 +259,11 @@ fn usage_errors_say_what_to_do() {
         &format!("error: `--config` and `--model` cannot be used together\n{help}"),
     );
     check_usage(
+        &["-m", "gpt-5,claude-sonnet-4-5", "task"],
+        "error: `gpt-5,claude-sonnet-4-5` is not the name of one model\n\
+         hint: repeat the option for each model: -m gpt-5 -m claude-sonnet-4-5\n",
+    );
+    check_usage(
         &["--config"],
         &format!("error: `--config` needs a value\n{help}"),
     );
@@ -762,6 +767,30 @@ fn a_team_of_models_has_files_and_commands_once_a_path_is_open() {
     check(&["Hello"], false);
     check(&["--cwd-context", "ro", "Hello"], true);
     check(&["Look at @a.txt"], true);
+}
+
+#[test]
+fn a_misspelled_model_is_named_with_the_known_one() {
+    let check = |words: &[&str], expected: &[&str]| {
+        let finished = Project::new()
+            .env("OPENAI_API_KEY", "k")
+            .args(["--dry-run", "task"])
+            .args(words)
+            .success();
+        assert_eq!(warnings(&finished), expected, "{words:?}");
+    };
+    check(
+        &["-m", "gpt-5-mni"],
+        &["warning: `gpt-5-mni` is not a model that massgen knows (did you mean `gpt-5-mini`?)"],
+    );
+    check(&["-m", "gpt-5-mini"], &[]);
+    check(&["-m", "gpt-5-mini-2025-08-07"], &[]);
+    // Another version may be newer than massgen, and another server has names of its own.
+    check(&["-m", "gpt-9-mini"], &[]);
+    check(
+        &["-m", "gpt-5-mni", "--base-url", "http://127.0.0.1:9/v1"],
+        &[],
+    );
 }
 
 fn warnings(finished: &Finished) -> Vec<&str> {

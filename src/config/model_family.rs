@@ -1,0 +1,261 @@
+//! The makers of models, as the names of their models show them, and what to say about a name that
+//! shows none, or that is probably misspelled.
+
+use crate::config::backend::BackendConfig;
+use crate::config::diagnostic::quote;
+use crate::config::keys::nearest;
+use crate::config::vendors;
+use crate::dotenv::ConfigVariables;
+use crate::error::{Error, ErrorKind, Result};
+use crate::spending::models::{ModelList, ModelQuery, PricingVendor};
+use crate::text::list_names;
+use crate::text::shell_words::quote_word;
+
+/// The models of one maker.
+pub(super) struct ModelFamily {
+    /// The backend type named after the maker; it has the key and a default model.
+    pub(super) maker: &'static str,
+    /// The prefixes of its models' names.
+    prefixes: &'static [&'static str],
+    /// The backend type for another server that the user's environment names in place of the
+    /// maker's, if such servers speak an older API of the maker than its own.
+    pub(super) older_api: Option<&'static str>,
+}
+
+/// The families, in the order of preference for a team.
+pub(super) const FAMILIES: &[ModelFamily] = &[
+    ModelFamily {
+        maker: "openai",
+        prefixes: &["gpt-", "chatgpt-", "o1", "o3", "o4-"],
+        older_api: Some("chatcompletion"),
+    },
+    ModelFamily {
+        maker: "claude",
+        prefixes: &["claude-"],
+        older_api: None,
+    },
+    ModelFamily {
+        maker: "gemini",
+        prefixes: &["gemini-"],
+        older_api: None,
+    },
+    ModelFamily {
+        maker: "grok",
+        prefixes: &["grok-"],
+        older_api: None,
+    },
+    ModelFamily {
+        maker: "zai",
+        prefixes: &["glm-"],
+        older_api: None,
+    },
+];
+
+/// Makers of models whose names do not show the maker. Their servers have no models of others.
+const OTHER_MAKERS: &[&str] = &["deepseek", "mistral", "moonshot", "qwen"];
+
+/// What to do about a model whose name shows no maker.
+const BACKEND_HINT: &str =
+    "add `--backend TYPE`, or `--base-url URL` for a server that speaks Chat Completions";
+
+impl ModelFamily {
+    fn has(&self, model: &str) -> bool {
+        self.prefixes.iter().any(|prefix| model.starts_with(prefix))
+    }
+
+    /// Returns the backend type of its models.
+    pub(super) fn backend_type(&self, env: &ConfigVariables) -> &'static str {
+        match self.older_api {
+            Some(older) if names_other_server(self.maker, env) => older,
+            Some(_) | None => self.maker,
+        }
+    }
+}
+
+/// Returns the family of a model, if its name shows it.
+pub(super) fn find_family(model: &str) -> Option<&'static ModelFamily> {
+    FAMILIES.iter().find(|family| family.has(model))
+}
+
+/// Returns whether the user has exported an endpoint of a backend type that is not the maker's own.
+fn names_other_server(backend_type: &str, env: &ConfigVariables) -> bool {
+    let named = || {
+        let vendor = vendors::find_vendor(backend_type)?;
+        let variable = vendor.base_url_variable?;
+        let endpoint = env.get_non_empty(variable)?.trim();
+        let own = vendor.base_url?;
+        let other = !endpoint.is_empty() && endpoint.trim_end_matches('/') != own;
+        Some(other && env.is_exported(variable))
+    };
+    named().unwrap_or(false)
+}
+
+/// Returns whether `backend` asks the server of the maker after whom its type is named, where only
+/// that maker's models are.
+fn asks_maker(backend: &BackendConfig, env: &ConfigVariables) -> bool {
+    let name = backend.vendor.name;
+    let is_maker =
+        OTHER_MAKERS.contains(&name) || FAMILIES.iter().any(|family| family.maker == name);
+    is_maker && backend.base_url.is_none() && !names_other_server(name, env)
+}
+
+/// Returns the warning about a model whose name shows another maker than the one whose server
+/// `backend` asks.
+pub fn foreign_model_warning(backend: &BackendConfig, env: &ConfigVariables) -> Option<String> {
+    let model = &backend.model;
+    let family = find_family(model).filter(|_| asks_maker(backend, env))?;
+    let (maker, vendor) = (family.maker, backend.vendor.name);
+    (maker != vendor).then(|| {
+        format!(
+            "{} is a model of `{maker}`, and the backend type stays `{vendor}`: set `type: {maker}` \
+             in the config, or start massgen with `-m {}`",
+            quote(model),
+            quote_word(model)
+        )
+    })
+}
+
+/// Returns the warning about a model that massgen does not know, and whose name is nearly that of a
+/// known one of the same maker.
+pub fn misspelling_warning(backend: &BackendConfig, env: &ConfigVariables) -> Option<String> {
+    let model = &backend.model;
+    let family = find_family(model)
+        .filter(|family| family.maker == backend.vendor.name && asks_maker(backend, env))?;
+    let list = ModelList::with_user_rows(Vec::new());
+    let known = list.find(&ModelQuery {
+        backend: family.maker,
+        seller: PricingVendor::Vendor(family.maker),
+        model,
+    });
+    if known.is_some() {
+        return None;
+    }
+    let near = nearest_model(&list, model)?;
+    Some(format!(
+        "{} is not a model that massgen knows (did you mean `{near}`?)",
+        quote(model)
+    ))
+}
+
+/// Returns the known model of a family that `model` probably means: a few of its letters differ, or
+/// its beginning is missing. Other digits are another version and not a misspelling.
+fn nearest_model<'a>(list: &'a ModelList, model: &str) -> Option<&'a str> {
+    let digits = |name: &str| -> String { name.chars().filter(char::is_ascii_digit).collect() };
+    let wanted = digits(model);
+    let names = list.rows().iter().map(|row| row.name.as_str());
+    let names: Vec<&str> = names
+        .filter(|name| find_family(name).is_some() && digits(name) == wanted)
+        .collect();
+    let is_whole = |name: &&&str| {
+        let start = name.strip_suffix(model);
+        start.is_some_and(|start| start.ends_with('-'))
+    };
+    let whole = names.iter().find(is_whole).copied();
+    whole.or_else(|| nearest(model, names.iter().copied()))
+}
+
+/// Refuses several models in one value.
+pub(super) fn reject_model_lists(models: &[String]) -> Result<()> {
+    let Some(list) = models.iter().find(|model| model.contains(',')) else {
+        return Ok(());
+    };
+    let names = models.iter().flat_map(|model| model.split(','));
+    let names = names.map(str::trim).filter(|name| !name.is_empty());
+    let flags: Vec<String> = names
+        .map(|name| format!("-m {}", quote_word(name)))
+        .collect();
+    let message = format!("{} is not the name of one model", quote(list));
+    let flags = if flags.is_empty() {
+        "-m MODEL -m MODEL".to_owned()
+    } else {
+        flags.join(" ")
+    };
+    Err(Error::new(ErrorKind::Usage, message)
+        .with_hint(format!("repeat the option for each model: {flags}")))
+}
+
+/// Returns the error that a model's name does not show its maker, or that there is no model.
+pub(super) fn unknown_model_error(model: Option<&str>) -> Error {
+    let usage = |message: &str| Error::new(ErrorKind::Usage, message);
+    let Some(model) = model else {
+        return usage("neither a model nor a backend type is given").with_hint(BACKEND_HINT);
+    };
+    let message = format!(
+        "cannot derive the backend from the model name {}",
+        quote(model)
+    );
+    let error = usage(&message);
+    let list = ModelList::with_user_rows(Vec::new());
+    let rows = list.rows().iter();
+    let rows = rows.filter(|row| row.name.eq_ignore_ascii_case(model));
+    let sellers: Vec<&str> = rows.filter_map(|row| row.vendor.as_deref()).collect();
+    let after_path = model.rsplit_once('/').map(|(_, name)| name);
+    let near = after_path
+        .filter(|name| find_family(name).is_some())
+        .or_else(|| nearest_model(&list, model));
+    match (sellers.as_slice(), near) {
+        ([seller], _) => error.with_hint(format!("add `--backend {seller}`")),
+        ([_, ..], _) => error.with_hint(format!(
+            "add `--backend` with {}",
+            list_names(&sellers, "or")
+        )),
+        ([], Some(near)) => error
+            .with_hint(format!("did you mean `-m {}`?", quote_word(near)))
+            .with_hint(BACKEND_HINT),
+        ([], None) => error.with_hint(BACKEND_HINT),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(model: &str, expected: &[&str]) {
+        let error = unknown_model_error(Some(model));
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert_eq!(error.hints(), expected, "{model}");
+    }
+
+    #[test]
+    fn a_name_without_a_maker_suggests_a_model_or_a_seller() {
+        check("gtp-5", &["did you mean `-m gpt-5`?", BACKEND_HINT]);
+        check("gpt5", &["did you mean `-m gpt-5`?", BACKEND_HINT]);
+        check(
+            "sonnet-4-5",
+            &["did you mean `-m claude-sonnet-4-5`?", BACKEND_HINT],
+        );
+        check(
+            "anthropic/claude-sonnet-4-5",
+            &["did you mean `-m claude-sonnet-4-5`?", BACKEND_HINT],
+        );
+        check("deepseek-chat", &["add `--backend deepseek`"]);
+        check("qwen3:8b", &[BACKEND_HINT]);
+        check("", &[BACKEND_HINT]);
+    }
+
+    #[test]
+    fn several_models_in_one_value_are_shown_as_several_options() {
+        let reject = |models: &[&str]| {
+            let models: Vec<String> = models.iter().map(|model| (*model).to_owned()).collect();
+            reject_model_lists(&models)
+        };
+        assert!(reject(&["gpt-5", "claude-sonnet-4-5"]).is_ok());
+        let cases = [
+            (
+                &["gpt-5,claude-sonnet-4-5"][..],
+                "-m gpt-5 -m claude-sonnet-4-5",
+            ),
+            (&["a", "b, c d,"], "-m a -m b -m 'c d'"),
+            (&[","], "-m MODEL -m MODEL"),
+        ];
+        for (models, flags) in cases {
+            let error = reject(models).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            assert_eq!(
+                error.hints(),
+                [format!("repeat the option for each model: {flags}")]
+            );
+        }
+    }
+}
