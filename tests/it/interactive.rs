@@ -646,6 +646,29 @@ fn a_session_has_a_shell_an_editor_and_commands_for_paths_and_models() {
 }
 
 #[test]
+fn a_model_of_another_maker_is_named() {
+    let project = typed(
+        Project::new()
+            .env("OPENAI_API_KEY", "k")
+            .args(["-m", "gpt-5"]),
+    );
+    let mut terminal = Terminal::open(project, 200);
+    terminal.wait_for_question("/ [C]ustom path: ");
+    terminal.type_keys("n\r");
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("/model gpt-5-mini\r");
+    terminal.wait_for_output("  agent1: gpt-5-mini (openai)");
+    assert!(!terminal.written().contains("is a model of"));
+    terminal.type_keys("/model claude-sonnet-4-5\r");
+    terminal.wait_for_output(
+        "warning: `claude-sonnet-4-5` is a model of `claude`, and the backend type stays `openai`: \
+         set `type: claude` in the config, or start massgen with `-m claude-sonnet-4-5`",
+    );
+    terminal.type_keys(CTRL_D);
+    terminal.wait_for_end(0);
+}
+
+#[test]
 fn a_single_run_asks_about_the_current_directory() {
     let mut terminal = Terminal::open(with_files(WRITES).args(["Write it"]), 80);
     terminal.wait_for_output(

@@ -220,8 +220,8 @@ impl InteractiveSession {
 
     /// Shows the models of the agents, or changes those of one agent or of all.
     fn model(&mut self, rest: &str) -> Result<()> {
-        match rest.split_whitespace().collect::<Vec<_>>().as_slice() {
-            [] => {}
+        let warnings = match rest.split_whitespace().collect::<Vec<_>>().as_slice() {
+            [] => Vec::new(),
             [model] => self.state.set_model(None, model)?,
             [agent, model] => self.state.set_model(Some(agent), model)?,
             _ => {
@@ -229,13 +229,16 @@ impl InteractiveSession {
                     "expected `/model`, `/model NAME` or `/model AGENT NAME`",
                 ));
             }
-        }
+        };
         let lines = self.state.model_lines();
         if lines.is_empty() {
             self.output.note("the team is created at the first prompt");
         }
         for line in lines {
             self.output.note(&line);
+        }
+        for warning in warnings {
+            self.output.warning(&warning);
         }
         Ok(())
     }

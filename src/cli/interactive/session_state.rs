@@ -14,6 +14,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::resume::find_interrupted_run;
 use crate::cli::run::{PreparedRun, apply_flags, reject_broad_mention, telemetry_settings};
 use crate::cli::team::{ChosenTeam, choose_team, configured_team, require_available_model};
+use crate::config::model_family::{foreign_model_warning, misspelling_warning};
 use crate::config::storage_path::{SESSIONS, StoragePath};
 use crate::config::team::WorkspaceMode;
 use crate::config::{AgentConfig, Config, ContextPath};
@@ -222,11 +223,11 @@ impl SessionState {
     }
 
     /// Changes the model of the agent `agent`, or of all agents, from the next turn on. The type of
-    /// the backend stays.
+    /// the backend stays; the warnings are about backends that have no such model.
     ///
     /// # Errors
     /// There is no such agent, the team is unknown, or one of the agents is a program.
-    pub(crate) fn set_model(&mut self, agent: Option<&str>, model: &str) -> Result<()> {
+    pub(crate) fn set_model(&mut self, agent: Option<&str>, model: &str) -> Result<Vec<String>> {
         let team = self.team.as_mut().ok_or_else(|| {
             usage_error("the team is created at the first prompt")
                 .with_hint("to choose its models, start massgen with `--model NAME`")
@@ -249,10 +250,15 @@ impl SessionState {
             );
             return Err(usage_error(message).with_hint("name another agent: /model AGENT NAME"));
         }
+        let variables = self.host.config_variables();
+        let mut warnings: Vec<String> = Vec::new();
         for agent in meant {
             model.clone_into(&mut agent.backend.model);
+            let warning = foreign_model_warning(&agent.backend, &variables)
+                .or_else(|| misspelling_warning(&agent.backend, &variables));
+            warnings.extend(warning.filter(|warning| !warnings.contains(warning)));
         }
-        Ok(())
+        Ok(warnings)
     }
 
     /// Returns the config's name for the user and its text, if there is one.
