@@ -6,7 +6,8 @@ use std::future::pending;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::user_messages::{MessageRecipient, UserMessage, UserMessageSender};
-use crate::cli::typed_message::{TypedMessageLine, parse_message};
+use crate::cli::typed_message::{TypedMessageLine, parse_message, reason_against_sending};
+use crate::config::diagnostic::quote;
 use crate::error::Result;
 use crate::event::InputChannel;
 use crate::id::AgentId;
@@ -109,9 +110,15 @@ impl SteeringInput {
         self.line.push(message.trim_end_matches('\n').as_bytes());
     }
 
-    /// Sends a line that the user typed. Returns a warning if it was not sent.
+    /// Sends a line that the user typed, unless it is a key or a command. Returns a warning if it was
+    /// not sent.
     pub(crate) fn send_line(&self, line: &str) -> Option<String> {
-        let message = parse_message(line.trim(), self.sender.agents());
+        let line = line.trim();
+        if let Some(why) = reason_against_sending(line) {
+            let line = quote(line);
+            return Some(format!("{line} was not sent: {why}; Ctrl-C stops the run"));
+        }
+        let message = parse_message(line, self.sender.agents());
         let refused = self.sender.send(message).err();
         refused.map(|why| format!("your message was not sent: {why}"))
     }

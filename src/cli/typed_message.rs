@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::agent::user_messages::{MESSAGE_BYTES_MAX, MessageRecipient, UserMessage};
+use crate::cli::interactive::commands::is_command;
 use crate::event::InputChannel;
 use crate::id::AgentId;
 use crate::text::escape_name;
@@ -124,6 +125,20 @@ impl TypedMessageLine {
     }
 }
 
+/// Returns why a line is probably meant for massgen and not for the agents.
+pub(crate) fn reason_against_sending(line: &str) -> Option<&'static str> {
+    if is_command(line) {
+        return Some("a command works only at the prompt of a session");
+    }
+    let mut characters = line.chars();
+    // A digit may choose one of several alternatives, and one character of another script is a word.
+    let is_key = characters
+        .next()
+        .is_some_and(|key| key.is_ascii_graphic() && !key.is_ascii_digit());
+    (is_key && characters.next().is_none())
+        .then_some("a single character is a key of the dashboard; write a message in words")
+}
+
 /// Returns the message that a line expresses: `NAME: text` and `@NAME text` are for one of
 /// `agents`, everything else is for all.
 pub(crate) fn parse_message(line: &str, agents: &BTreeSet<AgentId>) -> UserMessage {
@@ -176,6 +191,24 @@ mod tests {
         check("careful:", "all", "careful:");
         check("be careful: use it", "all", "be careful: use it");
         check("a/b: x", "all", "a/b: x");
+    }
+
+    #[test]
+    fn keys_and_commands_are_no_messages() {
+        for line in ["q", "v", "?", "/", "quit", "/cost", "/model a b", "/q"] {
+            assert!(reason_against_sending(line).is_some(), "{line}");
+        }
+        for line in [
+            "2",
+            "\u{597d}",
+            "ok",
+            "quit it",
+            "/etc/hosts is wrong",
+            "a: q",
+            "q q",
+        ] {
+            assert_eq!(reason_against_sending(line), None, "{line}");
+        }
     }
 
     #[test]

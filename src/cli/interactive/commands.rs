@@ -184,6 +184,15 @@ pub(crate) fn parse_input(text: &str) -> Result<InteractiveInput<'_>> {
     }
 }
 
+/// Returns whether a line is a command of a session, or begins with the name of one after a slash.
+pub(crate) fn is_command(line: &str) -> bool {
+    let word = line.split_whitespace().next().unwrap_or_default();
+    let is_whole = word == line;
+    NAMES
+        .iter()
+        .any(|(name, _)| *name == word && (is_whole || name.starts_with('/')))
+}
+
 /// Returns the error for a text that is nothing but the name of a command without its slash, or of
 /// a command of `massgen` itself.
 fn bare_command_error(text: &str) -> Option<Error> {

@@ -33,7 +33,7 @@ use crate::world::store::input_history::InputHistory;
 
 mod add_directory;
 mod command_handlers;
-mod commands;
+pub(crate) mod commands;
 mod pasted_mentions;
 mod interrupted_turn;
 mod run_reports;
