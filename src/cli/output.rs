@@ -2,6 +2,7 @@
 //! error. Nothing else in massgen prints. A closed pipe is not an error: further output to it is
 //! discarded.
 
+use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::io::{self, ErrorKind, Write};
 
@@ -126,6 +127,8 @@ pub(crate) struct CliOutput<'w> {
     transient_line: TransientLine,
     /// The warnings so far.
     warned: Vec<String>,
+    /// The last notice about each subject, if the output is that of a session.
+    session_notices: Option<BTreeMap<String, String>>,
 }
 
 /// Whether the terminal shows a line that will be overwritten.
@@ -178,6 +181,7 @@ impl CliOutput<'static> {
             err: OutputStream::new(io::stderr(), host.stderr, colours),
             transient_line: TransientLine::from_host(host),
             warned: Vec::new(),
+            session_notices: None,
         }
     }
 
@@ -190,7 +194,14 @@ impl CliOutput<'static> {
             err: OutputStream::new(io::stdout(), host.stdout, colours),
             transient_line: TransientLine::from_host(host),
             warned: Vec::new(),
+            session_notices: None,
         }
+    }
+
+    /// Remembers notices, so that the turns of a session do not repeat them.
+    pub(crate) fn with_session_notices(mut self) -> Self {
+        self.session_notices = Some(BTreeMap::new());
+        self
     }
 
     /// Disables lines that would be overwritten.
@@ -214,6 +225,16 @@ impl CliOutput<'static> {
 }
 
 impl<'w> CliOutput<'w> {
+    /// Returns whether to show a notice. A session shows one again only if it is another one than the
+    /// last one about the same subject.
+    pub(crate) fn is_new_notice(&mut self, subject: &str, notice: &str) -> bool {
+        let Some(shown) = &mut self.session_notices else {
+            return true;
+        };
+        let last = shown.insert(subject.to_owned(), notice.to_owned());
+        last.is_none_or(|last| last != notice)
+    }
+
     /// Writes to `out` and `err`, which are not terminals.
     pub(crate) fn with_writers(out: impl Write + Send + 'w, err: impl Write + Send + 'w) -> Self {
         Self {
@@ -221,6 +242,7 @@ impl<'w> CliOutput<'w> {
             err: OutputStream::new(err, StreamTarget::Plain, ColourChoice::Never),
             transient_line: TransientLine::None,
             warned: Vec::new(),
+            session_notices: None,
         }
     }
 
@@ -232,6 +254,7 @@ impl<'w> CliOutput<'w> {
             err: OutputStream::new(err, StreamTarget::Terminal, ColourChoice::Terminals),
             transient_line: TransientLine::None,
             warned: Vec::new(),
+            session_notices: None,
         }
     }
 

@@ -558,6 +558,19 @@ fn the_level_in_force_is_shown() {
     );
 }
 
+#[test]
+fn a_session_shows_an_unchanged_level_once() {
+    let keys = "cwd: w\nenable_mcp_command_line: true\ncommand_line_sandbox: off";
+    let config = team(&[agent("a", keys, ANSWERS)], "");
+    let mut terminal = closed_session(typed(Project::new().config(&config)));
+    turn(&mut terminal, "First", 1);
+    turn(&mut terminal, "Second", 2);
+    let notices = terminal.written().matches("commands: no sandbox").count();
+    assert_eq!(notices, 1, "{}", terminal.written());
+    terminal.type_keys(CTRL_D);
+    terminal.wait_for_end(0);
+}
+
 /// Begins and ends a paste that the terminal marks.
 const PASTE: &str = "\u{1b}[200~";
 const PASTE_END: &str = "\u{1b}[201~";

@@ -72,7 +72,7 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
     let keyboard = TerminalModeGuard::from_stdin();
     let keyboard = keyboard.ok_or_else(|| Error::bug("standard input is not a terminal"))?;
     let style = style(host, arguments);
-    let mut output = CliOutput::for_run_log(host);
+    let mut output = CliOutput::for_run_log(host).with_session_notices();
     if style != EditorStyle::Full {
         output = output.without_transients();
     }

@@ -375,7 +375,12 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 format!("{by} for {agents}; not protected: {open}"),
             ),
         };
-        self.show_line("commands", style, &text);
+        if self
+            .output
+            .is_new_notice(&format!("commands of {agents}"), &text)
+        {
+            self.show_line("commands", style, &text);
+        }
     }
 
     /// Shows a message of the user to one agent or to all.
