@@ -267,8 +267,9 @@ fn agents_wait_while_one_of_them_prepares_the_work() {
 
 #[test]
 fn the_timeline_has_what_agents_wait_for() {
+    type Waits = (Vec<(SpanKind, u64, u64)>, Option<(SpanKind, u64)>);
     /// Returns the waits in the lane of an agent, and the one that has not ended.
-    fn waits(view: &RunView, agent: &str) -> (Vec<(SpanKind, u64, u64)>, Option<(SpanKind, u64)>) {
+    fn waits(view: &RunView, agent: &str) -> Waits {
         let mut lanes = view.timeline().lanes().iter();
         let lane = lanes.find(|lane| lane.agent.as_str() == agent).unwrap();
         let is_wait = |kind| matches!(kind, SpanKind::Others | SpanKind::Turn | SpanKind::Approval);

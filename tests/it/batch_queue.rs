@@ -192,18 +192,10 @@ fn a_node_is_killed_and_each_cell_has_one_result_and_one_bill() {
         return;
     };
     let project = on_slurm(CELLS, &cluster);
-    let words = [
-        &RUN[..],
-        &["--on", "slurm", "--parallel", "6", "--max-cost-usd", "100"],
-        &[
-            "--partition",
-            "main",
-            "--time",
-            "10",
-            "--slurm-option=--nice=1",
-        ],
-    ]
-    .concat();
+    let queue = ["--on", "slurm", "--parallel", "6", "--max-cost-usd", "100"];
+    let job = "--partition main --time 10 --slurm-option=--nice=1";
+    let job: Vec<&str> = job.split(' ').collect();
+    let words = [&RUN[..], &queue, &job].concat();
     let mut control = start_massgen(&project, &words);
     wait_until("six jobs, which have claimed", || {
         cluster.running().len() == 6 && open_claims(&project).len() >= 4

@@ -13,7 +13,7 @@ use crate::scripted_team::{agent, team};
 /// The secret that the config sends after `Bearer`.
 const SECRET: &str = "ticket/secret+of=the-user";
 
-/// EchoLocation where a server echoes its credentials.
+/// Where a server echoes its credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EchoLocation {
     Nowhere,
@@ -59,8 +59,8 @@ fn answer(asked: &ReceivedRequest, location: EchoLocation, words: &str) -> Answe
     let text_at = |wanted: EchoLocation| if location == wanted { words } else { "x" };
     match (message["method"].as_str().unwrap(), location) {
         ("initialize", EchoLocation::ErrorOfGreeting)
-        | ("tools/list", EchoLocation::ErrorOfList) => whole(json_type, &refused),
-        ("tools/call", EchoLocation::ErrorOfCall) => whole(json_type, &refused),
+        | ("tools/list", EchoLocation::ErrorOfList)
+        | ("tools/call", EchoLocation::ErrorOfCall) => whole(json_type, &refused),
         ("initialize", EchoLocation::KindOfGreeting) => {
             whole(format!("content-type: text/{words}"), &refused)
         }

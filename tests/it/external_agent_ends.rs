@@ -50,7 +50,7 @@ fn run_until_timeout(project: impl Fn() -> Project, mut seconds: u32) -> Finishe
     loop {
         let begun = Instant::now();
         let words = ["--orchestrator-timeout", &seconds.to_string(), "task"];
-        let finished = external_agent_project().args(words).run();
+        let finished = project().args(words).run();
         assert!(begun.elapsed() < ENDS_WITHIN, "{}", finished.stderr());
         assert_eq!(finished.code(), Some(5), "{}", finished.stderr());
         if finished.project().path("w1/begun.txt").exists() {

@@ -634,7 +634,7 @@ fn an_external_agent_that_says_nothing_is_not_waited_for() {
         "{reason}"
     );
     check_with(
-        self::project(),
+        external_agent_project(),
         ("acp", "idle_timeout_seconds: 9"),
         &[(json!(["sleep", 0.1]), "slept")],
     );

@@ -568,7 +568,7 @@ fn a_session_shows_an_unchanged_level_once() {
     let notices = terminal.written().matches("commands: no sandbox").count();
     assert_eq!(notices, 1, "{}", terminal.written());
     terminal.type_keys(CTRL_D);
-    terminal.wait_for_end(0);
+    let _project = terminal.wait_for_end(0);
 }
 
 /// Begins and ends a paste that the terminal marks.
@@ -678,7 +678,7 @@ fn a_model_of_another_maker_is_named() {
          set `type: claude` in the config, or start massgen with `-m claude-sonnet-4-5`",
     );
     terminal.type_keys(CTRL_D);
-    terminal.wait_for_end(0);
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]

@@ -388,7 +388,7 @@ fn a_run_in_the_list_fits_on_a_line_of_the_terminal() {
         let terminal = Terminal::open(project, columns);
         terminal.wait_for_text("…");
         let lines = terminal.lines();
-        assert_eq!(lines[0].chars().count(), columns.into(), "{lines:?}");
+        assert_eq!(lines[0].chars().count(), usize::from(columns), "{lines:?}");
         assert!(lines[0].ends_with('…'), "{lines:?}");
         assert_eq!(lines[0].contains(':'), has_start, "{lines:?}");
         project = terminal.wait_for_end(0);

@@ -70,7 +70,7 @@ impl CommandCase {
     }
 }
 
-/// PeakUsage usage of a run.
+/// Peak usage of a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct PeakUsage {
     /// Memory of massgen itself.

@@ -25,7 +25,7 @@ pub(super) const SUFFIX_DIGITS: usize = 4;
 /// A session that a run is part of. While this value lives, no other run can join it.
 #[derive(Debug)]
 pub struct Session {
-    session_dir: SessionDir,
+    directory: SessionDir,
     redactor: Redactor,
     /// The number of the current turn, from 1.
     turn: u32,
@@ -93,7 +93,7 @@ impl Session {
         let summary = format!("Session {}\nBegan {}\n", session_dir.id(), now.iso_format());
         Ok(Self {
             _lock: session_dir.lock()?,
-            session_dir,
+            directory: session_dir,
             redactor,
             turn: 1,
             earlier: Vec::new(),
@@ -114,7 +114,7 @@ impl Session {
         Ok(Self {
             _lock: lock,
             turn: session_dir.next_turn(),
-            session_dir,
+            directory: session_dir,
             redactor,
             earlier,
             summary,
@@ -161,12 +161,12 @@ impl Session {
 
     /// Returns its name, such as `session_20261102_140322_9f3c`.
     pub fn id(&self) -> String {
-        self.session_dir.id()
+        self.directory.id()
     }
 
     /// Returns its directory.
     pub fn dir(&self) -> &AbsPath {
-        &self.session_dir.dir
+        &self.directory.dir
     }
 
     /// Returns the number of the current turn, from 1.
@@ -176,7 +176,7 @@ impl Session {
 
     /// Returns the directory of the current turn.
     pub fn turn_dir(&self) -> AbsPath {
-        self.session_dir.turn_dir(self.turn)
+        self.directory.turn_dir(self.turn)
     }
 
     /// Returns the turns before it.
