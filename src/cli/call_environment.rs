@@ -107,7 +107,7 @@ impl CallEnvironment {
                     workspace: &workspace,
                 };
                 let container = build_call_container(image, access, temporary, machine)?;
-                Ok(Arc::new(container))
+                Ok(ExecBackend::Container(Arc::new(container)))
             }
             CommandIsolation::Pod(image) => {
                 let workspace = grants.base().to_abs();
@@ -116,7 +116,8 @@ impl CallEnvironment {
                     grants: grants.grants(),
                     workspace: &workspace,
                 };
-                Ok(Arc::new(build_call_pod(image, access, temporary, machine)?))
+                let pod = build_call_pod(image, access, temporary, machine)?;
+                Ok(ExecBackend::Container(Arc::new(pod)))
             }
         })
     }
@@ -131,11 +132,7 @@ impl CallEnvironment {
     /// Prepares an environment with its own directories and what `backend` builds.
     fn prepare(
         host: &Host,
-        backend: impl FnOnce(
-            &HostEnvironment,
-            &AgentDirectories,
-            &AbsPath,
-        ) -> Result<Arc<dyn ExecBackend>>,
+        backend: impl FnOnce(&HostEnvironment, &AgentDirectories, &AbsPath) -> Result<ExecBackend>,
     ) -> Result<Self> {
         let temporary = host.env("TMPDIR").unwrap_or(TEMPORARY);
         let temporary = AbsPath::resolve(&host.cwd, temporary);
@@ -165,7 +162,7 @@ fn build_sandbox(
     directories: &AgentDirectories,
     trees: &[AbsPath],
     grants: &[Grant],
-) -> Result<Arc<dyn ExecBackend>> {
+) -> Result<ExecBackend> {
     let record = LevelRecord::find(&machine.env, grants);
     let sandbox = Sandbox::open_with(SandboxSpec {
         choice,
@@ -177,7 +174,7 @@ fn build_sandbox(
     if sandbox.level() == SandboxLevel::Unavailable {
         return Err(no_sandbox_error(sandbox.reasons()));
     }
-    Ok(Arc::new(sandbox))
+    Ok(ExecBackend::Sandbox(sandbox))
 }
 
 /// A caller that is not an agent, with its grants and its workspace.

@@ -450,19 +450,20 @@ impl EnvironmentBuilder<'_> {
         work: ContainerWork,
     ) -> Result<ExecEnvironment> {
         let directories = AgentDirectories::prepare(directory)?;
-        let backend: Arc<dyn ExecBackend> = match &spec.config.mode {
+        let backend = match &spec.config.mode {
             ExecutionMode::Docker(docker) => {
                 let RunLayout { run, state, .. } = self.layout;
                 let engine = self.engines.connect(docker, self.host)?;
-                Arc::new(build_container(
-                    &engine, spec, work, docker, *run, state, self.host,
-                )?)
+                let container =
+                    build_container(&engine, spec, work, docker, *run, state, self.host)?;
+                ExecBackend::Container(Arc::new(container))
             }
             ExecutionMode::Kubernetes(pod) => {
                 let RunLayout { run, state, .. } = self.layout;
-                Arc::new(build_pod(spec, work, pod, *run, state, self.host)?)
+                let pod = build_pod(spec, work, pod, *run, state, self.host)?;
+                ExecBackend::Container(Arc::new(pod))
             }
-            ExecutionMode::Local => Arc::new(self.build_sandbox(spec, &directories)?),
+            ExecutionMode::Local => ExecBackend::Sandbox(self.build_sandbox(spec, &directories)?),
         };
         Ok(self.environment(spec.config, directories, backend))
     }
@@ -495,14 +496,14 @@ impl EnvironmentBuilder<'_> {
             };
             ServerContainers::new(&engine, owner)
         })?;
-        Ok(self.environment(spec.config, directories, Arc::new(containers)))
+        Ok(self.environment(spec.config, directories, ExecBackend::Server(containers)))
     }
 
     fn environment(
         &self,
         config: &CommandLineConfig,
         directories: AgentDirectories,
-        backend: Arc<dyn ExecBackend>,
+        backend: ExecBackend,
     ) -> ExecEnvironment {
         ExecEnvironment::new(ExecEnvironmentConfig {
             config,

@@ -11,7 +11,6 @@ use std::env;
 use std::fs;
 use std::hint::black_box;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,6 +33,7 @@ use massgen::world::exec::{self, ActionOutcome};
 use massgen::world::sandbox::docker::container::{AgentContainer, ContainerOwner, ContainerWork};
 use massgen::world::sandbox::docker::credentials::HostUser;
 use massgen::world::sandbox::docker::engine::ContainerEngine;
+use massgen::world::sandbox::exec_backend::ExecBackend;
 use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use massgen::world::sandbox::interrupt::CommandInterrupt;
@@ -313,7 +313,7 @@ fn gate(room: &Room) -> Option<Gate> {
     let sandbox = room.sandbox(SandboxLevel::Overlay)?;
     let commands = ExecEnvironment::new(ExecEnvironmentConfig {
         config: &CommandLineConfig::default(),
-        backend: Arc::new(sandbox),
+        backend: ExecBackend::Sandbox(sandbox),
         executable: &AbsPath::new(env!("CARGO_BIN_EXE_massgen")).unwrap(),
         directories: AgentDirectories::prepare(&room.path("state")).unwrap(),
         env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),

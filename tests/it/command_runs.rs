@@ -7,7 +7,6 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use massgen::world::access::gate::Gate;
 use massgen::world::access::policy::GatePolicy;
 use massgen::world::exec;
 use massgen::world::sandbox::Sandbox;
+use massgen::world::sandbox::exec_backend::ExecBackend;
 use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use rustix::process::{Pid, Signal, kill_process};
@@ -204,7 +204,7 @@ fn a_directory_that_replaces_a_granted_one_is_closed_to_commands() {
         let real = |name: &str| RealPath::vouch(root.join(name));
         let commands = ExecEnvironment::new(ExecEnvironmentConfig {
             config: &CommandLineConfig::default(),
-            backend: Arc::new(sandbox),
+            backend: ExecBackend::Sandbox(sandbox),
             executable: &AbsPath::new(binary()).unwrap(),
             directories: AgentDirectories::prepare(&AbsPath::new(root.join("room")).unwrap())
                 .unwrap(),

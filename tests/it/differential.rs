@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -32,6 +31,7 @@ use massgen::world::access::gate::Gate;
 use massgen::world::access::policy::GatePolicy;
 use massgen::world::exec::{self, ActionOutcome};
 use massgen::world::sandbox::Sandbox;
+use massgen::world::sandbox::exec_backend::ExecBackend;
 use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use serde_json::json;
@@ -352,7 +352,7 @@ impl Comparison {
 fn compared(fixture: &TreeFixture, sandbox: &Sandbox) -> Comparison {
     let commands = ExecEnvironment::new(ExecEnvironmentConfig {
         config: &CommandLineConfig::default(),
-        backend: Arc::new(sandbox.clone()),
+        backend: ExecBackend::Sandbox(sandbox.clone()),
         executable: &AbsPath::new(binary()).unwrap(),
         directories: AgentDirectories::prepare(&AbsPath::new(fixture.root.join("room")).unwrap())
             .unwrap(),

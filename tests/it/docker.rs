@@ -26,6 +26,7 @@ use massgen::path::AbsPath;
 use massgen::permissions::grant::{GrantScope, Permission};
 use massgen::sandbox_policy::AccessiblePath;
 use massgen::sandbox_policy::limits::ResourceLimits;
+use massgen::world::sandbox::command_container::CommandContainer;
 use massgen::world::sandbox::docker::container::{AgentContainer, ContainerOwner, ContainerWork};
 use massgen::world::sandbox::docker::credentials::HostUser;
 use massgen::world::sandbox::docker::engine::ContainerEngine;

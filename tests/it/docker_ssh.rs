@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use massgen::config::docker::{ContainerNetwork, HostCredential, RootAccess};
 use massgen::permissions::grant::Permission;
+use massgen::world::sandbox::command_container::CommandContainer;
 use massgen::world::sandbox::docker::container::AgentContainer;
 use massgen::world::sandbox::docker::engine::ContainerEngine;
 use massgen::world::sandbox::interrupt::CommandInterrupt;

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use massgen::permissions::grant::Permission;
+use massgen::world::sandbox::command_container::CommandContainer;
 use massgen::world::sandbox::docker::container::AgentContainer;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
 use massgen::world::sandbox::{CommandWaitLimits, ExitReason};

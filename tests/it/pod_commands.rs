@@ -17,6 +17,7 @@ use massgen::path::AbsPath;
 use massgen::permissions::grant::{GrantScope, Permission};
 use massgen::sandbox_policy::AccessiblePath;
 use massgen::sandbox_policy::limits::ResourceLimits;
+use massgen::world::sandbox::command_container::CommandContainer;
 use massgen::world::sandbox::docker::container::ContainerWork;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
 use massgen::world::sandbox::pod::agent_pod::{AgentPod, PodOwner};

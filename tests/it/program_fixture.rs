@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::OnceLock;
 
 use massgen::code_mode::language::{ProgramDialect, PythonLibraries};
@@ -25,6 +24,7 @@ use massgen::world::access::policy::{GatePolicy, ParentDirPolicy};
 use massgen::world::access::verdict::Denial;
 use massgen::world::exec::{self, Observation};
 use massgen::world::sandbox::Sandbox;
+use massgen::world::sandbox::exec_backend::ExecBackend;
 use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use massgen::world::sandbox::program_environment::{ProgramEnvironment, ProgramSafeguards};
@@ -231,7 +231,7 @@ impl ProgramFixture {
         };
         let held = ExecEnvironment::new(ExecEnvironmentConfig {
             config: &config.sandbox_config(),
-            backend: Arc::new(sandbox),
+            backend: ExecBackend::Sandbox(sandbox),
             executable: &AbsPath::new(binary()).unwrap(),
             directories: AgentDirectories::prepare(&AbsPath::new(self.path("room")).unwrap())
                 .unwrap(),

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
+use crate::world::sandbox::command_container::CommandContainer;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::pod::KUBE_CACHE;
 use crate::world::sandbox::reachable_paths::ReachablePaths;

@@ -21,7 +21,6 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
 use crate::sandbox_policy::compile::compile;
 use crate::world::io::clock::milliseconds;
-use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
 use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::overlay::WriteOverlay;
@@ -216,7 +215,7 @@ impl HookRunner {
             .ok_or("hooks are not run here")?;
         let sandbox = hook_sandbox.commands.backend().local_sandbox();
         let sandbox = sandbox.map_err(|why| format!("hooks {why}"))?;
-        let sandbox = sandbox_on_overlay(sandbox, overlay);
+        let sandbox = sandbox.on_overlay(overlay);
         let failed = |error: io::Error| error.to_string();
         let (network, proxy) = hook_sandbox
             .commands

@@ -15,7 +15,6 @@ use crate::world::access::gate::Gate;
 use crate::world::exec::agent_socket::AgentSocket;
 use crate::world::exec::command::compile_policy;
 use crate::world::mcp::log_to;
-use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
 use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::stdio_process::{StdioPipes, StdioProcess};
 use crate::world::store::redact::Redactor;
@@ -149,7 +148,7 @@ impl AgentLauncher {
             open_for_reading(&mut policy, path, scope);
         }
         let log = log_to(self.log.clone(), self.redactor.clone());
-        let sandbox = sandbox_on_overlay(sandbox, self.gate.overlay());
+        let sandbox = sandbox.on_overlay(self.gate.overlay());
         let network = network.as_ref().map(Arc::clone);
         let started = StdioProcess::start(&sandbox, &policy, network, log);
         let (program, StdioPipes { input, output }) = started.map_err(|why| why.to_string())?;

@@ -3,8 +3,6 @@
 //! ended; until then it has a private overlay that nothing else writes to, except in a container,
 //! whose commands share one.
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value, json};
 
 use crate::text::escape_text;
@@ -42,7 +40,7 @@ pub(super) fn start(gate: &Gate, invocation: ShellInvocation<'_>) -> ToolResult 
         policy: &policy,
         overlay: gate.overlay(),
     };
-    let start = || Arc::clone(commands.backend()).start(&command, network);
+    let start = || commands.backend().start(&command, network);
     let id = background.begin(invocation.line, start, afterwards);
     let id = id.map_err(|why| cannot_run(&why))?;
     let status = background.status(id).ok_or_else(|| unknown(id))?;

@@ -5,7 +5,6 @@ use crate::world::exec::command::{
     LEFT_OUT_SHOWN_MAX, ShellInvocation, command_context, commands, run_and_sync,
 };
 use crate::world::exec::tool_result::{ToolError, cannot_complete, cannot_run};
-use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{ExitReason, ProcessStreams};
 
@@ -34,7 +33,7 @@ pub(super) fn pass_through(
     let (facts, network) = command_context(gate, commands, invocation)?;
     let ((ended, mut notes), mut command_changes) =
         run_and_sync(gate, commands, facts, |gate, policy| {
-            let ended = sandbox_on_overlay(sandbox, gate.overlay()).run_on_streams(
+            let ended = sandbox.on_overlay(gate.overlay()).run_on_streams(
                 policy,
                 streams,
                 interrupt,

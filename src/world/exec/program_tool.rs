@@ -18,7 +18,6 @@ use crate::world::exec::process_report::summary;
 use crate::world::exec::server_launch::{confine, working_directory};
 use crate::world::exec::tool_result::{OUTPUT_BYTES_MAX, ToolError, ToolResult, cannot_run};
 use crate::world::exec::{ActionOutcome, Observation};
-use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
@@ -49,7 +48,7 @@ pub(super) fn run(
     let (policy, network) = confined.map_err(ToolError::failed)?;
     let sandbox = commands.backend().local_sandbox();
     let sandbox = sandbox.map_err(|why| ToolError::failed(format!("tools {why}")))?;
-    let sandbox = sandbox_on_overlay(sandbox, gate.overlay());
+    let sandbox = sandbox.on_overlay(gate.overlay());
     let no_interrupt = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
     let wait = CommandWaitLimits {
         time_max: Duration::from_secs(config.call_seconds),

@@ -19,9 +19,8 @@ use crate::world::mcp::program_host::{ContainerLaunch, LaunchPlace, SandboxLaunc
 use crate::world::mcp::python_host::{self, ToolContext};
 use crate::world::mcp::{ServerLaunch, ServerLaunchRequest};
 use crate::world::sandbox::docker::server_container::{ContainerProgram, ServerContainers};
-use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
+use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
-use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 
@@ -65,14 +64,14 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
     if let Some(installed) = installed {
         open_for_reading(&mut policy, installed.directory.clone(), GrantScope::Tree);
     }
-    let place = if let Some(containers) = commands.backend().server_containers() {
+    let place = if let ExecBackend::Server(containers) = commands.backend() {
         LaunchPlace::Container(container_launch(containers, gate, policy))
     } else {
         let sandbox = commands.backend().local_sandbox();
         let sandbox = sandbox.map_err(|why| format!("servers {why}"))?;
         LaunchPlace::Sandbox(SandboxLaunch {
             policy,
-            sandbox: sandbox_on_overlay(sandbox, gate.overlay()),
+            sandbox: sandbox.on_overlay(gate.overlay()),
             network,
         })
     };
@@ -96,10 +95,7 @@ fn container_launch(
     }
     ContainerLaunch {
         containers: containers.clone(),
-        reachable: ReachablePaths {
-            copies: gate.overlay().map(WriteOverlay::copies).unwrap_or_default(),
-            ..ReachablePaths::from(&policy)
-        },
+        reachable: ReachablePaths::on_overlay(&policy, gate.overlay()),
         program: ContainerProgram {
             words: policy.program,
             env,

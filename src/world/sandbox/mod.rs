@@ -19,6 +19,7 @@ use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::level_record::LevelRecord;
 use crate::world::sandbox::obstacles::{SandboxObstacle, find_obstacles, overlay_obstacle};
 use crate::world::sandbox::output::CapturedStream;
+use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::running::SandboxProcess;
 use crate::world::sys;
@@ -46,6 +47,7 @@ mod event_loop_thread;
 mod followed_task;
 mod origin_labels;
 pub mod reachable_paths;
+pub mod command_container;
 mod container_user;
 mod sent_files;
 pub mod docker;
@@ -398,8 +400,11 @@ impl Sandbox {
         &self.0.spawner
     }
 
-    /// Returns the same sandbox for commands that run in the overlay of `fork_server`.
-    pub(in crate::world) fn in_overlay_of(&self, fork_server: &HelperSpawner) -> Self {
+    /// Returns the sandbox that processes on `overlay` run in: one inside the overlay, if there is one.
+    pub(in crate::world) fn on_overlay(&self, overlay: Option<&WriteOverlay>) -> Self {
+        let Some(fork_server) = overlay.and_then(WriteOverlay::fork_server) else {
+            return self.clone();
+        };
         Self(Arc::new(SandboxInner {
             level: self.0.level,
             reasons: self.0.reasons.clone(),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::path::AbsPath;
 use crate::permissions::grant::GrantScope;
 use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
+use crate::world::sandbox::overlay::WriteOverlay;
 
 /// The directories of the machine that commands in a container have access to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,17 @@ impl From<&SandboxPolicy> for ReachablePaths {
 }
 
 impl ReachablePaths {
+    /// Returns the paths that a process with this policy can reach in a container if it works on `overlay`.
+    pub(in crate::world) fn on_overlay(
+        policy: &SandboxPolicy,
+        overlay: Option<&WriteOverlay>,
+    ) -> Self {
+        Self {
+            copies: overlay.map(WriteOverlay::copies).unwrap_or_default(),
+            ..Self::from(policy)
+        }
+    }
+
     /// Returns the deepest accessible path that covers `path`.
     pub(in crate::world::sandbox) fn accessible_path_for(
         &self,

@@ -10,12 +10,13 @@ use std::time::Instant;
 use bollard::errors::Error as EngineError;
 
 use crate::config::docker::{CONTAINER_HOME, DockerConfig};
-use crate::config::engine_host::SshEngineHost;
 use crate::error::Result;
 use crate::id::AgentId;
 use crate::layout::RunName;
 use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
+use crate::world::sandbox::command_container::CommandContainer;
 use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
 use crate::world::sandbox::docker::client::{LocalImage, is_missing};
 use crate::world::sandbox::docker::command::ContainerCommand;
@@ -140,21 +141,6 @@ impl AgentContainer {
         &self.container.spec.name
     }
 
-    /// Returns the image that it is created from.
-    pub fn image(&self) -> &str {
-        &self.container.spec.config.image
-    }
-
-    /// Returns the machine of its engine, if it is another one.
-    pub fn host(&self) -> Option<&SshEngineHost> {
-        self.container.engine.client.host()
-    }
-
-    /// Returns which parts of the config could not be provided: packages, variables.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
     /// Mounts other directories, or the same ones with other permissions. Background commands end.
     /// Changes made in the container are kept, except in memory and in mounted directories. Waits
     /// for running commands. If the engine is on another machine, the files are sent there instead.
@@ -176,20 +162,6 @@ impl AgentContainer {
         wait: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
         self.run_locked(self.container.lock(), command, dir, wait)
-    }
-
-    /// Like [`AgentContainer::run`], but first mounts `reachable` as [`AgentContainer::remount`] does:
-    /// the command has access to `reachable` only, whatever other commands mount meanwhile. On another
-    /// machine, it also finds what other commands send there meanwhile.
-    pub fn run_with_paths(
-        &self,
-        command: &str,
-        dir: &AbsPath,
-        reachable: &ReachablePaths,
-        wait: CommandWaitLimits<'_>,
-    ) -> io::Result<CommandOutput> {
-        let guard = self.lock_with_paths(reachable, Some(wait.interrupt));
-        self.run_locked(guard.map_err(io::Error::other)?, command, dir, wait)
     }
 
     /// Runs an agent's command in the locked container and waits for its end.
@@ -222,10 +194,71 @@ impl AgentContainer {
         Ok(finished)
     }
 
-    /// Runs an agent's command in a directory, alongside others, until it ends or is interrupted,
-    /// and passes its output on both streams to `on_output`. It has access to `reachable` only. Blocks,
-    /// and must not be called from an event loop.
-    pub fn follow(
+    /// Mounts `reachable`, or sends its files to the engine's machine until an interrupt, and locks the
+    /// container. No other mounts replace these while the lock is held.
+    fn lock_with_paths(
+        &self,
+        reachable: &ReachablePaths,
+        interrupt: Option<&CommandInterrupt>,
+    ) -> Result<ContainerGuard<'_>> {
+        let container = &self.container;
+        if container.engine.client.has_copies() {
+            container.send_files(&self.sent, reachable, interrupt)?;
+            return Ok(container.lock());
+        }
+        container.lock_with_mounts(reachable)
+    }
+
+    /// Converts the result of a call. A container that was removed from outside is replaced by another.
+    fn handle_result<T>(
+        &self,
+        guard: ContainerGuard<'_>,
+        ended: std::result::Result<T, EngineError>,
+    ) -> io::Result<T> {
+        match ended {
+            Err(error) if is_missing(&error) && guard.is_open() => {
+                drop(guard);
+                let recreated = self.container.recreate_unsent(&self.sent);
+                recreated.map_err(io::Error::other)?;
+                Err(io::Error::other(REMOVED))
+            }
+            ended => ended.map_err(|error| self.container.describe_failure(error)),
+        }
+    }
+}
+
+impl CommandContainer for AgentContainer {
+    fn isolation(&self) -> ExecutionIsolation {
+        let container = &self.container;
+        container.engine.isolation(&container.spec.config.image)
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn refusal_of_programs(&self) -> &'static str {
+        "do not run in containers"
+    }
+
+    fn prepare(&self, reachable: &ReachablePaths) -> Result<()> {
+        self.remount(reachable)
+    }
+
+    /// Mounts the paths as [`AgentContainer::remount`] does: the command has access to them only, whatever
+    /// other commands mount meanwhile. On another machine, it also finds what they send there meanwhile.
+    fn run_with_paths(
+        &self,
+        command: &str,
+        dir: &AbsPath,
+        reachable: &ReachablePaths,
+        wait: CommandWaitLimits<'_>,
+    ) -> io::Result<CommandOutput> {
+        let guard = self.lock_with_paths(reachable, Some(wait.interrupt));
+        self.run_locked(guard.map_err(io::Error::other)?, command, dir, wait)
+    }
+
+    fn follow(
         &self,
         command: &str,
         dir: &AbsPath,
@@ -272,49 +305,13 @@ impl AgentContainer {
         Ok(ended)
     }
 
-    /// Fetches what commands have changed where they may write, and writes it here as far as the rules
-    /// allow it. Returns remarks about what was refused. Blocks until a few seconds after an interrupt:
-    /// then nothing is written here, and the next call fetches everything. On this machine, where paths
-    /// are mounted, nothing is fetched.
-    pub fn fetch_changes(
+    fn fetch_changes(
         &self,
         reachable: &ReachablePaths,
         interrupt: &CommandInterrupt,
     ) -> io::Result<Vec<String>> {
         self.container
             .fetch_changes(&self.sent, reachable, interrupt)
-    }
-
-    /// Mounts `reachable`, or sends its files to the engine's machine until an interrupt, and locks the
-    /// container. No other mounts replace these while the lock is held.
-    fn lock_with_paths(
-        &self,
-        reachable: &ReachablePaths,
-        interrupt: Option<&CommandInterrupt>,
-    ) -> Result<ContainerGuard<'_>> {
-        let container = &self.container;
-        if container.engine.client.has_copies() {
-            container.send_files(&self.sent, reachable, interrupt)?;
-            return Ok(container.lock());
-        }
-        container.lock_with_mounts(reachable)
-    }
-
-    /// Converts the result of a call. A container that was removed from outside is replaced by another.
-    fn handle_result<T>(
-        &self,
-        guard: ContainerGuard<'_>,
-        ended: std::result::Result<T, EngineError>,
-    ) -> io::Result<T> {
-        match ended {
-            Err(error) if is_missing(&error) && guard.is_open() => {
-                drop(guard);
-                let recreated = self.container.recreate_unsent(&self.sent);
-                recreated.map_err(io::Error::other)?;
-                Err(io::Error::other(REMOVED))
-            }
-            ended => ended.map_err(|error| self.container.describe_failure(error)),
-        }
     }
 }
 

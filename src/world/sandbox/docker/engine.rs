@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 
 use crate::error::Result;
+use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::world::sandbox::docker::client::EngineClient;
 use crate::world::sandbox::event_loop_thread::EventLoopThread;
 
@@ -56,6 +57,14 @@ impl ContainerEngine {
     pub(super) fn lost_reason(&self) -> Option<String> {
         let tunnel = self.client.tunnel.as_ref()?;
         self.block_on(tunnel.lost_reason())
+    }
+
+    /// Returns the isolation of what runs in a container of `image`, for people.
+    pub(super) fn isolation(&self, image: &str) -> ExecutionIsolation {
+        ExecutionIsolation::Container {
+            image: image.to_owned(),
+            host: self.client.host().map(ToString::to_string),
+        }
     }
 
     /// Refuses an image that is not on the engine's machine.

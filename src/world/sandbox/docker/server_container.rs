@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::config::docker::{ContainerNetwork, DockerConfig};
-use crate::config::engine_host::SshEngineHost;
 use crate::error::Result;
 use crate::id::AgentId;
 use crate::layout::RunName;
@@ -16,6 +15,7 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::AccessiblePath;
 use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::tools::served::ServerName;
 use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
 use crate::world::sandbox::docker::command::{ContainerCommand, forward_input};
@@ -126,14 +126,9 @@ impl ServerContainers {
         })))
     }
 
-    /// Returns the image of the containers.
-    pub fn image(&self) -> &str {
-        &self.0.spec.config.image
-    }
-
-    /// Returns the machine of the engine, if it is another one.
-    pub fn host(&self) -> Option<&SshEngineHost> {
-        self.0.engine.client.host()
+    /// Returns the isolation of the server, for people.
+    pub fn isolation(&self) -> ExecutionIsolation {
+        self.0.engine.isolation(&self.0.spec.config.image)
     }
 
     /// Returns whether the containers have a network.

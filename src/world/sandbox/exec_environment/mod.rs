@@ -20,7 +20,7 @@ use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::sandbox_policy::toolchains::UserToolchains;
 use crate::world::io::file_change::{FileChange, LateChanges};
 use crate::world::sandbox::background::BackgroundCommands;
-use crate::world::sandbox::exec_backend::{ExecBackend, NetworkControl};
+use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use crate::world::sandbox::overlay::{OverlayAudience, OverlayOrigin, WeakWriteOverlay};
 use crate::world::sandbox::proxy::NetworkProxy;
@@ -39,7 +39,7 @@ struct ExecEnvironmentInner {
     own_env: BTreeMap<String, String>,
     added_env: BTreeMap<String, String>,
     toolchains: UserToolchains,
-    backend: Arc<dyn ExecBackend>,
+    backend: ExecBackend,
     executable: AbsPath,
     directories: AgentDirectories,
     background: BackgroundCommands,
@@ -72,8 +72,8 @@ impl UserTreeLock {
 pub struct ExecEnvironmentConfig<'a> {
     /// The config of the command line.
     pub config: &'a CommandLineConfig,
-    /// Executes the commands.
-    pub backend: Arc<dyn ExecBackend>,
+    /// Runs the processes.
+    pub backend: ExecBackend,
     /// massgen's executable, which is started as the fork server of overlays.
     pub executable: &'a AbsPath,
     /// The private directories of the commands.
@@ -145,7 +145,7 @@ impl ExecEnvironment {
             own_env: self.0.own_env.clone(),
             added_env: self.0.added_env.clone(),
             toolchains: self.0.toolchains.clone(),
-            backend: Arc::clone(&self.0.backend),
+            backend: self.0.backend.clone(),
             executable: self.0.executable.clone(),
             directories: self.0.directories.for_subagent()?,
             background: BackgroundCommands::default(),
@@ -185,8 +185,8 @@ impl ExecEnvironment {
         self.0.backend.overlay_audience()
     }
 
-    /// Returns what executes the commands.
-    pub(in crate::world) fn backend(&self) -> &Arc<dyn ExecBackend> {
+    /// Returns what runs the processes.
+    pub(in crate::world) fn backend(&self) -> &ExecBackend {
         &self.0.backend
     }
 
@@ -248,7 +248,7 @@ impl ExecEnvironment {
         &self,
         network: &NetworkPolicy,
     ) -> io::Result<(NetworkAccess, Option<Arc<NetworkProxy>>)> {
-        if self.0.backend.network_control() == NetworkControl::Fixed {
+        if self.0.backend.has_fixed_network() {
             return Ok((NetworkAccess::None, None));
         }
         let domains = match network {

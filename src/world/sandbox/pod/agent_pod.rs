@@ -14,6 +14,8 @@ use crate::id::AgentId;
 use crate::layout::RunName;
 use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
+use crate::world::sandbox::command_container::CommandContainer;
 use crate::world::sandbox::command_run::{OutputPipes, ProcessBounds, ProcessOutput};
 use crate::world::sandbox::docker::container::{ContainerWork, FIXED};
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -145,117 +147,13 @@ impl AgentPod {
         Ok(opened)
     }
 
-    /// Returns the image of its containers.
-    pub fn image(&self) -> &str {
-        &self.pod.plan.config.image
-    }
-
-    /// Returns the container runtime that the config names.
-    pub fn runtime_class(&self) -> Option<&str> {
-        self.pod.plan.config.runtime_class.as_deref()
-    }
-
-    /// Returns what the config asks for and the cluster does not provide.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
     /// Deletes it. A second call has no effect.
     pub fn close(&self) -> Result<()> {
         self.pod.close()
     }
 
-    /// Runs an agent's command in the directory `dir`, with access to `reachable` only, and waits for its
-    /// end. Blocks, and must not be called from an event loop.
-    pub fn run_with_paths(
-        &self,
-        command: &str,
-        dir: &AbsPath,
-        reachable: &ReachablePaths,
-        wait: CommandWaitLimits<'_>,
-    ) -> io::Result<CommandOutput> {
-        let watch = Instant::now();
-        let instance = self.prepare(reachable, wait.interrupt, wait.time_max)?;
-        let started = Instant::now();
-        let mark = self.pod.begin();
-        let supervised = self.supervised(&instance, &mark, command, dir);
-        let (outputs, streams) = OutputPipes::open()?;
-        let running =
-            PodProcess::follow(&self.pod, Arc::clone(&instance), &mark, supervised, streams);
-        let mut running = running?;
-        let bounds = ProcessBounds {
-            until: started.checked_add(wait.time_max),
-            interrupt: Some(wait.interrupt),
-            ..ProcessBounds::default()
-        };
-        let finished = running.capture(outputs, &bounds, wait.output_bytes_max, started);
-        let finished = finished.map_err(|error| {
-            let fault = running.process_mut().take_fault(&error);
-            self.describe_fault(&instance, fault)
-        })?;
-        Ok(CommandOutput {
-            elapsed: watch.elapsed(),
-            ..finished
-        })
-    }
-
-    /// Runs an agent's command in a directory, alongside others, until it ends or is interrupted, and passes
-    /// its output on both streams to `on_output`. It has access to `reachable` only. Blocks, and must not be
-    /// called from an event loop.
-    pub fn follow(
-        &self,
-        command: &str,
-        dir: &AbsPath,
-        reachable: &ReachablePaths,
-        interrupt: &CommandInterrupt,
-        on_output: &mut (dyn FnMut(&[u8]) + Send),
-    ) -> io::Result<ExitReason> {
-        let instance = self.prepare(reachable, interrupt, BACKGROUND_TIME_MAX)?;
-        let mark = self.pod.begin();
-        let supervised = self.supervised(&instance, &mark, command, dir);
-        let (written, stdout) = pipe()?;
-        let streams = [stdout.try_clone()?.into(), stdout.into()];
-        let running =
-            PodProcess::follow(&self.pod, Arc::clone(&instance), &mark, supervised, streams);
-        let mut running = running?;
-        let bounds = ProcessBounds {
-            interrupt: Some(interrupt),
-            ..ProcessBounds::default()
-        };
-        let ended = running.run_to_end(&mut [ProcessOutput::new(written, on_output)], &bounds);
-        ended.map_err(|error| {
-            let fault = running.process_mut().take_fault(&error);
-            self.describe_fault(&instance, fault)
-        })
-    }
-
-    /// Fetches what commands have changed where they may write, and writes it here as far as the rules
-    /// allow it. Returns remarks about what was refused. Blocks until a few seconds after an interrupt:
-    /// then nothing is written here, and the next call fetches everything.
-    pub fn fetch_changes(
-        &self,
-        reachable: &ReachablePaths,
-        interrupt: &CommandInterrupt,
-    ) -> io::Result<Vec<String>> {
-        let what = "the command has ended, but what it changed cannot be fetched";
-        let instance = self
-            .pod
-            .current()
-            .ok_or_else(|| io::Error::other(format!("{what}: its pod is gone")))?;
-        let files = self.files_of(&instance);
-        let mut contents = self.lock_contents();
-        let fetched = contents.of(&instance).fetch(&files, reachable, interrupt);
-        fetched.map_err(|fault| {
-            if let TransferFault::Gone(why) = fault {
-                self.pod.discard(&instance);
-                return io::Error::other(format!("{what}: {}", gone_message(&why)));
-            }
-            io::Error::other(transfer_error(&files, what, fault))
-        })
-    }
-
     /// Waits for the pod, and sends what commands may read.
-    fn prepare(
+    fn wait_and_send(
         &self,
         reachable: &ReachablePaths,
         interrupt: &CommandInterrupt,
@@ -335,6 +233,110 @@ impl AgentPod {
                 self.pod.has_lost_commands.store(true, Ordering::Release);
                 why
             }
+        })
+    }
+}
+
+impl CommandContainer for AgentPod {
+    fn isolation(&self) -> ExecutionIsolation {
+        let config = &self.pod.plan.config;
+        ExecutionIsolation::Pod {
+            image: config.image.clone(),
+            runtime_class: config.runtime_class.clone(),
+        }
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn refusal_of_programs(&self) -> &'static str {
+        "do not run in pods"
+    }
+
+    /// Does nothing: a background command waits for its pod itself.
+    fn prepare(&self, _reachable: &ReachablePaths) -> Result<()> {
+        Ok(())
+    }
+
+    fn run_with_paths(
+        &self,
+        command: &str,
+        dir: &AbsPath,
+        reachable: &ReachablePaths,
+        wait: CommandWaitLimits<'_>,
+    ) -> io::Result<CommandOutput> {
+        let watch = Instant::now();
+        let instance = self.wait_and_send(reachable, wait.interrupt, wait.time_max)?;
+        let started = Instant::now();
+        let mark = self.pod.begin();
+        let supervised = self.supervised(&instance, &mark, command, dir);
+        let (outputs, streams) = OutputPipes::open()?;
+        let running =
+            PodProcess::follow(&self.pod, Arc::clone(&instance), &mark, supervised, streams);
+        let mut running = running?;
+        let bounds = ProcessBounds {
+            until: started.checked_add(wait.time_max),
+            interrupt: Some(wait.interrupt),
+            ..ProcessBounds::default()
+        };
+        let finished = running.capture(outputs, &bounds, wait.output_bytes_max, started);
+        let finished = finished.map_err(|error| {
+            let fault = running.process_mut().take_fault(&error);
+            self.describe_fault(&instance, fault)
+        })?;
+        Ok(CommandOutput {
+            elapsed: watch.elapsed(),
+            ..finished
+        })
+    }
+
+    fn follow(
+        &self,
+        command: &str,
+        dir: &AbsPath,
+        reachable: &ReachablePaths,
+        interrupt: &CommandInterrupt,
+        on_output: &mut (dyn FnMut(&[u8]) + Send),
+    ) -> io::Result<ExitReason> {
+        let instance = self.wait_and_send(reachable, interrupt, BACKGROUND_TIME_MAX)?;
+        let mark = self.pod.begin();
+        let supervised = self.supervised(&instance, &mark, command, dir);
+        let (written, stdout) = pipe()?;
+        let streams = [stdout.try_clone()?.into(), stdout.into()];
+        let running =
+            PodProcess::follow(&self.pod, Arc::clone(&instance), &mark, supervised, streams);
+        let mut running = running?;
+        let bounds = ProcessBounds {
+            interrupt: Some(interrupt),
+            ..ProcessBounds::default()
+        };
+        let ended = running.run_to_end(&mut [ProcessOutput::new(written, on_output)], &bounds);
+        ended.map_err(|error| {
+            let fault = running.process_mut().take_fault(&error);
+            self.describe_fault(&instance, fault)
+        })
+    }
+
+    fn fetch_changes(
+        &self,
+        reachable: &ReachablePaths,
+        interrupt: &CommandInterrupt,
+    ) -> io::Result<Vec<String>> {
+        let what = "the command has ended, but what it changed cannot be fetched";
+        let instance = self
+            .pod
+            .current()
+            .ok_or_else(|| io::Error::other(format!("{what}: its pod is gone")))?;
+        let files = self.files_of(&instance);
+        let mut contents = self.lock_contents();
+        let fetched = contents.of(&instance).fetch(&files, reachable, interrupt);
+        fetched.map_err(|fault| {
+            if let TransferFault::Gone(why) = fault {
+                self.pod.discard(&instance);
+                return io::Error::other(format!("{what}: {}", gone_message(&why)));
+            }
+            io::Error::other(transfer_error(&files, what, fault))
         })
     }
 }
