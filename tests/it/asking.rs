@@ -348,8 +348,11 @@ orchestrator: {skip_coordination_rounds: true}";
     let project = Project::new().config(&team(&[agent("a", keys, BY_PROGRAM)], rest));
     let socket = project.home("ask.sock");
     let server = start_approval_server(&socket, reply);
-    let words = ["task", "--output-format", "json", "--approval-socket"];
-    let finished = project.args(words).args([socket.to_str().unwrap()]).run();
+    let arguments = ["task", "--output-format", "json", "--approval-socket"];
+    let finished = project
+        .args(arguments)
+        .args([socket.to_str().unwrap()])
+        .run();
     assert_eq!(server.requests.lock().unwrap().len(), 1);
     assert_eq!(
         read_agent_file(finished.project()),
@@ -453,13 +456,13 @@ fn the_end_of_the_time_ends_a_question() {
     let project = project(WRITES_TWICE);
     let socket = project.home("ask.sock");
     let _silent = UnixListener::bind(&socket).unwrap();
-    let words = [
+    let arguments = [
         "--approval-socket",
         socket.to_str().unwrap(),
         "--orchestrator-timeout",
         "1",
     ];
-    let finished = project.args(words).run();
+    let finished = project.args(arguments).run();
     // It ends itself, long before the time for an answer is over.
     assert!(finished.code().is_some(), "{}", finished.stderr());
 }

@@ -205,9 +205,9 @@ fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
 }
 
 /// Starts a command in `project`.
-pub(crate) fn start_massgen(project: &Project, words: &[&str]) -> Child {
+pub(crate) fn start_massgen(project: &Project, arguments: &[&str]) -> Child {
     let mut command = project.command();
-    command.args(words).stdin(Stdio::null());
+    command.args(arguments).stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().unwrap()
 }
@@ -267,12 +267,12 @@ fn each_cell_has_one_result_and_the_limit_holds_when_processes_are_killed() {
         "prices.yaml",
     ];
     let limit = format!("{}", 3 * count);
-    let words: Vec<&str> = RUN
+    let arguments: Vec<&str> = RUN
         .into_iter()
         .chain(pace)
         .chain(["--max-cost-usd", &limit])
         .collect();
-    let mut control = start_massgen(&project, &words);
+    let mut control = start_massgen(&project, &arguments);
     let began = Instant::now();
     let has_begun = || {
         let batches = fs::read_dir(project.path(".massgen/batches"));
@@ -353,10 +353,12 @@ fn each_cell_has_one_result_and_the_limit_holds_when_processes_are_killed() {
 
 #[test]
 fn a_batch_stops_at_its_cost_limit_and_resumes_with_a_higher_one() {
-    let words = RUN
+    let arguments = RUN
         .into_iter()
         .chain(["--models", "prices.yaml", "--max-cost-usd", "2.5"]);
-    let finished = project(6).args(words.chain(["--parallel", "2"])).failure(5);
+    let finished = project(6)
+        .args(arguments.chain(["--parallel", "2"]))
+        .failure(5);
     assert!(
         finished
             .stderr()
@@ -530,10 +532,10 @@ fn a_task_has_its_own_config_checks_and_limits() {
 #[test]
 fn a_commit_is_the_project_of_a_cell() {
     let project = project(1);
-    let git = |words: &[&str]| {
+    let git = |arguments: &[&str]| {
         let output = std::process::Command::new("git")
             .args(["-c", "user.name=t", "-c", "user.email=t@example.com"])
-            .args(words)
+            .args(arguments)
             .current_dir(project.path("app"))
             .output()
             .unwrap();
@@ -673,14 +675,14 @@ fn the_text_of_a_task_opens_only_what_the_user_allows() {
         shared.display()
     );
     let task = json!({"id": "c0", "text": text, "project": {"path": "app"}});
-    let words = ["--allow-mentions", "shared"];
+    let arguments = ["--allow-mentions", "shared"];
     // A cell keeps its state in its own directory, wherever the batch is.
     let state = project.home("state");
     let finished = project
         .env("MASSGEN_STATE_DIR", &state)
         .file("team.yaml", team)
         .file("tasks.jsonl", format!("{task}\n"))
-        .args(RUN.into_iter().chain(words))
+        .args(RUN.into_iter().chain(arguments))
         .success();
     let stderr = finished.stderr();
     assert!(stderr.contains("a mention in a task file opens nothing"));
@@ -705,18 +707,18 @@ fn a_batch_that_was_copied_is_ignored() {
     fs::remove_dir_all(&batch).unwrap();
     fs::rename(&copy, &batch).unwrap();
     let mut finished: Finished = finished.then(["batch", "resume", &name]).failure(3);
-    for words in [
+    for arguments in [
         &["batch", "status", &name][..],
         &["batch", "apply", &name, "c0", "--yes"],
         &["batch", "cell", &name, "0"],
         &["batch", "results", &name],
         &["batch", "cancel", &name],
     ] {
-        finished = finished.then(words).failure(3);
+        finished = finished.then(arguments).failure(3);
         let stderr = finished.stderr();
         assert!(
             stderr.contains("not created by massgen"),
-            "{words:?}: {stderr}"
+            "{arguments:?}: {stderr}"
         );
     }
 }

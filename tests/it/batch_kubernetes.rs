@@ -43,10 +43,10 @@ fn on_kubernetes(count: usize, cluster: &KubernetesCluster) -> Project {
 }
 
 /// Starts a command whose error output is the file `stderr`.
-fn start_with_stderr_file(project: &Project, words: &[&str]) -> Child {
+fn start_with_stderr_file(project: &Project, arguments: &[&str]) -> Child {
     let stderr = File::create(project.path("stderr")).unwrap();
     let mut command = project.command();
-    command.args(words).stdin(Stdio::null());
+    command.args(arguments).stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(stderr);
     command.spawn().unwrap()
 }
@@ -197,10 +197,10 @@ fn a_refusal_of_the_cluster_is_reported_and_no_job_remains() {
         ),
     ];
     let mut wrong = Vec::new();
-    let words = [&RUN[..], &ON].concat();
+    let arguments = [&RUN[..], &ON].concat();
     for (file, fault, code, expected) in cases {
         cluster.set_fault(fault);
-        project = project.file("pods.yaml", file).retyped(words.clone());
+        project = project.file("pods.yaml", file).retyped(arguments.clone());
         let finished = project.failure(code);
         let stderr = finished.stderr();
         let is_clean = cluster.jobs().is_empty();
@@ -212,7 +212,7 @@ fn a_refusal_of_the_cluster_is_reported_and_no_job_remains() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let project = project.file("pods.yaml", usual).env("PATH", "/nowhere");
-    let missing = project.retyped(words).failure(3);
+    let missing = project.retyped(arguments).failure(3);
     let stderr = missing.stderr();
     assert!(stderr.contains("cannot find `kubectl`"), "{stderr}");
     let bare = missing.then([&RUN[..], &ON[..2]].concat()).failure(2);

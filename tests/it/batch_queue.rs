@@ -195,8 +195,8 @@ fn a_node_is_killed_and_each_cell_has_one_result_and_one_bill() {
     let queue = ["--on", "slurm", "--parallel", "6", "--max-cost-usd", "100"];
     let job = "--partition main --time 10 --slurm-option=--nice=1";
     let job: Vec<&str> = job.split(' ').collect();
-    let words = [&RUN[..], &queue, &job].concat();
-    let mut control = start_massgen(&project, &words);
+    let arguments = [&RUN[..], &queue, &job].concat();
+    let mut control = start_massgen(&project, &arguments);
     wait_until("six jobs, which have claimed", || {
         cluster.running().len() == 6 && open_claims(&project).len() >= 4
     });
@@ -289,8 +289,8 @@ fn a_cancelled_batch_parks_on_every_node_and_a_job_can_be_preempted() {
     );
     fs::remove_dir_all(refused.project().path(".massgen/batches")).unwrap();
     let project = refused.then::<&str>([]);
-    let words = [&RUN[..], &["--on", "slurm", "--parallel", "4"]].concat();
-    let mut control = start_massgen(&project, &words);
+    let arguments = [&RUN[..], &["--on", "slurm", "--parallel", "4"]].concat();
+    let mut control = start_massgen(&project, &arguments);
     wait_until("four jobs, which have claimed", || {
         cluster.running().len() == 4 && open_claims(&project).len() >= 3
     });
@@ -336,16 +336,16 @@ cancel: tsp -r {id}
 fn another_queue_is_used_by_the_commands_of_the_user() {
     let project = batch_project(6).file("queue.yaml", SPOOLER);
     let socket = project.home("tsp.socket");
-    let spool = |words: &[&str]| {
+    let spool = |arguments: &[&str]| {
         let output = Command::new("tsp")
-            .args(words)
+            .args(arguments)
             .env("TS_SOCKET", &socket)
             .output();
         output.expect("install task-spooler: apt-get install task-spooler")
     };
     spool(&["-S", "3"]);
     let project = project.env("TS_SOCKET", &socket);
-    let words = [
+    let arguments = [
         &RUN[..],
         &[
             "--on",
@@ -357,7 +357,7 @@ fn another_queue_is_used_by_the_commands_of_the_user() {
         ],
     ]
     .concat();
-    let mut control = start_massgen(&project, &words);
+    let mut control = start_massgen(&project, &arguments);
     wait_until("two jobs have claimed", || open_claims(&project).len() >= 2);
     check_no_secret_below(&batch_dir(&project).unwrap());
     let owner = open_claims(&project).into_values().next().unwrap();
@@ -432,12 +432,12 @@ fn keys_of_the_shell_are_not_in_jobs_and_the_start_says_so() {
     let project = batch_project(1)
         .file("team.yaml", team)
         .file("queue.yaml", SPOOLER);
-    let words = [
+    let arguments = [
         &RUN[..],
         &["--on", "commands", "--queue-commands", "queue.yaml"],
     ]
     .concat();
-    let refused = project.args(words).run();
+    let refused = project.args(arguments).run();
     let stderr = refused.stderr();
     assert_ne!(refused.code(), Some(0));
     assert!(stderr.contains("`~/.massgen/.env`"), "{stderr}");

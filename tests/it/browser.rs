@@ -25,11 +25,15 @@ fn page_tests() -> PathBuf {
     directory
 }
 
-/// Runs Node with `words` in `tests/web`, and returns what it printed.
+/// Runs Node with `arguments` in `tests/web`, and returns what it printed.
 #[track_caller]
-fn run_node(words: &[&str]) -> String {
+fn run_node(arguments: &[&str]) -> String {
     let mut node = Command::new("node");
-    let output = node.args(words).current_dir(page_tests()).output().unwrap();
+    let output = node
+        .args(arguments)
+        .current_dir(page_tests())
+        .output()
+        .unwrap();
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{printed}{errors}");
@@ -64,7 +68,7 @@ fn people_watch_review_and_start_runs_in_a_browser() {
         .iter()
         .flat_map(|name| ["--config".to_owned(), format!("{name}.yaml")])
         .collect();
-    let words: Vec<&str> = configs.iter().map(String::as_str).collect();
+    let arguments: Vec<&str> = configs.iter().map(String::as_str).collect();
     let mut node = Command::new("node");
     node.args(["page.mjs", directory.to_str().unwrap()])
         .current_dir(page_tests());
@@ -78,7 +82,7 @@ fn people_watch_review_and_start_runs_in_a_browser() {
     lines.read_line(&mut printed).unwrap();
     assert_eq!(printed, "the browser is ready\n");
     // The link is valid for a minute, and a browser may take longer to start.
-    let server = WebServer::start_without_session(project, &words);
+    let server = WebServer::start_without_session(project, &arguments);
     let mut input = node.stdin.take().unwrap();
     let link = format!("http://127.0.0.1:{}/#k={}\n", server.port, server.code);
     input.write_all(link.as_bytes()).unwrap();

@@ -12,10 +12,10 @@ use crate::project::{Finished, Project, has_local_models};
 
 /// Expects a usage error with this text.
 #[track_caller]
-fn check_usage(words: &[&str], expected: &str) {
-    let finished = Project::new().args(words).failure(2);
-    assert_eq!(finished.stdout(), "", "{words:?}");
-    assert_eq!(finished.stderr(), expected, "{words:?}");
+fn check_usage(arguments: &[&str], expected: &str) {
+    let finished = Project::new().args(arguments).failure(2);
+    assert_eq!(finished.stdout(), "", "{arguments:?}");
+    assert_eq!(finished.stderr(), expected, "{arguments:?}");
 }
 
 #[test]
@@ -333,16 +333,16 @@ fn unsupported_flags_of_the_python_massgen_name_an_alternative() {
 
 #[test]
 fn subcommands_of_other_tools_start_no_run() {
-    for words in [&["help"][..], &["help", "logs"], &["version"]] {
-        let finished = Project::new().args(words).success();
-        let expected = match words {
+    for arguments in [&["help"][..], &["help", "logs"], &["version"]] {
+        let finished = Project::new().args(arguments).success();
+        let expected = match arguments {
             ["version"] => "massgen ",
             ["help", "logs"] => "List, show, follow and export the logs of runs",
             _ => "Usage: massgen",
         };
         assert!(
             finished.stdout().contains(expected),
-            "{words:?}: {}",
+            "{arguments:?}: {}",
             finished.stdout()
         );
     }
@@ -364,20 +364,20 @@ fn standard_input_that_is_not_read_is_reported() {
     let team = "agents: [{id: a, backend: {type: scripted, replies: \
                 [{calls: [{name: new_answer, arguments: {content: done}}]}]}}]";
     let note = "standard input is not read; to append it to the task, add `-`";
-    for (input, words, expected) in [
+    for (input, arguments, expected) in [
         ("text", &["task"][..], true),
         ("text", &["task", "-"], false),
         ("", &["task"], false),
     ] {
-        let project = Project::new().config(team).args(words);
+        let project = Project::new().config(team).args(arguments);
         // The text is there before massgen starts.
         let (reader, mut writer) = pipe().unwrap();
         writer.write_all(input.as_bytes()).unwrap();
         drop(writer);
         let ran = project.command().stdin(reader).output().unwrap();
         let errors = String::from_utf8_lossy(&ran.stderr);
-        assert!(ran.status.success(), "{words:?}: {errors}");
-        assert_eq!(errors.contains(note), expected, "{words:?}: {errors}");
+        assert!(ran.status.success(), "{arguments:?}: {errors}");
+        assert_eq!(errors.contains(note), expected, "{arguments:?}: {errors}");
     }
 }
 
@@ -522,11 +522,11 @@ fn a_check_names_what_a_run_would_refuse() {
 
 #[test]
 fn configs_are_checked_one_after_another() {
-    let typed = |words: &[&str]| {
+    let typed = |arguments: &[&str]| {
         let project = Project::new().file("bad.yaml", BAD_CONFIG);
         let project = project.link("loop.yaml", "loop.yaml");
         mkfifoat(CWD, project.path("pipe.yaml"), Mode::RUSR | Mode::WUSR).unwrap();
-        project.args(["config", "check"]).args(words)
+        project.args(["config", "check"]).args(arguments)
     };
     let both = typed(&["@examples/basic/two_agents", "bad.yaml"]).failure(2);
     let (first, rest) = both.stdout().split_once('\n').unwrap();
@@ -615,7 +615,9 @@ fn built_in_configs_are_listed_and_shown() {
 
 #[test]
 fn a_config_that_cannot_be_run_starts_nothing() {
-    let run = |project: Project, words: &[&str]| project.args(words).failure(2).has_no(".massgen");
+    let run = |project: Project, arguments: &[&str]| {
+        project.args(arguments).failure(2).has_no(".massgen")
+    };
     let bad = run(
         Project::new().file("bad.yaml", BAD_CONFIG),
         &["--config", "bad.yaml", "task"],
@@ -680,8 +682,8 @@ fn an_unwritable_output_file_is_reported_before_the_run() {
 #[test]
 fn a_mention_does_not_open_a_whole_home() {
     for task in ["tidy @~/", "tidy @/:w"] {
-        let words = ["--config", "@examples/basic/two_agents", task];
-        let finished = Project::new().args(words).failure(2).has_no(".massgen");
+        let arguments = ["--config", "@examples/basic/two_agents", task];
+        let finished = Project::new().args(arguments).failure(2).has_no(".massgen");
         assert!(
             finished
                 .stderr()
@@ -693,14 +695,14 @@ fn a_mention_does_not_open_a_whole_home() {
 
 #[test]
 fn a_mention_of_a_missing_path_is_reported() {
-    let words = [
+    let arguments = [
         "--config",
         "@examples/basic/two_agents",
         "--dry-run",
         "fix @gone.rs for @alice",
     ];
     let finished = Project::new()
-        .args(words)
+        .args(arguments)
         .env("OPENAI_API_KEY", "k")
         .env("GEMINI_API_KEY", "k")
         .success();
@@ -711,14 +713,14 @@ fn a_mention_of_a_missing_path_is_reported() {
     // What exists and cannot be read is no handle of a person.
     let project = Project::new();
     mkfifoat(CWD, project.path("alice"), Mode::RWXU).unwrap();
-    let words = [
+    let arguments = [
         "--config",
         "@examples/basic/two_agents",
         "--dry-run",
         "ask @alice",
     ];
     let finished = project
-        .args(words)
+        .args(arguments)
         .env("OPENAI_API_KEY", "k")
         .env("GEMINI_API_KEY", "k")
         .success();
@@ -730,8 +732,8 @@ fn a_mention_of_a_missing_path_is_reported() {
 
 #[test]
 fn a_dry_run_reports_a_missing_key() {
-    let words = ["--config", "@examples/basic/single_agent", "--dry-run"];
-    let finished = Project::new().args(words).args(["why?"]).success();
+    let arguments = ["--config", "@examples/basic/single_agent", "--dry-run"];
+    let finished = Project::new().args(arguments).args(["why?"]).success();
     assert_eq!(
         warnings(&finished),
         [
@@ -743,13 +745,13 @@ fn a_dry_run_reports_a_missing_key() {
 
 #[test]
 fn a_team_of_models_has_files_and_commands_once_a_path_is_open() {
-    let check = |words: &[&str], has_files: bool| {
+    let check = |arguments: &[&str], has_files: bool| {
         let finished = Project::new()
             .file("a.txt", "a")
             .env("OPENAI_API_KEY", "k")
             .env("ANTHROPIC_API_KEY", "k")
             .args(["--dry-run", "-m", "gpt-5", "-m", "claude-sonnet-5-5"])
-            .args(words)
+            .args(arguments)
             .success();
         let offers = |tool: &str| {
             let tools = finished.stdout().lines();
@@ -758,11 +760,15 @@ fn a_team_of_models_has_files_and_commands_once_a_path_is_open() {
         };
         let agents = if has_files { 2 } else { 0 };
         for tool in ["write_file", "execute_command"] {
-            assert_eq!(offers(tool), agents, "{words:?}: {tool}");
+            assert_eq!(offers(tool), agents, "{arguments:?}: {tool}");
         }
-        assert_eq!(offers("vote"), 2, "{words:?}");
+        assert_eq!(offers("vote"), 2, "{arguments:?}");
         let note = "the agents see no files and run no commands";
-        assert_eq!(finished.stderr().contains(note), !has_files, "{words:?}");
+        assert_eq!(
+            finished.stderr().contains(note),
+            !has_files,
+            "{arguments:?}"
+        );
     };
     check(&["Hello"], false);
     check(&["--cwd-context", "ro", "Hello"], true);

@@ -223,7 +223,7 @@ fn program(code: &str) -> Value {
         .file("src/old.txt", "old\n");
     let code = code.replace("$SRC", project.path("src").to_str().unwrap());
     let arguments = json!({"code": code}).to_string();
-    let words = [
+    let args = [
         "tool",
         "execute_code",
         "--config",
@@ -231,7 +231,7 @@ fn program(code: &str) -> Value {
         "--args",
         &arguments,
     ];
-    let ran = project.args(words).run();
+    let ran = project.args(args).run();
     let report: Value = serde_json::from_str(ran.stdout()).unwrap();
     serde_json::from_str(report["output"].as_str().unwrap()).unwrap()
 }

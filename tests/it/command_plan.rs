@@ -36,13 +36,13 @@ fn run(rules: &[&str], level: SandboxLevel, phase: &str, script: &str) -> (Strin
     let project = project(rules);
     let script = script.replace("SRC", &project.path("src").display().to_string());
     let level = level.to_string();
-    let words = ["sandbox", "--grants", "grants.json", "--sandbox", &level];
-    let words = [
-        words.as_slice(),
+    let arguments = ["sandbox", "--grants", "grants.json", "--sandbox", &level];
+    let arguments = [
+        arguments.as_slice(),
         &["--phase", phase, "--", "sh", "-c", &script],
     ]
     .concat();
-    let finished = project.args(words).run();
+    let finished = project.args(arguments).run();
     let docs = std::fs::read_to_string(finished.project().path("src/docs/b.txt"));
     (finished.stdout().to_owned(), docs.unwrap())
 }
@@ -51,7 +51,7 @@ fn run(rules: &[&str], level: SandboxLevel, phase: &str, script: &str) -> (Strin
 fn is_read(rules: &[&str], path: &str) -> bool {
     let project = project(rules);
     let arguments = json!({"path": project.path(path)}).to_string();
-    let words = [
+    let args = [
         "tool",
         "read_text_file",
         "--grants",
@@ -59,7 +59,7 @@ fn is_read(rules: &[&str], path: &str) -> bool {
         "--args",
         &arguments,
     ];
-    project.args(words).run().code() == Some(0)
+    project.args(args).run().code() == Some(0)
 }
 
 const READ_ALL: &str =

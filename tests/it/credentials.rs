@@ -42,15 +42,15 @@ const ECHO_LOCATIONS: [EchoLocation; 10] = [
 ];
 
 /// Answers as a server that sends `words` in `place`.
-fn answer(asked: &ReceivedRequest, location: EchoLocation, words: &str) -> Answer {
+fn answer(request: &ReceivedRequest, location: EchoLocation, words: &str) -> Answer {
     let json_type = "content-type: application/json".to_owned();
     let whole = |kind: String, message: &Value| {
         Answer::whole("200 OK", &[kind.as_str()], message.to_string())
     };
-    if !asked.line.starts_with("POST") {
+    if !request.line.starts_with("POST") {
         return Answer::whole("405 Method Not Allowed", &[], "");
     }
-    let message = asked.json();
+    let message = request.json();
     let Some(id) = message.get("id") else {
         return Answer::whole("202 Accepted", &[], "");
     };
@@ -102,13 +102,13 @@ fn answer(asked: &ReceivedRequest, location: EchoLocation, words: &str) -> Answe
 
 /// Runs with a server that sends in `place` the value of its header, encoded by `spell`.
 fn run_with(location: EchoLocation, spell: fn(&str) -> String) -> Finished {
-    let server = Endpoint::start_with(move |asked| {
-        let sent = if asked.line.starts_with("POST") {
-            asked.headers["authorization"].clone()
+    let server = Endpoint::start_with(move |request| {
+        let sent = if request.line.starts_with("POST") {
+            request.headers["authorization"].clone()
         } else {
             String::new()
         };
-        answer(asked, location, &spell(&sent))
+        answer(request, location, &spell(&sent))
     });
     let keys = format!(
         "cwd: w1\nmcp_servers: [{{name: t, url: '{}/mcp', security: {{allow_localhost: true}}, \
@@ -205,8 +205,8 @@ fn refresh_tokens_are_sent_only_where_the_user_signed_in() {
         server.expire();
         server.move_tokens(&format!("{}/token", other.server.url));
     });
-    let asked = other.server.requests();
-    assert_eq!(asked.len(), 0, "{asked:?}");
+    let requests = other.server.requests();
+    assert_eq!(requests.len(), 0, "{requests:?}");
     assert_eq!(server.requests("POST /token").len(), 1);
 
     // Without its own metadata, a server would be taken for the authorization server.

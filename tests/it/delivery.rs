@@ -98,9 +98,12 @@ impl DeliveryFixture {
 
     /// Returns a command of the real binary with these arguments, in the directory that contains
     /// the tree.
-    pub(crate) fn massgen(&self, words: &[&str]) -> Command {
+    pub(crate) fn massgen(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(binary());
-        command.args(words).current_dir(self.path("")).env_clear();
+        command
+            .args(arguments)
+            .current_dir(self.path(""))
+            .env_clear();
         command
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", self.path(""));

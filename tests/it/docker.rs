@@ -181,18 +181,18 @@ impl Daemon {
     }
 
     /// Runs Docker's own client.
-    fn docker(&self, words: &[&str]) -> std::process::Output {
+    fn docker(&self, arguments: &[&str]) -> std::process::Output {
         let mut client = Command::new("docker");
-        client.arg("-H").arg(self.host()).args(words);
+        client.arg("-H").arg(self.host()).args(arguments);
         client.output().unwrap()
     }
 
     /// Returns the output of Docker's own client.
     #[track_caller]
-    pub(crate) fn client_output(&self, words: &[&str]) -> String {
-        let output = self.docker(words);
+    pub(crate) fn client_output(&self, arguments: &[&str]) -> String {
+        let output = self.docker(arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{words:?}: {errors}");
+        assert!(output.status.success(), "{arguments:?}: {errors}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
@@ -762,10 +762,10 @@ fn the_next_run_removes_containers_of_a_dead_run_and_no_others() {
             format!("massgen.pid.namespace={}", namespace.display()),
             format!("massgen.pid.started={started}"),
         ];
-        let mut words = vec!["create", "--name", name];
-        words.extend(labels.iter().flat_map(|label| ["--label", label]));
-        words.extend([IMAGE, "true"]);
-        daemon.client_output(&words);
+        let mut arguments = vec!["create", "--name", name];
+        arguments.extend(labels.iter().flat_map(|label| ["--label", label]));
+        arguments.extend([IMAGE, "true"]);
+        daemon.client_output(&arguments);
     };
     let (dead, foreign) = (
         format!("dead-{}", scene.run),
@@ -904,9 +904,11 @@ fn a_missing_engine_is_reported_with_a_remedy() {
 #[test]
 fn the_image_is_built_from_what_ships_with_massgen() {
     let Some(daemon) = daemon() else { return };
-    let build = |words: &[&str]| {
-        let words = ["docker", "build"].iter().chain(words);
-        Project::new().env("DOCKER_HOST", daemon.host()).args(words)
+    let build = |arguments: &[&str]| {
+        let arguments = ["docker", "build"].iter().chain(arguments);
+        Project::new()
+            .env("DOCKER_HOST", daemon.host())
+            .args(arguments)
     };
     let mut scene = Scene::new(&daemon.host());
     scene.config = DockerConfig::default();

@@ -75,8 +75,8 @@ impl RemoteEngine {
     fn signal(&self, signal: Signal) {
         let port = format!("\0-p\0{}\0", self.server.port);
         for pid in processes() {
-            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            if contains(&words, port.as_bytes()) && contains(&words, b"ControlMaster=yes") {
+            let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            if contains(&arguments, port.as_bytes()) && contains(&arguments, b"ControlMaster=yes") {
                 let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
                 kill_process(pid, signal).unwrap_or_default();
             }
@@ -188,8 +188,10 @@ fn commands_on_another_machine_have_the_same_rules() {
     let movable = |path: &str| {
         let script = include_str!("../../src/world/sandbox/sent_files/movable.sh");
         let call = ["exec", "-u", "1000:1000", container.name(), "sh", "-c"];
-        let words = [script, "massgen", "/tmp/p", path];
-        remote.daemon.client_output(&[&call[..], &words].concat())
+        let arguments = [script, "massgen", "/tmp/p", path];
+        remote
+            .daemon
+            .client_output(&[&call[..], &arguments].concat())
     };
     does("mkdir -p /tmp/own/er", "");
     assert_eq!(movable("/tmp/own/er/p"), "/tmp/own/er");

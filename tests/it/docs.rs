@@ -76,8 +76,8 @@ fn check_commands(document: &str, count_min: usize) {
     for command in commands {
         if let Some(script) = command.strip_prefix("bash ") {
             assert!(repository().join(script).exists(), "{script}");
-        } else if let Some(words) = command.strip_prefix("massgen ") {
-            let finished = project.retyped(shell_words(words)).success();
+        } else if let Some(arguments) = command.strip_prefix("massgen ") {
+            let finished = project.retyped(shell_words(arguments)).success();
             project = finished.then::<&str>([]);
         } else {
             let known = ["cargo install --path . --locked", "mkdir -p ", "cd ", "sh "];
@@ -146,8 +146,8 @@ fn the_configs_of_the_documentation_are_valid() {
         }
     }
     assert!(names.len() > 20, "{names:?}");
-    let words = ["config", "check", "--strict"];
-    let checked = project.args(words).args(&names).run();
+    let arguments = ["config", "check", "--strict"];
+    let checked = project.args(arguments).args(&names).run();
     assert_eq!(
         checked.code(),
         Some(0),

@@ -81,7 +81,7 @@ fn project_with_traps() -> Project {
     for name in ["trap", "bin/git"] {
         make_program(&project.path(name));
     }
-    for words in [
+    for arguments in [
         &["init", "-q"][..],
         &[
             "-c",
@@ -96,7 +96,7 @@ fn project_with_traps() -> Project {
         ],
     ] {
         let mut git = Command::new("git");
-        let git = git.args(words).current_dir(project.path(""));
+        let git = git.args(arguments).current_dir(project.path(""));
         assert!(git.status().unwrap().success());
     }
     project.config(TEAM)

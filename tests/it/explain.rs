@@ -32,7 +32,7 @@ fn project() -> Project {
 /// Checks that a call ends with this status, and returns what was printed.
 #[track_caller]
 fn tool(name: &str, arguments: &Value, phase: &str, code: i32) -> Value {
-    let words = [
+    let args = [
         "tool",
         name,
         "--grants",
@@ -41,7 +41,7 @@ fn tool(name: &str, arguments: &Value, phase: &str, code: i32) -> Value {
         phase,
         "--args",
     ];
-    let project = project().args(words).args([arguments.to_string()]);
+    let project = project().args(args).args([arguments.to_string()]);
     let finished = project.failure(code);
     serde_json::from_str(finished.stdout()).unwrap()
 }
@@ -77,7 +77,7 @@ fn a_single_call_is_carried_out_or_denied() {
 
 #[test]
 fn arguments_come_from_standard_input_when_asked_for() {
-    let words = [
+    let arguments = [
         "tool",
         "write_file",
         "--grants",
@@ -87,7 +87,7 @@ fn arguments_come_from_standard_input_when_asked_for() {
     ];
     let call = r#"{"path": "b.txt", "content": "from input"}"#;
     let _finished = project()
-        .args(words)
+        .args(arguments)
         .stdin(call)
         .success()
         .has_file("ws/b.txt", "from input");
@@ -95,10 +95,10 @@ fn arguments_come_from_standard_input_when_asked_for() {
 
 #[test]
 fn single_calls_of_an_agent_share_its_workspace() {
-    let words = ["tool", "write_file", "--config", "team.yaml", "--args"];
+    let arguments = ["tool", "write_file", "--config", "team.yaml", "--args"];
     let call = r#"{"path": "n.txt", "content": "n"}"#;
     let finished = project()
-        .args(words)
+        .args(arguments)
         .args([call, "--agent", "bob"])
         .success();
     assert!(
@@ -107,14 +107,14 @@ fn single_calls_of_an_agent_share_its_workspace() {
             .path(".massgen/workspaces/bob_00000000/n.txt")
             .exists()
     );
-    let nobody = project().args(words).args([call]).failure(2);
+    let nobody = project().args(arguments).args([call]).failure(2);
     assert_eq!(
         nobody.stderr(),
         "error: `--agent` is missing, and there are several agents\n\
          hint: agents: ann, bob\n"
     );
     let stranger = project()
-        .args(words)
+        .args(arguments)
         .args([call, "--agent", "eve"])
         .failure(2);
     assert!(stranger.stderr().starts_with("error: no agent `eve`\n"));
@@ -122,8 +122,8 @@ fn single_calls_of_an_agent_share_its_workspace() {
 
 #[test]
 fn a_command_line_is_explained_by_its_commands() {
-    let words = ["explain", "command", "timeout 5 ls; sudo id", "--json"];
-    let finished = Project::new().args(words).failure(4);
+    let arguments = ["explain", "command", "timeout 5 ls; sudo id", "--json"];
+    let finished = Project::new().args(arguments).failure(4);
     let report: Value = serde_json::from_str(finished.stdout()).unwrap();
     let commands = report["commands"].as_array().unwrap();
     let texts: Vec<&str> = commands
@@ -138,8 +138,8 @@ fn a_command_line_is_explained_by_its_commands() {
         (&report["decision"], &report["holds"]),
         (&json!("deny"), &Value::Null)
     );
-    let words = ["explain", "command", "echo sudo"];
-    let allowed = Project::new().args(words).success();
+    let arguments = ["explain", "command", "echo sudo"];
+    let allowed = Project::new().args(arguments).success();
     assert!(
         allowed
             .stdout()
@@ -165,10 +165,10 @@ orchestrator:
 ";
     let explained = |line: &str, phase: &str, code| {
         let project = project().file("run.yaml", team);
-        let words = [
+        let arguments = [
             "explain", "command", line, "--config", "run.yaml", "--phase", phase, "--json",
         ];
-        let finished = project.args(words).failure(code);
+        let finished = project.args(arguments).failure(code);
         let report: Value = serde_json::from_str(finished.stdout()).unwrap();
         report
     };
@@ -225,10 +225,10 @@ fn explaining_a_command_makes_and_tries_nothing() {
         );
         let root = project.path("");
         let before = tree(&root);
-        let words = [
+        let arguments = [
             "explain", "command", "make", "--config", "run.yaml", "--phase", "final",
         ];
-        let finished = project.args(words).args(["--json"]).success();
+        let finished = project.args(arguments).args(["--json"]).success();
         assert_eq!(tree(&root), before, "{keys}");
         let report: Value = serde_json::from_str(finished.stdout()).unwrap();
         assert_eq!(report["decision"], "allow", "{keys}");
@@ -271,8 +271,8 @@ fn calls_are_answered_line_by_line() {
             .to_string(),
         json!({"tool": "read_text_file", "args": {"path": "/etc/passwd"}}).to_string(),
     ];
-    let words = ["explain", "calls", "--grants", "grants.json"];
-    let finished = project().args(words).stdin(calls.join("\n")).success();
+    let arguments = ["explain", "calls", "--grants", "grants.json"];
+    let finished = project().args(arguments).stdin(calls.join("\n")).success();
     let decisions: Vec<String> = finished
         .stdout()
         .lines()
@@ -293,13 +293,13 @@ fn calls_are_answered_line_by_line() {
 
 #[test]
 fn a_link_is_judged_by_where_it_leads() {
-    let words = ["explain", "calls", "--grants", "grants.json"];
+    let arguments = ["explain", "calls", "--grants", "grants.json"];
     let read = |path: &str| json!({"tool": "read_text_file", "args": {"path": path}}).to_string();
     let calls = [read("../src/inside"), read("../src/outside")].join("\n");
     let project = project()
         .link("src/inside", "a.txt")
         .link("src/outside", "/etc/passwd");
-    let finished = project.args(words).stdin(calls).success();
+    let finished = project.args(arguments).stdin(calls).success();
     let rules: Vec<Value> = finished
         .stdout()
         .lines()
@@ -319,7 +319,7 @@ orchestrator:
     - {path: src/open, permission: write}
 ";
     let check = |path: &str, access: &str, expected: &[&str]| {
-        let words = [
+        let arguments = [
             "explain",
             "path",
             path,
@@ -335,7 +335,7 @@ orchestrator:
             .dir("src/open")
             .link("link", "src/vendor/v.txt")
             .file("team.yaml", TREES);
-        let finished = project.args(words).success();
+        let finished = project.args(arguments).success();
         let mut lines = finished.stdout().lines();
         let line = lines.find(|line| line.trim_start().starts_with(access));
         let line = line.unwrap_or_default();
@@ -384,7 +384,7 @@ orchestrator:
 
 #[test]
 fn a_path_is_explained_for_every_agent_and_nothing_is_written() {
-    let words = [
+    let arguments = [
         "explain",
         "path",
         "src/.env",
@@ -394,7 +394,7 @@ fn a_path_is_explained_for_every_agent_and_nothing_is_written() {
         "ann",
     ];
     let finished = project()
-        .args(words)
+        .args(arguments)
         .args(["--phase", "final"])
         .success()
         .has_no(".massgen");
@@ -405,17 +405,17 @@ fn a_path_is_explained_for_every_agent_and_nothing_is_written() {
       write deny  protected-name: the name is protected
                   to change this: add the name to `unprotected` of context `[PROJECT]/src`
     ");
-    let words = ["explain", "path", "/etc/hosts", "--config", "team.yaml"];
-    let finished = project().args(words).success();
+    let arguments = ["explain", "path", "/etc/hosts", "--config", "team.yaml"];
+    let finished = project().args(arguments).success();
     let reason = "deny  outside-grants: not inside any path that is open to the agent\n";
     assert!(finished.stdout().contains(reason), "{}", finished.stdout());
-    let words = ["explain", "path", "src/a.txt", "--config", "team.yaml"];
-    let finished = project().args(words).args(["--agent", "ann"]).success();
+    let arguments = ["explain", "path", "src/a.txt", "--config", "team.yaml"];
+    let finished = project().args(arguments).args(["--agent", "ann"]).success();
     assert_eq!(
         finished.stdout().matches("[PROJECT]/src/a.txt\n").count(),
         1
     );
-    let words = [
+    let arguments = [
         "explain",
         "path",
         "src/a.txt",
@@ -423,7 +423,7 @@ fn a_path_is_explained_for_every_agent_and_nothing_is_written() {
         "team.yaml",
         "--json",
     ];
-    let finished = project().args(words).success();
+    let finished = project().args(arguments).success();
     let rows: Vec<Value> = serde_json::from_str(finished.stdout()).unwrap();
     let write = |row: &Value| {
         format!(
@@ -444,8 +444,8 @@ fn a_path_is_explained_for_every_agent_and_nothing_is_written() {
 
 #[test]
 fn grants_that_cannot_be_opened_are_named() {
-    let words = ["explain", "calls", "--grants"];
-    let gone = project().args(words).args(["gone.json"]).failure(2);
+    let arguments = ["explain", "calls", "--grants"];
+    let gone = project().args(arguments).args(["gone.json"]).failure(2);
     assert!(
         gone.stderr()
             .starts_with("error: grants file `gone.json` does not exist\n")
@@ -453,7 +453,7 @@ fn grants_that_cannot_be_opened_are_named() {
     let grants = r#"{"workspace": "nowhere"}"#;
     let bad = project()
         .file("bad.json", grants)
-        .args(words)
+        .args(arguments)
         .args(["bad.json"])
         .failure(2);
     assert!(bad.stderr().contains("`nowhere`"), "{}", bad.stderr());

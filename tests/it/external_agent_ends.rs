@@ -49,8 +49,8 @@ fn outcome(project: &Project) -> Option<String> {
 fn run_until_timeout(project: impl Fn() -> Project, mut seconds: u32) -> Finished {
     loop {
         let begun = Instant::now();
-        let words = ["--orchestrator-timeout", &seconds.to_string(), "task"];
-        let finished = project().args(words).run();
+        let arguments = ["--orchestrator-timeout", &seconds.to_string(), "task"];
+        let finished = project().args(arguments).run();
         assert!(begun.elapsed() < ENDS_WITHIN, "{}", finished.stderr());
         assert_eq!(finished.code(), Some(5), "{}", finished.stderr());
         if finished.project().path("w1/begun.txt").exists() {

@@ -168,13 +168,13 @@ fn run(
 #[track_caller]
 fn check(kind: &str, program: &str, keys: &str) {
     let (finished, endpoint) = run((kind, program), keys, play);
-    for asked in events(&finished, "model_request_finished") {
-        assert!(asked["input_tokens"].as_u64().unwrap() > 6, "{asked}");
-        assert!(asked["cost_usd"].as_f64().unwrap() > 0.0, "{asked}");
+    for event in events(&finished, "model_request_finished") {
+        assert!(event["input_tokens"].as_u64().unwrap() > 6, "{event}");
+        assert!(event["cost_usd"].as_f64().unwrap() > 0.0, "{event}");
     }
-    let asked = endpoint.server.requests();
+    let requests = endpoint.server.requests();
     assert!(
-        asked
+        requests
             .iter()
             .any(|request| request.body.contains("six by seven"))
     );
@@ -218,12 +218,12 @@ fn play_later(request: &ReceivedRequest) -> Answer {
 #[test]
 fn a_thread_of_codex_is_counted_once() {
     let finished = run(("codex", "codex"), &keys_of_codex(), play_later).0;
-    let asked = events(&finished, "model_request_finished");
-    let numbers: Vec<u64> = asked
+    let model_requests = events(&finished, "model_request_finished");
+    let numbers: Vec<u64> = model_requests
         .iter()
         .map(|event| event["input_tokens"].as_u64().unwrap())
         .collect();
-    assert_eq!(numbers, [7, 14], "{asked:#?}");
+    assert_eq!(numbers, [7, 14], "{model_requests:#?}");
 }
 
 #[test]
@@ -258,8 +258,8 @@ fn the_models_of_external_agents_are_shown_images() {
         let server = "mcp_servers: [{name: h, command: python3, args: ['{{server}}']}]";
         let keys = format!("{keys}, {server}");
         let (finished, endpoint) = run((kind, program), &keys, play_looking);
-        let asked = endpoint.server.requests();
-        let is_shown = asked.iter().any(|request| request.body.contains(PNG));
+        let requests = endpoint.server.requests();
+        let is_shown = requests.iter().any(|request| request.body.contains(PNG));
         assert!(is_shown, "{kind}: {}", finished.stderr());
     }
 }

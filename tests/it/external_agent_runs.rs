@@ -70,7 +70,7 @@ fn check_killed(project: &Project, mark: &str, prompts: &str) {
     wait_until("the external agent ends with the run", ENDS_WITHIN, || {
         !has_processes(project)
     });
-    let gone_on = |words: &[&str]| project.command().args(words).output().unwrap();
+    let gone_on = |arguments: &[&str]| project.command().args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let unnamed = gone_on(&["--continue"]);
     let why = text(&unnamed.stderr);
@@ -135,14 +135,14 @@ fn is_held_here() -> bool {
         &json!([]),
     );
     let project = project.file("team.yaml", team(&[one], OPENED));
-    let words = [
+    let arguments = [
         "--config",
         "team.yaml",
         "--orchestrator-timeout",
         "3",
         "task",
     ];
-    let finished = project.args(words).run();
+    let finished = project.args(arguments).run();
     !finished
         .stderr()
         .contains("cannot run at sandbox level `landlock`")
@@ -204,8 +204,11 @@ fn the_usage_of_an_external_agent_is_priced_by_its_model_or_unknown() {
     for kind in ["acp", "codex"] {
         let finished = run(kind, "model: gpt-5", "counts", limit);
         assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
-        let asked = &events(&finished, "model_request_finished")[0];
-        assert!(asked["cost_usd"].as_f64().unwrap() > 0.0, "{asked}");
+        let model_request = &events(&finished, "model_request_finished")[0];
+        assert!(
+            model_request["cost_usd"].as_f64().unwrap() > 0.0,
+            "{model_request}"
+        );
         assert!(!finished.stderr().contains(warned), "{}", finished.stderr());
         // Without a model, there is no price to apply the limit to.
         let refused = run(kind, "", "counts", limit);
@@ -283,8 +286,8 @@ fn external_agents_are_restricted_to_the_rights_of_their_role() {
     let (project, second) = external_agent(project, ("tester", "acp"), "", &table(&tester));
     let keys = "stages: [planner, tester]\nuntil: none\nproject: none";
     let config = pipeline(keys, &[first, second], GIVEN);
-    let words = ["--config", "team.yaml", "go"];
-    let finished = project.file("team.yaml", config).args(words).success();
+    let arguments = ["--config", "team.yaml", "go"];
+    let finished = project.file("team.yaml", config).args(arguments).success();
     for (events, steps) in stage_events(&finished).iter().zip([&planner[..], &tester]) {
         let reports = step_reports(events);
         assert!(reports.len() > steps.len(), "{reports:#?}");
@@ -327,8 +330,8 @@ fn a_killed_pipeline_of_an_external_agent_is_resumed() {
     wait_until("the external agent ends with the run", ENDS_WITHIN, || {
         !has_processes(&project)
     });
-    let words = ["--continue", "--config", "team.yaml"];
-    let output = project.command().args(words).output().unwrap();
+    let arguments = ["--continue", "--config", "team.yaml"];
+    let output = project.command().args(arguments).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{stderr}");
     let file = |path: &str| hub_git(&project, &["show", &format!("main:{path}")]);
@@ -347,8 +350,8 @@ fn an_external_agent_that_does_not_ask_has_no_role_without_commands() {
             external_agent(external_agent_project(), ("planner", kind), "", &table);
         let keys = "stages: [planner]\nuntil: none\nproject: none";
         let config = pipeline(keys, &[one], GIVEN);
-        let words = ["--config", "team.yaml", "go"];
-        let finished = project.file("team.yaml", config).args(words).run();
+        let arguments = ["--config", "team.yaml", "go"];
+        let finished = project.file("team.yaml", config).args(arguments).run();
         assert_eq!(finished.code(), Some(code), "{kind}: {}", finished.stderr());
         let why = "external agent `planner` runs commands by itself";
         assert_eq!(finished.stderr().contains(why), code != 0, "{kind}");

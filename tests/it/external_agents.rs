@@ -134,10 +134,13 @@ fn an_external_agent_answers_and_presents_over_each_protocol() {
             own[0]["detail"].as_str().unwrap().contains("a.txt"),
             "{own:?}"
         );
-        let asked = events(&finished, "model_request_finished");
-        assert!(asked[0]["input_tokens"].as_u64().unwrap() > 8, "{asked:?}");
+        let model_requests = events(&finished, "model_request_finished");
+        assert!(
+            model_requests[0]["input_tokens"].as_u64().unwrap() > 8,
+            "{model_requests:?}"
+        );
         if *kind == "claude_code" {
-            assert_eq!(asked[0]["cost_usd"], 0.25, "{asked:?}");
+            assert_eq!(model_requests[0]["cost_usd"], 0.25, "{model_requests:?}");
         }
     }
 }
@@ -345,10 +348,10 @@ fn a_permission_is_decided_with_what_the_agent_announced_before() {
 #[test]
 fn the_winner_may_write_where_the_project_is_open_for_writing() {
     let locations = json!([{"path": "$/out/new.txt"}, {"path": "$/out"}]);
-    let asked = json!({"kind": "other", "locations": locations});
+    let permission_request = json!({"kind": "other", "locations": locations});
     let table = json!([
         {"when": FINAL, "do": [
-            ["announced_permission", "edit", {}, asked],
+            ["announced_permission", "edit", {}, permission_request],
             ["permission", "other", "$/out/other.txt"],
             ["permission", "other", "$/given/notes.txt"],
             ["write", "$/out/new.txt", "delivered"],

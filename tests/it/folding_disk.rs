@@ -78,7 +78,7 @@ const OPEN: &str = "[{path: disk, permission: read}]";
 
 fn read(paths: &str, path: &str) -> String {
     let arguments = format!(r#"{{"path":"DISK/{path}"}}"#);
-    let words = [
+    let args = [
         "tool",
         "read_text_file",
         "--config",
@@ -86,13 +86,13 @@ fn read(paths: &str, path: &str) -> String {
         "--args",
         &arguments,
     ];
-    run("auto", paths, &words)
+    run("auto", paths, &args)
 }
 
 /// Returns what `explain` prints about writing there in the final phase.
 fn write(paths: &str, path: &str) -> String {
     let path = format!("disk/{path}");
-    let words = [
+    let arguments = [
         "explain",
         "path",
         &path,
@@ -101,7 +101,7 @@ fn write(paths: &str, path: &str) -> String {
         "--config",
         "team.yaml",
     ];
-    let output = run("auto", paths, &words);
+    let output = run("auto", paths, &arguments);
     let line = output
         .lines()
         .find(|line| line.trim_start().starts_with("write "));
@@ -143,7 +143,7 @@ fn commands_are_refused_where_the_disk_folds_names_and_the_kernel_does_not() {
     }
     let command = |level: SandboxLevel, paths: &str, line: &str| {
         let arguments = format!(r#"{{"command":"{line}"}}"#);
-        let words = [
+        let args = [
             "tool",
             "execute_command",
             "--config",
@@ -151,7 +151,7 @@ fn commands_are_refused_where_the_disk_folds_names_and_the_kernel_does_not() {
             "--args",
             &arguments,
         ];
-        run(&level.to_string(), paths, &words)
+        run(&level.to_string(), paths, &args)
     };
     let by_rule = "[{path: disk, permission: read, hidden_paths: [app/server.pem]}]";
     for level in [

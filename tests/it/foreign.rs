@@ -199,8 +199,8 @@ fn a_program_that_nothing_holds_does_not_search_past_what_is_closed() {
     ] {
         let project = project();
         let request = request(&project, "Grep", &json!({"pattern": "x", "path": path}));
-        let words = ["hook", "pre-tool-use", "--grants", "grants.json"];
-        let finished = project.args(words).stdin(request).success();
+        let arguments = ["hook", "pre-tool-use", "--grants", "grants.json"];
+        let finished = project.args(arguments).stdin(request).success();
         let text = format!("\"permissionDecision\":\"{expected}\"");
         assert!(
             finished.stdout().contains(&text),
@@ -230,7 +230,7 @@ orchestrator: {context_paths: [ro]}
     for (agent, expected) in [("ann", "deny"), ("bob", "allow")] {
         let project = project().file("team.yaml", config);
         let request = request(&project, "Read", &json!({"file_path": "$/ro/b.txt"}));
-        let words = [
+        let arguments = [
             "hook",
             "pre-tool-use",
             "--config",
@@ -238,7 +238,7 @@ orchestrator: {context_paths: [ro]}
             "--agent",
             agent,
         ];
-        let finished = project.args(words).stdin(request).success();
+        let finished = project.args(arguments).stdin(request).success();
         let text = format!("\"permissionDecision\":\"{expected}\"");
         assert!(
             finished.stdout().contains(&text),
@@ -260,7 +260,7 @@ fn assert_denied(project: Project, input: &str, why: &str) {
 #[test]
 fn every_error_of_the_hook_denies() {
     let good = request(&project(), "Read", &json!({"file_path": "/x"}));
-    let with = |words: &[&str]| project().args(words);
+    let with = |arguments: &[&str]| project().args(arguments);
     let usual = || with(&WORDS);
     assert_denied(usual(), "", "not what was expected");
     assert_denied(usual(), "nonsense", "not what was expected");

@@ -84,11 +84,11 @@ fn a_found_config_names_no_key_for_a_server_on_this_machine() {
     assert_eq!(endpoint.server.requests().len(), 0);
 }
 
-fn git(directory: &Path, words: &[&str]) {
+fn git(directory: &Path, arguments: &[&str]) {
     let done = Command::new("git")
         .current_dir(directory)
         .args(["-c", "user.name=x", "-c", "user.email=x@example.org"])
-        .args(words)
+        .args(arguments)
         .output()
         .unwrap();
     assert!(done.status.success(), "{done:?}");

@@ -39,8 +39,8 @@ impl GitFixture {
     }
 
     /// Runs plain git in the project, as a user would.
-    pub(crate) fn user(&self, words: &[&str]) -> Output {
-        user_git(&self.project(), self.dir.path(), words)
+    pub(crate) fn user(&self, arguments: &[&str]) -> Output {
+        user_git(&self.project(), self.dir.path(), arguments)
     }
 
     /// Creates a project with one commit of these files.
@@ -78,18 +78,18 @@ impl GitFixture {
     }
 }
 
-fn user_git(dir: &Path, home: &Path, words: &[&str]) -> Output {
+fn user_git(dir: &Path, home: &Path, arguments: &[&str]) -> Output {
     let output = Command::new("git")
         .args(["-c", "user.name=u", "-c", "user.email=u@u"])
-        .args(words)
+        .args(arguments)
         .current_dir(dir)
         .env("HOME", home)
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .output()
         .unwrap();
     assert!(
-        output.status.success() || words.contains(&"diff"),
-        "{words:?}: {output:?}"
+        output.status.success() || arguments.contains(&"diff"),
+        "{arguments:?}: {output:?}"
     );
     output
 }

@@ -44,15 +44,15 @@ pub(crate) async fn git() -> GitProgram {
 }
 
 /// Runs plain git in `dir` as a user would, and returns its output.
-fn plain_git(dir: &Path, words: &[&str]) -> String {
+fn plain_git(dir: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
-        .args(words)
+        .args(arguments)
         .current_dir(dir)
         .env("HOME", "/nonexistent")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .output()
         .unwrap();
-    assert!(output.status.success(), "{words:?}: {output:?}");
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 

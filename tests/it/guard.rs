@@ -65,8 +65,8 @@ fn project(guard: &str) -> Project {
 /// Makes one call of the agent in the final phase; returns what it reads, or why it was denied.
 fn call(project: Project, tool: &str, arguments: &Value) -> (Project, bool, String) {
     let arguments = arguments.to_string();
-    let words = ["tool", tool, "--args", &arguments, "--config", "team.yaml"];
-    let ran = project.retyped(words).args(["--phase", "final"]).run();
+    let args = ["tool", tool, "--args", &arguments, "--config", "team.yaml"];
+    let ran = project.retyped(args).args(["--phase", "final"]).run();
     let report: Value =
         serde_json::from_str(ran.stdout()).unwrap_or_else(|_| panic!("{}", ran.stderr()));
     let output = report["output"].as_str().unwrap_or_default().to_owned();
@@ -250,9 +250,9 @@ fn the_prompt_describes_the_guard_in_force() {
 #[test]
 fn explain_points_to_the_folder_guard_that_denies_a_path() {
     let explained = |path: &str| {
-        let words = ["explain", "path", path, "--config", "team.yaml"];
+        let arguments = ["explain", "path", path, "--config", "team.yaml"];
         let ran = project("preset: execution, root: flow")
-            .args(words)
+            .args(arguments)
             .success();
         ran.stdout().to_owned()
     };

@@ -38,9 +38,9 @@ fn before_writes(script: &str) -> Project {
 }
 
 fn call(project: Project, tool: &str, arguments: &Value) -> Finished {
-    let words = ["tool", tool, "--config", "team.yaml", "--phase", "final"];
+    let args = ["tool", tool, "--config", "team.yaml", "--phase", "final"];
     project
-        .args(words)
+        .args(args)
         .args(["--args", &arguments.to_string()])
         .run()
 }
@@ -175,8 +175,8 @@ fn running(word: &str) -> usize {
 fn a_hook_reads_what_it_is_asked_about() {
     let script = "cat > \"$TMPDIR/request\"; cat \"$TMPDIR/request\" >&2
 echo \"$CLAUDE_PROJECT_DIR $MASSGEN_AGENT_ID $MASSGEN_HOOK_EVENT $PWD\" >&2; exit 2";
-    let asked = call(before_writes(script), "write_file", &write());
-    let report: Value = serde_json::from_str(asked.stdout()).unwrap();
+    let finished = call(before_writes(script), "write_file", &write());
+    let report: Value = serde_json::from_str(finished.stdout()).unwrap();
     let output = report["output"].as_str().unwrap();
     let (_, output) = output.split_at(output.find('{').unwrap());
     let mut lines = output.lines();
@@ -361,7 +361,7 @@ fn hooks_apply_to_calls_of_other_programs() {
             "hook_event_name": "PreToolUse", "cwd": made.path("src"),
             "tool_name": tool, "tool_input": input,
         });
-        let words = [
+        let arguments = [
             "hook",
             "pre-tool-use",
             "--config",
@@ -369,7 +369,7 @@ fn hooks_apply_to_calls_of_other_programs() {
             "--in-sandbox",
         ];
         let done = made
-            .args(words)
+            .args(arguments)
             .args(["--phase", "final"])
             .stdin(request.to_string())
             .run();
@@ -400,7 +400,7 @@ fn hooks_apply_to_calls_of_other_programs() {
         "hook_event_name": "PreToolUse", "cwd": made.path("src"),
         "tool_name": "Write", "tool_input": file,
     });
-    let words = [
+    let arguments = [
         "hook",
         "pre-tool-use",
         "--config",
@@ -408,7 +408,7 @@ fn hooks_apply_to_calls_of_other_programs() {
         "--phase",
         "final",
     ];
-    let done = made.args(words).stdin(request.to_string()).run();
+    let done = made.args(arguments).stdin(request.to_string()).run();
     assert!(
         done.stdout()
             .contains("another input, which cannot be given"),
@@ -779,8 +779,8 @@ fn the_scripts_of_the_documentation_answer() {
 #[test]
 fn a_resumed_run_repeats_no_hook() {
     let done = voters("hooks: {AnswerSubmitted: ['sh hooks/check.sh']}").success();
-    let asked = events(&done, "hook_ran").len();
-    assert_eq!(asked, 4);
+    let hook_runs = events(&done, "hook_ran").len();
+    assert_eq!(hook_runs, 4);
     let state = done.project().path(".massgen");
     let run = fs::read_dir(state.join("massgen_logs")).unwrap().next();
     let log = run.unwrap().unwrap().path().join("turn_1/events.jsonl");
@@ -797,9 +797,9 @@ fn a_resumed_run_repeats_no_hook() {
     }
     // A later change of the hook would refuse everything.
     fs::write(done.project().path("hooks/check.sh"), "exit 1").unwrap();
-    let words = ["--continue", "--config", "team.yaml"];
-    let again = done.then(words).success();
-    assert_eq!(events(&again, "hook_ran").len(), asked);
+    let arguments = ["--continue", "--config", "team.yaml"];
+    let again = done.then(arguments).success();
+    assert_eq!(events(&again, "hook_ran").len(), hook_runs);
     assert_eq!(events(&again, "answered").len(), 2);
     assert_eq!(events(&again, "submission_rejected").len(), 2);
 }

@@ -80,8 +80,8 @@ fn show_skills(file: &HostileFile<'_>) -> String {
         .file("outside.md", skill("STRANGE"))
         .file(".claude/skills/good/SKILL.md", skill("GOOD"));
     file.put(&project.path(".claude/skills/bad/SKILL.md"));
-    let words = ["--config", "team.yaml", "--dry-run", "task"];
-    let shown = project.args(words).success().stdout().to_owned();
+    let arguments = ["--config", "team.yaml", "--dry-run", "task"];
+    let shown = project.args(arguments).success().stdout().to_owned();
     assert!(shown.contains("): \"GOOD\""), "{shown}");
     shown
 }
@@ -268,16 +268,16 @@ fn a_memory_that_is_a_symlink_is_not_written_through() {
             .dir(".massgen")
             .dir("elsewhere/short_term")
     };
-    let words = ["--config", "team.yaml", "task"];
+    let arguments = ["--config", "team.yaml", "task"];
     let linked = project().link(".massgen/memory", "../elsewhere");
-    let refused = linked.args(words).failure(3);
+    let refused = linked.args(arguments).failure(3);
     let stderr = refused.stderr();
     assert!(
         stderr.contains("memory") && stderr.contains("is a symlink"),
         "{stderr}"
     );
     let _nothing = refused.has_no("elsewhere/short_term/good.md");
-    let control = project().args(words).success();
+    let control = project().args(arguments).success();
     assert!(
         control
             .project()

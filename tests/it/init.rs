@@ -237,8 +237,8 @@ fn a_local_gateway_of_the_environment_gets_the_key() {
             .env("OPENAI_API_KEY", key)
             .env("OPENAI_BASE_URL", gateway.base_url())
     };
-    let words = ["init", "--yes", "--no-path", "--no-commands", "-m", "gpt-5"];
-    let finished = project(KEY).args(words).success().has_no(FOUND);
+    let arguments = ["init", "--yes", "--no-path", "--no-commands", "-m", "gpt-5"];
+    let finished = project(KEY).args(arguments).success().has_no(FOUND);
     let note = "send no key to a server on this machine";
     assert!(finished.stderr().contains(note), "{}", finished.stderr());
     let finished = finished.then(["--config", "team.yaml", "task"]).success();
@@ -247,11 +247,14 @@ fn a_local_gateway_of_the_environment_gets_the_key() {
         requests[0].headers["authorization"],
         format!("Bearer {KEY}")
     );
-    let named = finished.then(words).args(["--output", FOUND]).failure(2);
+    let named = finished
+        .then(arguments)
+        .args(["--output", FOUND])
+        .failure(2);
     let refused = "would send `OPENAI_API_KEY` to `http://";
     assert!(named.stderr().contains(refused), "{}", named.stderr());
     // Control: without a key, runs find the config.
-    let finished = project("").args(words).success();
+    let finished = project("").args(arguments).success();
     assert!(finished.project().path(FOUND).exists());
 }
 
@@ -308,13 +311,13 @@ fn wrong_flags_write_nothing() {
 
 #[test]
 fn printing_writes_nothing() {
-    for words in [
+    for arguments in [
         ["init", "--print"],
         ["setup", "--dry-run"],
         ["quickstart", "--print"],
     ] {
-        let finished = with_keys().args(words).success().has_no(".massgen");
-        assert!(finished.stdout().contains("\nagents:\n"), "{words:?}");
+        let finished = with_keys().args(arguments).success().has_no(".massgen");
+        assert!(finished.stdout().contains("\nagents:\n"), "{arguments:?}");
         let yaml = finished.stdout().to_owned();
         let project = Project::new().file("team.yaml", yaml);
         let _valid = project.args(["config", "check", "team.yaml"]).success();
@@ -323,11 +326,11 @@ fn printing_writes_nothing() {
 
 #[test]
 fn a_key_that_is_missing_is_named() {
-    let words = ["init", "--yes", "--model", "gpt-5"];
-    let finished = Project::new().args(words).success();
+    let arguments = ["init", "--yes", "--model", "gpt-5"];
+    let finished = Project::new().args(arguments).success();
     let warning = "warning: `OPENAI_API_KEY` is not set; export OPENAI_API_KEY";
     assert!(finished.stderr().contains(warning), "{}", finished.stderr());
-    let control = with_keys().args(words).success();
+    let control = with_keys().args(arguments).success();
     assert!(
         !control.stderr().contains("warning"),
         "{}",
@@ -358,15 +361,15 @@ fn the_home_directory_is_not_opened() {
 
 #[test]
 fn an_existing_file_is_replaced_only_with_force() {
-    let words = ["init", "--yes", "--model", "gpt-5"];
-    let finished = with_keys().config(EXISTING).args(words).failure(2);
+    let arguments = ["init", "--yes", "--model", "gpt-5"];
+    let finished = with_keys().config(EXISTING).args(arguments).failure(2);
     insta::assert_snapshot!(finished.stderr(), @r"
     error: `.massgen/config.yaml` exists already
     hint: replace it: add `--force`
     hint: or write another file: add `--output FILE`
     ");
     let finished = finished.has_file(FOUND, EXISTING);
-    let finished = finished.then(words).args(["--force"]).success();
+    let finished = finished.then(arguments).args(["--force"]).success();
     let written = read_to_string(finished.project().path(FOUND)).unwrap();
     assert!(written.contains("model: gpt-5"), "{written}");
 }

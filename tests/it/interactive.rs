@@ -489,9 +489,9 @@ fn the_final_answer_is_shown_once() {
 fn a_removed_session_is_reported_and_a_new_one_begins() {
     let mut terminal = session(project(ANSWERS));
     turn(&mut terminal, "One", 1);
-    let mut words = terminal.project().command();
-    words.args(["sessions", "delete", "last"]);
-    let refused = words.output().unwrap();
+    let mut command = terminal.project().command();
+    command.args(["sessions", "delete", "last"]);
+    let refused = command.output().unwrap();
     let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(3), "{stderr}");
     assert!(stderr.contains("is open in another process"), "{stderr}");

@@ -52,13 +52,13 @@ impl Backend for SilentBackend {
 
 /// Prepares a run of one agent that presents immediately.
 fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> RunExecution {
-    let asked = TeamOptions {
+    let options = TeamOptions {
         backend: Some("ollama"),
         models: &["m".to_owned()],
         ..TeamOptions::default()
     };
     let mut config: Config =
-        team_from_options(&asked, &ConfigVariables::default(), WorkspaceMode::None).unwrap();
+        team_from_options(&options, &ConfigVariables::default(), WorkspaceMode::None).unwrap();
     config.orchestrator.coordination = CoordinationMode::Skip;
     let model = AvailableModel {
         price: None,

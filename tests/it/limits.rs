@@ -108,8 +108,8 @@ fn tokens_and_costs_are_reported_by_agent_model_and_run() {
         r#""two" "coordination" 2.0"#,
     ];
     assert_eq!(rows, expected);
-    let asked = events(&finished);
-    let costs = of_type(&asked, "model_request_finished");
+    let logged = events(&finished);
+    let costs = of_type(&logged, "model_request_finished");
     let sum: f64 = costs
         .iter()
         .map(|event| event["cost_usd"].as_f64().unwrap())

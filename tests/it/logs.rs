@@ -48,11 +48,14 @@ fn rows(listed: &str) -> Vec<Value> {
 }
 
 /// Returns a command of another process in the project.
-fn command(project: &Project, words: &[&str]) -> Command {
+fn command(project: &Project, arguments: &[&str]) -> Command {
     let mut command = project.command();
     let plain = Command::new(command.get_program());
     let mut other = plain;
-    other.args(words).current_dir(project.path("")).env_clear();
+    other
+        .args(arguments)
+        .current_dir(project.path(""))
+        .env_clear();
     let set = command
         .get_envs()
         .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));

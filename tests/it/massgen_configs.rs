@@ -263,8 +263,9 @@ fn check_closed(keys: &str, expected: &[&str], opened: &str) {
         let project = Project::new()
             .file("team.yaml", team)
             .env("OPENAI_API_KEY", "sk-of-the-tests");
-        let words = ["config", "check", "--json", "team.yaml"];
-        let report: Value = serde_json::from_str(project.args(words).success().stdout()).unwrap();
+        let arguments = ["config", "check", "--json", "team.yaml"];
+        let report: Value =
+            serde_json::from_str(project.args(arguments).success().stdout()).unwrap();
         let warnings = report["warnings"].as_array().unwrap().iter();
         let text = |warning: &Value| {
             let parts = [&warning["message"], &warning["suggestion"]];

@@ -39,11 +39,11 @@ fn a_client_gets_a_token_without_a_user_and_another_if_it_is_rejected() {
     });
     let finished = client(&server, "").args(RUN).success();
     assert_eq!(call_results(&finished)[0], "you are Bearer [redacted]");
-    let asked = server.requests("POST /token");
-    assert_eq!(asked.len(), 2, "{asked:#?}");
+    let token_requests = server.requests("POST /token");
+    assert_eq!(token_requests.len(), 2, "{token_requests:#?}");
     let resource: String = byte_serialize(server.url().as_bytes()).collect();
     let form = format!("grant_type=client_credentials&scope=a+b&resource={resource}");
-    for request in &asked {
+    for request in &token_requests {
         assert_eq!(request.headers["authorization"], BASIC);
         assert_eq!(request.body, form);
     }
@@ -93,8 +93,8 @@ fn a_stranger_receives_no_credentials() {
     // The control: it is the one that the config means, but the server does not know its tokens.
     let named = format!(", issuer: '{issuer}'");
     check_refused(&server, &named, "it rejects the token");
-    let asked = stranger.requests("POST /token");
-    assert_eq!(asked[0].headers["authorization"], BASIC);
+    let token_requests = stranger.requests("POST /token");
+    assert_eq!(token_requests[0].headers["authorization"], BASIC);
     assert_eq!(server.requests("POST /token").len(), 0);
 }
 
@@ -103,8 +103,8 @@ fn a_stranger_receives_no_credentials() {
 fn a_stranger_cannot_speak_for_the_issuer() {
     let claimed: Arc<OnceLock<String>> = Arc::default();
     let issuer = Arc::clone(&claimed);
-    let stranger = Endpoint::start_with(move |asked| {
-        let host = format!("http://{}", asked.headers["host"]);
+    let stranger = Endpoint::start_with(move |request| {
+        let host = format!("http://{}", request.headers["host"]);
         let metadata = json!({
             "issuer": issuer.get(),
             "authorization_endpoint": format!("{host}/authorize"),
@@ -124,9 +124,13 @@ fn a_stranger_cannot_speak_for_the_issuer() {
         let project = project(&server.url(), &keys).env("SECRET", SECRET);
         project.args(LOGIN).success();
     }
-    let asked = stranger.server.requests();
-    assert!(!asked.is_empty());
-    assert!(asked.iter().all(|asked| asked.line.starts_with("GET ")));
+    let requests = stranger.server.requests();
+    assert!(!requests.is_empty());
+    assert!(
+        requests
+            .iter()
+            .all(|request| request.line.starts_with("GET "))
+    );
     assert_eq!(server.requests("POST /token").len(), 3);
 }
 
@@ -157,9 +161,9 @@ fn a_stranger_receives_no_secret_at_a_sign_in() {
         let project = project(&server.url(), &keys).env("SECRET", SECRET);
         project.args(LOGIN).success();
     }
-    let asked = stranger.requests("POST /token");
-    assert_eq!(asked[0].headers["authorization"], BASIC);
-    assert!(!asked[1].headers.contains_key("authorization"));
+    let token_requests = stranger.requests("POST /token");
+    assert_eq!(token_requests[0].headers["authorization"], BASIC);
+    assert!(!token_requests[1].headers.contains_key("authorization"));
     assert_eq!(server.requests("POST /token").len(), 0);
 }
 
@@ -171,13 +175,13 @@ fn a_workload_shows_the_assertion_in_its_file() {
     let project = project(&server.url(), keys).file("platform.jwt", "header.claims.signature\n");
     let finished = project.args(RUN).success();
     assert_eq!(call_results(&finished)[0], "you are Bearer [redacted]");
-    let asked = server.requests("POST /token");
+    let token_requests = server.requests("POST /token");
     let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&";
     let assertion = "&assertion=header.claims.signature";
-    let form = &asked[0].body;
+    let form = &token_requests[0].body;
     assert!(
         form.starts_with(grant) && form.ends_with(assertion),
         "{form}"
     );
-    assert!(!asked[0].headers.contains_key("authorization"));
+    assert!(!token_requests[0].headers.contains_key("authorization"));
 }

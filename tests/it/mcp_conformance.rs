@@ -36,7 +36,7 @@ const ATTEMPTS: usize = 4;
 
 /// Runs the scenarios of one version of the protocol, and compares what fails with the list.
 #[track_caller]
-fn conforms(project: &Project, side: &str, version: &str, words: &[&str]) {
+fn conforms(project: &Project, side: &str, version: &str, arguments: &[&str]) {
     let list = format!("tests/cases/conformance/{side}-{version}.yaml");
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join(list);
     let mut suite = suite();
@@ -46,7 +46,7 @@ fn conforms(project: &Project, side: &str, version: &str, words: &[&str]) {
             EXTENSIONS | BACKCOMPAT => vec![version],
             _ => vec!["all", "--spec-version", version],
         })
-        .args(words)
+        .args(arguments)
         .arg("--expected-failures")
         .arg(list)
         .current_dir(project.path(""));
@@ -105,8 +105,8 @@ fn the_server_conforms_to_both_protocols() {
     );
     let rest = "orchestrator: {context_paths: [tools]}";
     let config = team(&[agent("one", &keys, "- text: done")], rest);
-    let words = ["mcp", "serve", "--config", "team.yaml", "--http"];
-    let served = McpHttpServer::serve(project.file("team.yaml", config), &words);
+    let arguments = ["mcp", "serve", "--config", "team.yaml", "--http"];
+    let served = McpHttpServer::serve(project.file("team.yaml", config), &arguments);
     let mut bearer = Command::new("node")
         .args(["bearer.cjs", &served.url(), &served.token, PREFIX])
         .current_dir(served.project.path(""))
@@ -117,8 +117,8 @@ fn the_server_conforms_to_both_protocols() {
     let mut lines = BufReader::new(bearer.stdout.take().unwrap());
     lines.read_line(&mut address).unwrap();
     for version in ["2025-11-25", "2026-07-28"] {
-        let words = ["--url", address.trim()];
-        conforms(&served.project, "server", version, &words);
+        let arguments = ["--url", address.trim()];
+        conforms(&served.project, "server", version, &arguments);
     }
     bearer.kill().unwrap();
     bearer.wait().unwrap();

@@ -62,9 +62,9 @@ fn check(color: &'static str, count: &'static str, asked: usize, expected: &[&st
             count
         }
     });
-    let words = ["--config", "team.yaml", "task", "--approval-socket"];
+    let arguments = ["--config", "team.yaml", "task", "--approval-socket"];
     let finished = project
-        .retyped(words)
+        .retyped(arguments)
         .args([socket.to_str().unwrap()])
         .success();
     let received = &call_results(&finished)[0];

@@ -234,8 +234,8 @@ fn sign_in_sends_nothing_to_hosts_that_are_not_allowed() {
 #[test]
 fn without_a_browser_the_address_is_pasted() {
     let server = OauthServer::start(OauthBehaviour::default());
-    let words = LOGIN.into_iter().chain(["--no-browser"]);
-    let project = project(&server.url(), "").args(words);
+    let arguments = LOGIN.into_iter().chain(["--no-browser"]);
+    let project = project(&server.url(), "").args(arguments);
     let mut massgen = project
         .command()
         .stdin(Stdio::piped())
@@ -281,8 +281,10 @@ fn without_a_browser_the_address_is_pasted() {
 #[test]
 fn only_a_server_of_the_config_is_signed_in_at() {
     let login = |name| {
-        let words = ["mcp", "login", name, "--config", "team.yaml"];
-        project("http://127.0.0.1:9/mcp", "").args(words).failure(2)
+        let arguments = ["mcp", "login", name, "--config", "team.yaml"];
+        project("http://127.0.0.1:9/mcp", "")
+            .args(arguments)
+            .failure(2)
     };
     let stderr = login("other").stderr().to_owned();
     assert!(stderr.contains("no remote server `other`"), "{stderr}");
@@ -326,7 +328,7 @@ fn agents_share_the_connection_to_a_server() {
     let methods = requests
         .iter()
         .skip(begun)
-        .map(|asked| asked.json()["method"].clone());
+        .map(|request| request.json()["method"].clone());
     let greetings = methods.filter(|method| method == "initialize").count();
     assert_eq!(greetings, 1, "{requests:#?}");
 }

@@ -49,9 +49,9 @@ fn project(delay_ms: u32, rest: &str) -> Project {
         .file("runs.cjs", CLIENT)
 }
 
-fn words<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    let words = ["mcp", "orchestrate", "--config", "team.yaml"];
-    words.iter().chain(more).copied().collect()
+fn orchestrate_arguments<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let arguments = ["mcp", "orchestrate", "--config", "team.yaml"];
+    arguments.iter().chain(more).copied().collect()
 }
 
 /// Returns where `tests/all.sh` installs third-party programs.
@@ -94,7 +94,7 @@ fn run_steps(project: &Project, server: &Value, steps: &Value) -> Vec<Value> {
 /// Executes `steps` with its own server, which is started with the arguments `more`.
 #[track_caller]
 fn run_server_steps(project: &Project, more: &[&str], steps: &Value) -> Vec<Value> {
-    let server = json!({"command": binary(), "args": words(more)});
+    let server = json!({"command": binary(), "args": orchestrate_arguments(more)});
     run_steps(project, &server, steps)
 }
 
@@ -319,7 +319,7 @@ impl Drop for OrchestrateServer {
 }
 
 fn listening(project: Project) -> (Project, OrchestrateServer) {
-    let project = project.args(words(&["--http"]));
+    let project = project.args(orchestrate_arguments(&["--http"]));
     let mut command = project.command();
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -356,7 +356,7 @@ fn on_http_a_run_outlives_its_client() {
 #[test]
 fn a_client_that_is_killed_takes_its_server_and_the_run_with_it() {
     let project = project(30_000, "");
-    let server = json!({"command": binary(), "args": words(&[])});
+    let server = json!({"command": binary(), "args": orchestrate_arguments(&[])});
     let steps = json!([
         {"tool": "run_task", "with": {"task": "write", "wait": true}, "stay": 1500},
     ]);
@@ -394,8 +394,8 @@ fn a_client_that_is_killed_takes_its_server_and_the_run_with_it() {
 
 #[test]
 fn invalid_arguments_are_reported_before_a_client_connects() {
-    let check = |words: &[&str], code: i32, why: &str| {
-        let finished = project(1, "").args(words).failure(code);
+    let check = |arguments: &[&str], code: i32, why: &str| {
+        let finished = project(1, "").args(arguments).failure(code);
         assert!(finished.stderr().contains(why), "{}", finished.stderr());
         assert_eq!(finished.stdout(), "");
     };
@@ -405,16 +405,20 @@ fn invalid_arguments_are_reported_before_a_client_connects() {
         2,
         "config `none.yaml` does not exist",
     );
-    check(&words(&["--parallel", "9"]), 2, "--parallel");
     check(
-        &words(&["--http", "0.0.0.0:0"]),
+        &orchestrate_arguments(&["--parallel", "9"]),
+        2,
+        "--parallel",
+    );
+    check(
+        &orchestrate_arguments(&["--http", "0.0.0.0:0"]),
         2,
         "is reachable from other machines",
     );
     let keyless = "agents: [{id: a, backend: {type: openai, model: gpt-5}}]\n";
     let finished = Project::new()
         .file("team.yaml", keyless)
-        .args(words(&[]))
+        .args(orchestrate_arguments(&[]))
         .failure(3);
     assert!(
         finished.stderr().contains("OPENAI_API_KEY"),

@@ -60,9 +60,9 @@ fn lines_of(stream: ChildStdout) -> Receiver<String> {
 }
 
 impl StdioMcpServer {
-    /// Starts the server with `words` after `mcp serve`, and performs the handshake.
-    fn start(project: Project, words: &[&str]) -> Self {
-        let project = project.args(["mcp", "serve"]).args(words);
+    /// Starts the server with `arguments` after `mcp serve`, and performs the handshake.
+    fn start(project: Project, arguments: &[&str]) -> Self {
+        let project = project.args(["mcp", "serve"]).args(arguments);
         let mut child = project
             .command()
             .stdin(Stdio::piped())
@@ -316,8 +316,8 @@ fn a_session_cannot_overwrite_or_delete_an_unread_file() {
 
 #[test]
 fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
-    let words = ["--grants", "grants.json", "--sandbox", "auto"];
-    let mut served = StdioMcpServer::start(guarded_project(), &words);
+    let arguments = ["--grants", "grants.json", "--sandbox", "auto"];
+    let mut served = StdioMcpServer::start(guarded_project(), &arguments);
     assert_eq!(
         served.tools()["execute_command"]["annotations"]["readOnlyHint"],
         false
@@ -359,8 +359,8 @@ fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
 
 #[test]
 fn everything_ends_when_the_client_disconnects() {
-    let words = ["--grants", "grants.json", "--sandbox", "auto"];
-    let mut served = StdioMcpServer::start(guarded_project(), &words);
+    let arguments = ["--grants", "grants.json", "--sandbox", "auto"];
+    let mut served = StdioMcpServer::start(guarded_project(), &arguments);
     served.call_successfully(
         "start_background_command",
         &json!({"command": "sleep 3041"}),
@@ -395,8 +395,8 @@ fn processes_that_have_built_sandboxes_are_waited_for() {
             continue;
         }
         let level = level.to_string();
-        let words = ["--grants", "grants.json", "--sandbox", &level];
-        let mut served = StdioMcpServer::start(guarded_project(), &words);
+        let arguments = ["--grants", "grants.json", "--sandbox", &level];
+        let mut served = StdioMcpServer::start(guarded_project(), &arguments);
         for command in ["true", "sleep 30 & true", "kill -9 $$"] {
             for _ in 0..3 {
                 served.call("execute_command", &json!({"command": command}));
@@ -445,8 +445,8 @@ orchestrator:
 ";
     let check = |phase: &str, writes: bool| {
         let project = Project::new().config(config).file("target/t.txt", "old\n");
-        let words = ["--agent", "writer", "--phase", phase];
-        let mut served = StdioMcpServer::start(project, &words);
+        let arguments = ["--agent", "writer", "--phase", phase];
+        let mut served = StdioMcpServer::start(project, &arguments);
         let tools = served.tools();
         assert!(tools.contains_key("write_file") && !tools.contains_key("delete_file"));
         let path = served.project.path("target/t.txt");
@@ -684,7 +684,7 @@ fn changes_of_a_command_are_in_the_users_tree_after_each_call() {
         if sandbox_of(choice).is_none() {
             continue;
         }
-        let words = [
+        let arguments = [
             "--grants",
             "grants.json",
             "--sandbox",
@@ -692,7 +692,7 @@ fn changes_of_a_command_are_in_the_users_tree_after_each_call() {
             "--phase",
             "final",
         ];
-        let mut served = StdioMcpServer::start(writable(), &words);
+        let mut served = StdioMcpServer::start(writable(), &arguments);
         let run = |served: &mut StdioMcpServer, line: &str| {
             served.call_successfully(
                 "execute_command",
@@ -801,8 +801,8 @@ for line in sys.stdin:
             },
         });
         let project = project.file("team.yaml", config.to_string());
-        let words = ["--config", "team.yaml", "--phase", "final"];
-        let mut session = StdioMcpServer::start(project, &words);
+        let arguments = ["--config", "team.yaml", "--phase", "final"];
+        let mut session = StdioMcpServer::start(project, &arguments);
         let tools: Vec<String> = session.tools().into_keys().collect();
         let plant = tools
             .iter()

@@ -33,14 +33,14 @@ fn guarded() -> Project {
 }
 
 impl McpHttpServer {
-    fn start(project: Project, words: &[&str]) -> Self {
+    fn start(project: Project, arguments: &[&str]) -> Self {
         let grants = ["mcp", "serve", "--grants", "grants.json", "--http"];
-        Self::serve(project.args(grants), words)
+        Self::serve(project.args(grants), arguments)
     }
 
-    /// Starts the server with the arguments of `project` and `words`.
-    pub(crate) fn serve(project: Project, words: &[&str]) -> Self {
-        let project = project.args(words);
+    /// Starts the server with the arguments of `project` and `arguments`.
+    pub(crate) fn serve(project: Project, arguments: &[&str]) -> Self {
+        let project = project.args(arguments);
         let mut child = project
             .command()
             .stdin(Stdio::null())
@@ -56,7 +56,7 @@ impl McpHttpServer {
         };
         let address = after("http://127.0.0.1:");
         let port = address.strip_suffix("/mcp").unwrap().parse().unwrap();
-        let token = if words.contains(&"--token-file") {
+        let token = if arguments.contains(&"--token-file") {
             String::new()
         } else {
             after("token: ")
@@ -145,10 +145,10 @@ fn others() -> PathBuf {
 }
 
 /// Runs a script of the project with Node.
-fn node(project: &Project, words: &[&str]) -> Command {
+fn node(project: &Project, arguments: &[&str]) -> Command {
     let mut command = Command::new("node");
     command
-        .args(words)
+        .args(arguments)
         .current_dir(project.path(""))
         .env("NODE_PATH", others())
         .stdin(Stdio::null())
@@ -298,17 +298,17 @@ fn a_token_comes_from_a_file_and_addresses_are_loopback() {
     served.token = "0123456789abcdef0124".to_owned();
     assert_eq!(served.send("POST /mcp", &served.headers(), &hello()).0, 401);
 
-    let check = |words: &[&str], expected: &str| {
-        let words = ["mcp", "serve", "--grants", "grants.json"]
+    let check = |arguments: &[&str], expected: &str| {
+        let arguments = ["mcp", "serve", "--grants", "grants.json"]
             .iter()
-            .chain(words);
+            .chain(arguments);
         let project = guarded()
             .file("short", "abc\n")
             .file("wide", "0123456789abcdef\n");
         for (name, mode) in [("short", 0o600), ("wide", 0o640)] {
             fs::set_permissions(project.path(name), Permissions::from_mode(mode)).unwrap();
         }
-        let finished = project.args(words).failure(2);
+        let finished = project.args(arguments).failure(2);
         assert!(
             finished.stderr().contains(expected),
             "{}",
@@ -330,8 +330,8 @@ fn a_token_comes_from_a_file_and_addresses_are_loopback() {
 
 #[test]
 fn a_host_name_given_with_allowed_host_is_accepted() {
-    let words = ["127.0.0.1:0", "--allowed-host", "box.example.org"];
-    let served = McpHttpServer::start(guarded(), &words);
+    let arguments = ["127.0.0.1:0", "--allowed-host", "box.example.org"];
+    let served = McpHttpServer::start(guarded(), &arguments);
     let host = |name: &str| {
         let token = format!("authorization: Bearer {}", served.token);
         let headers = [format!("host: {name}"), token];

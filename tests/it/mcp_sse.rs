@@ -58,21 +58,21 @@ fn send_result(feed: &Feed, id: &Value, result: &Value) {
 impl OlderServer {
     fn start(self) -> Endpoint {
         let feed = Feed::new();
-        Endpoint::start_with(move |asked| self.answer(asked, &feed))
+        Endpoint::start_with(move |request| self.answer(request, &feed))
     }
 
-    fn answer(&self, asked: &ReceivedRequest, feed: &Feed) -> Answer {
-        match asked.line.as_str() {
+    fn answer(&self, request: &ReceivedRequest, feed: &Feed) -> Answer {
+        match request.line.as_str() {
             "GET /old/sse" => {
                 let message_endpoint = self
                     .message_endpoint
-                    .replace("{{host}}", &asked.headers["host"]);
+                    .replace("{{host}}", &request.headers["host"]);
                 let first = format!(": hello\n\nevent: endpoint\ndata: {message_endpoint}\n\n");
                 Answer::stream().piece(first).follow(feed)
             }
             "POST /old/sse" => self.stream_post_answer.clone(),
             "POST /old/message?id=7" => {
-                let message = asked.json();
+                let message = request.json();
                 let id = &message["id"];
                 match message["method"].as_str().unwrap() {
                     "initialize" => {
@@ -106,7 +106,7 @@ fn at(endpoint: &Endpoint) -> String {
 /// Returns the requests so far, one per line.
 fn lines(endpoint: &Endpoint) -> Vec<String> {
     let requests = endpoint.server.requests().into_iter();
-    requests.map(|asked| asked.line).collect()
+    requests.map(|request| request.line).collect()
 }
 
 /// Checks that the server is used, and returns the requests that it received.
@@ -137,12 +137,12 @@ fn a_server_configured_as_sse_is_used_as_such_at_once() {
         "type: sse, headers: {Authorization: 'Bearer mine', X-Team: blue}",
     );
     assert_eq!(requests[0].line, "GET /old/sse");
-    for asked in &requests[1..] {
-        assert_eq!(asked.line, "POST /old/message?id=7");
+    for request in &requests[1..] {
+        assert_eq!(request.line, "POST /old/message?id=7");
     }
-    for asked in &requests {
-        assert_eq!(asked.headers["authorization"], "Bearer mine");
-        assert_eq!(asked.headers["x-team"], "blue");
+    for request in &requests {
+        assert_eq!(request.headers["authorization"], "Bearer mine");
+        assert_eq!(request.headers["x-team"], "blue");
     }
 }
 
@@ -212,8 +212,8 @@ fn a_server_that_refuses_is_not_tried_in_the_older_protocol() {
 
 #[test]
 fn a_server_with_neither_transport_is_reported() {
-    let endpoint = Endpoint::start_with(|asked| {
-        let is_post = asked.line.starts_with("POST");
+    let endpoint = Endpoint::start_with(|request| {
+        let is_post = request.line.starts_with("POST");
         let status = if is_post {
             "404 Not Found"
         } else {
@@ -343,9 +343,9 @@ fn a_message_that_is_not_taken_fails_its_call() {
         ..OlderServer::default()
     };
     let feed = Feed::new();
-    let endpoint = Endpoint::start_with(move |asked| {
-        let answer = script.answer(asked, &feed);
-        if asked.body.contains("tools/call") {
+    let endpoint = Endpoint::start_with(move |request| {
+        let answer = script.answer(request, &feed);
+        if request.body.contains("tools/call") {
             return Answer::whole("404 Not Found", &[], "no such session");
         }
         answer
@@ -360,8 +360,8 @@ fn a_message_that_is_not_taken_fails_its_call() {
 fn an_older_server_wants_the_user_to_sign_in_too() {
     let challenge = "www-authenticate: Bearer realm=\"t\"";
     for headers in [vec![challenge], vec![]] {
-        let endpoint = Endpoint::start_with(move |asked| {
-            if asked.line.starts_with("GET") {
+        let endpoint = Endpoint::start_with(move |request| {
+            if request.line.starts_with("GET") {
                 return Answer::whole("401 Unauthorized", &headers, "");
             }
             Answer::whole("405 Method Not Allowed", &[], "")
@@ -383,9 +383,9 @@ fn a_sign_in_works_with_an_sse_server() {
             answers_in: Some(Feed::new()),
             ..OauthBehaviour::default()
         });
-        let words = LOGIN.into_iter();
+        let arguments = LOGIN.into_iter();
         let finished = crate::mcp_login::project(&server.url(), keys)
-            .args(words)
+            .args(arguments)
             .success();
         let finished = finished.then(RUN).success();
         assert_eq!(
@@ -399,7 +399,7 @@ fn a_sign_in_works_with_an_sse_server() {
             server.requests("POST /message"),
         ]
         .concat();
-        let known = |asked: &&ReceivedRequest| asked.headers.contains_key("authorization");
+        let known = |request: &&ReceivedRequest| request.headers.contains_key("authorization");
         assert!(requests.iter().filter(known).count() > 3, "{requests:#?}");
     }
 }

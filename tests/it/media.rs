@@ -253,8 +253,10 @@ fn media_is_not_paid_for_again_when_a_run_is_resumed() {
         let begin = text.rfind(last).unwrap();
         let end = begin + text.split_at(begin).1.find('\n').unwrap() + 1;
         record.cut(end);
-        let words = ["--config", "team.yaml", "--continue"];
-        let output = massgen_command(&record.project, &words).output().unwrap();
+        let arguments = ["--config", "team.yaml", "--continue"];
+        let output = massgen_command(&record.project, &arguments)
+            .output()
+            .unwrap();
         let note = format!("after {last}: {}", describe_output(&output));
         assert_eq!(output.stdout, b"Made.\n", "{note}");
         assert_eq!(made(), 2, "{note}");

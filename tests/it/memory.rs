@@ -126,8 +126,8 @@ fn a_note_that_the_user_removed_does_not_come_back_with_the_session() {
     let first = run(Project::new(), &config(NOTES, "x", KEEP));
     let cleared = first.then(["memory", "clear"]).success();
     let text = config(&[("short_term/new.md", "NEW")], "x", KEEP);
-    let words = ["--config", "team.yaml", "--continue", "more"];
-    let continued = cleared.then(words).file("team.yaml", text).success();
+    let arguments = ["--config", "team.yaml", "--continue", "more"];
+    let continued = cleared.then(arguments).file("team.yaml", text).success();
     let listed = continued.then(["memory", "list"]).success();
     assert!(
         listed.stdout().starts_with("short_term/new.md"),
@@ -177,8 +177,8 @@ fn notes_that_came_with_a_project_are_refused() {
     crate::project::copy_tree(&copied, &moved);
     fs::remove_dir_all(&copied).unwrap();
     fs::rename(&moved, &copied).unwrap();
-    let words = ["--config", "team.yaml", "task"];
-    let refused = first.then(words).failure(3);
+    let arguments = ["--config", "team.yaml", "task"];
+    let refused = first.then(arguments).failure(3);
     assert!(
         refused.stderr().contains("was not created by massgen"),
         "{}",
@@ -241,11 +241,11 @@ fn invalid_notes_are_refused_and_the_others_are_kept() {
 #[test]
 fn stored_files_that_are_no_notes_are_named_in_one_warning_of_the_run() {
     let first = run(Project::new(), &config(NOTES, "USE TABS", KEEP));
-    let words = ["--config", "team.yaml", "task"];
+    let arguments = ["--config", "team.yaml", "task"];
     let warning = "agents are not given everything in the memory";
     // Control: with notes alone, there is no warning.
     let plain = first
-        .then(words)
+        .then(arguments)
         .file("team.yaml", config(&[], "USE TABS", KEEP));
     let plain = plain.success();
     assert!(!plain.stderr().contains(warning), "{}", plain.stderr());
@@ -253,7 +253,7 @@ fn stored_files_that_are_no_notes_are_named_in_one_warning_of_the_run() {
     let memory = plain.project().path(".massgen/memory");
     fs::rename(memory.join("long_term"), plain.project().path("elsewhere")).unwrap();
     let spoilt = plain
-        .then(words)
+        .then(arguments)
         .file(".massgen/memory/short_term/large.md", "x".repeat(17_000))
         .file(".massgen/memory/short_term/bytes.md", b"\xff")
         .link(".massgen/memory/short_term/link.md", "style.md")
@@ -291,7 +291,7 @@ fn stored_files_that_are_no_notes_are_named_in_one_warning_of_the_run() {
     // Nothing is written through the symlink either.
     let notes = [("long_term/new.md", "NEW")];
     let refused = preview
-        .then(words)
+        .then(arguments)
         .file("team.yaml", config(&notes, "x", KEEP));
     let refused = refused.success();
     assert!(

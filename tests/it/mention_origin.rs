@@ -23,17 +23,17 @@ fn project() -> Project {
         .home_file(".ssh/id_rsa", "KEY")
 }
 
-/// Returns the dry run whose task is `words` and `piped`.
-fn plan(words: &[&str], piped: &str) -> Finished {
-    let words = ["--dry-run"].iter().chain(words);
-    project().args(words).stdin(piped).success()
+/// Returns the dry run whose task is `arguments` and `piped`.
+fn plan(arguments: &[&str], piped: &str) -> Finished {
+    let arguments = ["--dry-run"].iter().chain(arguments);
+    project().args(arguments).stdin(piped).success()
 }
 
 #[test]
 fn piped_text_opens_nothing() {
     let piped = "commit 1\n\n    fix @~/.ssh/id_rsa, @README.md:w and @src/\n";
-    for words in [&["Summarise", "-"][..], &["-"], &["-", "See @src/main.rs"]] {
-        let planned = plan(words, piped);
+    for arguments in [&["Summarise", "-"][..], &["-"], &["-", "See @src/main.rs"]] {
+        let planned = plan(arguments, piped);
         let output = format!("{}{}", planned.stdout(), planned.stderr());
         let opened: Vec<&str> = planned
             .stdout()
@@ -41,12 +41,12 @@ fn piped_text_opens_nothing() {
             .filter(|line| line.contains("id_rsa") || line.contains("README.md"))
             .filter(|line| line.contains("read ") || line.contains("write "))
             .collect();
-        assert_eq!(opened, Vec::<&str>::new(), "{words:?}: {output}");
+        assert_eq!(opened, Vec::<&str>::new(), "{arguments:?}: {output}");
         assert!(
             output.contains("standard input mentions"),
-            "{words:?}: {output}"
+            "{arguments:?}: {output}"
         );
-        assert!(output.contains("opens nothing"), "{words:?}: {output}");
+        assert!(output.contains("opens nothing"), "{arguments:?}: {output}");
     }
     // What the user typed next to it opens what it names.
     let planned = plan(&["See @src/main.rs", "-"], piped);

@@ -65,8 +65,9 @@ impl OauthServer {
     pub(crate) fn start(behaviour: OauthBehaviour) -> Self {
         let state: Arc<Mutex<State>> = Arc::default();
         let own = Arc::clone(&state);
-        let endpoint =
-            Endpoint::start_with(move |asked| answer(asked, &behaviour, &mut own.lock().unwrap()));
+        let endpoint = Endpoint::start_with(move |request| {
+            answer(request, &behaviour, &mut own.lock().unwrap())
+        });
         Self { endpoint, state }
     }
 
@@ -83,7 +84,8 @@ impl OauthServer {
     /// Returns the requests so far whose line begins with `line`.
     pub(crate) fn requests(&self, line: &str) -> Vec<ReceivedRequest> {
         let all = self.endpoint.server.requests().into_iter();
-        all.filter(|asked| asked.line.starts_with(line)).collect()
+        all.filter(|request| request.line.starts_with(line))
+            .collect()
     }
 
     /// Makes it reject the token that it issued.
@@ -107,9 +109,9 @@ impl OauthServer {
     }
 }
 
-fn answer(asked: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut State) -> Answer {
-    let host = format!("http://{}", asked.headers["host"]);
-    let (method, target) = asked.line.split_once(' ').unwrap();
+fn answer(request: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut State) -> Answer {
+    let host = format!("http://{}", request.headers["host"]);
+    let (method, target) = request.line.split_once(' ').unwrap();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     match (method, path) {
         ("GET", path) if state.is_silent && path.starts_with("/.well-known/") => {
@@ -139,20 +141,20 @@ fn answer(asked: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut State
             }))
         }
         ("POST", "/register") => {
-            let mut client = asked.json();
+            let mut client = request.json();
             client["client_id"] = json!("registered");
             json_answer(&client)
         }
         ("GET", "/authorize") => authorize(query, behaviour, state),
-        ("POST", "/token") => token(asked, behaviour, state),
+        ("POST", "/token") => token(request, behaviour, state),
         ("GET", "/mcp") if behaviour.answers_in.is_some() => {
             let stream = Answer::stream().piece("event: endpoint\ndata: /message\n\n");
             let stream = stream.follow(behaviour.answers_in.as_ref().unwrap());
-            turned_away(asked, &host, state).unwrap_or(stream)
+            turned_away(request, &host, state).unwrap_or(stream)
         }
         ("POST", "/message") if behaviour.answers_in.is_some() => {
             let feed = behaviour.answers_in.as_ref().unwrap();
-            match tools(asked, &host, behaviour, state) {
+            match tools(request, &host, behaviour, state) {
                 Ok(message) => {
                     let event = message.map(|message| format!("data: {message}\n\n"));
                     feed.piece(event.unwrap_or_else(|| ": nothing\n\n".to_owned()));
@@ -162,7 +164,7 @@ fn answer(asked: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut State
             }
         }
         ("POST", "/mcp") if behaviour.answers_in.is_none() => {
-            match tools(asked, &host, behaviour, state) {
+            match tools(request, &host, behaviour, state) {
                 Ok(Some(message)) => json_answer(&message),
                 Ok(None) => Answer::whole("202 Accepted", &[], ""),
                 Err(refusal) => refusal,
@@ -173,9 +175,9 @@ fn answer(asked: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut State
 }
 
 fn authorize(query: &str, behaviour: &OauthBehaviour, state: &mut State) -> Answer {
-    let asked: BTreeMap<_, _> = parse(query.as_bytes()).into_owned().collect();
-    assert_eq!(asked["code_challenge_method"], "S256");
-    let mut back = Url::parse(&asked["redirect_uri"]).unwrap();
+    let parameters: BTreeMap<_, _> = parse(query.as_bytes()).into_owned().collect();
+    assert_eq!(parameters["code_challenge_method"], "S256");
+    let mut back = Url::parse(&parameters["redirect_uri"]).unwrap();
     if behaviour.is_refused {
         back.query_pairs_mut()
             .append_pair("error", "access_denied")
@@ -183,21 +185,22 @@ fn authorize(query: &str, behaviour: &OauthBehaviour, state: &mut State) -> Answ
     } else {
         let code = format!("code-{}", state.codes.len());
         back.query_pairs_mut().append_pair("code", &code);
-        let scopes = asked.get("scope").cloned().unwrap_or_default();
-        let challenge = asked["code_challenge"].clone();
+        let scopes = parameters.get("scope").cloned().unwrap_or_default();
+        let challenge = parameters["code_challenge"].clone();
         state.codes.insert(code, (challenge, scopes));
     }
-    back.query_pairs_mut().append_pair("state", &asked["state"]);
+    back.query_pairs_mut()
+        .append_pair("state", &parameters["state"]);
     Answer::whole("302 Found", &[&format!("location: {back}")], "")
 }
 
-fn token(asked: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut State) -> Answer {
-    let form: BTreeMap<_, _> = parse(&asked.bytes).into_owned().collect();
+fn token(request: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut State) -> Answer {
+    let form: BTreeMap<_, _> = parse(&request.bytes).into_owned().collect();
     let refused = |why: &str| {
         let body = json!({"error": why}).to_string();
         Answer::whole("400 Bad Request", &["content-type: application/json"], body)
     };
-    if behaviour.client.is_some() && !asked.headers.contains_key("authorization") {
+    if behaviour.client.is_some() && !request.headers.contains_key("authorization") {
         return refused("invalid_client");
     }
     let scopes = match form["grant_type"].as_str() {
@@ -228,8 +231,8 @@ fn token(asked: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut State)
 }
 
 /// Returns the answer to an unauthorized request.
-fn turned_away(asked: &ReceivedRequest, host: &str, state: &State) -> Option<Answer> {
-    let sent = asked.headers.get("authorization").cloned();
+fn turned_away(request: &ReceivedRequest, host: &str, state: &State) -> Option<Answer> {
+    let sent = request.headers.get("authorization").cloned();
     let valid = state.valid.as_ref();
     let is_known = valid.is_some_and(|(token, _)| sent == Some(format!("Bearer {token}")));
     (!is_known).then(|| unauthorized(host))
@@ -243,17 +246,17 @@ fn unauthorized(host: &str) -> Answer {
 
 /// Returns the answer to a message, if it requires one.
 fn tools(
-    asked: &ReceivedRequest,
+    request: &ReceivedRequest,
     host: &str,
     behaviour: &OauthBehaviour,
     state: &State,
 ) -> Result<Option<Value>, Answer> {
-    if let Some(refusal) = turned_away(asked, host, state) {
+    if let Some(refusal) = turned_away(request, host, state) {
         return Err(refusal);
     }
-    let sent = asked.headers.get("authorization").cloned();
+    let sent = request.headers.get("authorization").cloned();
     let valid = state.valid.as_ref();
-    let message = asked.json();
+    let message = request.json();
     let Some(id) = message.get("id") else {
         return Ok(None);
     };

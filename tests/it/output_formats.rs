@@ -384,9 +384,9 @@ fn check_refused(project: impl Fn() -> Project, code: i32, expected: &str) {
 
 #[test]
 fn an_error_before_the_run_is_reported() {
-    let typed = |words: &[&str]| {
-        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        move || Project::new().args(&words)
+    let typed = |arguments: &[&str]| {
+        let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+        move || Project::new().args(&arguments)
     };
     check_refused(typed(&[]), 2, "no task given");
     check_refused(typed(&["t", "--nonsense"]), 2, "unknown flag `--nonsense`");

@@ -33,8 +33,8 @@ const TRIES_MAX: usize = 5;
 const SIGNALS: [Signal; 3] = [Signal::TERM, Signal::USR1, Signal::HUP];
 
 /// Starts a run that can be parked.
-fn start(project: &Project, words: &[&str]) -> Child {
-    let mut command = massgen_command(project, words);
+fn start(project: &Project, arguments: &[&str]) -> Child {
+    let mut command = massgen_command(project, arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command.stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -121,11 +121,11 @@ fn a_parked_run_ends_its_commands_and_can_be_parked_again() {
     let replies = replies.replace("TIME", &time);
     let keys = "cwd: wa\nenable_mcp_command_line: true";
     let project = Project::new().config(&team(&[agent("a", keys, &replies)], ""));
-    for words in [
+    for arguments in [
         &["--park", "--output-format", "json", "go"][..],
         &["--park", "--output-format", "json", "--continue"],
     ] {
-        let mut running = start(&project, words);
+        let mut running = start(&project, arguments);
         let is_running = || commands_with(&time) > 0;
         let began = Instant::now();
         while !is_running() && running.try_wait().unwrap().is_none() {

@@ -58,17 +58,17 @@ pub(crate) fn pipeline_dir(project: &Project) -> PathBuf {
 
 /// Returns the output of plain git in the repository of the only pipeline.
 #[track_caller]
-pub(crate) fn hub_git(project: &Project, words: &[&str]) -> String {
+pub(crate) fn hub_git(project: &Project, arguments: &[&str]) -> String {
     let hub = pipeline_dir(project).join("hub.git");
-    git_in(&hub, words)
+    git_in(&hub, arguments)
 }
 
-/// Runs massgen with `words` in the project, and kills it after `time` if it has not ended by
+/// Runs massgen with `arguments` in the project, and kills it after `time` if it has not ended by
 /// itself.
-pub(crate) fn killed_after(project: &Project, words: &[&str], time: Duration) {
+pub(crate) fn killed_after(project: &Project, arguments: &[&str], time: Duration) {
     let mut child = project
         .command()
-        .args(words)
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -81,7 +81,7 @@ pub(crate) fn killed_after(project: &Project, words: &[&str], time: Duration) {
 }
 
 #[track_caller]
-pub(crate) fn git_in(dir: &Path, words: &[&str]) -> String {
+pub(crate) fn git_in(dir: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .args([
             "-c",
@@ -91,13 +91,13 @@ pub(crate) fn git_in(dir: &Path, words: &[&str]) -> String {
             "-c",
             "user.email=u@u",
         ])
-        .args(words)
+        .args(arguments)
         .current_dir(dir)
         .env("HOME", "/nonexistent")
         .output()
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "git {words:?}: {errors}");
+    assert!(output.status.success(), "git {arguments:?}: {errors}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -473,11 +473,11 @@ fn a_pipeline_ends_when_work_fails_checks_merge_tries_times() {
 
 /// Returns a planner that plans something new each time, and a user role that answers with these
 /// words.
-fn user_says(words: &[&str]) -> Vec<String> {
+fn agents_with_feedback(feedback: &[&str]) -> Vec<String> {
     let reply = |word: &&str| {
         format!("- calls: [{{name: new_answer, arguments: {{content: \"{word}\"}}}}]\n")
     };
-    let replies = words.iter().map(reply).collect::<Vec<_>>().concat();
+    let replies = feedback.iter().map(reply).collect::<Vec<_>>().concat();
     let plans = (1..6).map(|number| {
         let write = write_call("planner/plan.txt", &number.to_string());
         format!("- when: {{last: \"iteration {number} of\"}}\n  calls: [{{name: read_text_file, arguments: {{path: planner/plan.txt}}}}, {write}]\n")
@@ -492,9 +492,9 @@ fn user_says(words: &[&str]) -> Vec<String> {
 }
 
 #[track_caller]
-fn check_end(keys: &str, words: &[&str], rest: &str, code: i32, message: &str) -> Finished {
+fn check_end(keys: &str, feedback: &[&str], rest: &str, code: i32, message: &str) -> Finished {
     let keys = format!("stages: [planner, user]\nproject: none\n{keys}");
-    let config = pipeline(&keys, &user_says(words), rest);
+    let config = pipeline(&keys, &agents_with_feedback(feedback), rest);
     let finished = Project::new().config(&config).args(["go"]).failure(code);
     assert!(finished.stderr().contains(message), "{}", finished.stderr());
     finished

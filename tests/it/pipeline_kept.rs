@@ -150,7 +150,7 @@ fn a_pipeline_that_came_with_a_project_is_ignored() {
     fs::write(brought.join("hub.git/info/attributes"), "* filter=evil\n").unwrap();
     let mut finished = worked;
     let meant = "0a1b2c3d";
-    for words in [
+    for arguments in [
         ["log", meant].as_slice(),
         &["branches", meant],
         &["diff", meant],
@@ -159,11 +159,11 @@ fn a_pipeline_that_came_with_a_project_is_ignored() {
         &["reset", meant, "--role", "implementer"],
         &["--continue"],
     ] {
-        finished = finished.then(words).failure(3);
+        finished = finished.then(arguments).failure(3);
         let stderr = finished.stderr();
         assert!(
             stderr.contains("it was not created by massgen"),
-            "{words:?}: {stderr}"
+            "{arguments:?}: {stderr}"
         );
     }
     assert_eq!(take_triggered(traps.path()), Vec::<String>::new());

@@ -502,8 +502,8 @@ impl Receiving {
         receiver.advance(&commit, &self.author, "why").await
     }
 
-    fn git(&self, words: &[&str]) -> String {
-        git_in(&self.root, words)
+    fn git(&self, arguments: &[&str]) -> String {
+        git_in(&self.root, arguments)
     }
 }
 

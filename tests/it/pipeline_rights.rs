@@ -353,8 +353,8 @@ fn the_hooks_of_a_config_are_asked_in_each_stage() {
         let project = Project::new()
             .file("team.yaml", pipeline(keys, &agents, of_all))
             .file("hooks/no.sh", script);
-        let words = ["--config", "team.yaml", "go"];
-        let finished = project.args(words).success();
+        let arguments = ["--config", "team.yaml", "go"];
+        let finished = project.args(arguments).success();
         let runs = stage_events(&finished);
         assert_eq!(runs.len(), expected.len());
         for (events, is_allowed) in runs.iter().zip(expected) {

@@ -211,18 +211,18 @@ fn a_planted_session_is_not_continued() {
         .to_str()
         .unwrap()
         .to_owned();
-    for words in [
+    for arguments in [
         &["--continue", "--config", "own.yaml", "go on"][..],
         &["--session-id", &id, "--config", "own.yaml", "go on"],
         &["sessions", "resume", &id],
         &["sessions", "fork", &id],
     ] {
-        let finished = project.retyped(words.iter().copied()).run();
-        assert_ne!(finished.code(), Some(0), "{words:?}");
+        let finished = project.retyped(arguments.iter().copied()).run();
+        assert_ne!(finished.code(), Some(0), "{arguments:?}");
         let stderr = finished.stderr();
         assert!(
             stderr.contains(REFUSED) || stderr.contains(NOT_BROKEN_OFF),
-            "{words:?}\n{}",
+            "{arguments:?}\n{}",
             finished.stderr()
         );
         project = finished.has_no("new.txt").then([""]);
@@ -355,7 +355,7 @@ fn special_files_instead_of_records_do_not_block() {
                 fs::remove_file(&file).unwrap();
                 make(&file);
             }
-            for words in [
+            for arguments in [
                 &["logs", "list"][..],
                 &["logs", "show", "last"],
                 &["replay", "last"],
@@ -365,15 +365,15 @@ fn special_files_instead_of_records_do_not_block() {
                 &["undo", "last"],
             ] {
                 // The harness kills what takes a minute; a panic is an error.
-                let finished = project.retyped(words.iter().copied()).run();
+                let finished = project.retyped(arguments.iter().copied()).run();
                 let stderr = finished.stderr();
                 assert!(
                     finished.code().is_some(),
-                    "{what} as {name}: {words:?}\n{stderr}"
+                    "{what} as {name}: {arguments:?}\n{stderr}"
                 );
                 assert!(
                     !stderr.contains("panicked"),
-                    "{what} as {name}: {words:?}\n{stderr}"
+                    "{what} as {name}: {arguments:?}\n{stderr}"
                 );
                 commands += 1;
                 project = finished.then([""]);

@@ -30,7 +30,7 @@ fn with_other_run(project: Project) -> Project {
 /// Checks that no command that reads records prints what is private.
 #[track_caller]
 fn tells_nothing(mut project: Project) {
-    for words in [
+    for arguments in [
         &["logs", "list"][..],
         &["logs", "show", "last"],
         &["logs", "show", PLANTED],
@@ -40,9 +40,9 @@ fn tells_nothing(mut project: Project) {
         &["sessions", "show", "last"],
         &["--continue", "go on"],
     ] {
-        let finished = project.retyped(words.iter().copied()).run();
+        let finished = project.retyped(arguments.iter().copied()).run();
         let output = [finished.stdout(), finished.stderr()].concat();
-        assert!(!output.contains(PRIVATE), "{words:?}\n{output}");
+        assert!(!output.contains(PRIVATE), "{arguments:?}\n{output}");
         project = finished.then([""]);
     }
     let packed = fs::metadata(project.path("all.tar.gz"));

@@ -77,10 +77,10 @@ fn agents_work_with_the_personas_and_criteria_that_a_model_has_written() {
                 .unwrap();
             assert!(output.status.success(), "{}", describe_output(&output));
             let events = logged(&record.log);
-            let asked = events.iter().filter(|event| {
+            let model_requests = events.iter().filter(|event| {
                 event["type"] == "subagent_model" && event["event"]["type"] == "replied"
             });
-            assert_eq!(asked.count(), 3, "cut at {end}: {events:#?}");
+            assert_eq!(model_requests.count(), 3, "cut at {end}: {events:#?}");
         }
     }
 }

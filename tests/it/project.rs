@@ -107,16 +107,19 @@ impl Project {
     }
 
     /// Adds arguments to the command line.
-    pub(crate) fn args<S: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
-        let words = words.into_iter().map(|word| word.as_ref().to_owned());
-        self.arguments.extend(words);
+    pub(crate) fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        let arguments = arguments.into_iter().map(|word| word.as_ref().to_owned());
+        self.arguments.extend(arguments);
         self
     }
 
     /// Replaces the arguments.
-    pub(crate) fn retyped<S: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
+    pub(crate) fn retyped<S: AsRef<OsStr>>(
+        mut self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Self {
         self.arguments.clear();
-        self.args(words)
+        self.args(arguments)
     }
 
     /// Sets standard input, which is empty otherwise.
@@ -267,8 +270,8 @@ impl Finished {
     }
 
     /// Returns the project as the run left it, with these arguments for the next command.
-    pub(crate) fn then<S: AsRef<OsStr>>(self, words: impl IntoIterator<Item = S>) -> Project {
-        self.project.retyped(words)
+    pub(crate) fn then<S: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = S>) -> Project {
+        self.project.retyped(arguments)
     }
 
     /// Returns the project as the run left it.

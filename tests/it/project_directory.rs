@@ -24,9 +24,9 @@ const WRITES: &str = r#"
 "#;
 
 /// Runs massgen in the directory `at` of the project, with this state directory if it is not empty.
-fn massgen(project: &Project, at: &str, state_dir: &str, words: &[&str]) -> Output {
+fn massgen(project: &Project, at: &str, state_dir: &str, arguments: &[&str]) -> Output {
     let mut command = project.command();
-    command.current_dir(project.path(at)).args(words);
+    command.current_dir(project.path(at)).args(arguments);
     if !state_dir.is_empty() {
         command.env("MASSGEN_STATE_DIR", state_dir);
     }
@@ -51,7 +51,7 @@ fn successful_output(output: &Output) -> String {
 fn the_state_of_a_project_is_found_from_its_subdirectories() {
     let config = team(&[agent("a", "cwd: w", WRITES)], "");
     let project = Project::new().config(&config).dir("src/deep");
-    let run = |at: &str, words: &[&str]| massgen(&project, at, "", words);
+    let run = |at: &str, arguments: &[&str]| massgen(&project, at, "", arguments);
     successful_output(&run("", &["Begin", "--cwd-context", "rw"]));
     let listed = successful_output(&run("src/deep", &["logs", "list"]));
     assert!(listed.contains("Begin"), "{listed}");
@@ -77,7 +77,7 @@ fn the_state_can_be_in_another_directory() {
     let config = team(&[agent("a", "cwd: w", WRITES)], "");
     let project = Project::new().file("team.yaml", config).dir("src");
     let state_dir = project.home("state").display().to_string();
-    let run = |at: &str, words: &[&str]| massgen(&project, at, &state_dir, words);
+    let run = |at: &str, arguments: &[&str]| massgen(&project, at, &state_dir, arguments);
     successful_output(&run(
         "",
         &["Begin", "--config", "team.yaml", "--cwd-context", "rw"],
@@ -109,9 +109,9 @@ fn the_state_directory_may_be_behind_a_symlink_and_is_apart_for_each_project() {
     for (number, name) in names.iter().enumerate() {
         let at = project.path(OsStr::from_bytes(name));
         fs::create_dir(&at).unwrap();
-        let run = |words: &[&str]| {
+        let run = |arguments: &[&str]| {
             let mut command = project.command();
-            command.current_dir(&at).args(words);
+            command.current_dir(&at).args(arguments);
             command
                 .env("MASSGEN_STATE_DIR", &state_dir)
                 .output()

@@ -158,9 +158,9 @@ fn sandboxed(project: &Project, user: Option<u32>, level: SandboxLevel) -> Comma
 }
 
 /// Returns the output of a command in a sandbox, including errors.
-fn run_and_read(mut command: Command, words: &[&str]) -> String {
+fn run_and_read(mut command: Command, arguments: &[&str]) -> String {
     let mut child = command
-        .args(words)
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

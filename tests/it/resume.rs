@@ -82,9 +82,9 @@ pub(crate) fn project() -> Project {
 }
 
 /// Returns a command with these arguments in the directory of `project`.
-pub(crate) fn massgen_command(project: &Project, words: &[&str]) -> Command {
+pub(crate) fn massgen_command(project: &Project, arguments: &[&str]) -> Command {
     let mut command = project.command();
-    command.args(words);
+    command.args(arguments);
     command
 }
 
@@ -369,8 +369,8 @@ fn a_log_cut_at_any_byte_is_written_on_after_its_last_whole_line() {
 
 /// Starts a run, ends it with `signal` after `time`, and resumes or restarts it until it ends.
 fn stop_and_go_on(project: &Project, time: Duration, signal: Signal) -> String {
-    let quiet = |words: &[&str]| {
-        let mut command = massgen_command(project, words);
+    let quiet = |arguments: &[&str]| {
+        let mut command = massgen_command(project, arguments);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -461,11 +461,13 @@ fn a_running_run_cannot_be_resumed() {
 
 /// Resumes a run whose log was truncated in the middle, after `change`, and checks the output.
 #[track_caller]
-fn check_changed(change: impl FnOnce(&Project), words: &[&str], code: i32, expected: &str) {
+fn check_changed(change: impl FnOnce(&Project), arguments: &[&str], code: i32, expected: &str) {
     let record = FinishedRecord::new();
     record.cut(record.bytes.len() / 2);
     change(&record.project);
-    let output = massgen_command(&record.project, words).output().unwrap();
+    let output = massgen_command(&record.project, arguments)
+        .output()
+        .unwrap();
     let shown = describe_output(&output);
     assert_eq!(output.status.code(), Some(code), "{shown}");
     assert!(shown.contains(expected), "{shown}");
@@ -555,16 +557,19 @@ fn a_stopped_run_is_resumed_instead_of_keeping_its_best_answer() {
         fs::read_to_string(sessions[0].join("SESSION_SUMMARY.txt")).unwrap()
     };
     summary("so far");
-    let words = ["--continue", "--config", "again.yaml"];
-    let output = massgen_command(&project, &words).output().unwrap();
+    let arguments = ["--continue", "--config", "again.yaml"];
+    let output = massgen_command(&project, &arguments).output().unwrap();
     assert!(output.status.success(), "{}", describe_output(&output));
     let events = read_events(&event_log(&project).unwrap());
     let ends = events.iter().filter(|event| event["type"] == "run_ended");
     assert_eq!(ends.count(), 1);
-    let asked = counts(&events);
-    assert_eq!(asked["fast answered"], 1, "{asked:?}");
-    assert_eq!(asked["slow answered"], 1, "{asked:?}");
-    assert!(!asked.contains_key("- coordination_stopped"), "{asked:?}");
+    let counted = counts(&events);
+    assert_eq!(counted["fast answered"], 1, "{counted:?}");
+    assert_eq!(counted["slow answered"], 1, "{counted:?}");
+    assert!(
+        !counted.contains_key("- coordination_stopped"),
+        "{counted:?}"
+    );
     assert_eq!(summary("so far").matches("Turn 1").count(), 1);
     let done = massgen_command(&project, &["--continue"]).output().unwrap();
     assert!(describe_output(&done).contains("the session has no interrupted run"));
@@ -572,13 +577,13 @@ fn a_stopped_run_is_resumed_instead_of_keeping_its_best_answer() {
 
 /// Starts a run of an agent that answers and one that does not, with these words and the same team in
 /// `team.yaml`, and interrupts it after the answer. Returns what it wrote to standard error.
-fn interrupted_after_an_answer(words: &[&str]) -> String {
+fn interrupted_after_an_answer(arguments: &[&str]) -> String {
     let answers = "- calls: [{name: new_answer, arguments: {content: so far}}]\n\
         - calls: [{name: vote, arguments: {agent_id: agent1, reason: fine}}]\n  repeat: true\n";
     let slow = "- delay_ms: 60000\n  text: late\n";
     let config = team(&[agent("fast", "", answers), agent("slow", "", slow)], "");
     let project = Project::new().config(&config).file("team.yaml", &config);
-    let child = massgen_command(&project, words)
+    let child = massgen_command(&project, arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -608,7 +613,7 @@ fn interrupted_after_an_answer(words: &[&str]) -> String {
 
 #[test]
 fn without_a_terminal_an_interrupted_run_ends_with_the_command_that_resumes_it() {
-    for (words, command) in [
+    for (arguments, command) in [
         (&["go"][..], "massgen --continue"),
         (&["--automation", "go"], "massgen --continue"),
         (
@@ -627,7 +632,7 @@ fn without_a_terminal_an_interrupted_run_ends_with_the_command_that_resumes_it()
             "massgen --continue --config team.yaml --sandbox auto",
         ),
     ] {
-        let stderr = interrupted_after_an_answer(words);
+        let stderr = interrupted_after_an_answer(arguments);
         let last = stderr.lines().last().unwrap_or_default();
         assert_eq!(last, format!("resume it: {command}"), "{stderr}");
     }

@@ -51,9 +51,9 @@ fn call(permissions: &str, tool: &str, arguments: &Value) -> Finished {
 }
 
 fn call_in(project: Project, tool: &str, arguments: &Value) -> Finished {
-    let words = ["tool", tool, "--config", "team.yaml", "--phase", "final"];
+    let args = ["tool", tool, "--config", "team.yaml", "--phase", "final"];
     project
-        .args(words)
+        .args(args)
         .args(["--args", &arguments.to_string()])
         .run()
 }
@@ -230,7 +230,7 @@ fn rules_about_commands_apply_to_commands() {
 fn shell(level: SandboxLevel, permissions: &str, script: &str) -> Finished {
     let project = project(permissions).file(".massgen/workspaces/ann_00000000/own.lock", "own\n");
     let arguments = json!({"command": script});
-    let words = [
+    let args = [
         "tool",
         "execute_command",
         "--config",
@@ -239,7 +239,7 @@ fn shell(level: SandboxLevel, permissions: &str, script: &str) -> Finished {
         "final",
     ];
     project
-        .args(words)
+        .args(args)
         .args([
             "--sandbox",
             &level.to_string(),
@@ -326,14 +326,14 @@ fn globs_close_what_they_find_to_commands() {
         let read = |permissions: &str| {
             let project = project(permissions).file("src/deep/k.pem", "CANARY\n");
             let arguments = json!({"command": "cat ../../../src/deep/k.pem ../../../src/a.txt"});
-            let words = [
+            let args = [
                 "tool",
                 "execute_command",
                 "--config",
                 "team.yaml",
                 "--sandbox",
             ];
-            let project = project.args(words).args([level.to_string()]);
+            let project = project.args(args).args([level.to_string()]);
             project.args(["--args", &arguments.to_string()]).run()
         };
         let held = read(closed);
@@ -415,10 +415,10 @@ fn a_role_that_reads_closes_the_workspace_unless_its_section_is_off() {
 #[test]
 fn explain_names_the_rule_that_applies() {
     let permissions = "{deny: ['write_file(*.lock)', 'command(git push *)'], ask: ['write_file(deep/**)', 'command(make *)']}";
-    let explain = |words: &[&str], code: i32| {
+    let explain = |arguments: &[&str], code: i32| {
         let finished = project(permissions)
             .args(["explain"])
-            .args(words)
+            .args(arguments)
             .failure(code);
         finished.stdout().to_owned()
     };
@@ -555,8 +555,8 @@ fn the_program_of_the_documentation_answers() {
     wait_until("the program listens", Duration::from_mins(2), || {
         is_listening(&socket)
     });
-    let words = ["task", "--approval-socket", socket.to_str().unwrap()];
-    let finished = project.args(words).run();
+    let arguments = ["task", "--approval-socket", socket.to_str().unwrap()];
+    let finished = project.args(arguments).run();
     program.kill().unwrap();
     program.wait().unwrap();
     let err = finished.stderr();

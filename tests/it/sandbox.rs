@@ -579,7 +579,7 @@ fn granted() -> Project {
 }
 
 /// Returns `massgen sandbox` with these words after `--`.
-fn sandboxed(project: Project, words: &[&str]) -> Project {
+fn sandboxed(project: Project, arguments: &[&str]) -> Project {
     let options = [
         "sandbox",
         "--grants",
@@ -588,13 +588,13 @@ fn sandboxed(project: Project, words: &[&str]) -> Project {
         "off",
         "--",
     ];
-    project.args(options).args(words)
+    project.args(options).args(arguments)
 }
 
 #[test]
 fn one_command_runs_on_the_users_streams_with_its_own_status() {
-    let words = ["sh", "-c", "cat; echo 'it'\"'\"'s' >&2; pwd; exit 5"];
-    let project = sandboxed(granted().stdin("typed\n"), &words);
+    let arguments = ["sh", "-c", "cat; echo 'it'\"'\"'s' >&2; pwd; exit 5"];
+    let project = sandboxed(granted().stdin("typed\n"), &arguments);
     let finished = project.failure(5);
     assert_eq!(finished.stdout(), "typed\n[PROJECT]/ws\n");
     let warning = "warning: commands run without a sandbox, with your own rights\n";
@@ -716,11 +716,11 @@ const TEAM: &str = "agents:
 #[test]
 fn single_commands_run_as_an_agent_of_a_config_would_run_them() {
     for level in levels() {
-        let with = |words: &[&str]| {
+        let with = |arguments: &[&str]| {
             let options = ["--config", "team.yaml", "--sandbox", level];
             let project = Project::new().file("team.yaml", TEAM);
-            let (name, words) = words.split_first().unwrap();
-            project.args([name]).args(options).args(words).success()
+            let (name, arguments) = arguments.split_first().unwrap();
+            project.args([name]).args(options).args(arguments).success()
         };
         let call = [
             "tool",

@@ -322,10 +322,10 @@ fn a_final_agent_and_its_server_on_another_machine_share_their_changes() {
 #[test]
 fn a_server_that_cannot_start_in_its_container_says_why() {
     let Some(daemon) = daemon() else { return };
-    let check = |server: &str, words: &[&str]| {
+    let check = |server: &str, arguments: &[&str]| {
         let project = with_calls(on(project(), &daemon), server, "", &[]);
         let finished = project.failure(3);
-        for word in words {
+        for word in arguments {
             assert!(
                 finished.stderr().contains(word),
                 "{word}: {}",

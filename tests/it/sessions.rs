@@ -297,7 +297,7 @@ fn a_session_is_part_of_one_run_at_a_time() {
     let id = sessions(&project)[0].file_name().unwrap().to_owned();
     let id = id.to_str().unwrap().to_owned();
     let mut refused = project.retyped(["--continue", "Wait too"]).failure(3);
-    for words in [
+    for arguments in [
         &["--continue", "Wait too"][..],
         &["--continue"],
         &["sessions", "resume", &id],
@@ -305,11 +305,11 @@ fn a_session_is_part_of_one_run_at_a_time() {
         &["sessions", "export", &id],
         &["sessions", "delete", &id],
     ] {
-        refused = refused.then(words).failure(3);
+        refused = refused.then(arguments).failure(3);
         let message = format!("a turn of session `{id}` is running");
         assert!(
             refused.stderr().contains(&message),
-            "{words:?}: {}",
+            "{arguments:?}: {}",
             refused.stderr()
         );
     }
@@ -606,11 +606,11 @@ fn three_sessions() -> Finished {
 #[test]
 fn unused_sessions_are_pruned() {
     let finished = three_sessions();
-    let words = ["sessions", "prune", "--older-than", "30d", "--dry-run"];
-    let listed = finished.then(words).success();
+    let arguments = ["sessions", "prune", "--older-than", "30d", "--dry-run"];
+    let listed = finished.then(arguments).success();
     assert_eq!(listed.stdout().lines().count(), 4, "{}", listed.stdout());
     assert_eq!(count_kept(listed.project()), [3, 3, 3, 3]);
-    let pruned = listed.then(&words[..4]).success();
+    let pruned = listed.then(&arguments[..4]).success();
     assert_eq!(count_kept(pruned.project()), [1, 1, 1, 1]);
     let again = pruned.then(["--continue", "Go on"]).success();
     assert_eq!(count_kept(again.project()), [1, 2, 2, 2]);
@@ -744,22 +744,22 @@ fn a_task_is_not_given_to_an_older_session_than_the_one_that_was_interrupted() {
 
 #[test]
 fn a_state_directory_that_cannot_be_read_is_not_called_empty() {
-    for words in [
+    for arguments in [
         &["sessions", "list"][..],
         &["logs", "list"],
         &["diff"],
         &["undo"],
     ] {
         let around = Project::new().link(".massgen", ".massgen");
-        let refused = around.args(words).run();
-        assert_ne!(refused.code(), Some(0), "{words:?}");
+        let refused = around.args(arguments).run();
+        assert_ne!(refused.code(), Some(0), "{arguments:?}");
         let message = "`[PROJECT]/.massgen` is a symlink";
         assert!(
             refused.stderr().contains(message),
-            "{words:?}: {}",
+            "{arguments:?}: {}",
             refused.stderr()
         );
-        let none = Project::new().args(words).run();
+        let none = Project::new().args(arguments).run();
         assert!(!none.stderr().contains("cannot read"), "{}", none.stderr());
     }
 }
@@ -775,18 +775,18 @@ fn nothing_is_made_or_removed_where_a_link_leads() {
     fs::rename(moved.0, moved.1).unwrap();
     symlink("elsewhere", finished.project().path(".massgen")).unwrap();
     let archive = format!("{id}.tar.gz");
-    for words in [
+    for arguments in [
         &["sessions", "fork", &id][..],
         &["sessions", "show", &id],
         &["sessions", "import", &archive],
         &["sessions", "prune", "--older-than", "1d"],
         &["sessions", "delete", &id],
     ] {
-        finished = finished.then(words).failure(3);
+        finished = finished.then(arguments).failure(3);
         let message = "`[PROJECT]/.massgen` is a symlink";
         assert!(
             finished.stderr().contains(message),
-            "{words:?}: {}",
+            "{arguments:?}: {}",
             finished.stderr()
         );
     }

@@ -348,10 +348,10 @@ fn a_skill_that_a_winner_leaves_is_offered_to_later_sessions_here() {
     );
     let keys =
         "orchestrator:\n  coordination: {use_skills: true, load_previous_session_skills: true}\n";
-    let words = ["--config", "team.yaml", "--output-format", "json", "task"];
+    let arguments = ["--config", "team.yaml", "--output-format", "json", "task"];
     let first = Project::new()
         .file("team.yaml", team(&[agent("a", "cwd: w", &replies)], keys))
-        .args(words)
+        .args(arguments)
         .success();
     assert!(
         first.stdout().contains("\"answer\":\"first\""),
@@ -361,7 +361,7 @@ fn a_skill_that_a_winner_leaves_is_offered_to_later_sessions_here() {
     // That there is no skill yet is the normal beginning.
     let beginning = first.stderr();
     assert!(!beginning.contains("there are no skills"), "{beginning}");
-    let second = first.then(words).success();
+    let second = first.then(arguments).success();
     assert!(
         second.stdout().contains("\"answer\":\"again\""),
         "{}",
@@ -372,7 +372,7 @@ fn a_skill_that_a_winner_leaves_is_offered_to_later_sessions_here() {
         "enable_subagents: false",
     );
     let team = team(&[agent("a", "cwd: w", &replies)], &off);
-    let third = second.then(words).file("team.yaml", team).success();
+    let third = second.then(arguments).file("team.yaml", team).success();
     assert!(
         third.stdout().contains("\"answer\":\"first\""),
         "{}",

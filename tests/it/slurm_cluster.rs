@@ -133,10 +133,10 @@ impl SlurmCluster {
         self.daemons.push(("sshd".to_owned(), server.process));
     }
 
-    fn daemon(&mut self, name: &str, words: &[&str]) {
+    fn daemon(&mut self, name: &str, arguments: &[&str]) {
         let log = File::create(self.path(&format!("{name}.log"))).unwrap();
-        let child = Command::new(words[0])
-            .args(&words[1..])
+        let child = Command::new(arguments[0])
+            .args(&arguments[1..])
             .env("SLURM_CONF", self.path("slurm.conf"))
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())

@@ -57,9 +57,9 @@ pub(crate) fn write_server_files(
 pub(crate) fn run_server(dir: &Path, (address, port): (&str, u16), enter: &[String]) -> SshServer {
     fs::create_dir_all("/run/sshd").unwrap();
     let log = File::create(dir.join("sshd.log")).unwrap();
-    let mut words = enter.iter().map(String::as_str).chain(["/usr/sbin/sshd"]);
-    let process = Command::new(words.next().unwrap())
-        .args(words)
+    let mut arguments = enter.iter().map(String::as_str).chain(["/usr/sbin/sshd"]);
+    let process = Command::new(arguments.next().unwrap())
+        .args(arguments)
         .args(["-D", "-e", "-f"])
         .arg(dir.join("sshd_config"))
         .stdin(Stdio::null())

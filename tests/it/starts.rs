@@ -376,8 +376,8 @@ fn an_approval_program_gets_no_variables_of_the_project() {
         let rest = "permissions: {ask: [write_file]}";
         let project = project.file("team.yaml", team(&[agent("a", "cwd: w", &replies)], rest));
         let socket = project.home("ask.sock");
-        let asked = Arc::new(Mutex::new(String::new()));
-        let questions = Arc::clone(&asked);
+        let received = Arc::new(Mutex::new(String::new()));
+        let questions = Arc::clone(&received);
         let approvals = start_approval_server_with(&socket, move |question| {
             questions.lock().unwrap().push_str(&question.to_string());
             "no"
@@ -387,16 +387,20 @@ fn an_approval_program_gets_no_variables_of_the_project() {
             .args([&socket])
             .run();
         drop(approvals);
-        let asked = asked.lock().unwrap().clone();
-        assert!(asked.contains("a.txt"), "{asked}\n{}", finished.stderr());
-        asked
+        let received = received.lock().unwrap().clone();
+        assert!(
+            received.contains("a.txt"),
+            "{received}\n{}",
+            finished.stderr()
+        );
+        received
     };
     let content = "${LD_PRELOAD} $PAGER {{PAGER}}";
-    let asked = question(with_harmful_env(Project::new()), content);
-    assert!(!asked.contains(CANARY), "{asked}");
+    let received = question(with_harmful_env(Project::new()), content);
+    assert!(!received.contains(CANARY), "{received}");
     // The control: the content of the call is shown.
-    let asked = question(Project::new(), CANARY);
-    assert!(asked.contains(CANARY), "{asked}");
+    let received = question(Project::new(), CANARY);
+    assert!(received.contains(CANARY), "{received}");
 }
 
 /// The user's editor is that of the environment: a `.env` file, which may have come with the project,

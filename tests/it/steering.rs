@@ -59,12 +59,12 @@ pub(crate) struct Steered {
 
 /// Runs `project`, and sends the messages in their order, each when its event happens.
 #[track_caller]
-pub(crate) fn steer(project: Project, words: &[&str], triggers: &[Trigger]) -> Steered {
+pub(crate) fn steer(project: Project, arguments: &[&str], triggers: &[Trigger]) -> Steered {
     let project = project.dir(INBOX);
     let mut command = project.command();
     command
         .args(["--output-format", "stream-json", "--inbox-dir", INBOX])
-        .args(words)
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -474,8 +474,8 @@ fn an_inbox_that_others_could_use_is_refused() {
         "cannot create the directory",
     );
     // The control: the same directory, closed to others.
-    let words = ["--automation", "--inbox-dir", "shared", "go"];
-    let agreed = project().args(words).success();
+    let arguments = ["--automation", "--inbox-dir", "shared", "go"];
+    let agreed = project().args(arguments).success();
     let stdout = agreed.stdout();
     assert!(
         stdout.contains("\nRUNTIME_INBOX: [PROJECT]/shared\n"),
@@ -529,14 +529,14 @@ fn parser_replies(id: &str) -> String {
 
 #[test]
 fn lines_that_are_typed_while_a_run_works_are_messages() {
-    for words in [&["go"][..], &[]] {
+    for arguments in [&["go"][..], &[]] {
         let both = ["a", "b"].map(|id| agent(id, "", &parser_replies(id)));
         let project = Project::new().config(&team(&both, ""));
         let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
         // The dashboard takes messages in a line of its own.
         let project = project.env("MASSGEN_PLAIN", "1");
-        let mut terminal = Terminal::open(project.args(words), 80);
-        if words.is_empty() {
+        let mut terminal = Terminal::open(project.args(arguments), 80);
+        if arguments.is_empty() {
             terminal.wait_for_prompt(&[">"]);
             terminal.type_keys("go\r");
         }
@@ -782,9 +782,9 @@ impl SteeredRecord {
     /// Resumes the run, and checks that the result can be replayed; returns the answer and a
     /// description.
     #[track_caller]
-    fn resume(&self, words: &[&str]) -> (String, String) {
+    fn resume(&self, arguments: &[&str]) -> (String, String) {
         let mut command = self.project.command();
-        let output = command.arg("--continue").args(words).output().unwrap();
+        let output = command.arg("--continue").args(arguments).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{stderr}");
         let replayed = self.project.command().args(["replay", "last"]).output();

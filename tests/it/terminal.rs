@@ -176,8 +176,8 @@ impl Terminal {
         self.keys.flush().unwrap();
     }
 
-    /// Types `keys` where `gone` is on the screen, and waits until it is no longer there and `shown` is:
-    /// the keys had their effect, so that the next ones are read apart from them. `gone` must stay on
+    /// Types `keys` where `vanishing` is on the screen, and waits until it is no longer there and `shown` is:
+    /// the keys had their effect, so that the next ones are read apart from them. `vanishing` must stay on
     /// the screen until the keys are typed. To wait for `shown` alone proves nothing if it was there
     /// before, and Escape with a key after it is read as one key.
     #[track_caller]

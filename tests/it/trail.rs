@@ -159,17 +159,22 @@ impl PipelineFixture {
     }
 
     /// Runs the binary while the pipeline is not locked, and opens the pipeline again afterwards.
-    async fn run_words(self, project: Project, words: &[&str], code: i32) -> (Self, Finished) {
+    async fn run_massgen(
+        self,
+        project: Project,
+        arguments: &[&str],
+        code: i32,
+    ) -> (Self, Finished) {
         let dir = self.repository.dir.clone();
         drop(self);
-        let mut finished = project.retyped(words).run();
+        let mut finished = project.retyped(arguments).run();
         // Until a process that another test starts has replaced its image, it has the lock too.
         for _ in 0..LOCK_RETRIES {
             if !finished.stderr().contains("another process is working") {
                 break;
             }
             thread::sleep(LOCK_PAUSE);
-            finished = finished.then(words).run();
+            finished = finished.then(arguments).run();
         }
         assert_eq!(finished.code(), Some(code), "{}", finished.stderr());
         let repository = PipelineRepository::reopen(dir, &std::env::vars().collect())
@@ -293,8 +298,8 @@ async fn branches_are_shown_with_where_their_files_are() {
     assert_eq!(branches[3]["checkouts"], dirs(&["user"]));
 
     let mut finished = finished;
-    for words in [["branches"], ["--branches"]] {
-        finished = finished.then(words).success();
+    for arguments in [["branches"], ["--branches"]] {
+        finished = finished.then(arguments).success();
         let table = &finished;
         let lines: Vec<&str> = table.stdout().lines().collect();
         assert_eq!(lines.len(), 4);
@@ -309,20 +314,22 @@ async fn branches_are_shown_with_where_their_files_are() {
 async fn the_work_of_a_role_is_reverted_once() {
     let project = Project::new();
     let fixture = two_iterations(&project).await;
-    let words = ["revert", "last", "--role", "implementer"];
+    let arguments = ["revert", "last", "--role", "implementer"];
     // A running pipeline is not changed, and not resumed twice.
-    let mut finished = project.retyped(words).failure(3);
-    for words in [&["--continue"][..], &["--session-id", "pipeline_"]] {
+    let mut finished = project.retyped(arguments).failure(3);
+    for arguments in [&["--continue"][..], &["--session-id", "pipeline_"]] {
         let stderr = finished.stderr();
         assert!(stderr.contains("another process is working on"), "{stderr}");
-        finished = finished.then(words).failure(3);
+        finished = finished.then(arguments).failure(3);
     }
     let stderr = finished.stderr();
     assert!(stderr.contains("another process is working on"), "{stderr}");
     let documents = fixture.text("CUMULATIVE_UNDERSTANDING.md").await;
     assert!(documents.is_some());
 
-    let (fixture, finished) = fixture.run_words(finished.then([""]), &words, 0).await;
+    let (fixture, finished) = fixture
+        .run_massgen(finished.then([""]), &arguments, 0)
+        .await;
     assert_eq!(finished.stdout().lines().count(), 2);
     assert_eq!(fixture.text("implementer/game.py").await, None);
     assert_eq!(fixture.text("shared.txt").await, None);
@@ -343,7 +350,9 @@ async fn the_work_of_a_role_is_reverted_once() {
         })
     );
 
-    let (fixture, finished) = fixture.run_words(finished.then([""]), &words, 0).await;
+    let (fixture, finished) = fixture
+        .run_massgen(finished.then([""]), &arguments, 0)
+        .await;
     assert!(
         finished.stderr().contains("nothing was changed"),
         "{}",
@@ -354,7 +363,9 @@ async fn the_work_of_a_role_is_reverted_once() {
     // Only what was merged since is removed then.
     let again = [("implementer/game.py", Some("print(3)\n"))];
     fixture.work(("implementer", 3), &again).await;
-    let (fixture, finished) = fixture.run_words(finished.then([""]), &words, 0).await;
+    let (fixture, finished) = fixture
+        .run_massgen(finished.then([""]), &arguments, 0)
+        .await;
     assert_eq!(finished.stdout().lines().count(), 1);
     assert_eq!(fixture.text("implementer/game.py").await, None);
 }
@@ -366,8 +377,8 @@ async fn work_that_later_work_depends_on_is_not_reverted() {
     let later = [("shared.txt", Some("b\n"))];
     fixture.work(("user", 2), &later).await;
     let tip = fixture.repository.tip().await.unwrap();
-    let words = ["revert", "--role", "implementer"];
-    let (fixture, finished) = fixture.run_words(project, &words, 3).await;
+    let arguments = ["revert", "--role", "implementer"];
+    let (fixture, finished) = fixture.run_massgen(project, &arguments, 3).await;
     assert!(
         finished
             .stderr()
@@ -377,11 +388,15 @@ async fn work_that_later_work_depends_on_is_not_reverted() {
     );
     assert_eq!(fixture.repository.tip().await.unwrap(), tip);
     // Control: the later work first.
-    let words = ["revert", "--role", "user"];
-    let (fixture, finished) = fixture.run_words(finished.then([""]), &words, 0).await;
+    let arguments = ["revert", "--role", "user"];
+    let (fixture, finished) = fixture
+        .run_massgen(finished.then([""]), &arguments, 0)
+        .await;
     assert_eq!(fixture.text("shared.txt").await.as_deref(), Some("a\n"));
-    let words = ["revert", "--role", "implementer"];
-    let (fixture, _finished) = fixture.run_words(finished.then([""]), &words, 0).await;
+    let arguments = ["revert", "--role", "implementer"];
+    let (fixture, _finished) = fixture
+        .run_massgen(finished.then([""]), &arguments, 0)
+        .await;
     assert_eq!(fixture.text("shared.txt").await, None);
 }
 
@@ -406,11 +421,13 @@ async fn a_reset_removes_the_branches_checkouts_and_directory_of_a_role() {
     for path in &places {
         fs::create_dir_all(path.join("inner")).unwrap();
     }
-    let words = ["reset", "--role", "implementer"];
-    let finished = project.retyped(words).failure(3);
+    let arguments = ["reset", "--role", "implementer"];
+    let finished = project.retyped(arguments).failure(3);
     assert!(places[0].exists());
 
-    let (fixture, _finished) = fixture.run_words(finished.then([""]), &words, 0).await;
+    let (fixture, _finished) = fixture
+        .run_massgen(finished.then([""]), &arguments, 0)
+        .await;
     let left: Vec<bool> = places.iter().map(|path| path.exists()).collect();
     let expected = [[false; 3], [false; 3], [true; 3]];
     assert_eq!(left, expected.concat());
@@ -438,15 +455,17 @@ async fn a_reset_removes_the_branches_checkouts_and_directory_of_a_role() {
 async fn a_revert_after_a_reset_removes_later_work_outside_the_roles_directory() {
     let project = Project::new();
     let fixture = two_iterations(&project).await;
-    let words = ["reset", "--role", "implementer"];
-    let (fixture, finished) = fixture.run_words(project, &words, 0).await;
+    let arguments = ["reset", "--role", "implementer"];
+    let (fixture, finished) = fixture.run_massgen(project, &arguments, 0).await;
     let again = [
         ("implementer/game.py", Some("print(5)\n")),
         ("new.txt", Some("n\n")),
     ];
     fixture.work(("implementer", 2), &again).await;
-    let words = ["revert", "--role", "implementer"];
-    let (fixture, finished) = fixture.run_words(finished.then([""]), &words, 0).await;
+    let arguments = ["revert", "--role", "implementer"];
+    let (fixture, finished) = fixture
+        .run_massgen(finished.then([""]), &arguments, 0)
+        .await;
     assert_eq!(finished.stdout().lines().count(), 3);
     for path in ["shared.txt", "new.txt", "implementer/game.py"] {
         assert_eq!(fixture.text(path).await, None, "{path}");
@@ -468,15 +487,17 @@ async fn missing_pipelines_and_roles_are_named() {
 
     let project = finished.then([""]);
     let fixture = two_iterations(&project).await;
-    let words = ["reset", "--role", "implementor"];
-    let (fixture, finished) = fixture.run_words(project, &words, 2).await;
+    let arguments = ["reset", "--role", "implementor"];
+    let (fixture, finished) = fixture.run_massgen(project, &arguments, 2).await;
     assert!(
         finished.stderr().contains("did you mean `implementer`?"),
         "{}",
         finished.stderr()
     );
-    let words = ["revert", "--role", "Planner!"];
-    let (_played, finished) = fixture.run_words(finished.then([""]), &words, 2).await;
+    let arguments = ["revert", "--role", "Planner!"];
+    let (_played, finished) = fixture
+        .run_massgen(finished.then([""]), &arguments, 2)
+        .await;
     assert!(
         finished.stderr().contains("not a role name"),
         "{}",

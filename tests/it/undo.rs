@@ -109,8 +109,8 @@ fn undo_changes_paths_outside_the_directory_only_if_they_are_named() {
     check(&command.output().unwrap(), 0);
     fs::create_dir(fixture.path("other")).unwrap();
     fs::rename(fixture.path(".massgen"), fixture.path("other/.massgen")).unwrap();
-    let massgen_elsewhere = |words: &[&str]| {
-        let mut command = fixture.massgen(words);
+    let massgen_elsewhere = |arguments: &[&str]| {
+        let mut command = fixture.massgen(arguments);
         command.current_dir(fixture.path("other")).output().unwrap()
     };
     let (_, err) = check(&massgen_elsewhere(&["undo"]), 2);
@@ -385,7 +385,7 @@ fn any_history_of_commands_is_undone_byte_for_byte() {
 
 /// Types `keys` on a terminal to `massgen` with these words. Returns what is shown, and the exit
 /// status.
-fn typed(fixture: &DeliveryFixture, words: &[&str], keys: &str) -> (String, u32) {
+fn typed(fixture: &DeliveryFixture, arguments: &[&str], keys: &str) -> (String, u32) {
     let size = PtySize {
         rows: 40,
         cols: 100,
@@ -394,7 +394,7 @@ fn typed(fixture: &DeliveryFixture, words: &[&str], keys: &str) -> (String, u32)
     };
     let pty = native_pty_system().openpty(size).unwrap();
     let mut command = CommandBuilder::new(binary());
-    command.args(words);
+    command.args(arguments);
     command.cwd(fixture.path(""));
     command.env_clear();
     command.env("PATH", "/usr/bin:/bin");
@@ -744,15 +744,15 @@ fn a_run_that_is_terminated_while_it_asks_applies_nothing_and_says_so() {
 #[test]
 fn a_path_that_is_in_no_delivery_is_an_error_that_names_a_near_one() {
     let fixture = offered("echo two >> README.md; echo n > new");
-    let check_refused = |words: &[&str]| {
-        let (_, err) = check(&fixture.massgen(words).output().unwrap(), 2);
+    let check_refused = |arguments: &[&str]| {
+        let (_, err) = check(&fixture.massgen(arguments).output().unwrap(), 2);
         assert!(
             err.contains("has no changes in `rw/READNE.md`"),
-            "{words:?}: {err}"
+            "{arguments:?}: {err}"
         );
         assert!(
             err.contains("did you mean `rw/README.md`?"),
-            "{words:?}: {err}"
+            "{arguments:?}: {err}"
         );
     };
     check_refused(&["diff", "--path", "rw/READNE.md"]);

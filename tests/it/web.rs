@@ -68,9 +68,13 @@ fn routes() -> Vec<(&'static str, String)> {
     routes
 }
 
-fn started(words: &[&str]) -> WebServer {
-    let words: Vec<&str> = ["--config", TEAM].iter().chain(words).copied().collect();
-    WebServer::start(Project::new(), &words)
+fn started(arguments: &[&str]) -> WebServer {
+    let arguments: Vec<&str> = ["--config", TEAM]
+        .iter()
+        .chain(arguments)
+        .copied()
+        .collect();
+    WebServer::start(Project::new(), &arguments)
 }
 
 /// Returns whether a route needs no token.
@@ -449,11 +453,11 @@ fn connections_beyond_the_limit_wait() {
 
 #[test]
 fn other_addresses_need_a_name_and_a_token() {
-    let check = |words: &[&str], expected: &str| {
-        let words = ["web", "--no-browser", "--config", TEAM]
+    let check = |arguments: &[&str], expected: &str| {
+        let arguments = ["web", "--no-browser", "--config", TEAM]
             .iter()
-            .chain(words);
-        let finished = Project::new().args(words).failure(2);
+            .chain(arguments);
+        let finished = Project::new().args(arguments).failure(2);
         let stderr = finished.stderr();
         assert!(stderr.contains(expected), "{stderr}");
     };
@@ -467,8 +471,8 @@ fn other_addresses_need_a_name_and_a_token() {
     let readable = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(project.path("token"), readable).unwrap();
     let token = ["--token-file", "token", "--config", TEAM];
-    let words: Vec<&str> = named.iter().chain(&token).copied().collect();
-    let server = WebServer::start_without_session(project, &words);
+    let arguments: Vec<&str> = named.iter().chain(&token).copied().collect();
+    let server = WebServer::start_without_session(project, &arguments);
     let status = |host: &str, token: &str| {
         let bearer = format!("authorization: Bearer {token}");
         let headers = [format!("host: {host}"), bearer];

@@ -25,11 +25,11 @@ const MORE: usize = 600;
 /// and `MORE` have a result of which every tenth failed.
 fn server() -> (WebServer, String) {
     let task = "{\"id\":\"ran\",\"text\":\"work\",\"tags\":[\"easy\"]}\n";
-    let words = ["batch", "run", "tasks.jsonl", "--config", "team.yaml"];
+    let arguments = ["batch", "run", "tasks.jsonl", "--config", "team.yaml"];
     let project = Project::new()
         .file("team.yaml", TEAM)
         .file("tasks.jsonl", task)
-        .retyped(words)
+        .retyped(arguments)
         .success()
         .then::<&str>([]);
     let batches = project.path(".massgen/batches");

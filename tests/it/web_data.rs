@@ -139,8 +139,8 @@ fn the_picker_finds_what_the_terminal_finds() {
     let server = tree();
     // What is not found yet is looked for again.
     let browse = |path: &str| loop {
-        let asked = json!({"path": path, "waits": true});
-        let found = server.post("/api/browse", &asked).json();
+        let query = json!({"path": path, "waits": true});
+        let found = server.post("/api/browse", &query).json();
         if found["is_partial"] == false {
             break found;
         }

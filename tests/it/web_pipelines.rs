@@ -387,9 +387,9 @@ fn a_pipeline_that_reached_max_iterations_continues_with_a_higher_limit() {
     let record = format!(".massgen/pipelines/{run}/pipeline.json");
     let record = std::fs::read_to_string(server.project.path(&record)).unwrap();
     let record: Value = serde_json::from_str(&record).unwrap();
-    let words = "--config line.yaml --max-iterations 2 --orchestrator-timeout 600";
-    let words: Vec<&str> = words.split(' ').collect();
-    assert_eq!(record["arguments"], json!(words), "{record}");
+    let arguments = "--config line.yaml --max-iterations 2 --orchestrator-timeout 600";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    assert_eq!(record["arguments"], json!(arguments), "{record}");
 }
 
 #[test]

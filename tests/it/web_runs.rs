@@ -393,10 +393,10 @@ fn calls_wait_for_the_person_at_the_page() {
     let server = WebServer::start(approval_project(), &["--config", "team.yaml"]);
     let run = server.start_run(&json!({"task": "write"}));
     let mut page = server.stream(&run, None);
-    let asked = page.question("approval");
-    assert_eq!(asked["tool"], "write_file", "{asked}");
-    assert_eq!(asked["agent"], "a", "{asked}");
-    let first = asked["id"].as_str().unwrap().to_owned();
+    let question = page.question("approval");
+    assert_eq!(question["tool"], "write_file", "{question}");
+    assert_eq!(question["agent"], "a", "{question}");
+    let first = question["id"].as_str().unwrap().to_owned();
     let answer = |id: &str, choice: &str| {
         let target = format!("/api/runs/{run}/approvals/{id}");
         server.post(&target, &json!({ "answer": choice }))
@@ -409,7 +409,7 @@ fn calls_wait_for_the_person_at_the_page() {
         let questions = sections["questions"].as_array().unwrap();
         questions
             .first()
-            .is_some_and(|asked| asked["id"] != first.as_str())
+            .is_some_and(|question| question["id"] != first.as_str())
     });
     let second = page.question("approval");
     assert_eq!(answer(second["id"].as_str().unwrap(), "no").status, 200);
@@ -482,8 +482,8 @@ fn a_run_is_stopped_previewed_and_limited_in_number() {
     let slow = answer_replies("yes", "agent1", 20_000);
     let config = team(&[agent("ann", "", &slow)], "");
     let project = Project::new().file("team.yaml", config);
-    let words = ["--config", "team.yaml", "--parallel", "1"];
-    let server = WebServer::start(project, &words);
+    let arguments = ["--config", "team.yaml", "--parallel", "1"];
+    let server = WebServer::start(project, &arguments);
     let preview = |limits: Value| {
         let request = json!({"task": "x", "dry_run": true, "limits": limits});
         server.post("/api/runs", &request)
@@ -599,8 +599,8 @@ fn a_failed_check_and_an_open_question_wait_for_the_page() {
     let server = started(rest);
     let run = server.start_run(&json!({"task": "change a"}));
     let mut page = server.stream(&run, None);
-    let asked = page.question("failed_check");
-    let id = asked["id"].as_str().unwrap().to_owned();
+    let question = page.question("failed_check");
+    let id = question["id"].as_str().unwrap().to_owned();
     let answer = |id: &str, choice: &str| {
         let target = format!("/api/runs/{run}/questions/{id}");
         server.post(&target, &json!({ "answer": choice }))
@@ -644,8 +644,8 @@ fn of_two_answers_to_one_question_only_the_first_counts() {
     let project = project("delivery: review\n").file("token", token);
     let readable = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(project.path("token"), readable).unwrap();
-    let words = ["--config", "team.yaml", "--token-file", "token"];
-    let mut one = WebServer::start(project, &words);
+    let arguments = ["--config", "team.yaml", "--token-file", "token"];
+    let mut one = WebServer::start(project, &arguments);
     let run = one.start_run(&json!({"task": "change a"}));
     let mut page = one.stream(&run, None);
     page.question("delivery");
@@ -673,8 +673,8 @@ fn text_typed_at_the_web_server_is_not_sent_to_agents() {
     const TYPED: usize = 12;
     let slow = answer_replies("yes", "agent1", 1500);
     let config = team(&[agent("ann", "", &slow)], "");
-    let words = ["web", "--no-browser", "--config", "team.yaml"];
-    let project = Project::new().file("team.yaml", config).args(words);
+    let arguments = ["web", "--no-browser", "--config", "team.yaml"];
+    let project = Project::new().file("team.yaml", config).args(arguments);
     let mut terminal = Terminal::open(project, 160);
     let links = |terminal: &Terminal| -> Vec<String> {
         let written = terminal.written();

@@ -66,8 +66,8 @@ impl Reply {
 
 impl WebServer {
     /// Starts a server in `project` and exchanges the code of its link.
-    pub(crate) fn start(project: Project, words: &[&str]) -> Self {
-        Self::start_without_session(project, words).with_session()
+    pub(crate) fn start(project: Project, arguments: &[&str]) -> Self {
+        Self::start_without_session(project, arguments).with_session()
     }
 
     /// Returns a client of the server that printed `link` on a terminal.
@@ -99,8 +99,8 @@ impl WebServer {
     }
 
     /// Starts a server in `project`.
-    pub(crate) fn start_without_session(project: Project, words: &[&str]) -> Self {
-        let project = project.retyped(["web", "--no-browser"]).args(words);
+    pub(crate) fn start_without_session(project: Project, arguments: &[&str]) -> Self {
+        let project = project.retyped(["web", "--no-browser"]).args(arguments);
         let mut child = project
             .command()
             .stdin(Stdio::null())

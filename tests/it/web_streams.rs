@@ -195,7 +195,7 @@ fn a_run_of_another_process_is_followed_and_not_controlled() {
 
 /// Returns a server with these arguments, the run that was killed in a terminal meanwhile, and the command
 /// that resumes it there.
-fn with_killed_run(words: &[&str]) -> (WebServer, String, Command) {
+fn with_killed_run(arguments: &[&str]) -> (WebServer, String, Command) {
     let other_team = team(&[agent("ann", "", &answer_replies("yes", "agent1", 1))], "");
     let project =
         slow_project()
@@ -204,7 +204,7 @@ fn with_killed_run(words: &[&str]) -> (WebServer, String, Command) {
     let mut other = in_terminal(&project);
     let project = project.retyped(["--continue"]);
     let resumption = project.command();
-    let server = WebServer::start(project, words);
+    let server = WebServer::start(project, arguments);
     let run = loop {
         let listed = server.get("/api/runs").json();
         if let Some(id) = listed["runs"][0]["id"].as_str() {

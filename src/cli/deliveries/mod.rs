@@ -88,7 +88,7 @@ pub(crate) fn require_known_path(
     })
 }
 
-/// Formats a path for a user whose current directory is `here`.
+/// Formats a path for a user whose current directory is `cwd`.
 pub(crate) fn display_path(path: &AbsPath, cwd: &AbsPath) -> String {
     escape_name(&match path.below(cwd) {
         Some(rel) => rel.to_string(),

@@ -38,7 +38,7 @@ pub(super) fn hunk_digest(hunk: &DiffHunk) -> String {
     to_hex(digest.get(..DIGEST_BYTES).unwrap_or(&digest))
 }
 
-/// Returns a change for a person whose current directory is `here`; with a `conflict`, it cannot be
+/// Returns a change for a person whose current directory is `cwd`; with a `conflict`, it cannot be
 /// applied.
 pub(super) fn change_json(
     difference: &DeliveryDifference,

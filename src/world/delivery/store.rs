@@ -392,7 +392,7 @@ impl DeliverySource {
         self.grants.iter().map(root).collect()
     }
 
-    /// Returns those of the directories that are not inside `here`.
+    /// Returns those of the directories that are not inside `cwd`.
     pub fn outside(&self, cwd: &AbsPath) -> BTreeSet<AbsPath> {
         let roots = self.roots().into_iter();
         roots.filter(|root| !root.is_within(cwd)).collect()

@@ -766,7 +766,7 @@ fn entry(step: &DeliveryStep, step_direction: StepDirection) -> DeliveryEntry {
     }
 }
 
-/// Refuses trees of `roots` that are neither inside `here` nor named in `named`.
+/// Refuses trees of `roots` that are neither inside `cwd` nor named in `named`.
 pub fn refuse_outside(roots: &[AbsPath], cwd: &AbsPath, named: &[AbsPath]) -> Result<()> {
     let is_named = |root: &AbsPath| {
         named

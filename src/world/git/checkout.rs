@@ -71,13 +71,13 @@ impl Checkout {
         if let Some(notes) = self.index.parent() {
             dir::create_all(&notes, DirectoryAudience::User)?;
         }
-        let words = ["read-tree", "--reset", "-u", commit.as_str()];
-        if self.try_ask(&words).await?.code == 0 {
+        let arguments = ["read-tree", "--reset", "-u", commit.as_str()];
+        if self.try_ask(&arguments).await?.code == 0 {
             return Ok(());
         }
         // A command may have made a directory with changed files inaccessible.
         self.open_all()?;
-        self.ask(&words).await.map(drop)
+        self.ask(&arguments).await.map(drop)
     }
 
     /// Creates a directory among the files, if it is missing.
@@ -247,8 +247,8 @@ impl Checkout {
 
     /// Returns the untracked directories that git treats as separate repositories.
     async fn list_nested(&self) -> Result<Vec<Vec<u8>>> {
-        let words = ["ls-files", "--others", "--exclude-standard", "-z"];
-        let output = self.ask(&words).await?;
+        let arguments = ["ls-files", "--others", "--exclude-standard", "-z"];
+        let output = self.ask(&arguments).await?;
         let paths = output.split(|byte| *byte == 0);
         let nested = paths.filter_map(|path| path.strip_suffix(b"/"));
         Ok(nested.map(<[u8]>::to_owned).collect())
@@ -257,8 +257,8 @@ impl Checkout {
     /// Makes git descend into these directories: it does so if it knows a file there. The file that
     /// is added for this is gone when the files are captured.
     async fn open_up(&self, nested: &[Vec<u8>]) -> Result<()> {
-        let words = ["hash-object", "-w", "--stdin"];
-        let nothing = parse_id(&self.ask(&words).await?)?;
+        let arguments = ["hash-object", "-w", "--stdin"];
+        let nothing = parse_id(&self.ask(&arguments).await?)?;
         let rows = nested.iter().map(|dir| {
             let inside = [dir, KNOWN_INSIDE].concat();
             let inside = index_row(FILE, &nothing, &inside);

@@ -52,7 +52,7 @@ impl Hub {
     ) -> Result<Vec<GitCommit>> {
         let reference = branch.reference();
         let not = since.map(|since| format!("^{since}"));
-        let mut words = vec![
+        let mut arguments = vec![
             "log",
             "-z",
             "--reverse",
@@ -60,11 +60,11 @@ impl Hub {
             "--no-show-signature",
             FORMAT,
         ];
-        words.extend((line == HistoryTraversal::First).then_some("--first-parent"));
-        words.push(&reference);
-        words.extend(not.as_deref());
-        words.push("--");
-        let output = self.ask(&words, &[], b"").await?;
+        arguments.extend((line == HistoryTraversal::First).then_some("--first-parent"));
+        arguments.push(&reference);
+        arguments.extend(not.as_deref());
+        arguments.push("--");
+        let output = self.ask(&arguments, &[], b"").await?;
         nul_separated(&output)
             .map(|part| parse_commit(&lossy(part)))
             .collect()
@@ -72,7 +72,7 @@ impl Hub {
 
     /// Reads a commit.
     pub async fn read_commit(&self, id: &ObjectId) -> Result<GitCommit> {
-        let words = [
+        let arguments = [
             "log",
             "-1",
             "--no-show-signature",
@@ -80,14 +80,14 @@ impl Hub {
             id.as_str(),
             "--",
         ];
-        parse_commit(&lossy(&self.ask(&words, &[], b"").await?))
+        parse_commit(&lossy(&self.ask(&arguments, &[], b"").await?))
     }
 
     /// Returns all branches with their commits, by name.
     pub async fn branches(&self) -> Result<Vec<(BranchName, ObjectId)>> {
         let format = "--format=%(objectname) %(refname:lstrip=2)";
-        let words = ["for-each-ref", format, "refs/heads"];
-        let output = lossy(&self.ask(&words, &[], b"").await?);
+        let arguments = ["for-each-ref", format, "refs/heads"];
+        let output = lossy(&self.ask(&arguments, &[], b"").await?);
         let branches = output.lines().filter_map(|line| {
             let (id, name) = line.split_once(' ')?;
             Some((BranchName::parse(name)?, ObjectId::parse(id)?))
@@ -98,8 +98,8 @@ impl Hub {
     /// Returns how many commits `one` has that `other` lacks, and vice versa.
     pub async fn distance(&self, one: &ObjectId, other: &ObjectId) -> Result<(u64, u64)> {
         let both = format!("{one}...{other}");
-        let words = ["rev-list", "--left-right", "--count", &both, "--"];
-        let output = lossy(&self.ask(&words, &[], b"").await?);
+        let arguments = ["rev-list", "--left-right", "--count", &both, "--"];
+        let output = lossy(&self.ask(&arguments, &[], b"").await?);
         let mut counts = output.split_whitespace().map(str::parse);
         match (counts.next(), counts.next()) {
             (Some(Ok(ahead)), Some(Ok(behind))) => Ok((ahead, behind)),
@@ -110,8 +110,8 @@ impl Hub {
     /// Removes a branch, if it still points to `from`.
     pub async fn remove_branch(&self, branch: &BranchName, from: &ObjectId) -> Result<()> {
         let reference = branch.reference();
-        let words = ["update-ref", "-d", &reference, from.as_str()];
-        self.ask(&words, &[], b"").await.map(drop)
+        let arguments = ["update-ref", "-d", &reference, from.as_str()];
+        self.ask(&arguments, &[], b"").await.map(drop)
     }
 }
 

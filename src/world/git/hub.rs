@@ -148,14 +148,14 @@ impl Hub {
     /// Returns the newest commit of a branch; `None` if there is no such branch.
     pub async fn tip(&self, branch: &BranchName) -> Result<Option<ObjectId>> {
         let reference = branch.reference();
-        let words = [
+        let arguments = [
             "rev-parse",
             "--quiet",
             "--verify",
             "--end-of-options",
             &reference,
         ];
-        let answer = self.try_ask(&words).await?;
+        let answer = self.try_ask(&arguments).await?;
         match answer.code {
             0 => parse_id(&answer.output).map(Some),
             _ => Ok(None),
@@ -176,8 +176,8 @@ impl Hub {
         let reference = branch.reference();
         let nothing = "0".repeat(to.as_str().len());
         let from = from.map_or(nothing.as_str(), ObjectId::as_str);
-        let words = ["update-ref", &reference, to.as_str(), from];
-        self.ask(&words, &[], b"").await.map(drop)
+        let arguments = ["update-ref", &reference, to.as_str(), from];
+        self.ask(&arguments, &[], b"").await.map(drop)
     }
 
     /// Creates a commit that no branch points to yet.
@@ -186,7 +186,7 @@ impl Hub {
             .parents
             .iter()
             .flat_map(|parent| ["-p", parent.as_str()]);
-        let words: Vec<&str> = ["commit-tree", "-F", "-"]
+        let arguments: Vec<&str> = ["commit-tree", "-F", "-"]
             .into_iter()
             .chain(parents)
             .chain([new.tree.as_str()])
@@ -194,7 +194,7 @@ impl Hub {
         let env = new.author.variables();
         // Git accepts every byte but this one.
         let message = new.message.replace('\0', "");
-        let output = self.ask(&words, &env, message.as_bytes()).await?;
+        let output = self.ask(&arguments, &env, message.as_bytes()).await?;
         parse_id(&output)
     }
 
@@ -204,8 +204,8 @@ impl Hub {
             return Ok(tree);
         }
         let name = format!("{commit}^{{tree}}");
-        let words = ["rev-parse", "--verify", "--end-of-options", &name];
-        let tree = parse_id(&self.ask(&words, &[], b"").await?)?;
+        let arguments = ["rev-parse", "--verify", "--end-of-options", &name];
+        let tree = parse_id(&self.ask(&arguments, &[], b"").await?)?;
         self.objects.keep_tree(commit, &tree);
         Ok(tree)
     }
@@ -217,7 +217,7 @@ impl Hub {
 
     /// Merges two commits from their common ancestor. No file, branch or index is touched.
     pub async fn merge(&self, ours: &ObjectId, theirs: &ObjectId) -> Result<MergeResult> {
-        let words = [
+        let arguments = [
             "merge-tree",
             "--write-tree",
             "--no-messages",
@@ -227,7 +227,7 @@ impl Hub {
             ours.as_str(),
             theirs.as_str(),
         ];
-        let answer = self.try_ask(&words).await?;
+        let answer = self.try_ask(&arguments).await?;
         let mut parts = answer.output.split(|byte| *byte == 0);
         let tree = || parts.next().map(parse_id).transpose();
         match (answer.code, { tree }()?) {
@@ -239,23 +239,23 @@ impl Hub {
                     files: files.collect(),
                 })
             }
-            (_, _) => Err(self.git_error(&words, &answer.errors)),
+            (_, _) => Err(self.git_error(&arguments, &answer.errors)),
         }
     }
 
     /// Returns whether `commit` is `ancestor` or descends from it.
     pub async fn is_descendant_of(&self, commit: &ObjectId, ancestor: &ObjectId) -> Result<bool> {
-        let words = [
+        let arguments = [
             "merge-base",
             "--is-ancestor",
             ancestor.as_str(),
             commit.as_str(),
         ];
-        let answer = self.try_ask(&words).await?;
+        let answer = self.try_ask(&arguments).await?;
         match answer.code {
             0 => Ok(true),
             1 => Ok(false),
-            _ => Err(self.git_error(&words, &answer.errors)),
+            _ => Err(self.git_error(&arguments, &answer.errors)),
         }
     }
 
@@ -273,7 +273,7 @@ impl Hub {
         to: &ObjectId,
         read: impl Fn(&str, &[u8]) -> Option<T>,
     ) -> Result<Vec<T>> {
-        let words = [
+        let arguments = [
             "diff-tree",
             "-r",
             "-z",
@@ -285,12 +285,12 @@ impl Hub {
             from.as_str(),
             to.as_str(),
         ];
-        let output = self.ask(&words, &[], b"").await?;
+        let output = self.ask(&arguments, &[], b"").await?;
         let mut parts = output.split(|byte| *byte == 0);
         let mut rows = Vec::new();
         while let (Some(about), Some(path)) = (parts.next(), parts.next()) {
             let row = read(&lossy(about), path);
-            rows.push(row.ok_or_else(|| self.git_error(&words, "its output is not a list"))?);
+            rows.push(row.ok_or_else(|| self.git_error(&arguments, "its output is not a list"))?);
         }
         Ok(rows)
     }
@@ -298,7 +298,7 @@ impl Hub {
     /// Runs git on the repository and returns its output; a failure is an error.
     pub(super) async fn ask(
         &self,
-        words: &[&str],
+        arguments: &[&str],
         env: &[(&str, &str)],
         input: &[u8],
     ) -> Result<Vec<u8>> {
@@ -307,7 +307,7 @@ impl Hub {
         let call = GitInvocation {
             env: &env,
             input,
-            ..self.call(words)
+            ..self.call(arguments)
         };
         self.git.ask(call).await
     }
@@ -317,9 +317,9 @@ impl Hub {
         &self,
         dir: &AbsPath,
         index: &AbsPath,
-        words: &[&str],
+        arguments: &[&str],
     ) -> Result<Vec<u8>> {
-        self.query_other_worktree(self.worktree(dir, index), words)
+        self.query_other_worktree(self.worktree(dir, index), arguments)
             .await
     }
 
@@ -328,9 +328,10 @@ impl Hub {
         &self,
         dir: &AbsPath,
         index: &AbsPath,
-        words: &[&str],
+        arguments: &[&str],
     ) -> Result<GitOutput> {
-        self.try_with(self.worktree(dir, index), words, b"").await
+        self.try_with(self.worktree(dir, index), arguments, b"")
+            .await
     }
 
     /// Like [`Hub::query_worktree`], but git reads `input`.
@@ -338,10 +339,10 @@ impl Hub {
         &self,
         dir: &AbsPath,
         index: &AbsPath,
-        words: &[&str],
+        arguments: &[&str],
         input: &[u8],
     ) -> Result<()> {
-        let output = self.ask_with(self.worktree(dir, index), words, input);
+        let output = self.ask_with(self.worktree(dir, index), arguments, input);
         output.await.map(drop)
     }
 
@@ -349,9 +350,9 @@ impl Hub {
     pub(super) async fn query_other_worktree(
         &self,
         worktree: GitWorktree<'_>,
-        words: &[&str],
+        arguments: &[&str],
     ) -> Result<Vec<u8>> {
-        self.ask_with(worktree, words, b"").await
+        self.ask_with(worktree, arguments, b"").await
     }
 
     /// Returns the working tree of this repository in `dir`, whose index is `index`.
@@ -366,20 +367,20 @@ impl Hub {
     async fn ask_with(
         &self,
         worktree: GitWorktree<'_>,
-        words: &[&str],
+        arguments: &[&str],
         input: &[u8],
     ) -> Result<Vec<u8>> {
-        let answer = self.try_with(worktree, words, input).await?;
+        let answer = self.try_with(worktree, arguments, input).await?;
         match answer.code {
             0 => Ok(answer.output),
-            _ => Err(GitInvocation::new(worktree.dir, words).git_error(&answer.errors)),
+            _ => Err(GitInvocation::new(worktree.dir, arguments).git_error(&answer.errors)),
         }
     }
 
     async fn try_with(
         &self,
         worktree: GitWorktree<'_>,
-        words: &[&str],
+        arguments: &[&str],
         input: &[u8],
     ) -> Result<GitOutput> {
         let git_dir = worktree.git_dir.to_string();
@@ -392,7 +393,7 @@ impl Hub {
         let call = GitInvocation {
             env: &env,
             input,
-            ..GitInvocation::new(worktree.dir, words)
+            ..GitInvocation::new(worktree.dir, arguments)
         };
         self.git.try_ask(call).await
     }
@@ -405,8 +406,8 @@ impl Hub {
         index: &AbsPath,
         rows: &[u8],
     ) -> Result<()> {
-        let words = ["update-index", "-z", "--index-info"];
-        self.query_worktree_with_input(dir, index, &words, rows)
+        let arguments = ["update-index", "-z", "--index-info"];
+        self.query_worktree_with_input(dir, index, &arguments, rows)
             .await
     }
 
@@ -418,7 +419,7 @@ impl Hub {
         commit: &ObjectId,
     ) -> Result<()> {
         let packs = project.objects.join("pack/pack").to_string();
-        let words = ["pack-objects", "--quiet", "--non-empty", "--revs", &packs];
+        let arguments = ["pack-objects", "--quiet", "--non-empty", "--revs", &packs];
         let objects = project.objects.to_string();
         // It runs in the hub, to which this path is relative.
         let env = [
@@ -429,16 +430,20 @@ impl Hub {
         let input: String = std::iter::once(format!("{commit}\n"))
             .chain(known)
             .collect();
-        self.ask(&words, &env, input.as_bytes()).await.map(drop)
+        self.ask(&arguments, &env, input.as_bytes()).await.map(drop)
     }
 
     /// Runs git on the repository and returns the beginning of its output.
-    pub(super) async fn output_prefix(&self, words: &[&str], bytes_max: u64) -> Result<Vec<u8>> {
+    pub(super) async fn output_prefix(
+        &self,
+        arguments: &[&str],
+        bytes_max: u64,
+    ) -> Result<Vec<u8>> {
         let git_dir = self.dir.to_string();
         let call = GitInvocation {
             env: &[("GIT_DIR", &git_dir)],
             output_bytes_max: bytes_max.min(OUTPUT_BYTES_MAX.saturating_sub(1)),
-            ..self.call(words)
+            ..self.call(arguments)
         };
         self.git.ask(call).await
     }
@@ -457,18 +462,18 @@ impl Hub {
     }
 
     /// Runs git on the repository and returns its output, whatever its exit status.
-    async fn try_ask(&self, words: &[&str]) -> Result<GitOutput> {
+    async fn try_ask(&self, arguments: &[&str]) -> Result<GitOutput> {
         let git_dir = self.dir.to_string();
         let call = GitInvocation {
             env: &[("GIT_DIR", &git_dir)],
-            ..self.call(words)
+            ..self.call(arguments)
         };
         self.git.try_ask(call).await
     }
 
     /// Creates the error for a failed run of git.
-    fn git_error(&self, words: &[&str], why: &str) -> Error {
-        self.call(words).git_error(why)
+    fn git_error(&self, arguments: &[&str], why: &str) -> Error {
+        self.call(arguments).git_error(why)
     }
 
     fn call<'a>(&'a self, arguments: &'a [&'a str]) -> GitInvocation<'a> {

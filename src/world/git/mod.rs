@@ -253,8 +253,8 @@ impl GitProgram {
         &self,
         dir: &AbsPath,
     ) -> Result<Vec<(String, (String, String))>> {
-        let words = ["config", "--null", "--name-only", "--get-regexp", HOOK_KEYS];
-        let answer = self.try_ask(GitInvocation::new(dir, &words)).await?;
+        let arguments = ["config", "--null", "--name-only", "--get-regexp", HOOK_KEYS];
+        let answer = self.try_ask(GitInvocation::new(dir, &arguments)).await?;
         let names: BTreeSet<&str> = match answer.code {
             0 => text(&answer.output)?
                 .split('\0')
@@ -262,7 +262,7 @@ impl GitProgram {
                 .collect(),
             // There are none.
             1 => BTreeSet::new(),
-            _ => return Err(GitInvocation::new(dir, &words).git_error(&answer.errors)),
+            _ => return Err(GitInvocation::new(dir, &arguments).git_error(&answer.errors)),
         };
         let numbered = names.into_iter().enumerate();
         let variables = numbered.map(|(number, name)| {

@@ -34,10 +34,10 @@ impl NextIndex {
         let next = stage.path().join("index");
         project.copy_index(hub, &next).await?;
         // The files exist already, and git need not look at them.
-        let mut words = vec!["read-tree", "-m", "-i"];
-        words.extend(project.head.as_ref().map(ObjectId::as_str));
-        words.push(commit.as_str());
-        hub.query_worktree(&project.root, &next, &words).await?;
+        let mut arguments = vec!["read-tree", "-m", "-i"];
+        arguments.extend(project.head.as_ref().map(ObjectId::as_str));
+        arguments.push(commit.as_str());
+        hub.query_worktree(&project.root, &next, &arguments).await?;
         // Its exit status shows whether files differ, which is the user's business.
         let refresh = ["update-index", "-q", "--refresh", "--ignore-submodules"];
         hub.try_query_worktree(&project.root, &next, &refresh)

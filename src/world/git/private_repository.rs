@@ -92,13 +92,13 @@ struct PrivateRepository<'a> {
 }
 
 impl PrivateRepository<'_> {
-    async fn ask(self, words: &[&str]) -> Result<Vec<u8>> {
+    async fn ask(self, arguments: &[&str]) -> Result<Vec<u8>> {
         let index = self.git_dir.join("index");
         let worktree = GitWorktree {
             git_dir: self.git_dir,
             dir: self.dir,
             index: &index,
         };
-        self.hub.query_other_worktree(worktree, words).await
+        self.hub.query_other_worktree(worktree, arguments).await
     }
 }

@@ -134,13 +134,15 @@ struct RepositoryProbe<'a> {
 }
 
 impl RepositoryProbe<'_> {
-    async fn run(self, words: &[&str]) -> Result<GitOutput> {
-        self.git.try_ask(GitInvocation::new(self.dir, words)).await
+    async fn run(self, arguments: &[&str]) -> Result<GitOutput> {
+        self.git
+            .try_ask(GitInvocation::new(self.dir, arguments))
+            .await
     }
 
     /// Returns the first line of the output, if git succeeds.
-    async fn line(self, words: &[&str]) -> Result<Option<String>> {
-        let answer = self.run(words).await?;
+    async fn line(self, arguments: &[&str]) -> Result<Option<String>> {
+        let answer = self.run(arguments).await?;
         match answer.code {
             0 => text(&answer.output).map(|line| Some(line.to_owned())),
             _ => Ok(None),
@@ -166,8 +168,11 @@ impl RepositoryProbe<'_> {
     /// Returns the working tree that a repository sets in its config.
     async fn worktree(self, git_dir: &AbsPath) -> Result<Option<AbsPath>> {
         let config = git_dir.join("config").to_string();
-        let words = ["config", "--file", &config, "--get", "core.worktree"];
-        Ok(self.line(&words).await?.map(|named| git_dir.join(named)))
+        let arguments = ["config", "--file", &config, "--get", "core.worktree"];
+        Ok(self
+            .line(&arguments)
+            .await?
+            .map(|named| git_dir.join(named)))
     }
 
     /// Checks that the user trusts the repository: git requires that for a repository of another

@@ -37,8 +37,8 @@ impl CommitReceiver<'_> {
     pub async fn staged_files(self) -> Result<BTreeSet<RelPath>> {
         let listing = match &self.project.head {
             Some(head) => {
-                let words = ["diff-index", "--cached", "--name-only", "-z", head.as_str()];
-                self.ask(&words).await?
+                let arguments = ["diff-index", "--cached", "--name-only", "-z", head.as_str()];
+                self.ask(&arguments).await?
             }
             None => self.ask(&["ls-files", "-z"]).await?,
         };
@@ -47,8 +47,8 @@ impl CommitReceiver<'_> {
 
     /// Returns the user's identity as their git knows it; `None` if it is not set.
     pub async fn identity(self) -> Result<Option<CommitAuthor>> {
-        let words = ["-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT"];
-        let answer = self.hub.git().try_as_user(self.call(&words)).await?;
+        let arguments = ["-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT"];
+        let answer = self.hub.git().try_as_user(self.call(&arguments)).await?;
         match answer.code {
             0 => Ok(parse_author(text(&answer.output)?)),
             _ => Ok(None),
@@ -63,8 +63,8 @@ impl CommitReceiver<'_> {
     }
 
     async fn setting(self, name: &str) -> Result<Option<String>> {
-        let words = ["config", "--type=bool-or-str", "--get", name];
-        let answer = self.hub.git().try_as_user(self.call(&words)).await?;
+        let arguments = ["config", "--type=bool-or-str", "--get", name];
+        let answer = self.hub.git().try_as_user(self.call(&arguments)).await?;
         match answer.code {
             0 => text(&answer.output).map(|value| Some(value.to_owned())),
             _ => Ok(None),
@@ -119,7 +119,7 @@ impl CommitReceiver<'_> {
         let nothing = "0".repeat(commit.as_str().len());
         let head = self.project.head.as_ref();
         let from = head.map_or(nothing.as_str(), ObjectId::as_str);
-        let words = [
+        let arguments = [
             "-c",
             "core.logAllRefUpdates=true",
             "update-ref",
@@ -131,7 +131,7 @@ impl CommitReceiver<'_> {
         ];
         let call = GitInvocation {
             env: &author.variables(),
-            ..self.call(&words)
+            ..self.call(&arguments)
         };
         self.hub.git().ask_without_hooks(call).await?;
         next.install()
@@ -144,9 +144,9 @@ impl CommitReceiver<'_> {
     /// The push failed; git has printed why.
     pub fn push(self, remote: &str, branch: &str) -> Result<()> {
         let reference = format!("{BRANCHES}{branch}");
-        let words = ["push", "--", remote, &reference];
+        let arguments = ["push", "--", remote, &reference];
         let git = self.hub.git();
-        let ended = process::run_for_user(&git.program, &words, &self.project.root, &git.whole)
+        let ended = process::run_for_user(&git.program, &arguments, &self.project.root, &git.whole)
             .map_err(|error| Error::io("cannot start git", error))?;
         if ended == Some(0) {
             return Ok(());
@@ -171,8 +171,8 @@ impl CommitReceiver<'_> {
         }
     }
 
-    async fn ask(self, words: &[&str]) -> Result<Vec<u8>> {
-        self.hub.git().ask(self.call(words)).await
+    async fn ask(self, arguments: &[&str]) -> Result<Vec<u8>> {
+        self.hub.git().ask(self.call(arguments)).await
     }
 
     fn call<'a>(&'a self, arguments: &'a [&'a str]) -> GitInvocation<'a> {

@@ -39,8 +39,8 @@ impl Hub {
             let path = path.as_path().as_os_str().as_bytes();
             match content {
                 Some(content) => {
-                    let words = ["hash-object", "-w", "--stdin"];
-                    let object = parse_id(&self.ask(&words, &[], content).await?)?;
+                    let arguments = ["hash-object", "-w", "--stdin"];
+                    let object = parse_id(&self.ask(&arguments, &[], content).await?)?;
                     rows.extend(index_row(FILE, &object, path));
                 }
                 None => rows.extend(self.removals(tree, path).await?),
@@ -67,8 +67,8 @@ impl Hub {
         let Some(entry) = entry.filter(|entry| entry.mode.starts_with(FILES)) else {
             return Ok(None);
         };
-        let words = ["cat-file", "blob", entry.object.as_str()];
-        self.output_prefix(&words, bytes_max).await.map(Some)
+        let arguments = ["cat-file", "blob", entry.object.as_str()];
+        self.output_prefix(&arguments, bytes_max).await.map(Some)
     }
 
     /// Returns the paths of all files below a directory of a tree, relative to that directory, in
@@ -95,8 +95,8 @@ impl Hub {
         let Some(top) = self.directory(tree, dir).await? else {
             return Ok(Vec::new());
         };
-        let words = ["ls-tree", "-r", "-z", "--name-only", top.as_str()];
-        let output = self.ask(&words, &[], b"").await?;
+        let arguments = ["ls-tree", "-r", "-z", "--name-only", top.as_str()];
+        let output = self.ask(&arguments, &[], b"").await?;
         Ok(nul_separated(&output).map(<[u8]>::to_owned).collect())
     }
 
@@ -130,8 +130,8 @@ impl Hub {
         if let Some(listing) = self.objects().listing(tree) {
             return Ok(listing);
         }
-        let words = ["ls-tree", "-z", tree.as_str()];
-        let listing: Arc<[u8]> = self.ask(&words, &[], b"").await?.into();
+        let arguments = ["ls-tree", "-z", tree.as_str()];
+        let listing: Arc<[u8]> = self.ask(&arguments, &[], b"").await?.into();
         self.objects().keep_listing(tree, &listing);
         Ok(listing)
     }

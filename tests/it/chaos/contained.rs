@@ -189,11 +189,13 @@ impl Drop for BombLimit {
 }
 
 /// Returns massgen, started by a shell that first runs `script`.
-fn behind(script: &str, fixture: &ChaosFixture, words: &[&str]) -> Command {
+fn behind(script: &str, fixture: &ChaosFixture, arguments: &[&str]) -> Command {
     let massgen = fixture.path("massgen").display().to_string();
     let inner = fixture.massgen(&[]);
     let mut command = Command::new("bash");
-    command.args(["-c", script, "bash", &massgen]).args(words);
+    command
+        .args(["-c", script, "bash", &massgen])
+        .args(arguments);
     command.env_clear();
     for (name, value) in inner.get_envs() {
         command.env(name, value.unwrap());
@@ -230,8 +232,8 @@ print(\"full\" if os.path.exists(\"full\") else \"room\")'"
         [r#""stdout":"full\n""#, r#""success":true"#],
     );
     let limits = json!({"processes": PROCESSES_MAX});
-    let peak = check_prepared(&limits, &harmless, &hostile, |fixture, words| {
-        behind(&guard.script(), fixture, words)
+    let peak = check_prepared(&limits, &harmless, &hostile, |fixture, arguments| {
+        behind(&guard.script(), fixture, arguments)
     });
     // At level `landlock` a user's other processes count as well, so the limit is that much higher.
     let others = match guard {
@@ -267,8 +269,8 @@ fn a_disk_that_is_nearly_full_ends_the_command_that_fills_it() {
     let harmless = CommandCase::of(filler(3), [r#""success":true"#, ANY]);
     let full = "it was killed because the disk was nearly full";
     let hostile = CommandCase::of(format!("{}; sleep 86400", filler(400)), [full, ANY]);
-    check_prepared(&json!({}), &harmless, &hostile, |fixture, words| {
-        behind(&script, fixture, words)
+    check_prepared(&json!({}), &harmless, &hostile, |fixture, arguments| {
+        behind(&script, fixture, arguments)
     });
 }
 

@@ -116,10 +116,10 @@ impl ChaosFixture {
     }
 
     /// Returns massgen with these words; its output goes to files of the fixture.
-    pub(super) fn massgen(&self, words: &[&str]) -> Command {
+    pub(super) fn massgen(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.path("massgen"));
         command
-            .args(words)
+            .args(arguments)
             .current_dir(self.path("project"))
             .env_clear()
             .env("PATH", "/usr/bin:/bin")

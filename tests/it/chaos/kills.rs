@@ -213,11 +213,11 @@ impl KillSeries {
         let script = self.script();
         let options = ["sandbox", "--grants", "grants.json", "--phase", "final"];
         let alone = ["--sandbox", &level, "--", "bash", "-c", &script];
-        let words = match self.job.method {
+        let arguments = match self.job.method {
             StartMethod::Alone => [&options[..], &alone[..]].concat(),
             StartMethod::InRun => vec!["-c", "team.yaml", "go"],
         };
-        self.fixture.start(self.fixture.massgen(&words))
+        self.fixture.start(self.fixture.massgen(&arguments))
     }
 
     /// Waits until massgen has ended, and returns its exit status unless a signal ended it.

@@ -57,7 +57,7 @@ struct MoneyToken {
 }
 
 impl MoneyToken {
-    /// Reads the name of a token; those that are not parts of a token are worth `whole`.
+    /// Reads the name of a token; those that are not parts of a token are worth `token_picodollars`.
     fn parse(name: &str, token_picodollars: u64) -> Option<Self> {
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let picodollars = match name.split_once('-') {
@@ -289,7 +289,7 @@ impl BatchDir {
         Ok(())
     }
 
-    /// Returns the free tokens; those that are not parts of a token are worth `whole`.
+    /// Returns the free tokens; those that are not parts of a token are worth `token_picodollars`.
     fn free_tokens(&self, token_picodollars: u64) -> Result<Vec<MoneyToken>> {
         let names = dir::names_if_exists(&self.free())?.into_iter();
         // A token that is being created has another name.
@@ -297,7 +297,7 @@ impl BatchDir {
         Ok(tokens.collect())
     }
 
-    /// Returns the tokens that `cell` holds; those that are not parts of a token are worth `whole`.
+    /// Returns the tokens that `cell` holds; those that are not parts of a token are worth `token_picodollars`.
     fn held_tokens(&self, cell: &CellId, token_picodollars: u64) -> Result<Vec<MoneyToken>> {
         let mut tokens = Vec::new();
         for _ in 0..TAKE_TRIES_MAX {

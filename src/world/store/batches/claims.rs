@@ -62,7 +62,7 @@ pub enum OwnerLiveness {
 }
 
 /// Returns whether `owner`, which has created and locked the file `path`, is alive, as far as the
-/// process `here` can know.
+/// `this_process` can know.
 pub(super) fn owner_liveness(
     owner: Option<&ClaimOwner>,
     path: &AbsPath,
