@@ -38,15 +38,15 @@ impl ModelSession {
     }
 
     fn set_served_tools(&mut self, served: Arc<ToolCatalogue>) {
-        let own = self.tools.iter();
-        let own = own.filter(|tool| !is_served_name(&tool.name));
+        let own_tools = self.tools.iter();
+        let own_tools = own_tools.filter(|tool| !is_served_name(&tool.name));
         let tools: Vec<ToolOffer> = match self.gate.as_ref().and_then(program::tool_offers) {
             // The agent's programs call the tools of most servers.
-            Some(of_programs) => own
+            Some(of_programs) => own_tools
                 .map(|tool| current_offer(&of_programs, tool))
                 .chain(served.offers_to(ToolCaller::Model))
                 .collect(),
-            None => own.cloned().chain(served.offers()).collect(),
+            None => own_tools.cloned().chain(served.offers()).collect(),
         };
         self.tools = tools.into();
         self.served = served;

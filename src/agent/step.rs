@@ -89,8 +89,8 @@ impl RetryBudget {
             }
             BackendErrorKind::Transient { retry_after } => retry_after.unwrap_or_default(),
         };
-        let own = self.waits.next()?.min(RETRY_WAIT_MAX);
-        (requested <= RETRY_WAIT_MAX).then_some(own.max(requested))
+        let planned_wait = self.waits.next()?.min(RETRY_WAIT_MAX);
+        (requested <= RETRY_WAIT_MAX).then_some(planned_wait.max(requested))
     }
 
     /// Returns whether the conversation may be compacted once more, and counts it.

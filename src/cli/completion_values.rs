@@ -195,11 +195,11 @@ fn config_names(host: &Host) -> Vec<String> {
         let stem = endings.find_map(|ending| name.strip_suffix(ending));
         stem.map(str::to_owned)
     };
-    let own = folders
+    let stems = folders
         .flat_map(|folder| file_names(&folder))
         .filter_map(stem);
     let built_in = example_names().map(|name| format!("{EXAMPLE_PREFIX}{name}"));
-    own.chain(built_in).collect()
+    stems.chain(built_in).collect()
 }
 
 /// Returns the cells of the batch `named`.

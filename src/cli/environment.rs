@@ -53,15 +53,15 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
                     let more = count_noun(more, "more line");
                     warnings.push(format!("`{file}`: {more} cannot be read"));
                 }
-                let (taken, ignored) = filter_assignments(assignments, location.author);
+                let (accepted, ignored) = filter_assignments(assignments, location.author);
                 warnings.extend(ignored_warning(&location, &ignored));
-                let (taken, outranked) = match location.author {
-                    DotenvAuthor::User => (taken, Vec::new()),
-                    DotenvAuthor::Stranger => split_outranked(taken, &host.env),
+                let (accepted, outranked) = match location.author {
+                    DotenvAuthor::User => (accepted, Vec::new()),
+                    DotenvAuthor::Stranger => split_outranked(accepted, &host.env),
                 };
                 warnings.extend(outranked_warning(&location, &outranked));
-                warnings.extend(unexpanded_warning(&location, &taken));
-                host.dotenv.add(file, location.author, taken);
+                warnings.extend(unexpanded_warning(&location, &accepted));
+                host.dotenv.add(file, location.author, accepted);
             }
             Err(error) => warnings.push(unread_warning(&error)),
         }
@@ -122,7 +122,7 @@ fn filter_assignments(
         DotenvAuthor::User => !is_process_only(&assignment.name),
         DotenvAuthor::Stranger => is_key_variable(&assignment.name),
     };
-    let (taken, ignored): (Vec<DotenvAssignment>, Vec<DotenvAssignment>) =
+    let (accepted, ignored): (Vec<DotenvAssignment>, Vec<DotenvAssignment>) =
         assignments.into_iter().partition(is_taken);
     let mut ignored: Vec<String> = ignored
         .into_iter()
@@ -130,7 +130,7 @@ fn filter_assignments(
         .collect();
     ignored.sort();
     ignored.dedup();
-    (taken, ignored)
+    (accepted, ignored)
 }
 
 /// Splits the keys of a file that may have come with a project into those that are used, and the names
@@ -143,10 +143,10 @@ fn split_outranked(
     let is_outranked = |assignment: &DotenvAssignment| {
         !is_set(&assignment.name) && key_variables_after(&assignment.name).any(is_set)
     };
-    let (outranked, taken): (Vec<DotenvAssignment>, Vec<DotenvAssignment>) =
+    let (outranked, accepted): (Vec<DotenvAssignment>, Vec<DotenvAssignment>) =
         assignments.into_iter().partition(is_outranked);
     let names = outranked.into_iter().map(|assignment| assignment.name);
-    (taken, names.collect())
+    (accepted, names.collect())
 }
 
 /// Returns the warning that keys are not used because of others in the environment, if there are any.
@@ -190,9 +190,14 @@ fn ignored_warning(location: &DotenvLocation, names: &[String]) -> Option<String
 }
 
 /// Returns the warning that `${…}` in values is not expanded, if there is any.
-fn unexpanded_warning(location: &DotenvLocation, taken: &[DotenvAssignment]) -> Option<String> {
-    let unfilled = taken.iter().filter(|taken| taken.value.contains("${"));
-    let names: Vec<&String> = unfilled.map(|taken| &taken.name).collect();
+fn unexpanded_warning(
+    location: &DotenvLocation,
+    assignments: &[DotenvAssignment],
+) -> Option<String> {
+    let unfilled = assignments
+        .iter()
+        .filter(|assignment| assignment.value.contains("${"));
+    let names: Vec<&String> = unfilled.map(|assignment| &assignment.name).collect();
     if names.is_empty() {
         return None;
     }
@@ -217,9 +222,9 @@ mod tests {
                 value: "of the project".to_owned(),
             }];
             let env = BTreeMap::from([(in_env.to_owned(), "of the user".to_owned())]);
-            let (taken, outranked) = split_outranked(assignments, &env);
+            let (accepted, outranked) = split_outranked(assignments, &env);
             assert_eq!(outranked, expected);
-            assert_eq!(taken.len(), 1 - expected.len());
+            assert_eq!(accepted.len(), 1 - expected.len());
         }
         let claude = "CLAUDE_CODE_API_KEY";
         check(claude, "ANTHROPIC_API_KEY", &[claude]);

@@ -44,12 +44,12 @@ fn outside_reach(path: &AbsPath, access: PathUseAccess, root: &RealPath) -> Resu
         )));
     };
     // massgen may write to its state directory, in which such a config lies.
-    let own = [STATE_DIR.to_owned()];
+    let own_directories = [STATE_DIR.to_owned()];
     Ok(match access {
         PathUseAccess::Read => None,
         PathUseAccess::AgentWrites => protected_name(&below, &[])
             .map(|name| format!("opens `{path}` for writing, where `{name}` is protected")),
-        PathUseAccess::MassgenWrites => protected_name(&below, &own)
+        PathUseAccess::MassgenWrites => protected_name(&below, &own_directories)
             .map(|name| format!("writes to `{path}`, where `{name}` is protected")),
     })
 }

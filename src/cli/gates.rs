@@ -565,7 +565,7 @@ fn make_directories(config: &Config, layout: &RunLayout) -> Result<Vec<RunWorksp
         return Ok(Vec::new());
     }
     prepare_state_dir(&layout.state, layout.directories())?;
-    let own = layout
+    let own_directories = layout
         .workspaces
         .values()
         .map(|workspace| workspace.path.clone());
@@ -573,7 +573,8 @@ fn make_directories(config: &Config, layout: &RunLayout) -> Result<Vec<RunWorksp
         let workspace = layout.workspaces.get(&agent.id);
         directories_to_create(agent, workspace.map(|workspace| &workspace.path))
     });
-    own.chain(inner)
+    own_directories
+        .chain(inner)
         .map(|path| RunWorkspace::claim(&path))
         .collect()
 }

@@ -110,9 +110,9 @@ fn missing_file_error(name: &str) -> Error {
 }
 
 /// Warns that a file in the project is not read, although the user may expect it.
-fn warn_of_project_file(host: &Host, own: Option<&AbsPath>, output: &mut CliOutput<'_>) {
+fn warn_of_project_file(host: &Host, users_file: Option<&AbsPath>, output: &mut CliOutput<'_>) {
     let path = host.project.join(STATE_DIR).join(MODELS_NAME);
-    if own != Some(&path) && inspect(&path) != LookupResult::Missing {
+    if users_file != Some(&path) && inspect(&path) != LookupResult::Missing {
         output.warning(&format!(
             "ignoring `{STATE_DIR}/{MODELS_NAME}` of this directory: prices come from \
              `~/{STATE_DIR}/{MODELS_NAME}` or the file of `--models`"

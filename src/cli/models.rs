@@ -161,10 +161,10 @@ fn cells(row: &KnownModel, variables: &ConfigVariables) -> Vec<[String; COLUMNS]
         ]
     };
     let (context, reply) = (row.context_tokens, row.output_tokens_max);
-    let own = cells(number(context), number(reply), &row.price.rates);
+    let own_cells = cells(number(context), number(reply), &row.price.rates);
     let long = row.price.long.iter();
     let long = long.map(|(above, rates)| cells(format!(">{above}"), number(reply), rates));
-    std::iter::once(own).chain(long).collect()
+    std::iter::once(own_cells).chain(long).collect()
 }
 
 fn per_million(token: Money) -> Money {

@@ -229,9 +229,9 @@ pub(crate) fn config_context<'a>(
 
 /// Returns whether `path` is in a directory of the user's own configs.
 fn is_user_config(path: &AbsPath, host: &Host) -> bool {
-    let own = host.home.as_ref();
-    let own = own.map(|home| OWN_CONFIGS.map(|name| home.join(name)));
-    own.is_some_and(|dirs| dirs.iter().any(|dir| path.is_within(dir)))
+    let config_dirs = host.home.as_ref();
+    let config_dirs = config_dirs.map(|home| OWN_CONFIGS.map(|name| home.join(name)));
+    config_dirs.is_some_and(|dirs| dirs.iter().any(|dir| path.is_within(dir)))
 }
 
 /// Rejects the project's file `found` if the name `argument` also means another config: the user
@@ -243,11 +243,12 @@ fn expect_no_namesake(
     host: &Host,
 ) -> Result<()> {
     let is_path = argument.starts_with(['/', '.', '~']);
-    let mut own = places.iter().filter(|path| is_user_config(path, host));
-    let own = own.find(|path| inspect(path) == LookupResult::File && is_other(path, found));
-    let (other, remedy) = match (own, examples::find_example(argument)) {
+    let mut users_config = places.iter().filter(|path| is_user_config(path, host));
+    let users_config =
+        users_config.find(|path| inspect(path) == LookupResult::File && is_other(path, found));
+    let (other, remedy) = match (users_config, examples::find_example(argument)) {
         _ if is_path => return Ok(()),
-        (Some(own), _) => (format!("`{own}`"), own.to_string()),
+        (Some(users_config), _) => (format!("`{users_config}`"), users_config.to_string()),
         (None, Some(example)) => (
             format!("the built-in `{}`", example.name),
             format!("{EXAMPLE_PREFIX}{}", example.name),

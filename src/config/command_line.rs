@@ -91,15 +91,15 @@ impl PartialEq for EnvVariable {
 }
 
 /// Returns the values of variables that must not appear in any record: expanded values, and those
-/// whose names indicate a secret. Inherited values are looked up in `own`.
+/// whose names indicate a secret. Inherited values are looked up in `own_variables`.
 pub fn variable_secrets(
     variables: &BTreeMap<String, EnvVariable>,
-    own: &ConfigVariables,
+    own_variables: &ConfigVariables,
 ) -> impl Iterator<Item = SecretString> {
     variables.iter().filter_map(|(name, value)| match value {
         EnvVariable::Expanded(secret) => Some(secret.expose_secret().into()),
         EnvVariable::Literal(text) if is_secret(name) => Some(text.as_str().into()),
-        EnvVariable::Inherited if is_secret(name) => Some(own.get(name)?.into()),
+        EnvVariable::Inherited if is_secret(name) => Some(own_variables.get(name)?.into()),
         EnvVariable::Inherited | EnvVariable::Literal(_) => None,
     })
 }
@@ -120,11 +120,11 @@ impl CommandLineConfig {
     }
 
     /// Returns the variables in addition to those that every command has. An inherited variable
-    /// without a value in `own` is omitted.
-    pub fn added_env(&self, own: &ConfigVariables) -> BTreeMap<String, String> {
+    /// without a value in `own_variables` is omitted.
+    pub fn added_env(&self, own_variables: &ConfigVariables) -> BTreeMap<String, String> {
         let value = |(name, variable): (&String, &EnvVariable)| {
             let value = match variable {
-                EnvVariable::Inherited => own.get(name)?.to_owned(),
+                EnvVariable::Inherited => own_variables.get(name)?.to_owned(),
                 EnvVariable::Literal(value) => value.clone(),
                 EnvVariable::Expanded(value) => value.expose_secret().to_owned(),
             };
@@ -134,12 +134,14 @@ impl CommandLineConfig {
     }
 
     /// Returns the values of variables that must not appear in any record. Inherited values are
-    /// looked up in `own`.
-    pub fn secrets(&self, own: &ConfigVariables) -> Vec<SecretString> {
+    /// looked up in `own_variables`.
+    pub fn secrets(&self, own_variables: &ConfigVariables) -> Vec<SecretString> {
         let passed = self.mode.passed_variables().iter();
         let passed = passed.filter(|name| is_secret(name));
-        let passed = passed.filter_map(|name| own.get(name).map(SecretString::from));
-        variable_secrets(&self.env, own).chain(passed).collect()
+        let passed = passed.filter_map(|name| own_variables.get(name).map(SecretString::from));
+        variable_secrets(&self.env, own_variables)
+            .chain(passed)
+            .collect()
     }
 
     /// Returns the text rules for local commands in a sandbox of `level`. If nothing enforces the

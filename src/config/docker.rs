@@ -161,13 +161,17 @@ impl HostCredential {
 
     /// Returns the one with this name in YAML.
     pub fn from_name(name: &str) -> Option<Self> {
-        let found = Self::ALL.iter().find(|(_, own, _)| *own == name);
+        let found = Self::ALL
+            .iter()
+            .find(|(_, known_name, _)| *known_name == name);
         found.map(|(credential, ..)| *credential)
     }
 
     /// Returns its path below a home directory.
     pub fn home_path(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(own, ..)| *own == self);
+        let found = Self::ALL
+            .iter()
+            .find(|(credential, ..)| *credential == self);
         found.map_or("", |(_, _, path)| path)
     }
 }

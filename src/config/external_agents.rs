@@ -42,18 +42,18 @@ pub struct ExternalAgentConfig {
 
 impl ExternalAgentConfig {
     /// Returns the values of its variables that must not appear in any record. Inherited values are
-    /// looked up in `own`.
-    pub fn secrets(&self, own: &ConfigVariables) -> Vec<SecretString> {
-        self.sandbox.secrets(own)
+    /// looked up in `own_variables`.
+    pub fn secrets(&self, own_variables: &ConfigVariables) -> Vec<SecretString> {
+        self.sandbox.secrets(own_variables)
     }
 
     /// Returns whether the program may be able to sign in: it has a variable besides those that
     /// massgen sets itself, or the config names another command.
     pub fn may_sign_in(&self) -> bool {
-        let own = find_kind(self.vendor).map_or(&[][..], |kind| kind.env);
+        let key_variables = find_kind(self.vendor).map_or(&[][..], |kind| kind.env);
         let is_own = |name: &str| {
             [EFFORT_VARIABLE, THINKING_VARIABLE].contains(&name)
-                || own.iter().any(|(known, _)| *known == name)
+                || key_variables.iter().any(|(known, _)| *known == name)
         };
         self.package.is_none() || self.sandbox.env.keys().any(|name| !is_own(name))
     }

@@ -90,15 +90,17 @@ pub fn dotenv_locations(
     home: Option<&AbsPath>,
     executable_dir: Option<&AbsPath>,
 ) -> Vec<DotenvLocation> {
-    let own = home.map(|home| home.join(STATE_DIR));
+    let users_dir = home.map(|home| home.join(STATE_DIR));
     let location = |folder: &AbsPath, author| DotenvLocation {
         file: folder.join(ENV_NAME),
         author,
     };
-    let is_other = |folder: &&AbsPath| own.as_ref() != Some(*folder);
+    let is_other = |folder: &&AbsPath| users_dir.as_ref() != Some(*folder);
     let stranger = |folder| location(folder, DotenvAuthor::Stranger);
     let of_base = Some(base).filter(is_other).map(stranger);
-    let of_user = own.as_ref().map(|own| location(own, DotenvAuthor::User));
+    let of_user = users_dir
+        .as_ref()
+        .map(|users_dir| location(users_dir, DotenvAuthor::User));
     let of_executable = executable_dir.filter(is_other).filter(|dir| *dir != base);
     let places = [of_base, of_user, of_executable.map(stranger)];
     places.into_iter().flatten().collect()

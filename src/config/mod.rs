@@ -264,8 +264,8 @@ pub enum DashboardMode {
 impl Config {
     /// Returns every path of the user that is open to an agent: context paths and folder guards.
     pub fn opened_paths(&self) -> impl Iterator<Item = &AbsPath> {
-        let own = self.agents.iter().flat_map(|agent| &agent.context_paths);
-        let listed = self.orchestrator.context_paths.iter().chain(own);
+        let agent_paths = self.agents.iter().flat_map(|agent| &agent.context_paths);
+        let listed = self.orchestrator.context_paths.iter().chain(agent_paths);
         let guarded = self
             .agents
             .iter()
@@ -275,8 +275,8 @@ impl Config {
 
     /// Returns every path of the user that an agent can write to in the final phase.
     pub fn write_paths(&self) -> impl Iterator<Item = &AbsPath> {
-        let own = self.agents.iter().flat_map(|agent| &agent.context_paths);
-        let listed = self.orchestrator.context_paths.iter().chain(own);
+        let agent_paths = self.agents.iter().flat_map(|agent| &agent.context_paths);
+        let listed = self.orchestrator.context_paths.iter().chain(agent_paths);
         let listed = listed.filter(|context| context.permission == Permission::Write);
         let guarded = self
             .agents

@@ -63,8 +63,12 @@ impl RateLimit {
 
     /// Returns whether it applies to this model of this vendor.
     pub fn applies_to(&self, vendor: &Vendor, model: &str) -> bool {
-        self.vendor.is_none_or(|own| own.name == vendor.name)
-            && self.model.as_deref().is_none_or(|own| own == model)
+        self.vendor
+            .is_none_or(|required| required.name == vendor.name)
+            && self
+                .model
+                .as_deref()
+                .is_none_or(|required| required == model)
     }
 }
 

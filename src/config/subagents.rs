@@ -32,10 +32,10 @@ impl BackendConfig {
     /// Overrides the sandbox level of the external agents among the agent's model and those of its
     /// subagents.
     pub(in crate::config) fn override_program_sandboxes(&mut self, choice: SandboxLevelChoice) {
-        let own = self.external_agent.as_mut();
+        let own_agent = self.external_agent.as_mut();
         let models = backends_mut(&mut self.subagent_models);
         let others = models.filter_map(|model| model.external_agent.as_mut());
-        for program in own.into_iter().chain(others) {
+        for program in own_agent.into_iter().chain(others) {
             Arc::make_mut(program).sandbox.sandbox = choice;
         }
     }
@@ -66,12 +66,12 @@ impl SubagentTypesConfig {
     /// Returns the types with these names, for a run that is started in `base`.
     pub fn new(names: Vec<String>, base: &AbsPath, home: Option<&AbsPath>) -> Self {
         let in_state = |directory: &AbsPath| directory.join(STATE_DIR).join(TYPES);
-        let own = home.map(in_state);
+        let users_dirs = home.map(in_state);
         let mut of_project = vec![in_state(base), base.join(AGENT_TYPES)];
-        of_project.retain(|directory| own.as_ref() != Some(directory));
+        of_project.retain(|directory| users_dirs.as_ref() != Some(directory));
         Self {
             names,
-            own,
+            own: users_dirs,
             of_project,
             with_models: None,
         }

@@ -95,10 +95,10 @@ pub struct HunkChoice {
 }
 
 impl HunkChoice {
-    /// Returns the choices about `hunks`, all hunks of a diff, of which those that are `taken` are applied.
-    pub fn list(hunks: &[DiffHunk], taken: &[bool]) -> Vec<Self> {
-        let taken = taken.iter().copied().chain(std::iter::repeat(false));
-        let choices = hunks.iter().zip(taken).map(|(hunk, is_taken)| Self {
+    /// Returns the choices about `hunks`, all hunks of a diff; `is_applied` says which of them apply.
+    pub fn list(hunks: &[DiffHunk], is_applied: &[bool]) -> Vec<Self> {
+        let is_applied = is_applied.iter().copied().chain(std::iter::repeat(false));
+        let choices = hunks.iter().zip(is_applied).map(|(hunk, is_taken)| Self {
             old: hunk.old.clone(),
             new: hunk.new.clone(),
             is_taken,
@@ -160,15 +160,15 @@ mod tests {
     }
 
     /// Returns the choices about the hunks of the diff of two texts.
-    fn choices(old: &str, new: &str, taken: &[bool]) -> Vec<HunkChoice> {
-        HunkChoice::list(&hunks(&TextDiff::from_lines(old, new)), taken)
+    fn choices(old: &str, new: &str, is_applied: &[bool]) -> Vec<HunkChoice> {
+        HunkChoice::list(&hunks(&TextDiff::from_lines(old, new)), is_applied)
     }
 
     #[track_caller]
-    fn check(taken: &[bool], expected: &str) {
-        let chosen = choices(OLD, NEW, taken);
+    fn check(is_applied: &[bool], expected: &str) {
+        let chosen = choices(OLD, NEW, is_applied);
         let applied = apply_hunks(OLD, NEW, &chosen);
-        assert_eq!(applied.as_deref(), Some(expected), "{taken:?}");
+        assert_eq!(applied.as_deref(), Some(expected), "{is_applied:?}");
     }
 
     #[test]

@@ -115,9 +115,9 @@ impl HunkCount {
     /// Counts a choice of hunks; `None` if all were taken.
     pub fn of(choice: &[bool]) -> Option<Self> {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let taken = choice.iter().filter(|taken| **taken).count();
-        (taken < choice.len()).then(|| Self {
-            taken: count(taken),
+        let applied = choice.iter().filter(|is_applied| **is_applied).count();
+        (applied < choice.len()).then(|| Self {
+            taken: count(applied),
             total: count(choice.len()),
         })
     }

@@ -162,14 +162,14 @@ mod tests {
             input: &input,
             id: Some("call_1"),
         };
-        let check = |subject: HookSubject<'_>, own: Value| {
+        let check = |subject: HookSubject<'_>, own_fields: Value| {
             let request = build_request(&context, Phase::Coordination, Some(2), &subject);
             let mut expected = json!({
                 "schema_version": 1, "session_id": "s1", "cwd": "/p",
                 "permission_mode": "default", "hook_event_name": subject.event().name(),
                 "agent_id": "worker", "workspace": "/p/w", "phase": "coordination", "round": 2,
             });
-            for (name, value) in own.as_object().unwrap() {
+            for (name, value) in own_fields.as_object().unwrap() {
                 expected[name] = value.clone();
             }
             assert_eq!(request, expected);

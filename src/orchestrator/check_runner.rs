@@ -188,8 +188,9 @@ impl CheckRunner {
             }
             (None, _) => {
                 let root = self.0.overlays.create_directory(purpose)?;
-                let own = Grant::tree(root.clone(), GrantKind::Workspace, Permission::Write);
-                grants.push(own);
+                let workspace_grant =
+                    Grant::tree(root.clone(), GrantKind::Workspace, Permission::Write);
+                grants.push(workspace_grant);
                 root
             }
         };

@@ -331,9 +331,9 @@ fn presentation_prompt(
         .map(|(agent, count)| (*agent, *count, reasons(*agent)))
         .collect();
     let view = |(agent, answer): (&AgentNumber, &AcceptedAnswer)| {
-        let own = *agent == me.number;
+        let is_own_answer = *agent == me.number;
         let workspace = team.member(*agent).and_then(|m| m.workspace.as_ref());
-        match (own, workspace) {
+        match (is_own_answer, workspace) {
             (true, Some(workspace)) => AnswerView {
                 label: answer.label,
                 content: UntrustedText::from(&*answer.content),
@@ -400,8 +400,10 @@ impl FinalDelivery<'_> {
         let changes = match written {
             Ok(()) => {
                 let overlay = self.overlay.clone();
-                self.deliver(|grant, taken| source_directory(overlay.as_ref(), grant, taken))
-                    .await?
+                self.deliver(|grant, used_directories| {
+                    source_directory(overlay.as_ref(), grant, used_directories)
+                })
+                .await?
             }
             Err(error) => failed_changes(&write_roots(&self.member.grants), &error),
         };
@@ -522,12 +524,12 @@ impl FinalDelivery<'_> {
             return Ok(Vec::new());
         };
         let roots = write_roots(&self.member.grants);
-        let mut taken = BTreeSet::new();
+        let mut used_directories = BTreeSet::new();
         let offer = DeliverySource {
             grants: self.member.write_grants(),
             origins: roots
                 .iter()
-                .map(|grant| origin(grant, &mut taken))
+                .map(|grant| origin(grant, &mut used_directories))
                 .collect(),
             began_ns: i64::try_from(conflicts.run_started_ns).unwrap_or_default(),
             attempt: self.attempt,
@@ -562,18 +564,20 @@ impl FinalDelivery<'_> {
 fn source_directory(
     overlay: Option<&WriteOverlay>,
     grant: &Grant,
-    taken: &mut BTreeSet<AbsPath>,
+    used_directories: &mut BTreeSet<AbsPath>,
 ) -> Option<SourceDirectory> {
     let dir = match grant.scope {
         GrantScope::Tree => grant.root.clone(),
         GrantScope::File => grant.root.parent()?,
     };
     let tree = overlay?.trees().find(|tree| *tree.root == dir)?;
-    taken.insert(tree.upper.clone()).then(|| SourceDirectory {
-        path: tree.upper.clone(),
-        written: SourceLayout::Over,
-        left_out: Vec::new(),
-    })
+    used_directories
+        .insert(tree.upper.clone())
+        .then(|| SourceDirectory {
+            path: tree.upper.clone(),
+            written: SourceLayout::Over,
+            left_out: Vec::new(),
+        })
 }
 
 /// Returns whether a final agent whose presentation ended in this way did all that it wanted.

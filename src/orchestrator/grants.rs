@@ -102,16 +102,16 @@ impl ContextGrants {
                     let root = real_path(workspace)?;
                     grants.push(Grant::tree(root, GrantKind::Workspace, Permission::Write));
                 }
-                let own = self.own_grants(agent)?;
-                for grant in self.shared.iter().cloned().chain(own) {
+                let own_grants = self.own_grants(agent)?;
+                for grant in self.shared.iter().cloned().chain(own_grants) {
                     merge(&mut grants, grant);
                 }
             }
             Some(guarded) => {
                 self.add_folder_guard_grants(&mut grants, &guarded, workspace)?;
                 if guarded.context == ContextPathAccess::ReadOnly {
-                    let own = self.own_grants(agent)?;
-                    for grant in self.shared.iter().cloned().chain(own) {
+                    let own_grants = self.own_grants(agent)?;
+                    for grant in self.shared.iter().cloned().chain(own_grants) {
                         let permission = Permission::Read;
                         merge(
                             &mut grants,
@@ -131,16 +131,16 @@ impl ContextGrants {
     /// Returns the grants of what the config opens to `agent` only: its context paths, and its
     /// uploads.
     fn own_grants(&self, agent: &AgentConfig) -> Result<Vec<Grant>> {
-        let mut own = resolve_context_paths(&agent.context_paths, &self.state_dir)?;
+        let mut grants = resolve_context_paths(&agent.context_paths, &self.state_dir)?;
         for image in &agent.uploaded_images {
-            own.push(upload_grant(image, "image_path")?);
+            grants.push(upload_grant(image, "image_path")?);
         }
         for file in &agent.uploaded_files {
             if let Some(path) = file.path() {
-                own.push(upload_grant(path, file.key())?);
+                grants.push(upload_grant(path, file.key())?);
             }
         }
-        Ok(own)
+        Ok(grants)
     }
 
     /// Adds the grants of a folder guard. Directories in the agent's own workspace are created
@@ -192,11 +192,11 @@ impl ContextGrants {
         workspace: Option<&AbsPath>,
     ) -> Result<Grant> {
         let root = real_path(path)?;
-        let own = match workspace {
+        let is_in_workspace = match workspace {
             Some(workspace) => root.is_within(&real_path(workspace)?),
             None => false,
         };
-        let kind = if own {
+        let kind = if is_in_workspace {
             GrantKind::Workspace
         } else {
             GrantKind::Context

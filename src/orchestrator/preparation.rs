@@ -147,9 +147,9 @@ impl PreparedTurn {
     }
 
     fn add_to_first_message(&mut self, agent: AgentNumber, text: &str) {
-        let own = self.additions.entry(agent).or_default();
-        own.push_str("\n\n");
-        own.push_str(text);
+        let additions = self.additions.entry(agent).or_default();
+        additions.push_str("\n\n");
+        additions.push_str(text);
     }
 
     /// Returns the first message of the agent `number` for `task`, with what was written for it.

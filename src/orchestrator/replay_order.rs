@@ -65,7 +65,7 @@ impl RecordedInput {
     /// Returns the agent that submitted it, if it is a submission.
     fn agent(&self) -> Option<AgentNumber> {
         match self {
-            RecordedInput::Submission(taken) => Some(taken.agent),
+            RecordedInput::Submission(submission) => Some(submission.agent),
             RecordedInput::Message(..) => None,
         }
     }
@@ -73,7 +73,7 @@ impl RecordedInput {
     /// Returns why hooks rejected it, if they did.
     fn hook_refusal(self) -> Option<String> {
         match self {
-            RecordedInput::Submission(taken) => taken.hook_refusal,
+            RecordedInput::Submission(submission) => submission.hook_refusal,
             RecordedInput::Message(..) => None,
         }
     }

@@ -107,13 +107,14 @@ impl SnapshotStore {
         let mut snapshots = self.agent_snapshots(agent);
         let workspace = workspace.clone();
         let work = move || {
-            let taken = snapshots.take(&workspace, label);
-            (snapshots, taken)
+            let snapshot = snapshots.take(&workspace, label);
+            (snapshots, snapshot)
         };
         let done = tokio::task::spawn_blocking(work).await;
-        let (snapshots, taken) = done.map_err(|_| Error::bug("a snapshot failed unexpectedly"))?;
+        let (snapshots, snapshot) =
+            done.map_err(|_| Error::bug("a snapshot failed unexpectedly"))?;
         self.by_agent.insert(agent.clone(), snapshots);
-        Ok(taken?.map(|Snapshot { path, notes, .. }| AnswerSnapshot { path, notes }))
+        Ok(snapshot?.map(|Snapshot { path, notes, .. }| AnswerSnapshot { path, notes }))
     }
 
     /// Takes the snapshots of one agent out of the store for use.

@@ -115,7 +115,7 @@ impl PathPermissionManager {
         if !is_own || !self.allows(workspace, Permission::Write) {
             return None;
         }
-        let own = Grant {
+        let workspace_grant = Grant {
             root: workspace.clone(),
             ..outer.clone()
         };
@@ -123,8 +123,11 @@ impl PathPermissionManager {
             permission: Permission::Read,
             ..grant.clone()
         });
-        let grants = readable.filter(|grant| grant.root != own.root);
-        Some(Self::new(grants.chain([own.clone()]).collect(), self.phase))
+        let grants = readable.filter(|grant| grant.root != workspace_grant.root);
+        Some(Self::new(
+            grants.chain([workspace_grant.clone()]).collect(),
+            self.phase,
+        ))
     }
 
     /// Decides about one resolved path without an approval.

@@ -230,13 +230,14 @@ fn models(
     }
     let model = |(agent, mut replies): (AgentId, ScriptedReplies)| {
         replies.map_texts(&with_new_paths);
-        let own = subagents.extract_if(.., |subagent| subagent.agent == agent);
-        let own: Vec<SubagentReplies> = own.collect();
+        let subagents_of_agent = subagents.extract_if(.., |subagent| subagent.agent == agent);
+        let subagents_of_agent: Vec<SubagentReplies> = subagents_of_agent.collect();
         let conversations = conversations
             .get(&agent)
             .map(Vec::as_slice)
             .unwrap_or_default();
-        let backend = PlaybackBackend::new(replies, conversations, own, ends.clone());
+        let backend =
+            PlaybackBackend::new(replies, conversations, subagents_of_agent, ends.clone());
         let model = AvailableModel {
             name: Arc::from("recorded"),
             image_input: ImageInput::Accepted,

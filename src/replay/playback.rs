@@ -151,7 +151,7 @@ impl Backend for PlaybackBackend {
 pub(super) fn subagent_replies<'e>(
     events: impl IntoIterator<Item = &'e Event>,
 ) -> Vec<SubagentReplies> {
-    let mut begun: Vec<(SubagentKey<'e>, SubagentReplies)> = Vec::new();
+    let mut started: Vec<(SubagentKey<'e>, SubagentReplies)> = Vec::new();
     for event in events {
         let Event::Subagent(event) = event else {
             continue;
@@ -163,9 +163,9 @@ pub(super) fn subagent_replies<'e>(
                 subagent: key.subagent.clone(),
                 replies: ScriptedReplies::default(),
             };
-            begun.push((key, replies));
+            started.push((key, replies));
         }
-        let known = begun.iter_mut().rev().find(|(known, _)| *known == key);
+        let known = started.iter_mut().rev().find(|(known, _)| *known == key);
         let (Some((_, known)), SubagentEvent::SubagentModel { event, .. }) = (known, event) else {
             continue;
         };
@@ -178,5 +178,5 @@ pub(super) fn subagent_replies<'e>(
             known.replies.push_failure(reason);
         }
     }
-    begun.into_iter().map(|(_, replies)| replies).collect()
+    started.into_iter().map(|(_, replies)| replies).collect()
 }

@@ -249,11 +249,13 @@ impl BallotView {
             let mut counts = votes.iter().filter(|count| count.agent == *agent);
             counts.next().map_or(0, |count| count.count)
         };
-        let own = votes_of(winner);
+        let winner_votes = votes_of(winner);
         let failing = self.failing_agents();
         let others = votes.iter().filter(|count| count.agent != *winner);
-        let rivals: Vec<&VotesForAgent> =
-            others.clone().filter(|other| other.count >= own).collect();
+        let rivals: Vec<&VotesForAgent> = others
+            .clone()
+            .filter(|other| other.count >= winner_votes)
+            .collect();
         let is_failing = |other: &&VotesForAgent| failing.contains(&&other.agent);
         if others.count() == 0 {
             WinnerReason::OnlyAnswer

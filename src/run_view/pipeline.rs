@@ -133,18 +133,18 @@ impl PipelineStages {
     }
 
     /// Adds a stage. One that begins again, because the pipeline was resumed, keeps its runs.
-    fn begin_stage(&mut self, begun: StageView) {
+    fn begin_stage(&mut self, stage: StageView) {
         let is_begun = |known: &&mut StageView| {
-            known.iteration == begun.iteration && known.stage == begun.stage
+            known.iteration == stage.iteration && known.stage == stage.stage
         };
-        if let Some(known) = self.last_stage(&begun.role).filter(is_begun) {
+        if let Some(known) = self.last_stage(&stage.role).filter(is_begun) {
             known.progress = StageProgress::Working;
             return;
         }
         if self.stages.len() == STAGES_MAX {
             self.stages.remove(0);
         }
-        self.stages.push(begun);
+        self.stages.push(stage);
     }
 
     fn set_progress(&mut self, role: &str, progress: StageProgress) {

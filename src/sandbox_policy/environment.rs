@@ -141,12 +141,12 @@ fn temporary_directory(inputs: &EnvironmentInputs<'_>) -> String {
 /// Returns the absolute directories of the user's `PATH`, without duplicates. Relative ones are
 /// skipped: the project would decide what they contain.
 fn search_path(inputs: &EnvironmentInputs<'_>) -> String {
-    let own = inputs.own.get("PATH").map(String::as_str);
-    let own = own.unwrap_or_default().split(':');
-    let own = own.filter(|dir| dir.starts_with('/'));
+    let own_path = inputs.own.get("PATH").map(String::as_str);
+    let own_path = own_path.unwrap_or_default().split(':');
+    let own_path = own_path.filter(|dir| dir.starts_with('/'));
     let venv = inputs.venv.map(|venv| venv.join("bin").to_string());
     let mut directories: Vec<&str> = Vec::new();
-    let all = venv.as_deref().into_iter().chain(own);
+    let all = venv.as_deref().into_iter().chain(own_path);
     for dir in all.chain(SYSTEM_PATH.iter().copied()) {
         if !directories.contains(&dir) {
             directories.push(dir);

@@ -148,8 +148,8 @@ impl BudgetLedger {
 
     /// Returns the limits of the run and of `agent`.
     fn limits_of(&self, agent: &AgentId) -> [BudgetLimits; 2] {
-        let own = self.agents.get(agent).map(|bound| bound.limits);
-        [self.run.limits, own.unwrap_or_default()]
+        let agent_limits = self.agents.get(agent).map(|bound| bound.limits);
+        [self.run.limits, agent_limits.unwrap_or_default()]
     }
 
     /// Names the limits that cannot be enforced for `agent`, because a complete request of its own
@@ -196,10 +196,10 @@ impl BudgetLedger {
     /// Returns the limit that stops the requests of `agent`, in one sentence: the run's, or its
     /// own.
     pub fn agent_exhausted_limit(&self, agent: &AgentId) -> Option<String> {
-        let own = || self.agents.get(agent)?.request_limit;
+        let request_limit = || self.agents.get(agent)?.request_limit;
         let name_of_limit = |met| format!("{agent} {met}");
         self.run_exhausted_limit()
-            .or_else(|| own().map(name_of_limit))
+            .or_else(|| request_limit().map(name_of_limit))
     }
 }
 

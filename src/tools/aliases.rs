@@ -23,10 +23,10 @@ pub fn is_known_tool(tool: &str) -> bool {
 pub fn names_of(tool: &str) -> impl Iterator<Item = &str> {
     let aliases = ALIASES
         .iter()
-        .filter(move |(own, others)| *own == tool || others.contains(&tool));
-    let aliases = aliases.flat_map(move |(own, others)| {
-        let others = others.iter().copied().filter(move |_| *own == tool);
-        std::iter::once(*own).chain(others)
+        .filter(move |(own_name, others)| *own_name == tool || others.contains(&tool));
+    let aliases = aliases.flat_map(move |(own_name, others)| {
+        let others = others.iter().copied().filter(move |_| *own_name == tool);
+        std::iter::once(*own_name).chain(others)
     });
     std::iter::once(tool).chain(aliases)
 }
@@ -38,9 +38,9 @@ mod tests {
 
     #[test]
     fn every_alias_names_an_existing_tool() {
-        for (own, _) in ALIASES {
-            let is_own = |tool: &ToolSpec| tool.name == *own;
-            assert!(TOOLS.iter().chain(COMMANDS).any(is_own), "{own}");
+        for (own_name, _) in ALIASES {
+            let is_own = |tool: &ToolSpec| tool.name == *own_name;
+            assert!(TOOLS.iter().chain(COMMANDS).any(is_own), "{own_name}");
         }
     }
 }

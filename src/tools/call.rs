@@ -515,8 +515,8 @@ impl ToolCall {
             | ToolCall::GenerateMedia { path, .. }
             | ToolCall::DeleteFilesBatch { path, .. } => vec![access(path, Write, Followed)],
             ToolCall::SpawnSubagents { dirs, .. } => {
-                let own = dirs.iter();
-                own.map(|dir| access(dir, Write, Itself)).collect()
+                let dir_accesses = dirs.iter();
+                dir_accesses.map(|dir| access(dir, Write, Itself)).collect()
             }
             ToolCall::DeleteFile { path, .. } => vec![access(path, Write, Itself)],
             ToolCall::MoveFile {

@@ -106,12 +106,12 @@ impl ToolCall {
             existing,
         } = self
         {
-            let own = json!({
+            let input = json!({
                 "source_base_path": source.as_str(),
                 "destination_base_path": destination.as_str(),
                 "overwrite": *existing == ExistingTarget::Overwrite,
             });
-            with_selection(own, selection)
+            with_selection(input, selection)
         } else if let ToolCall::DeleteFile { path, recursion } = self {
             json!({ "path": path.as_str(), "recursive": *recursion == DeleteRecursion::Whole })
         } else if let ToolCall::DeleteFilesBatch { path, selection } = self {
@@ -128,8 +128,8 @@ impl ToolCall {
             dir,
         } = self
         {
-            let own = json!({ "command": command, "work_dir": dir.as_str() });
-            with_timeout(own, *timeout_seconds)
+            let input = json!({ "command": command, "work_dir": dir.as_str() });
+            with_timeout(input, *timeout_seconds)
         } else if let ToolCall::ExecuteCode {
             code,
             timeout_seconds,
@@ -169,12 +169,12 @@ fn lines_of(path: &UserPath, lines: LineRange) -> Value {
 }
 
 fn grep_of(path: &UserPath, grep: &GrepQuery) -> Value {
-    let own = json!({
+    let input = json!({
         "path": path.as_str(), "pattern": grep.pattern,
         "ignore_case": grep.case == CaseSensitivity::Insensitive,
         "context_lines": grep.context_lines, "max_results": grep.results_max,
     });
-    with_selection(own, &grep.selection)
+    with_selection(input, &grep.selection)
 }
 
 fn with_timeout(mut input: Value, seconds: Option<u64>) -> Value {

@@ -449,16 +449,16 @@ fn a_call_over_the_agent_socket_is_recognised_by_a_field_that_models_cannot_set(
             .extend(more.as_object().unwrap().clone());
         call
     };
-    let own = "mcp__massgen__new_answer";
-    check_permission(&called(own, json!({})), "nothing");
+    let own_tool = "mcp__massgen__new_answer";
+    check_permission(&called(own_tool, json!({})), "nothing");
     check_permission(
-        &json!({"title": own, "rawInput": {"content": "x"}}),
+        &json!({"title": own_tool, "rawInput": {"content": "x"}}),
         "nothing",
     );
     check_permission(&called("massgen_vote", json!({})), "nothing");
     for (title, more) in [
-        (own, json!({"kind": "fetch"})),
-        (own, json!({"rawInput": {"command": own}})),
+        (own_tool, json!({"kind": "fetch"})),
+        (own_tool, json!({"rawInput": {"command": own_tool}})),
         ("mcp__massgen__vote; sudo ls", json!({})),
         ("mcp__other__massgen_vote", json!({})),
         ("mcp__massgen__", json!({})),
@@ -467,9 +467,9 @@ fn a_call_over_the_agent_socket_is_recognised_by_a_field_that_models_cannot_set(
         check_permission(&called(title, more), unknown);
     }
     let places = json!({"locations": [{"path": "/w/a"}]});
-    check_permission(&called(own, places), "write_file");
+    check_permission(&called(own_tool, places), "write_file");
     check_permission(
-        &called(own, json!({"kind": "execute", "rawInput": {}})),
+        &called(own_tool, json!({"kind": "execute", "rawInput": {}})),
         "run mcp__massgen",
     );
 }

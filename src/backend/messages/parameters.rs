@@ -53,8 +53,8 @@ impl MessagesParameters {
             let lists = [RESERVED_KEYS, SWITCHES, RENAMED, BETAS];
             !lists.iter().any(|list| list.contains(&name))
         };
-        let own = set_values().filter(|(name, _)| is_own(name));
-        let mut parameters: Map<String, Value> = own
+        let own_parameters = set_values().filter(|(name, _)| is_own(name));
+        let mut parameters: Map<String, Value> = own_parameters
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         for (name, value) in set_values() {

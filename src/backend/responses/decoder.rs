@@ -224,8 +224,12 @@ fn response_error(response: &Value) -> Option<&Value> {
 /// Returns why a reply ended. `event` is the status that the event's name says; it is empty for a
 /// reply that is not streamed.
 fn stop_reason(response: &Value, event: &str) -> Result<StopReason, ReplyDecodeError> {
-    let own = text_field(response, "status");
-    let status = if own.is_empty() { event } else { own };
+    let own_status = text_field(response, "status");
+    let status = if own_status.is_empty() {
+        event
+    } else {
+        own_status
+    };
     let output = response.get("output").and_then(Value::as_array);
     let has_output = output.is_some_and(|items| !items.is_empty());
     let details = response.get("incomplete_details");

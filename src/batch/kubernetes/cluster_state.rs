@@ -176,19 +176,19 @@ impl ClusterState {
     }
 
     fn add_job(&mut self, job: &ListedBatchJob, pods: &[ListedPod]) {
-        let own = || pods.iter().filter(|pod| pod.job == job.name);
+        let pods_of_job = || pods.iter().filter(|pod| pod.job == job.name);
         let is_running = |pod: &ListedPod| pod.condition == PodCondition::Running;
         let is_unusable = |pod: &ListedPod| pod.condition.fault().is_some();
-        if !own().any(is_running) {
+        if !pods_of_job().any(is_running) {
             self.idle_jobs.push(job.name.clone());
         }
-        if job.is_over || (own().next().is_some() && own().all(is_unusable)) {
+        if job.is_over || (pods_of_job().next().is_some() && pods_of_job().all(is_unusable)) {
             self.useless_jobs.push(job.name.clone());
         }
         if job.is_over || !job.replaces {
             return;
         }
-        let live = own().filter(|pod| !pod.has_ended && !pod.is_terminating);
+        let live = pods_of_job().filter(|pod| !pod.has_ended && !pod.is_terminating);
         for number in live.count()..job.parallelism {
             self.unfilled_jobs.insert(job.name.clone());
             self.workers.push(ListedWorker {

@@ -224,10 +224,10 @@ impl KubernetesSettings {
             .or_else(|| self.variable_fault())
             .or_else(|| {
                 let labels = self.labels.keys().chain(self.annotations.keys());
-                let own = labels
+                let reserved_label = labels
                     .into_iter()
                     .find(|name| name.starts_with(LABEL_DOMAIN))?;
-                Some(format!("`{own}` is set by massgen"))
+                Some(format!("`{reserved_label}` is set by massgen"))
             })
     }
 

@@ -61,16 +61,16 @@ mod tests {
     /// Checks with which permissions the copy is open to all agents, to `a` and to `b`, where these
     /// are the context paths of all and of `a`.
     #[track_caller]
-    fn check(shared: &str, own: &str, expected: [Option<Permission>; 3]) {
+    fn check(shared: &str, own_paths: &str, expected: [Option<Permission>; 3]) {
         let dir = tempfile::tempdir().unwrap();
         symlink(".", dir.path().join("self")).unwrap();
         let copy = AbsPath::new(dir.path()).unwrap();
-        let agent = |id: &str, own: &str| {
+        let agent = |id: &str, own_paths: &str| {
             format!(
-                "- {{id: {id}, backend: {{type: openrouter, model: m, context_paths: [{own}]}}}}\n"
+                "- {{id: {id}, backend: {{type: openrouter, model: m, context_paths: [{own_paths}]}}}}\n"
             )
         };
-        let agents = [agent("a", own), agent("b", "")].concat();
+        let agents = [agent("a", own_paths), agent("b", "")].concat();
         let yaml = format!("agents:\n{agents}orchestrator:\n  context_paths: [{shared}]\n");
         let origin = ConfigOrigin {
             name: "c.yaml".to_owned(),

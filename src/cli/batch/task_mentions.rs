@@ -158,9 +158,9 @@ impl TaskPathSurvey {
         if !task.text.contains('@') || self.mentioned.len() >= COLLECTED_PATHS_MAX {
             return;
         }
-        let own: Vec<RealPath> = resolve_path(&base).into_iter().collect();
+        let roots: Vec<RealPath> = resolve_path(&base).into_iter().collect();
         let is_closed =
-            |mention: &Mention| !is_inside(&mention.path, &own) && !is_allowed(mention, allowed);
+            |mention: &Mention| !is_inside(&mention.path, &roots) && !is_allowed(mention, allowed);
         let found = PastedMentions::find_closed(&task.text, lookup(&base, host), &is_closed);
         let paths = found.mentions().into_iter();
         self.mentioned

@@ -342,7 +342,7 @@ fn ask_by_hunk(
     output: &mut CliOutput<'_>,
     next: &mut dyn FnMut() -> Option<String>,
 ) -> Option<Vec<HunkChoice>> {
-    let mut taken = Vec::new();
+    let mut choices = Vec::new();
     for (number, hunk) in parts.iter().enumerate() {
         show(output, &hunk_lines(hunk));
         let progress = format!("({}/{})", number.saturating_add(1), parts.len());
@@ -351,10 +351,10 @@ fn ask_by_hunk(
                 "{progress} apply this hunk of `{name}`? [y,n,a,d,q,?]"
             ));
             match next()?.as_str() {
-                "y" => taken.push(true),
-                "n" => taken.push(false),
-                "a" => taken.resize(parts.len(), true),
-                "d" | "q" => taken.resize(parts.len(), false),
+                "y" => choices.push(true),
+                "n" => choices.push(false),
+                "a" => choices.resize(parts.len(), true),
+                "d" | "q" => choices.resize(parts.len(), false),
                 _ => {
                     output
                         .note("y apply this hunk, n skip it, a apply it and the rest of the file");
@@ -364,11 +364,11 @@ fn ask_by_hunk(
             }
             break;
         }
-        if taken.len() == parts.len() {
+        if choices.len() == parts.len() {
             break;
         }
     }
-    Some(HunkChoice::list(parts, &taken))
+    Some(HunkChoice::list(parts, &choices))
 }
 
 /// Prints lines of styled pieces to the progress stream.

@@ -220,8 +220,8 @@ impl Completer for LineEditorHelper {
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let none = (cursor, Vec::new());
         if self.shown == ChoiceDisplay::WhileTyping {
-            let taken = self.shared.lock().accept_choice(line, cursor);
-            return Ok(taken.map_or(none, |(start, text)| (start, vec![text])));
+            let accepted = self.shared.lock().accept_choice(line, cursor);
+            return Ok(accepted.map_or(none, |(start, text)| (start, vec![text])));
         }
         let candidates = self.choices(line, cursor, LISTED_MAX, LIST_TIME_MAX);
         Ok(candidates.map_or(none, |candidates| {

@@ -257,8 +257,8 @@ mod tests {
     fn paste(pastes: &mut PastedTexts, keys: &str) -> Option<String> {
         pastes.begin_arriving();
         for key in keys.chars() {
-            let taken = pastes.take_key(&KeyEvent::from(key).into(), 1);
-            assert_eq!(taken, Some(Cmd::Noop), "{key:?}");
+            let is_taken = pastes.take_key(&KeyEvent::from(key).into(), 1);
+            assert_eq!(is_taken, Some(Cmd::Noop), "{key:?}");
         }
         let end = KeyEvent(KeyCode::BracketedPasteEnd, Modifiers::NONE);
         let Some(Cmd::Insert(1, inserted)) = pastes.take_key(&end.into(), 1) else {

@@ -274,8 +274,8 @@ mod tests {
         assert!(state.is_open(line, cursor) && !state.is_open(line, 5));
         state.move_selection(SelectionMove::Up);
         state.request_write();
-        let taken = state.accept_choice(line, cursor);
-        assert_eq!(taken, Some((4, "@src/a.rs:w ".to_owned())));
+        let accepted = state.accept_choice(line, cursor);
+        assert_eq!(accepted, Some((4, "@src/a.rs:w ".to_owned())));
         assert!(!state.is_open(line, cursor));
         state.open(line, cursor, Some(choices_from(4)));
         assert_eq!(

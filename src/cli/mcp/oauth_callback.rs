@@ -31,7 +31,7 @@ const NOTHING: &str = "Not found.\n";
 #[derive(Debug)]
 pub(crate) struct CallbackListener {
     listener: TcpListener,
-    own: Url,
+    callback_url: Url,
 }
 
 impl CallbackListener {
@@ -48,14 +48,18 @@ impl CallbackListener {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let own = Url::parse(&format!("http://{address}{PATH}"));
-        let own = own.map_err(|_| Error::bug("the loopback listener has no address"))?;
-        Ok(Self { listener, own })
+        let callback_url = Url::parse(&format!("http://{address}{PATH}"));
+        let callback_url =
+            callback_url.map_err(|_| Error::bug("the loopback listener has no address"))?;
+        Ok(Self {
+            listener,
+            callback_url,
+        })
     }
 
     /// Returns the redirect address.
     pub(crate) fn url(&self) -> &Url {
-        &self.own
+        &self.callback_url
     }
 
     /// Waits for a redirect that `is_wanted` accepts, and returns its address with the query.
@@ -65,7 +69,7 @@ impl CallbackListener {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) if open.len() < CONNECTIONS_MAX => {
-                        open.spawn(read_request(stream, self.own.clone()));
+                        open.spawn(read_request(stream, self.callback_url.clone()));
                     }
                     Ok(_) => {}
                     Err(_) => sleep(ACCEPT_AGAIN).await,
@@ -88,8 +92,11 @@ impl CallbackListener {
     }
 }
 
-/// Reads a request and returns the requested address if it is below `own`.
-async fn read_request(mut stream: TcpStream, own: Url) -> Option<(TcpStream, Option<Url>)> {
+/// Reads a request and returns the requested address if it is below `callback_url`.
+async fn read_request(
+    mut stream: TcpStream,
+    callback_url: Url,
+) -> Option<(TcpStream, Option<Url>)> {
     let mut head = Vec::new();
     let reading = async {
         while !head.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -102,18 +109,18 @@ async fn read_request(mut stream: TcpStream, own: Url) -> Option<(TcpStream, Opt
         Some(())
     };
     timeout(HEAD_TIME_MAX, reading).await.ok()??;
-    Some((stream, requested_url(&head, &own)))
+    Some((stream, requested_url(&head, &callback_url)))
 }
 
 /// Returns the address in the head of a request, if it is a `GET` of the redirect path.
-fn requested_url(head: &[u8], own: &Url) -> Option<Url> {
+fn requested_url(head: &[u8], callback_url: &Url) -> Option<Url> {
     let head = std::str::from_utf8(head).ok()?;
     let mut words = head.lines().next()?.split(' ');
     let (Some("GET"), Some(target), Some(_)) = (words.next(), words.next(), words.next()) else {
         return None;
     };
     let (path, query) = target.split_once('?')?;
-    let mut url = own.clone();
+    let mut url = callback_url.clone();
     url.set_query(Some(query));
     (path == PATH).then_some(url)
 }
@@ -134,8 +141,8 @@ mod tests {
 
     #[track_caller]
     fn check(head: &str, expected: Option<&str>) {
-        let own = Url::parse("http://127.0.0.1:9/callback").unwrap();
-        let url = requested_url(head.as_bytes(), &own);
+        let callback_url = Url::parse("http://127.0.0.1:9/callback").unwrap();
+        let url = requested_url(head.as_bytes(), &callback_url);
         assert_eq!(url.as_ref().map(Url::as_str), expected, "{head}");
     }
 

@@ -60,12 +60,12 @@ struct ToolHandlerState {
 }
 
 impl ToolHandler {
-    /// Offers the tools in `own`, and those of the servers of `gate`, which decides about all
+    /// Offers the tools in `built_in`, and those of the servers of `gate`, which decides about all
     /// calls.
-    pub(crate) fn new(gate: Gate, own: Vec<ToolOffer>) -> Self {
+    pub(crate) fn new(gate: Gate, built_in: Vec<ToolOffer>) -> Self {
         Self(Arc::new(ToolHandlerState {
             gate,
-            built_in: own,
+            built_in,
             server_tools_loaded: OnceCell::new(),
             admission_slots: Semaphore::new(ADMITTED_MAX),
             running_slots: Semaphore::new(usize::try_from(RUNNING_MAX).unwrap_or(1)),
@@ -112,8 +112,8 @@ impl ToolHandler {
         // If programs are offered, they call the tools of servers themselves.
         let of_programs = program::tool_offers(gate);
         let single = || {
-            let own = self.0.built_in.iter().cloned();
-            own.chain(gate.catalogue().offers()).collect()
+            let built_in = self.0.built_in.iter().cloned();
+            built_in.chain(gate.catalogue().offers()).collect()
         };
         of_programs.unwrap_or_else(single)
     }

@@ -212,17 +212,17 @@ fn or_none(text: String) -> String {
 
 /// Returns the directories that a role writes to.
 fn write_directories(role: &PipelineRole, directory: &RelPath) -> Vec<String> {
-    let own = directory.as_path().join(role.name.as_str());
-    let own = escape_name(&format!("{}/", own.display()));
+    let own_directory = directory.as_path().join(role.name.as_str());
+    let own_directory = escape_name(&format!("{}/", own_directory.display()));
     if !role.has_right(RoleRight::Write) {
         return Vec::new();
     }
     match &role.writes {
-        RoleWriteAccess::OwnDirectory => vec![own],
-        RoleWriteAccess::Project => vec![own, "the project".to_owned()],
+        RoleWriteAccess::OwnDirectory => vec![own_directory],
+        RoleWriteAccess::Project => vec![own_directory, "the project".to_owned()],
         RoleWriteAccess::OwnAndListed(others) => {
             let others = others.iter().map(|dir| escape_name(&format!("{dir}/")));
-            std::iter::once(own).chain(others).collect()
+            std::iter::once(own_directory).chain(others).collect()
         }
     }
 }

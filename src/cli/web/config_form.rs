@@ -104,8 +104,8 @@ fn question_json(question: &FormQuestion) -> Value {
 /// Describes a vendor: its models, and which variables hold its key.
 fn vendor_json(server: &WebServer, vendor: &Vendor, env: &ConfigVariables) -> Value {
     let rows = server.models().rows().iter();
-    let own = rows.filter(|row| row.vendor.as_deref() == Some(vendor.name));
-    let mut models: Vec<&str> = own.map(|row| row.name.as_str()).collect();
+    let vendor_rows = rows.filter(|row| row.vendor.as_deref() == Some(vendor.name));
+    let mut models: Vec<&str> = vendor_rows.map(|row| row.name.as_str()).collect();
     models.dedup();
     let variables = vendor.key_variables.iter();
     let variables = variables.map(|name| {

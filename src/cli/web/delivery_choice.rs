@@ -134,11 +134,11 @@ fn choose_hunks(
         let message = format!("`{}` can only be taken as a whole", file.path);
         return Err(ApiError::conflict(message));
     }
-    let mut taken = vec![false; hunks.len()];
+    let mut is_chosen = vec![false; hunks.len()];
     for hunk in wanted {
         let known = hunks.get(hunk.index).map(hunk_digest);
         let (Some(selected), true) = (
-            taken.get_mut(hunk.index),
+            is_chosen.get_mut(hunk.index),
             known.is_some_and(|known| known == hunk.digest),
         ) else {
             let message = format!(
@@ -149,5 +149,5 @@ fn choose_hunks(
         };
         *selected = true;
     }
-    Ok(HunkChoice::list(&hunks, &taken))
+    Ok(HunkChoice::list(&hunks, &is_chosen))
 }

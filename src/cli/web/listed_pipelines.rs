@@ -112,10 +112,10 @@ fn stage_values<'r>(
     pipeline: &'r Value,
     field: &'static str,
 ) -> impl Iterator<Item = &'r Value> {
-    let own = runs
+    let stage_runs = runs
         .iter()
         .filter(move |run| run.get("pipeline") == Some(pipeline));
-    own.filter_map(move |run| run.get(field))
+    stage_runs.filter_map(move |run| run.get(field))
 }
 
 /// Returns how a pipeline ended, or that what was delivered of it was undone since; `files` are those that

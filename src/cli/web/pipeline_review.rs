@@ -86,10 +86,11 @@ pub(super) async fn deliver(
 /// Applies the files and hunks that the request takes.
 async fn deliver_files(id: &str, request: &DeliveryRequest, host: &Host) -> ApiResult<Value> {
     let delivering = open(id, HistoryMode::Files, host).await?;
-    let taken = taken_paths(request, host);
+    let chosen_paths = taken_paths(request, host);
     let partial = partial_files(&delivering, host)?;
-    let is_known =
-        |file: &RelPath| partial.contains(file) || !may_change(file, delivering.root(), &taken);
+    let is_known = |file: &RelPath| {
+        partial.contains(file) || !may_change(file, delivering.root(), &chosen_paths)
+    };
     delivering
         .require_unchanged(HistoryMode::Files, is_known)
         .await?;

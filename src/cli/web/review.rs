@@ -506,9 +506,9 @@ fn reapply(
 
 /// Returns the paths of the selected files.
 pub(super) fn taken_paths(request: &DeliveryRequest, host: &Host) -> Vec<AbsPath> {
-    let taken = request.files.iter().filter(|file| file.take);
-    let taken: Vec<String> = taken.map(|file| file.path.clone()).collect();
-    resolve_paths(&taken, host)
+    let chosen = request.files.iter().filter(|file| file.take);
+    let chosen: Vec<String> = chosen.map(|file| file.path.clone()).collect();
+    resolve_paths(&chosen, host)
 }
 
 /// Applies the changes of `planned` that the request selects.

@@ -53,11 +53,11 @@ pub(super) fn go_function_name(name: &str) -> String {
 
 /// Appends a number to every duplicate of a name.
 pub(super) fn unique<'n>(names: impl Iterator<Item = &'n mut String>) {
-    let mut taken: BTreeSet<String> = BTreeSet::new();
+    let mut used_names: BTreeSet<String> = BTreeSet::new();
     for name in names {
         let mut number = 2_usize;
         let mut candidate = name.clone();
-        while !taken.insert(candidate.clone()) {
+        while !used_names.insert(candidate.clone()) {
             candidate = format!("{name}{number}");
             number = number.saturating_add(1);
         }

@@ -78,7 +78,7 @@ fn definition(function: &PackageFunction) -> String {
         purpose,
         parameters,
     } = function;
-    let taken: Vec<String> = parameters
+    let parameter_list: Vec<String> = parameters
         .iter()
         .map(|parameter| {
             let (name, kind) = (&parameter.name, type_name(parameter.kind));
@@ -98,7 +98,7 @@ fn definition(function: &PackageFunction) -> String {
     });
     format!(
         "def {name}({}) -> str:\n    {}\n    return _call({}, {{{}}}, [{}])\n",
-        taken.join(", "),
+        parameter_list.join(", "),
         json!(purpose),
         json!(tool),
         arguments.collect::<Vec<_>>().join(", "),

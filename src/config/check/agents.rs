@@ -307,17 +307,18 @@ impl ConfigChecker<'_> {
             let path = path.resolve_workspace(base, "");
             FoldedPath::from_path(path.as_path())
         };
-        let taken = earlier.iter().filter_map(|agent| agent.cwd.as_ref());
-        let taken: Vec<FoldedPath> = taken.map(folded).collect();
+        let used_workspaces = earlier.iter().filter_map(|agent| agent.cwd.as_ref());
+        let used_workspaces: Vec<FoldedPath> = used_workspaces.map(folded).collect();
         let Some(shared) = agent.cwd.clone() else {
             return agent;
         };
-        if shared.absolute().is_some() || !taken.contains(&folded(&shared)) {
+        if shared.absolute().is_some() || !used_workspaces.contains(&folded(&shared)) {
             return agent;
         }
         let numbers = (2..).take(AGENTS_MAX);
         let mut numbered = numbers.filter_map(|number| shared.with_suffix(number));
-        let Some(own) = numbered.find(|path| !taken.contains(&folded(path))) else {
+        let Some(own_workspace) = numbered.find(|path| !used_workspaces.contains(&folded(path)))
+        else {
             return agent;
         };
         let backend = view.section(&agents::BACKEND);
@@ -325,13 +326,13 @@ impl ConfigChecker<'_> {
             let message = format!(
                 "another agent works in {} too: this one works in {}",
                 quote(&shared.to_string()),
-                quote(&own.to_string())
+                quote(&own_workspace.to_string())
             );
             self.findings
                 .push(Diagnostic::warning(&text.path, message).with_span(text.span));
         }
         AgentConfig {
-            cwd: Some(own),
+            cwd: Some(own_workspace),
             ..agent
         }
     }
@@ -354,8 +355,8 @@ impl ConfigChecker<'_> {
         shared: &[ContextPath],
         guard: &FolderGuard,
     ) -> Vec<ContextPath> {
-        let mut own = self.context_paths(backend);
-        if !own.is_empty() && *guard != FolderGuard::Off {
+        let mut context_paths = self.context_paths(backend);
+        if !context_paths.is_empty() && *guard != FolderGuard::Off {
             let message = "`context_paths` are not open to an agent with a `folder_guard`";
             let path = backend.key_path(&context_paths::KEY);
             let warning =
@@ -363,7 +364,7 @@ impl ConfigChecker<'_> {
             self.findings
                 .push(warning.with_suggestion("list them in `read` or `write` of the guard"));
         }
-        own.retain(|entry| {
+        context_paths.retain(|entry| {
             let listed = shared.iter().find(|shared| shared.path == entry.path);
             if listed.is_some_and(|shared| shared != entry) {
                 let path = quote(&entry.path.to_string());
@@ -375,7 +376,7 @@ impl ConfigChecker<'_> {
             }
             listed.is_none()
         });
-        own
+        context_paths
     }
 
     fn tool_filter(

@@ -195,8 +195,8 @@ impl ConfigChecker<'_> {
         }
         let mut functions = Vec::new();
         for (index, function) in wanted.into_iter().enumerate() {
-            let own = |list: &[Option<String>]| list.get(index).cloned().flatten();
-            let name = own(&tool_names).unwrap_or_else(|| function.written.to_owned());
+            let entry_at = |list: &[Option<String>]| list.get(index).cloned().flatten();
+            let name = entry_at(&tool_names).unwrap_or_else(|| function.written.to_owned());
             let is_name = |c: char| c.is_alphanumeric() || c == '_';
             if function.written.is_empty() || !function.written.chars().all(is_name) {
                 let message = format!("{} is not the name of a function", quote(function.written));
@@ -206,7 +206,7 @@ impl ConfigChecker<'_> {
             let Some(name) = self.tool_name(view, &name, names) else {
                 continue;
             };
-            let description = own(&descriptions);
+            let description = entry_at(&descriptions);
             let chars = description.as_deref().unwrap_or_default().chars().count();
             if chars > DESCRIPTION_CHARS_MAX {
                 self.refuse_long_description(view, &custom_tools::DESCRIPTION, chars);

@@ -21,10 +21,10 @@ impl ConfigChecker<'_> {
                 continue;
             };
             for event in HookEvent::ALL {
-                let own = HookList::new(self.event_hooks(&section, event));
-                all = all.with(&own);
+                let event_hooks = HookList::new(self.event_hooks(&section, event));
+                all = all.with(&event_hooks);
                 let count = all.matching(event, None).len();
-                if !own.is_empty() && count > HOOKS_MAX {
+                if !event_hooks.is_empty() && count > HOOKS_MAX {
                     let message =
                         format!("{count} hooks of `{event}` are too many: at most {HOOKS_MAX}");
                     let error = Diagnostic::error(section.key_path(&event_key(event)), message);

@@ -38,10 +38,10 @@ impl ConfigChecker<'_> {
 
     /// Returns the models that make media for the agent of this backend.
     pub(super) fn media(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> MediaModels {
-        let own = self.own_media(view, vendor);
+        let own_media = self.own_media(view, vendor);
         let team = self.media;
         if !view.flag(&media::MULTIMODAL).unwrap_or(team.is_enabled) {
-            return own;
+            return own_media;
         }
         let image = named_model(
             view,

@@ -50,7 +50,7 @@ impl ConfigChecker<'_> {
         let workspaces = agents.iter().filter_map(|agent| agent.cwd.as_ref());
         let workspaces = workspaces.map(|place| place.resolve_workspace(base, ""));
         let logs = base.join(STATE_DIR).join(LOGS);
-        let taken: Vec<FoldedPath> = workspaces
+        let used_workspaces: Vec<FoldedPath> = workspaces
             .chain([logs])
             .map(|path| FoldedPath::from_path(path.as_path()))
             .collect();
@@ -71,7 +71,7 @@ impl ConfigChecker<'_> {
             let path = place.resolve(base, None);
             let folded = FoldedPath::from_path(path.as_path());
             let touches = |other: &FoldedPath| folded.is_within(other) || other.is_within(&folded);
-            if place.absolute().is_some() || !taken.iter().any(touches) {
+            if place.absolute().is_some() || !used_workspaces.iter().any(touches) {
                 continue;
             }
             let usual_path = usual.resolve(base, None);

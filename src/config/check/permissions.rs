@@ -95,19 +95,19 @@ impl ConfigChecker<'_> {
         let sections: Vec<MappingView<'_>> = sections
             .filter(|section| section.flag(&permissions::ENABLED) != Some(false))
             .collect();
-        let mut own = PermissionsConfig::default();
+        let mut config = PermissionsConfig::default();
         for section in &sections {
             let seconds = section.integer(&permissions::ASK_TIMEOUT_SECONDS);
-            own = own.merged_with(&PermissionsConfig {
+            config = config.merged_with(&PermissionsConfig {
                 rules: self.rules(section),
                 ask_timeout_seconds: seconds,
             });
         }
-        let all = own.rules.extended_by(&shared.rules);
+        let all = config.rules.extended_by(&shared.rules);
         for section in &sections {
             self.examples(section, &all);
         }
-        own
+        config
     }
 
     /// Warns about rules that are not enforced for commands.

@@ -62,8 +62,9 @@ impl ConfigChecker<'_> {
         let vendor = named.text(&backend::TYPE)?.written;
         let model = named.text(&backend::MODEL).map(|text| text.written);
         let has_it = |agent: &&AgentConfig| {
-            let own = &agent.backend;
-            own.vendor.name == vendor && model.is_none_or(|model| model == own.model)
+            let own_backend = &agent.backend;
+            own_backend.vendor.name == vendor
+                && model.is_none_or(|model| model == own_backend.model)
         };
         let author = agents.iter().find(has_it);
         if author.is_none() {

@@ -89,10 +89,10 @@ fn unknown_server(server: &str, servers: &[Arc<ServerConfig>]) -> Option<Unmatch
 }
 
 fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRule> {
-    let own = || tool_tables().into_iter().flatten().map(|spec| spec.name);
+    let built_in_names = || tool_tables().into_iter().flatten().map(|spec| spec.name);
     // Tools of other programs, whose calls `massgen hook` judges, start with a capital letter.
     let is_foreign = tool.starts_with(|first: char| first.is_ascii_uppercase());
-    if is_foreign || own().any(|name| matches_wildcard(tool, name)) {
+    if is_foreign || built_in_names().any(|name| matches_wildcard(tool, name)) {
         return None;
     }
     if let Some((server, _)) = tool
@@ -126,7 +126,7 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
             quote(tool)
         )
     };
-    let known = own().chain(custom.iter().map(String::as_str));
+    let known = built_in_names().chain(custom.iter().map(String::as_str));
     Some(UnmatchedRule {
         message,
         suggestion: did_you_mean(nearest(tool, known)),

@@ -89,8 +89,8 @@ impl ConfigChecker<'_> {
         let Some(workflow) = &config.workflow else {
             return;
         };
-        let own = config.agents.iter().flat_map(|agent| &agent.context_paths);
-        let mut paths = config.orchestrator.context_paths.iter().chain(own);
+        let agent_paths = config.agents.iter().flat_map(|agent| &agent.context_paths);
+        let mut paths = config.orchestrator.context_paths.iter().chain(agent_paths);
         if let Some(open) = paths.find(|path| path.permission == Permission::Write) {
             let path = quote(&open.path.to_string());
             let message =
@@ -328,8 +328,8 @@ impl ConfigChecker<'_> {
         agents: &[AgentConfig],
     ) -> Option<PipelineStage> {
         let role = self.role_name(name)?;
-        let own = roles.iter().find(|own| own.name == role).cloned();
-        let Some(role) = own.or_else(|| built_in(&role)) else {
+        let own_role = roles.iter().find(|own_role| own_role.name == role).cloned();
+        let Some(role) = own_role.or_else(|| built_in(&role)) else {
             let message = format!("unknown role {}", quote(name.written));
             let known = roles.iter().map(|role| role.name.as_str());
             let known = known.chain(ROLES.iter().map(|row| row.name));

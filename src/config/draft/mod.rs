@@ -207,8 +207,10 @@ impl TeamDraft {
             return vec![Vec::new()];
         }
         let agents = self.entries_of(AGENT_GROUP).iter().enumerate();
-        let own = agents.filter(|(_, agent)| !runs_own_commands(agent));
-        own.map(|(index, _)| vec![index]).collect()
+        let agents_without_commands = agents.filter(|(_, agent)| !runs_own_commands(agent));
+        agents_without_commands
+            .map(|(index, _)| vec![index])
+            .collect()
     }
 
     /// Returns the address of every answer that could be given, with the paths of its key in the

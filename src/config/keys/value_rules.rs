@@ -69,10 +69,10 @@ pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
 
 /// Returns the vendor and the endpoint; `None` for a backend that does not use HTTP.
 fn vendor_endpoint(setting: &KeySetting<'_>) -> Option<(&'static Vendor, Url)> {
-    let own = setting.text_in_mapping(&backend::TYPE);
+    let own_vendor = setting.text_in_mapping(&backend::TYPE);
     let outer = setting.text_in_enclosing(&backend::TYPE);
-    let vendor = vendors::find_vendor(own.or(outer)?)?;
-    let is_same = own.is_none() || own == outer;
+    let vendor = vendors::find_vendor(own_vendor.or(outer)?)?;
+    let is_same = own_vendor.is_none() || own_vendor == outer;
     let url = setting.text_in_mapping(&backend::BASE_URL);
     let url = url.or_else(|| {
         setting
@@ -264,6 +264,6 @@ pub(super) fn hook(setting: &KeySetting<'_>) -> Option<String> {
 fn first_command(hook: &YamlNode) -> Option<&str> {
     let of_group = || value_of_key(hook, &hook_group::HOOKS);
     let group = || items(of_group()?).first().and_then(first_command);
-    let own = || text_of_key(hook, &hook::COMMAND);
-    text(hook).or_else(own).or_else(group)
+    let command_line = || text_of_key(hook, &hook::COMMAND);
+    text(hook).or_else(command_line).or_else(group)
 }

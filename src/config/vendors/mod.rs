@@ -557,8 +557,11 @@ impl Vendor {
                 _ => value.trim().to_owned(),
             })
         };
-        let own = || self.base_url.map(str::to_owned);
-        written.map(str::to_owned).or_else(from_env).or_else(own)
+        let vendor_url = || self.base_url.map(str::to_owned);
+        written
+            .map(str::to_owned)
+            .or_else(from_env)
+            .or_else(vendor_url)
     }
 
     /// Returns whether its models accept images, unless a config says otherwise. `written` is the
@@ -646,10 +649,10 @@ pub fn destination(url: &Url) -> UrlDestination {
     if is_this_machine(url) {
         return UrlDestination::ThisMachine;
     }
-    let own = OWN_HOSTS
+    let own_host = OWN_HOSTS
         .iter()
         .find(|(host, _)| url.host_str() == Some(host));
-    match own {
+    match own_host {
         None => UrlDestination::Elsewhere("is not a known vendor's host"),
         Some(_) if url.scheme() != "https" => UrlDestination::Elsewhere("is not encrypted"),
         Some(_) if url.port().is_some() => UrlDestination::Elsewhere("uses another port"),

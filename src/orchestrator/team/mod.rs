@@ -297,8 +297,8 @@ impl AgentTeam {
 
     /// Returns the directory that relative paths of the calls of `member` start from.
     pub fn working_directory(&self, member: &TeamMember) -> AbsPath {
-        let own = member.working_directory();
-        own.unwrap_or_else(|| self.base.clone())
+        let own_directory = member.working_directory();
+        own_directory.unwrap_or_else(|| self.base.clone())
     }
 
     /// Rejects servers, tools and external agents that work as subagents, with variables or a network

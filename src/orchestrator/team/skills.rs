@@ -93,8 +93,8 @@ impl SkillLocations {
     /// project are not believed.
     fn add_sessions(&mut self, sessions: &AbsPath, base: &RealPath) {
         let sessions = sessions::list(sessions).unwrap_or_default().into_iter();
-        let own = sessions.filter(|session| session.expect_own().is_ok());
-        let turns = own
+        let own_sessions = sessions.filter(|session| session.expect_own().is_ok());
+        let turns = own_sessions
             .take(SESSIONS_MAX)
             .flat_map(|session| session.turns().unwrap_or_default().into_iter().rev());
         let skills = turns.filter_map(|turn| session_skill(&turn.workspace?));

@@ -41,10 +41,10 @@ impl SubagentTypes {
 
     fn add(&mut self, name: &str, config: &SubagentTypesConfig, base: &RealPath) {
         let file_in = |directory: &AbsPath| directory.join(name).join(TYPE_FILE);
-        let own: Vec<AbsPath> = config.own.iter().map(file_in).collect();
+        let own_files: Vec<AbsPath> = config.own.iter().map(file_in).collect();
         let of_project: Vec<AbsPath> = config.of_project.iter().map(file_in).collect();
-        let (own, of_project) = (first_existing(&own), first_existing(&of_project));
-        let (read, file) = match (own, SubagentType::built_in(name), of_project) {
+        let (own_files, of_project) = (first_existing(&own_files), first_existing(&of_project));
+        let (read, file) = match (own_files, SubagentType::built_in(name), of_project) {
             (Some(file), _, _) => (read_type(name, file), file),
             (None, Some(built_in), ignored) => {
                 let reason = "massgen has a type of this name: give the directory another name, or \

@@ -76,8 +76,8 @@ pub struct ModelList {
 
 impl ModelList {
     /// Returns the table of the binary, preceded by the user's rows.
-    pub fn with_user_rows(own: Vec<KnownModel>) -> Self {
-        let mut rows = own;
+    pub fn with_user_rows(user_rows: Vec<KnownModel>) -> Self {
+        let mut rows = user_rows;
         rows.extend(table::rows());
         Self { rows }
     }

@@ -105,7 +105,7 @@ pub fn offer_tools(
     described: &[ServerToolDescription],
 ) -> (Vec<ServedTool>, Vec<String>) {
     let (mut tools, mut notes) = (Vec::new(), Vec::new());
-    let mut taken = BTreeSet::new();
+    let mut used_names = BTreeSet::new();
     let server = &rules.server;
     let mut wanted: Vec<&ServerToolDescription> = described
         .iter()
@@ -126,7 +126,7 @@ pub fn offer_tools(
     for tool in wanted {
         let name = escape_name(&truncate(&tool.name, NAME_CHARS_MAX));
         match rules.offer(tool) {
-            Ok(offered) if taken.insert(offered.offer.name.clone()) => tools.push(offered),
+            Ok(offered) if used_names.insert(offered.offer.name.clone()) => tools.push(offered),
             Ok(_) => notes.push(format!(
                 "`{name}` of `{server}` is not offered: another of its tools has this name"
             )),

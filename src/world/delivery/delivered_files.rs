@@ -108,8 +108,8 @@ impl DeliveredFiles {
         if !is_settled || !is_own {
             return;
         }
-        let begun = state.steps.iter().take(state.session_steps);
-        for step in begun.filter(|step| is_file_step(step)) {
+        let session_steps = state.steps.iter().take(state.session_steps);
+        for step in session_steps.filter(|step| is_file_step(step)) {
             let Some(root) = state.roots.get(step.root) else {
                 continue;
             };

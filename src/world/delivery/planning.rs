@@ -53,8 +53,8 @@ pub struct PartialFiles(pub(super) BTreeSet<RootedFile>);
 impl PartialFiles {
     /// Returns the files below the root with this number.
     pub fn below(&self, root: usize) -> impl Iterator<Item = &RelPath> {
-        let own = self.0.iter().filter(move |(number, _)| *number == root);
-        own.map(|(_, file)| file)
+        let of_root = self.0.iter().filter(move |(number, _)| *number == root);
+        of_root.map(|(_, file)| file)
     }
 }
 

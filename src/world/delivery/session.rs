@@ -204,10 +204,10 @@ impl DeliverySession {
             direction,
             start: self.journal.len(),
         };
-        let begun = self
+        let started = self
             .journal
             .add(&JournalRecord::SessionBegun { direction, only });
-        match begun.and_then(|()| self.journal.sync()) {
+        match started.and_then(|()| self.journal.sync()) {
             Ok(()) => self.run_steps(session, &step_numbers),
             Err(error) => {
                 let result = match self.journal.truncate(session.start) {

@@ -124,15 +124,15 @@ impl Checkout {
     }
 
     /// Captures the present state of the files. Untracked files that the tree's own `.gitignore`
-    /// lists are skipped, except that an entry for the directory of `own` has no effect. A
+    /// lists are skipped, except that an entry for the directory of `forced` has no effect. A
     /// repository that was created in the tree is captured as its plain files: its commits exist
     /// nowhere else. A submodule keeps its commit, whatever is in its directory.
-    pub async fn capture(&self, own: Option<ForcedDirectory<'_>>) -> Result<CapturedTree> {
+    pub async fn capture(&self, forced: Option<ForcedDirectory<'_>>) -> Result<CapturedTree> {
         let submodules = self.gitlinks().await?;
         self.skip(&submodules).await?;
         let left_out = self.add_all(&submodules).await?;
-        if let Some(own) = own {
-            self.add_own(own).await?;
+        if let Some(forced) = forced {
+            self.add_own(forced).await?;
         }
         let tree = parse_id(&self.ask(&["write-tree"]).await?)?;
         Ok(CapturedTree { tree, left_out })
@@ -191,11 +191,11 @@ impl Checkout {
             .await
     }
 
-    /// Adds the files of `own` that are ignored because of a rule above it.
-    async fn add_own(&self, own: ForcedDirectory<'_>) -> Result<()> {
-        let dir = self.dir.join(own.dir.as_path());
+    /// Adds the files of `forced` that are ignored because of a rule above it.
+    async fn add_own(&self, forced: ForcedDirectory<'_>) -> Result<()> {
+        let dir = self.dir.join(forced.dir.as_path());
         if !file::kind(&dir).is_ok_and(|kind| kind.is_dir())
-            || self.refuse_symlinks(own.dir).is_err()
+            || self.refuse_symlinks(forced.dir).is_err()
         {
             return Ok(());
         }
@@ -211,9 +211,9 @@ impl Checkout {
         list.extend(rules.as_deref());
         let listing = self.hub.query_worktree(&dir, &no_index, &list).await?;
         let files = nul_separated(&listing).filter(|name| !name.ends_with(b"/"));
-        let prefix = own.dir.as_path().as_os_str().as_bytes();
+        let prefix = forced.dir.as_path().as_os_str().as_bytes();
         let mut paths: Vec<Vec<u8>> = files.map(|name| [prefix, b"/", name].concat()).collect();
-        let output = own.output.map(|output| output.as_path().as_os_str());
+        let output = forced.output.map(|output| output.as_path().as_os_str());
         let is_file = |path: &AbsPath| file::kind(path).is_ok_and(|kind| !kind.is_dir());
         let output = output.filter(|output| is_file(&self.dir.join(output)));
         paths.extend(output.map(|output| output.as_bytes().to_vec()));

@@ -50,8 +50,8 @@ impl FoundRepository<'_> {
         if !belongs {
             return Ok(elsewhere());
         }
-        let own = dir::resolve(self.common)?.as_path().join("objects");
-        let is_own = dir::resolve(self.objects)?.as_path() == own;
+        let own_objects = dir::resolve(self.common)?.as_path().join("objects");
+        let is_own = dir::resolve(self.objects)?.as_path() == own_objects;
         Ok((!is_own).then(|| "its object directory is a symlink".to_owned()))
     }
 

@@ -93,9 +93,9 @@ impl CommitReceiver<'_> {
         NextIndex::expect_unlocked(self.project)?;
         let unmerged = self.ask(&["ls-files", "--unmerged", "-z"]).await?;
         let notes = self.project.worktree_git_dir();
-        let mut begun = UNFINISHED.iter();
-        let begun = begun.find(|(note, _)| file::exists(&notes.join(note)));
-        let what = match begun {
+        let mut unfinished = UNFINISHED.iter();
+        let unfinished = unfinished.find(|(note, _)| file::exists(&notes.join(note)));
+        let what = match unfinished {
             Some((_, what)) => what,
             None if !unmerged.is_empty() => "merge",
             None => return Ok(()),

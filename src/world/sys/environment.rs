@@ -44,9 +44,9 @@ impl ProcessEnvironment {
     /// in `*` matches every variable with that prefix.
     pub(crate) fn inherit_listed(process: &BTreeMap<String, String>, names: &[&str]) -> Self {
         let is_listed = |name: &str| names.iter().any(|listed| matches(listed, name));
-        let taken = process.iter().filter(|(name, _)| is_listed(name));
+        let inherited = process.iter().filter(|(name, _)| is_listed(name));
         Self(
-            taken
+            inherited
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
         )

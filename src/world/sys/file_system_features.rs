@@ -89,10 +89,10 @@ fn first_foreign(
     tree: &AbsPath,
     is_wanted: &dyn Fn(&fs::Metadata) -> bool,
 ) -> io::Result<Option<AbsPath>> {
-    let own = (geteuid().as_raw(), getegid().as_raw());
+    let own_owner = (geteuid().as_raw(), getegid().as_raw());
     let is_meant = |path: &Path| -> io::Result<bool> {
         let found = fs::symlink_metadata(path)?;
-        let is_theirs = (found.uid(), found.gid()) != own;
+        let is_theirs = (found.uid(), found.gid()) != own_owner;
         Ok(is_theirs && !found.is_symlink() && is_wanted(&found))
     };
     if is_meant(tree.as_path())? {

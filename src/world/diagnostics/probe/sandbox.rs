@@ -134,13 +134,13 @@ fn probe_cgroups() -> CgroupAccess {
     let root = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
         .into_iter()
         .find(|root| first_line(&format!("{root}/cgroup.controllers")).is_some());
-    let own = read_text("/proc/self/cgroup").and_then(|text| {
+    let own_group = read_text("/proc/self/cgroup").and_then(|text| {
         let path = text.lines().find_map(|line| line.strip_prefix("0::"));
         path.map(str::to_owned)
     });
-    let place = root.zip(own).and_then(|(root, own)| {
+    let place = root.zip(own_group).and_then(|(root, own_group)| {
         let root = AbsPath::new(root)?;
-        Some(root.join(own.trim_start_matches('/')))
+        Some(root.join(own_group.trim_start_matches('/')))
     });
     let Some(place) = place else {
         return CgroupAccess::Absent;

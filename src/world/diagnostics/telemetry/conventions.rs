@@ -48,8 +48,8 @@ impl ProviderNames {
     pub fn from_config(config: &Config) -> Self {
         let mut names = BTreeMap::new();
         for agent in &config.agents {
-            let own = std::iter::once(&agent.backend);
-            for backend in own.chain(&agent.backend.fallback) {
+            let own_backend = std::iter::once(&agent.backend);
+            for backend in own_backend.chain(&agent.backend.fallback) {
                 let model = Arc::from(backend.model.as_str());
                 names.insert((agent.id.clone(), model), provider_name(backend));
             }

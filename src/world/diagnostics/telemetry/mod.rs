@@ -39,12 +39,12 @@ pub struct RunTelemetry {
 impl RunTelemetry {
     /// Starts the span of a run. Must be called within an async runtime.
     pub fn begin(settings: TelemetrySettings, vendors: ProviderNames, redactor: Redactor) -> Self {
-        let begun = now().unix_nanoseconds();
+        let start_ns = now().unix_nanoseconds();
         let filter = ContentFilter::new(settings.content, redactor);
         Self {
-            tracker: SpanTracker::begin(vendors, filter, begun),
+            tracker: SpanTracker::begin(vendors, filter, start_ns),
             exporter: SpanExporter::start(settings, HttpClient::new()),
-            begun,
+            begun: start_ns,
             since: Stopwatch::start(),
         }
     }

@@ -145,8 +145,9 @@ impl SpanTracker {
             ..
         }) = event.as_model_event()
         {
-            let begun = at.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
-            if let Some(mut request) = self.request_span(agent, model, begun) {
+            let start_ns =
+                at.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
+            if let Some(mut request) = self.request_span(agent, model, start_ns) {
                 let name = subagent.key().subagent.as_str();
                 request.attributes.push(attribute("massgen.subagent", name));
                 add_usage(&mut request, *usage, *cost_usd);
@@ -341,8 +342,9 @@ impl SpanTracker {
             call.attributes.extend(result);
             // `ToolCalled` is emitted after the gate's decision, when the call may have ended
             // already.
-            let begun = at.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
-            call.start_time_unix_nano = call.start_time_unix_nano.min(begun);
+            let start_ns =
+                at.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
+            call.start_time_unix_nano = call.start_time_unix_nano.min(start_ns);
             let fault = if *denied { "denied" } else { "failed" };
             self.finish(call, (!success).then_some(fault), at);
         }

@@ -413,12 +413,12 @@ impl SharedBudget for CellBudget {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         while *held_value <= spent {
-            let Ok(Some(taken)) = self.batch.take_token(&self.cell, self.token) else {
+            let Ok(Some(token)) = self.batch.take_token(&self.cell, self.token) else {
                 self.is_exhausted.store(true, Ordering::Relaxed);
                 self.stop.cancel();
                 return false;
             };
-            *held_value = held_value.saturating_add(taken.picodollars);
+            *held_value = held_value.saturating_add(token.picodollars);
         }
         true
     }

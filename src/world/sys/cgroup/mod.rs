@@ -325,8 +325,8 @@ fn process_identity(process: Pid) -> Option<String> {
     // The name of the program, in parentheses, may contain anything; the start time is the 20th
     // field after it.
     let (_, fields) = stat.rsplit_once(')')?;
-    let begun = fields.split_whitespace().nth(19)?;
-    Some(format!("{namespace}-{number}-{begun}"))
+    let start_time = fields.split_whitespace().nth(19)?;
+    Some(format!("{namespace}-{number}-{start_time}"))
 }
 
 /// Returns whether the owner of a group is still running. A process that is not visible from this
@@ -334,8 +334,8 @@ fn process_identity(process: Pid) -> Option<String> {
 fn is_alive(name: &str) -> bool {
     let mut parts = name.split('-');
     let (namespace, number) = (parts.next(), parts.next());
-    let own = process_identity(getpid()).unwrap_or_default();
-    if namespace != own.split('-').next() {
+    let own_identity = process_identity(getpid()).unwrap_or_default();
+    if namespace != own_identity.split('-').next() {
         return true;
     }
     let process = number

@@ -101,13 +101,13 @@ impl HelperSpawner {
     /// Starts the thread. `executable` is massgen itself.
     pub(crate) fn new(executable: &AbsPath) -> io::Result<Self> {
         raise_open_file_limit();
-        let (requests, taken) = channel();
+        let (requests, incoming) = channel();
         let executable = executable.clone();
         thread_builder().spawn(move || {
             let start = || ForkServer::start(&executable);
             // It starts while massgen prepares the first command. If it fails, the first request that
             // needs it starts it again and gets the error.
-            run_spawner(&taken, start().ok(), start);
+            run_spawner(&incoming, start().ok(), start);
         })?;
         Ok(Self::with_thread(requests, None))
     }
@@ -124,9 +124,9 @@ impl HelperSpawner {
             .map_err(|_| spawner_gone_error())?;
         let mut server = server.recv().map_err(|_| spawner_gone_error())??;
         let handles = server.enter_overlay(request)?;
-        let (requests, taken) = channel();
+        let (requests, incoming) = channel();
         thread_builder().spawn(move || {
-            run_spawner(&taken, Some(server), || {
+            run_spawner(&incoming, Some(server), || {
                 Err(io::Error::other("the overlay is gone"))
             });
         })?;

@@ -130,8 +130,13 @@ impl NotifyingProcess {
     }
 
     fn handle_in_path(&self, path: &[u8]) -> Option<i32> {
-        let own = format!("/proc/{}/fd/", self.id);
-        let places = ["/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/", &own];
+        let own_prefix = format!("/proc/{}/fd/", self.id);
+        let places = [
+            "/proc/self/fd/",
+            "/proc/thread-self/fd/",
+            "/dev/fd/",
+            &own_prefix,
+        ];
         match path {
             b"/dev/stdin" => return Some(0),
             b"/dev/stdout" => return Some(1),

@@ -127,8 +127,8 @@ pub(crate) fn check_policy(policy: &SandboxPolicy) -> Result<(), String> {
 pub(crate) fn writable_paths(policy: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
     let openings = policy.open.iter();
     let openings = openings.filter(|opening| opening.permission == Permission::Write);
-    let own = [&policy.home, &policy.scratch];
-    openings.map(|opening| &opening.path).chain(own)
+    let own_paths = [&policy.home, &policy.scratch];
+    openings.map(|opening| &opening.path).chain(own_paths)
 }
 
 /// Allows in `domain` everything that the policy makes accessible.
@@ -154,8 +154,8 @@ pub(crate) fn open_policy_paths(
     for opening in &policy.open {
         walk.open_accessible_path(opening, &open_exact(policy, &opening.path)?)?;
     }
-    for own in [&policy.home, &policy.scratch] {
-        walk.open(&open_exact(policy, own)?, PathRights::Write)?;
+    for own_path in [&policy.home, &policy.scratch] {
+        walk.open(&open_exact(policy, own_path)?, PathRights::Write)?;
     }
     Ok(())
 }

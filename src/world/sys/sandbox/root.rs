@@ -158,10 +158,11 @@ impl SandboxRoot {
             (IsDirectory::No, _) => &self.empty_masks.file,
             (IsDirectory::Yes, HiddenContent::Nothing) => &self.empty_masks.directory,
             (IsDirectory::Yes, HiddenContent::Openings) => {
-                let own = MountHandle::new("tmpfs", &[("size", "64k"), ("mode", "755")], PLAIN)?;
-                own.attach(handle)?;
-                self.own_mounts.push(mount_id(&own)?);
-                self.unfinished.push(own);
+                let own_mount =
+                    MountHandle::new("tmpfs", &[("size", "64k"), ("mode", "755")], PLAIN)?;
+                own_mount.attach(handle)?;
+                self.own_mounts.push(mount_id(&own_mount)?);
+                self.unfinished.push(own_mount);
                 return Ok(());
             }
         };

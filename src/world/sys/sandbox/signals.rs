@@ -33,22 +33,23 @@ pub(crate) fn send_signal(
 /// Signals the processes that `kill` addresses by a number: a process, or with 0 and below a group
 /// or all.
 fn signal_processes(caller: &NotifyingProcess, whom: i32, signal: i32) -> Result<(), Errno> {
-    let own = descendants::list_descendants();
+    let descendants = descendants::list_descendants();
     let members = |group: Pid| {
         let of_group = |process: &i32| {
             let process = Pid::from_raw(*process);
             getpgid(process).is_ok_and(|of_process| of_process == group)
         };
-        own.iter().copied().filter(of_group).collect()
+        descendants.iter().copied().filter(of_group).collect()
     };
     let caller = caller.process_id()?;
     let targets: BTreeSet<i32> = match whom {
-        1.. if own.contains(&whom) => BTreeSet::from([whom]),
+        1.. if descendants.contains(&whom) => BTreeSet::from([whom]),
         1.. => return Err(foreign_process_error(whom)),
         0 => members(getpgid(Some(caller))?),
         -1 => {
             let caller = caller.as_raw_nonzero().get();
-            own.iter()
+            descendants
+                .iter()
                 .copied()
                 .filter(|process| *process != caller)
                 .collect()

@@ -372,7 +372,7 @@ fn keep_permissions(file: &File, replaced: &fs::Metadata) {
     let owners = |metadata: &fs::Metadata| (metadata.uid(), metadata.gid());
     if file
         .metadata()
-        .is_ok_and(|own| owners(&own) == owners(replaced))
+        .is_ok_and(|metadata| owners(&metadata) == owners(replaced))
     {
         let permissions = fs::Permissions::from_mode(replaced.mode() & PERMISSION_BITS);
         file.set_permissions(permissions).unwrap_or_default();
