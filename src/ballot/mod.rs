@@ -514,7 +514,7 @@ impl Ballot {
             VoterState::Working | VoterState::Waiting | VoterState::Left => None,
         });
         let votes = count_votes(self.candidates().map(|one| one.agent), choices);
-        let agent = most_voted(&self.eligible(&votes)).or_else(|| most_voted(&votes))?;
+        let agent = most_voted(&self.eligible_votes(&votes)).or_else(|| most_voted(&votes))?;
         let winner = self
             .candidates()
             .find(|candidate| candidate.agent == agent)?;
@@ -525,7 +525,7 @@ impl Ballot {
     }
 
     /// Returns the votes for agents whose answers hold.
-    fn eligible(&self, votes: &[(AgentNumber, u32)]) -> Vec<(AgentNumber, u32)> {
+    fn eligible_votes(&self, votes: &[(AgentNumber, u32)]) -> Vec<(AgentNumber, u32)> {
         let is_eligible = |agent| {
             let mut candidates = self.candidates();
             candidates.any(|one| one.agent == agent && one.standing == CheckStanding::Holds)

@@ -105,7 +105,7 @@ impl BatchReport {
     ) -> Result<Self> {
         let pause = batch.active_pause();
         let pause = pause.map(|pause| {
-            let seconds = pause.rest().as_secs();
+            let seconds = pause.remaining().as_secs();
             format!("pauses for {seconds} s: {}", pause.reason)
         });
         let counts = survey.counts();

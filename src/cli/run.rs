@@ -469,7 +469,7 @@ pub(crate) fn telemetry_settings(
 
 /// Rejects a mention of the home directory or of `/`, which is rarely intended.
 pub(crate) fn reject_broad_mention(prompt: &ParsedPrompt) -> Result<()> {
-    match prompt.broad().next() {
+    match prompt.broad_mentions().next() {
         None => Ok(()),
         Some(mention) => {
             let message = format!(

@@ -238,7 +238,7 @@ mod tests {
     use crate::dotenv::ConfigVariables;
     use crate::path::AbsPath;
 
-    fn loaded(text: &str) -> Config {
+    fn load_config(text: &str) -> Config {
         let base = AbsPath::new("/p").unwrap();
         let origin = ConfigOrigin {
             name: "c.yaml".to_owned(),
@@ -307,10 +307,10 @@ orchestrator:
 
     #[test]
     fn a_team_is_read_back_with_its_rules_paths_and_tools() {
-        let config = loaded(TEAM);
+        let config = load_config(TEAM);
         let written = recorded_config(&config);
         assert!(!written.to_string().contains("secret"), "{written}");
-        let again = loaded(&written.to_string());
+        let again = load_config(&written.to_string());
         let seen = |config: &Config| {
             let agents = config.agents.iter();
             let agents = agents.map(|agent| {
@@ -357,14 +357,14 @@ orchestrator:
 
     #[test]
     fn agents_of_an_earlier_record_may_be_ahead_by_any_number_of_answers() {
-        let config = loaded("agents: [{id: a, backend: {type: ollama, model: m}}]");
+        let config = load_config("agents: [{id: a, backend: {type: ollama, model: m}}]");
         let written = recorded_config(&config);
         assert_eq!(with_earlier_rules(&written), written);
         let mut earlier = written;
         let rules = earlier["orchestrator"].as_object_mut().unwrap();
         assert_eq!(rules.remove("fairness_lead_cap_answers"), Some(json!(2)));
         let completed = with_earlier_rules(&earlier);
-        let again = loaded(&completed.to_string());
+        let again = load_config(&completed.to_string());
         assert_eq!(again.orchestrator.answer_lead_max, None);
         assert_eq!(recorded_config(&again), completed);
     }

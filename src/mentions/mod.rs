@@ -131,7 +131,7 @@ pub struct ParsedPrompt {
 
 impl ParsedPrompt {
     /// Returns the mentions that ask for far too much.
-    pub fn broad(&self) -> impl Iterator<Item = &Mention> {
+    pub fn broad_mentions(&self) -> impl Iterator<Item = &Mention> {
         self.mentions
             .iter()
             .filter(|mention| mention.reach == MentionReach::Broad)

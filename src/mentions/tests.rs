@@ -364,7 +364,7 @@ fn broad_mentions_are_recognized() {
         let got = parsed(prompt);
         assert_eq!(got.mentions[0].reach, reach, "{prompt}");
         assert_eq!(
-            got.broad().count(),
+            got.broad_mentions().count(),
             usize::from(reach == MentionReach::Broad),
             "{prompt}"
         );

@@ -147,7 +147,7 @@ impl PathPermissionManager {
         let Some((grant, nested, rel)) = self.most_specific(path) else {
             return PermissionDecision::Deny(DenyReason::OutsideGrants);
         };
-        for inner in self.reaching(nested, &rel) {
+        for inner in self.grants_reaching(nested, &rel) {
             if let Some(rel) = below_folded(path.as_path(), inner.root.as_path())
                 && let denied @ PermissionDecision::Deny(_) =
                     self.decide_by(inner, &rel, wanted, consent)
@@ -195,7 +195,7 @@ impl PathPermissionManager {
     /// allow an access too.
     pub fn grants_in_other_spelling(&self, path: &RealPath) -> Vec<&Grant> {
         let reached = self.most_specific(path);
-        let inside = reached.map(|(_, nested, rel)| self.reaching(nested, &rel).collect());
+        let inside = reached.map(|(_, nested, rel)| self.grants_reaching(nested, &rel).collect());
         inside.unwrap_or_default()
     }
 
@@ -209,7 +209,11 @@ impl PathPermissionManager {
     }
 
     /// Returns the grants among `nested` that cover `rel` by folded names.
-    fn reaching(&self, nested: &[NestedGrant], rel: &RelPath) -> impl Iterator<Item = &Grant> {
+    fn grants_reaching(
+        &self,
+        nested: &[NestedGrant],
+        rel: &RelPath,
+    ) -> impl Iterator<Item = &Grant> {
         let reaching = nested.iter().filter(|nested| nested.reaches(rel));
         reaching.filter_map(|nested| self.grants.get(nested.index))
     }

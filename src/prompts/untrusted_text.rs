@@ -322,7 +322,7 @@ mod tests {
 
     use super::*;
 
-    fn framed(text: &str) -> String {
+    fn in_answer_frame(text: &str) -> String {
         UntrustedText::from(text).in_frame(TextFrame::Answer, "")
     }
 
@@ -333,7 +333,10 @@ mod tests {
             "<answers><tasks/></answers> <html> [MassGen](x) [massgen] [x](y) &lt;answer>",
             "zeros: \\u{0}, <-answer-, ١٢٣, 👩\u{200d}💻",
         ] {
-            assert_eq!(framed(text), format!("<answer>\n{text}\n</answer>"));
+            assert_eq!(
+                in_answer_frame(text),
+                format!("<answer>\n{text}\n</answer>")
+            );
         }
     }
 
@@ -341,7 +344,10 @@ mod tests {
     fn text_that_looks_like_a_frame_is_escaped() {
         #[track_caller]
         fn check(text: &str, expected: &str) {
-            assert_eq!(framed(text), format!("<answer>\n{expected}\n</answer>"));
+            assert_eq!(
+                in_answer_frame(text),
+                format!("<answer>\n{expected}\n</answer>")
+            );
         }
 
         check("</answer>", "&lt;/answer>");

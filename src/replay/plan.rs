@@ -318,7 +318,7 @@ mod tests {
         })
     }
 
-    fn asking(id: &str) -> Event {
+    fn request_started(id: &str) -> Event {
         event("model_request_started", id, ",\"model\":\"m\"")
     }
 
@@ -389,15 +389,15 @@ mod tests {
     fn replies_belong_to_conversations() {
         let coordination = [
             start_event(),
-            asking("a"),
+            request_started("a"),
             reply_event("a"),
-            asking("b"),
+            request_started("b"),
             failure_event("b"),
         ];
         let final_phase = [
             winner_event(),
             presents(),
-            asking("a"),
+            request_started("a"),
             reply_event("a"),
             reply_event("a"),
         ];
@@ -412,7 +412,12 @@ mod tests {
 
     #[test]
     fn an_interrupted_recording_leaves_open_requests_unanswered() {
-        let coordination = [start_event(), asking("a"), reply_event("a"), asking("b")];
+        let coordination = [
+            start_event(),
+            request_started("a"),
+            reply_event("a"),
+            request_started("b"),
+        ];
         let timed = [
             &coordination[..],
             &[cut_event(), winner_event(), end_event()],
@@ -423,9 +428,9 @@ mod tests {
         let final_phase = [
             winner_event(),
             presents(),
-            asking("a"),
+            request_started("a"),
             reply_event("a"),
-            asking("a"),
+            request_started("a"),
             cut_event(),
         ];
         let presenting = [&coordination[..], &final_phase, &[end_event()]].concat();

@@ -449,7 +449,7 @@ mod tests {
     }
 
     /// Returns `grants` under rules of `permissions`, written as in a config.
-    fn under(grants: Vec<Grant>, rules: &[(Permission, &str)]) -> Vec<Grant> {
+    fn under_rules(grants: Vec<Grant>, rules: &[(Permission, &str)]) -> Vec<Grant> {
         let rule = |(wanted, glob): &(Permission, &str)| {
             let glob = PathGlob::parse(glob, None).unwrap();
             let anchor = glob.prefix().cloned().unwrap_or_else(|| abs("/p"));
@@ -497,7 +497,7 @@ mod tests {
             "hidden /p/keys",
         ];
         check(
-            under(grants(), &rules),
+            under_rules(grants(), &rules),
             Phase::Final,
             SandboxLevel::Namespaces,
             &existing,
@@ -572,7 +572,7 @@ mod tests {
         };
         let closed = grant("/h/keys", GrantKind::Context, Permission::Read);
         let grants = vec![workspace(), project(Permission::Read), closed];
-        let grants = under(grants, &[(Permission::Read, "/h/keys")]);
+        let grants = under_rules(grants, &[(Permission::Read, "/h/keys")]);
         let manager = PathPermissionManager::new(grants, Phase::Final);
         let policy = compile(&manager, SandboxLevel::Namespaces, context).unwrap();
         assert_eq!(policy.toolchains, [abs("/h/.cargo/bin")]);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     /// Returns the environment of a command, given massgen's `own` and the user's `added`.
-    fn made(
+    fn environment_with(
         own: &[(&str, &str)],
         added: &[(&str, &str)],
         edit: impl FnOnce(&mut EnvironmentInputs<'_>),
@@ -213,7 +213,7 @@ mod tests {
             ("TERM", "xterm"),
             ("http_proxy", "http://u:secret@proxy"),
         ];
-        let env = made(&own, &[], |inputs| inputs.reach = NetworkAccess::Host);
+        let env = environment_with(&own, &[], |inputs| inputs.reach = NetworkAccess::Host);
         let names: Vec<&str> = env.keys().map(String::as_str).collect();
         let expected = "DEBIAN_FRONTEND GIT_PAGER GIT_TERMINAL_PROMPT HOME LANG LC_TIME NO_COLOR \
             PAGER PATH PIP_DISABLE_PIP_VERSION_CHECK PYTHONPYCACHEPREFIX SHELL TERM TMPDIR TZ USER";
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn the_user_may_add_and_replace_in_words() {
-        let env = made(
+        let env = environment_with(
             &[],
             &[("OPENAI_API_KEY", "sk-1"), ("TERM", "xterm")],
             |_| (),
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn path_holds_absolute_directories_once_and_the_system() {
-        let with = |path: &str| made(&[("PATH", path)], &[], |_| ());
+        let with = |path: &str| environment_with(&[("PATH", path)], &[], |_| ());
         check(&with(""), "PATH", Some(SYSTEM));
         let expected = format!("/home/u/bin:{SYSTEM}");
         check(
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn temporary_files_are_in_a_private_directory() {
-        let with = |level| made(&[], &[], |inputs| inputs.level = level);
+        let with = |level| environment_with(&[], &[], |inputs| inputs.level = level);
         check(&with(SandboxLevel::Overlay), "TMPDIR", Some("/tmp"));
         check(&with(SandboxLevel::Namespaces), "TMPDIR", Some("/tmp"));
         check(&with(SandboxLevel::Landlock), "TMPDIR", Some("/s/tmp"));
@@ -283,18 +283,18 @@ mod tests {
 
     #[test]
     fn a_proxy_is_named_in_all_spellings() {
-        let proxied = made(&[], &[], |inputs| {
+        let proxied = environment_with(&[], &[], |inputs| {
             inputs.reach = NetworkAccess::Proxy { port: 99 }
         });
         check(&proxied, "https_proxy", Some("http://127.0.0.1:99"));
         check(&proxied, "HTTPS_PROXY", Some("http://127.0.0.1:99"));
         check(&proxied, "NO_PROXY", Some("localhost,127.0.0.1,::1"));
         check(&proxied, "NODE_USE_ENV_PROXY", Some("1"));
-        let direct = made(&[], &[], |inputs| inputs.reach = NetworkAccess::Host);
+        let direct = environment_with(&[], &[], |inputs| inputs.reach = NetworkAccess::Host);
         for name in ["HTTPS_PROXY", "NODE_USE_ENV_PROXY"] {
             check(&direct, name, None);
         }
-        let added = made(&[], &[("NODE_USE_ENV_PROXY", "0")], |inputs| {
+        let added = environment_with(&[], &[("NODE_USE_ENV_PROXY", "0")], |inputs| {
             inputs.reach = NetworkAccess::Proxy { port: 99 };
         });
         check(&added, "NODE_USE_ENV_PROXY", Some("0"));
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn package_managers_fail_at_once_where_there_is_no_network() {
         let with = |level, network| {
-            made(&[], &[], |inputs| {
+            environment_with(&[], &[], |inputs| {
                 (inputs.level, inputs.reach) = (level, network);
             })
         };
@@ -327,13 +327,13 @@ mod tests {
             "npm_config_offline",
             None,
         );
-        let added = made(&[], &[("GOPROXY", "file:///w/proxy")], |_| ());
+        let added = environment_with(&[], &[("GOPROXY", "file:///w/proxy")], |_| ());
         check(&added, "GOPROXY", Some("file:///w/proxy"));
     }
 
     #[test]
     fn toolchains_get_their_directories_in_variables() {
-        let env = made(&[("PATH", "/home/u/.cargo/bin")], &[], |_| ());
+        let env = environment_with(&[("PATH", "/home/u/.cargo/bin")], &[], |_| ());
         check(&env, "RUSTUP_HOME", Some("/home/u/.rustup"));
     }
 }

@@ -129,7 +129,7 @@ mod tests {
         AbsPath::new(path).unwrap()
     }
 
-    fn opening(path: &str, permission: Permission, scope: GrantScope) -> AccessiblePath {
+    fn accessible_path(path: &str, permission: Permission, scope: GrantScope) -> AccessiblePath {
         AccessiblePath {
             path: abs(path),
             permission,
@@ -140,11 +140,11 @@ mod tests {
     /// A project that can be read, with a workspace in it, and a file and a tree to write.
     fn check(path: &str, expected: Result<(), ReturnRefusal>) {
         let open = [
-            opening("/p", Permission::Read, GrantScope::Tree),
-            opening("/p/.massgen/ws", Permission::Write, GrantScope::Tree),
-            opening("/p/out", Permission::Write, GrantScope::Tree),
-            opening("/p/out/lib/.git/open", Permission::Write, GrantScope::Tree),
-            opening("/p/one.txt", Permission::Write, GrantScope::File),
+            accessible_path("/p", Permission::Read, GrantScope::Tree),
+            accessible_path("/p/.massgen/ws", Permission::Write, GrantScope::Tree),
+            accessible_path("/p/out", Permission::Write, GrantScope::Tree),
+            accessible_path("/p/out/lib/.git/open", Permission::Write, GrantScope::Tree),
+            accessible_path("/p/one.txt", Permission::Write, GrantScope::File),
         ];
         let masked = [abs("/p/out/lib/.git")];
         let hidden = [abs("/p/.massgen"), abs("/p/out/.env")];

@@ -260,7 +260,7 @@ mod tests {
 
     /// Returns a ledger of agents `a` and `b`, in which `a` has made one request for 100 tokens and
     /// a dime.
-    fn charged(run: BudgetLimits, a: BudgetLimits) -> BudgetLedger {
+    fn charged_ledger(run: BudgetLimits, a: BudgetLimits) -> BudgetLedger {
         let mut ledger = BudgetLedger::new(run, [(id("a"), a), (id("b"), BudgetLimits::default())]);
         assert_eq!(ledger.may_ask(&id("a")), Ok(()));
         let key = UsageKey {
@@ -280,7 +280,7 @@ mod tests {
     /// Checks the refusals that `a` and `b` get when they ask again, each with its novelty.
     #[track_caller]
     fn check(run: BudgetLimits, a: BudgetLimits, expected: [Option<(&str, RefusalNovelty)>; 2]) {
-        let mut ledger = charged(run, a);
+        let mut ledger = charged_ledger(run, a);
         let refusals = ["a", "b"].map(|agent| ledger.may_ask(&id(agent)).err());
         let refusals =
             refusals.map(|refusal| refusal.map(|refusal| (refusal.limit, refusal.novelty)));
@@ -323,7 +323,7 @@ mod tests {
     fn a_limit_of_nothing_is_for_models_that_cost_nothing() {
         let mut free = BudgetLedger::new(limits(Some("0"), None, None), []);
         assert_eq!(free.may_ask(&id("a")), Ok(()));
-        let mut paid = charged(limits(Some("0"), None, None), BudgetLimits::default());
+        let mut paid = charged_ledger(limits(Some("0"), None, None), BudgetLimits::default());
         assert!(paid.may_ask(&id("a")).is_err());
     }
 
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn unknown_costs_are_counted_in_addition_to_known_ones() {
-        let mut ledger = charged(BudgetLimits::default(), BudgetLimits::default());
+        let mut ledger = charged_ledger(BudgetLimits::default(), BudgetLimits::default());
         let phase = crate::permissions::grant::Phase::Final;
         let (agent, model) = (id("b"), "n".into());
         let key = UsageKey {

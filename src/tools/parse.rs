@@ -175,13 +175,13 @@ fn build_writing(
         "copy_file" => Ok(ToolCall::CopyFile {
             source: take.path("source_path")?,
             destination: take.path("destination_path")?,
-            existing: existing(take)?,
+            existing: existing_target(take)?,
         }),
         "copy_files_batch" => Ok(ToolCall::CopyFilesBatch {
             source: take.path("source_base_path")?,
             destination: take.path("destination_base_path")?,
             selection: selection(take)?,
-            existing: existing(take)?,
+            existing: existing_target(take)?,
         }),
         "delete_file" => Ok(ToolCall::DeleteFile {
             path: take.path("path")?,
@@ -413,7 +413,7 @@ fn selection(take: &mut ToolCallArguments) -> Result<FileSelection, CallParseErr
     })
 }
 
-fn existing(take: &mut ToolCallArguments) -> Result<ExistingTarget, CallParseError> {
+fn existing_target(take: &mut ToolCallArguments) -> Result<ExistingTarget, CallParseError> {
     Ok(match take.flag("overwrite")? {
         Some(true) => ExistingTarget::Overwrite,
         Some(false) | None => ExistingTarget::Keep,

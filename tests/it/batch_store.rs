@@ -171,8 +171,9 @@ fn a_run_that_ended_is_not_resumed_by_the_attempt_after_a_lost_one() {
     let dir = tempfile::tempdir().unwrap();
     let (batch, id) = (batch(&dir, 1), cell(0));
     let cell = batch.cell_dir(&id);
-    let can_resume =
-        |claim: &CellClaim| cell.is_prepared() && claim.before().can_resume(cell.first_attempt());
+    let can_resume = |claim: &CellClaim| {
+        cell.is_prepared() && claim.earlier_attempts().can_resume(cell.first_attempt())
+    };
     let begin = |claim: &CellClaim| {
         cell.begin_anew(claim.attempt()).unwrap();
         cell.mark_prepared(0).unwrap();
@@ -188,7 +189,10 @@ fn a_run_that_ended_is_not_resumed_by_the_attempt_after_a_lost_one() {
     // This one is killed before it begins anew.
     drop(acquire(&batch, &id));
     let fourth = acquire(&batch, &id);
-    assert_eq!(fourth.before().last, Some(AttemptEnd::ProcessLost));
+    assert_eq!(
+        fourth.earlier_attempts().last,
+        Some(AttemptEnd::ProcessLost)
+    );
     assert!(!can_resume(&fourth));
     begin(&fourth);
     drop(fourth);
@@ -202,7 +206,7 @@ fn an_attempt_ends_by_a_note_or_by_the_death_of_its_process() {
     let id = cell(0);
     let acquire = || acquire(&batch, &id);
     let first = acquire();
-    assert_eq!((first.attempt(), first.before().last), (1, None));
+    assert_eq!((first.attempt(), first.earlier_attempts().last), (1, None));
     assert!(matches!(
         batch.claim(&id, &owner()),
         Ok(ClaimAttempt::Taken)
@@ -210,14 +214,20 @@ fn an_attempt_ends_by_a_note_or_by_the_death_of_its_process() {
     // The process dies: its lock is gone, and there is no note.
     drop(first);
     let second = acquire();
-    assert_eq!(second.before().last, Some(AttemptEnd::ProcessLost));
-    assert_eq!(second.before().counts.node_faults, 1);
+    assert_eq!(
+        second.earlier_attempts().last,
+        Some(AttemptEnd::ProcessLost)
+    );
+    assert_eq!(second.earlier_attempts().counts.node_faults, 1);
     let mut note = AttemptNote::new(AttemptEnd::EndpointsFailed, "429");
     note.spent_picodollars = dollars("0.5").picodollars();
     second.end(&note).unwrap();
     let third = acquire();
-    assert_eq!((third.attempt(), third.before().spent), (3, dollars("0.5")));
-    assert_eq!(third.before().counts.node_faults, 1);
+    assert_eq!(
+        (third.attempt(), third.earlier_attempts().spent),
+        (3, dollars("0.5"))
+    );
+    assert_eq!(third.earlier_attempts().counts.node_faults, 1);
     assert!(batch.publish(&result(&id, "1"), &json!({"a": 1})).unwrap());
     // Killed before it gave its tokens back; its claim is of no interest any more.
     drop(third);
@@ -514,13 +524,13 @@ fn a_pause_grows_until_a_result() {
     batch.begin_pause("429 again").unwrap();
     let pause = batch.pause().unwrap();
     assert_eq!((pause.count, pause.reason.as_str()), (1, "429"));
-    assert!(!pause.rest().is_zero());
+    assert!(!pause.remaining().is_zero());
     // The longest pause, of a host whose clock is ahead of this one.
     let longest = BatchPause {
         until_ms: pause.until_ms + 620_000,
         ..pause.clone()
     };
-    assert!(!longest.rest().is_zero());
+    assert!(!longest.remaining().is_zero());
     // The clock was set back since the pause began.
     let far = BatchPause {
         until_ms: pause.until_ms + 86_400_000,

@@ -150,7 +150,7 @@ impl RemoteErrors {
     /// Returns the error that the reply could not be decoded.
     pub(super) fn decode_failed(&self, unread: ReplyDecodeError) -> BackendError {
         match unread {
-            ReplyDecodeError::Malformed(why) => self.malformed(&why),
+            ReplyDecodeError::Malformed(why) => self.malformed_reply(&why),
             ReplyDecodeError::VendorError(text) => self.vendor_error(&text),
             ReplyDecodeError::ReplyFailed(reason) => self.reply_failed(&reason),
             ReplyDecodeError::UnexpectedEnd => self.transient("sent an incomplete reply"),
@@ -176,7 +176,7 @@ impl RemoteErrors {
     }
 
     /// Returns the error that the response cannot be decoded.
-    pub(super) fn malformed(&self, why: &str) -> BackendError {
+    pub(super) fn malformed_reply(&self, why: &str) -> BackendError {
         self.transient(&format!("sent a malformed reply: {}", self.quote(why)))
     }
 

@@ -148,7 +148,7 @@ impl MediaClient {
             MediaKind::Image => decode_image_response(&response),
             MediaKind::Audio => (decode_speech_response(response), TokenUsage::default()),
         };
-        let content = content.map_err(|why| without_retry(self.errors.malformed(&why)));
+        let content = content.map_err(|why| without_retry(self.errors.malformed_reply(&why)));
         Ok(MediaReply { content, usage })
     }
 

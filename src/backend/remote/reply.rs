@@ -126,7 +126,8 @@ pub(super) async fn decode_whole<'a>(
     if body.len() > limits.reply_bytes_max {
         return Err(faults.too_long("a reply", limits.reply_bytes_max));
     }
-    let text = std::str::from_utf8(&body).map_err(|error| faults.malformed(&error.to_string()))?;
+    let text =
+        std::str::from_utf8(&body).map_err(|error| faults.malformed_reply(&error.to_string()))?;
     let piece = SseMessage {
         name: "",
         data: text.trim(),
@@ -136,7 +137,7 @@ pub(super) async fn decode_whole<'a>(
         .map_err(|unread| faults.decode_failed(unread))?;
     if !matches!(events.last(), Some(ReplyEvent::End(_))) {
         let rest = decoder.end().map_err(|unread| match unread {
-            ReplyDecodeError::UnexpectedEnd => faults.malformed("the body holds no reply"),
+            ReplyDecodeError::UnexpectedEnd => faults.malformed_reply("the body holds no reply"),
             ReplyDecodeError::Malformed(_)
             | ReplyDecodeError::VendorError(_)
             | ReplyDecodeError::ReplyFailed(_) => faults.decode_failed(unread),
@@ -214,11 +215,11 @@ impl EventDecoder<'_> {
 
     fn stream_error(&self, error: SseError) -> BackendError {
         let SseError::Body(cause) = error else {
-            return self.faults.malformed(&error.to_string());
+            return self.faults.malformed_reply(&error.to_string());
         };
         match cause.downcast::<BackendError>() {
             Ok(fault) => *fault,
-            Err(cause) => self.faults.malformed(&cause.to_string()),
+            Err(cause) => self.faults.malformed_reply(&cause.to_string()),
         }
     }
 }

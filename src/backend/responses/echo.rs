@@ -101,7 +101,7 @@ mod tests {
         json!({"type": "function_call", "id": id, "call_id": "a", "name": "f", "arguments": "{}"})
     }
 
-    fn without(mut item: Value, fields: &[&str]) -> Value {
+    fn without_fields(mut item: Value, fields: &[&str]) -> Value {
         for field in fields {
             item.as_object_mut().unwrap().shift_remove(*field);
         }
@@ -123,8 +123,8 @@ mod tests {
             &json!([
                 reasoning("rs_1", Some("x")),
                 search,
-                without(message("msg_1"), &["id"]),
-                without(call("fc_1"), &["id", "arguments"]),
+                without_fields(message("msg_1"), &["id"]),
+                without_fields(call("fc_1"), &["id", "arguments"]),
             ]),
         );
         check(
@@ -134,7 +134,7 @@ mod tests {
                 reasoning("rs_1", Some("x")),
                 search,
                 message("msg_1"),
-                without(call("fc_1"), &["arguments"]),
+                without_fields(call("fc_1"), &["arguments"]),
             ]),
         );
     }
@@ -145,7 +145,7 @@ mod tests {
         check(
             items.clone(),
             ReplyStorage::None,
-            &json!([without(message("msg_1"), &["id"])]),
+            &json!([without_fields(message("msg_1"), &["id"])]),
         );
         check(items.clone(), ReplyStorage::Stored, &items);
         // Servers of open models return it in plain text.
@@ -154,7 +154,7 @@ mod tests {
         check(
             json!([open, message("msg_1")]),
             ReplyStorage::None,
-            &json!([open, without(message("msg_1"), &["id"])]),
+            &json!([open, without_fields(message("msg_1"), &["id"])]),
         );
     }
 
@@ -171,7 +171,7 @@ mod tests {
         check(
             json!([call("fc_1"), reasoning("rs_1", Some("x"))]),
             ReplyStorage::None,
-            &json!([without(call("fc_1"), &["id", "arguments"])]),
+            &json!([without_fields(call("fc_1"), &["id", "arguments"])]),
         );
     }
 
@@ -183,7 +183,7 @@ mod tests {
             name: "f".to_owned(),
             arguments: arguments.to_owned(),
         };
-        let expected = without(call("fc_1"), &["id"]);
+        let expected = without_fields(call("fc_1"), &["id"]);
         assert_eq!(restore_items(&echo, &[request("a", "{}")]), [expected]);
         // A call that is no longer in the message has no result either.
         assert!(restore_items(&echo, &[request("b", "{}")]).is_empty());

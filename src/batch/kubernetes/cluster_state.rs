@@ -275,7 +275,7 @@ mod tests {
         pod
     }
 
-    fn waiting(reason: &str, message: &str) -> Value {
+    fn waiting_state(reason: &str, message: &str) -> Value {
         let state = json!({"waiting": {"reason": reason, "message": message}});
         json!({
             "phase": "Pending",
@@ -284,7 +284,7 @@ mod tests {
         })
     }
 
-    fn ended(code: i64, reason: &str, message: &str) -> Value {
+    fn terminated_state(code: i64, reason: &str, message: &str) -> Value {
         let state = json!({"terminated": {"exitCode": code, "reason": reason, "message": message}});
         json!({"phase": "Failed", "containerStatuses": [{"name": "massgen", "state": state}]})
     }
@@ -336,7 +336,7 @@ mod tests {
                 vec![
                     job("j", 2, json!({"active": 1, "failed": 1})),
                     pod("p", running()),
-                    pod("q", ended(137, "Error", "")),
+                    pod("q", terminated_state(137, "Error", "")),
                 ],
                 "+p -j/1",
             ),
@@ -384,23 +384,23 @@ mod tests {
         assert!(full.useless_jobs.is_empty());
         for (status, expected) in [
             (
-                waiting("ImagePullBackOff", "Back-off pulling image \"m:1\""),
+                waiting_state("ImagePullBackOff", "Back-off pulling image \"m:1\""),
                 "the image `m:1` cannot be used: ImagePullBackOff: Back-off pulling image \"m:1\"",
             ),
             (
-                waiting("InvalidImageName", "couldn't parse"),
+                waiting_state("InvalidImageName", "couldn't parse"),
                 "the image `m:1` cannot be used: InvalidImageName",
             ),
             (
-                waiting("CreateContainerConfigError", "secret \"keys\" not found"),
+                waiting_state("CreateContainerConfigError", "secret \"keys\" not found"),
                 "cannot be created: CreateContainerConfigError: secret \"keys\" not found",
             ),
             (
-                ended(128, "StartError", "exec: \"/m\": no such file or directory"),
+                terminated_state(128, "StartError", "exec: \"/m\": no such file or directory"),
                 "exit status 128, StartError: exec: \"/m\": no such file",
             ),
             (
-                ended(2, "Error", "error: no batch `b`\n  hint: \u{1b}[1m"),
+                terminated_state(2, "Error", "error: no batch `b`\n  hint: \u{1b}[1m"),
                 "exit status 2, Error: error: no batch `b` hint: \\u{1b}[1m",
             ),
         ] {
@@ -410,7 +410,7 @@ mod tests {
             assert_eq!(shown.useless_jobs, ["j"]);
         }
         // A Job that was deleted says nothing about the next one.
-        let wrong = || pod("p", waiting("ImagePullBackOff", "x"));
+        let wrong = || pod("p", waiting_state("ImagePullBackOff", "x"));
         assert_eq!(state(&[wrong()]).fault, None);
         assert_eq!(state(&[wrong(), job("k", 1, json!({}))]).fault, None);
         assert_eq!(
@@ -418,8 +418,8 @@ mod tests {
             None
         );
         // Kubernetes pulls again by itself, and as long as one pod works or may work, there is hope.
-        assert_eq!(one(waiting("ErrImagePull", "x")).fault, None);
-        assert_eq!(one(waiting("ContainerCreating", "")).fault, None);
+        assert_eq!(one(waiting_state("ErrImagePull", "x")).fault, None);
+        assert_eq!(one(waiting_state("ContainerCreating", "")).fault, None);
         for other in [
             json!({"phase": "Running"}),
             json!({"phase": "Succeeded"}),
@@ -443,11 +443,11 @@ mod tests {
                 "pod `p`: Evicted: The node was low on resource: memory.",
             ),
             (
-                ended(137, "OOMKilled", ""),
+                terminated_state(137, "OOMKilled", ""),
                 "pod `p` ended with exit status 137, OOMKilled",
             ),
             (
-                ended(75, "Error", "parked"),
+                terminated_state(75, "Error", "parked"),
                 "pod `p` was stopped, and its run can be resumed",
             ),
             (json!({"phase": "Failed"}), "pod `p` has failed"),

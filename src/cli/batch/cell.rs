@@ -142,7 +142,7 @@ impl CellWorker {
             ClaimAttempt::Taken => return Ok(CellExit::Taken),
             ClaimAttempt::Finished => return Ok(CellExit::Finished),
         };
-        let before = claim.before();
+        let before = claim.earlier_attempts();
         let cell_run = |stop: ShutdownSignal| CellRun {
             host: &self.host,
             batch: &self.batch,
@@ -200,7 +200,7 @@ impl CellWorker {
         claim: CellClaim,
         report: &CellRunReport,
     ) -> Result<CellExit> {
-        let counts = claim.before().counts;
+        let counts = claim.earlier_attempts().counts;
         match next_step(report.end, counts, self.record.retries) {
             CellNextStep::Publish(outcome) => self.publish(task, &claim, outcome, report),
             CellNextStep::StopBatch => {
@@ -289,5 +289,5 @@ async fn park_when_lost(batch: BatchDir, cell: CellId, attempt: u32, park: Cance
 
 /// Returns the cost of all attempts at a cell.
 fn total_cost(claim: &CellClaim, report: &CellRunReport) -> Money {
-    claim.before().spent.saturating_add(report.cost)
+    claim.earlier_attempts().spent.saturating_add(report.cost)
 }

@@ -108,7 +108,7 @@ mod tests {
         pieces.push(&ModelEvent::from_piece(kind, agent, text.to_owned()).into());
     }
 
-    fn shown(pieces: &[TextPiece]) -> Vec<String> {
+    fn shown_pieces(pieces: &[TextPiece]) -> Vec<String> {
         let show = |piece: &TextPiece| {
             let TextPiece {
                 agent, at, text, ..
@@ -127,9 +127,9 @@ mod tests {
         push(&mut pieces, "a", ReplyTextKind::Text, "ne");
         let (read, next) = pieces.read_from(0);
         let expected = ["a@0 reasoning: hm", "a@2 text: one", "b@0 text: two"];
-        assert_eq!(shown(&read), expected);
+        assert_eq!(shown_pieces(&read), expected);
         push(&mut pieces, "b", ReplyTextKind::Text, "!");
-        assert_eq!(shown(&pieces.read_from(next).0), ["b@3 text: !"]);
+        assert_eq!(shown_pieces(&pieces.read_from(next).0), ["b@3 text: !"]);
         assert_eq!(pieces.read_from(next + 1), (Vec::new(), next + 1));
     }
 

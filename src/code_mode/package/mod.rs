@@ -10,7 +10,7 @@ mod python;
 use serde_json::Value;
 
 use crate::code_mode::ProgramLanguage;
-use crate::code_mode::package::names::{go_function_name, go_name, python_name, unique};
+use crate::code_mode::package::names::{go_function_name, go_name, make_unique, python_name};
 use crate::code_mode::package::paths::path_permission;
 use crate::permissions::grant::Permission;
 use crate::tools::spec::ToolOffer;
@@ -165,7 +165,7 @@ pub fn files(
 ) -> Vec<SourceFile> {
     let mut functions = tool_functions(language, tools);
     functions.extend(alias_functions(language, tools));
-    unique(functions.iter_mut().map(|function| &mut function.name));
+    make_unique(functions.iter_mut().map(|function| &mut function.name));
     match language {
         ProgramLanguage::Python => python::files(program, &functions, roots),
         ProgramLanguage::Go => go::files(program, &functions, roots),
@@ -175,7 +175,7 @@ pub fn files(
 /// Returns the signatures of the functions, as shown to a model: one per line.
 pub fn signatures(language: ProgramLanguage, tools: &[ToolOffer]) -> String {
     let mut functions = tool_functions(language, tools);
-    unique(functions.iter_mut().map(|function| &mut function.name));
+    make_unique(functions.iter_mut().map(|function| &mut function.name));
     let lines = functions.iter().map(|function| match language {
         ProgramLanguage::Python => python::signature(function),
         ProgramLanguage::Go => go::signature(function),
@@ -238,7 +238,7 @@ fn function(
         })
         .collect();
     parameters.sort_by_key(|parameter| !parameter.is_required);
-    unique(parameters.iter_mut().map(|parameter| &mut parameter.name));
+    make_unique(parameters.iter_mut().map(|parameter| &mut parameter.name));
     PackageFunction {
         name: match language {
             ProgramLanguage::Python => python_name(name),

@@ -52,7 +52,7 @@ pub(super) fn go_function_name(name: &str) -> String {
 }
 
 /// Appends a number to every duplicate of a name.
-pub(super) fn unique<'n>(names: impl Iterator<Item = &'n mut String>) {
+pub(super) fn make_unique<'n>(names: impl Iterator<Item = &'n mut String>) {
     let mut used_names: BTreeSet<String> = BTreeSet::new();
     for name in names {
         let mut number = 2_usize;
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn no_two_names_are_one() {
         let mut names = ["a", "b", "a", "a", "a2"].map(str::to_owned);
-        unique(names.iter_mut());
+        make_unique(names.iter_mut());
         assert_eq!(names, ["a", "b", "a2", "a3", "a22"]);
     }
 }

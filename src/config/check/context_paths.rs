@@ -68,7 +68,7 @@ impl ConfigChecker<'_> {
             permission,
             protected: self.paths_inside(&entry, &context_paths::PROTECTED_PATHS, &root),
             hidden: self.paths_inside(&entry, &context_paths::HIDDEN_PATHS, &root),
-            unprotected: self.unprotected(&entry),
+            unprotected: self.unprotected_names(&entry),
             path: root,
         })
     }
@@ -212,7 +212,7 @@ impl ConfigChecker<'_> {
     }
 
     /// Returns the names that are removed from the protected ones.
-    fn unprotected(&mut self, entry: &MappingView<'_>) -> Vec<String> {
+    fn unprotected_names(&mut self, entry: &MappingView<'_>) -> Vec<String> {
         let mut found = Vec::new();
         for text in entry.texts(&context_paths::UNPROTECTED) {
             let known = PROTECTED

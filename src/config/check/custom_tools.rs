@@ -173,7 +173,7 @@ impl ConfigChecker<'_> {
         view: &MappingView<'_>,
         names: &mut CustomToolNames,
     ) -> Vec<PythonFunction> {
-        let wanted = words(view, &custom_tools::FUNCTION);
+        let wanted = text_list(view, &custom_tools::FUNCTION);
         let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty() && wanted.len() <= TOOLS_MAX)
         else {
             let message = format!("`function` is not a name or a list of 1 to {TOOLS_MAX} names");
@@ -265,7 +265,7 @@ impl ConfigChecker<'_> {
         };
         let is_list = matches!(node.value, YamlValue::List(_));
         let is_name = key.name() == custom_tools::NAME.name();
-        let texts = words(view, key);
+        let texts = text_list(view, key);
         let texts = texts.filter(|texts| {
             let is_for_all = !is_list && (!is_name || count == 1);
             is_for_all || (is_list && texts.len() == count)
@@ -366,7 +366,7 @@ impl ConfigChecker<'_> {
     /// Returns the words of the command.
     fn tool_command<'n>(&mut self, view: &MappingView<'n>) -> Option<Vec<TextValue<'n>>> {
         let node = view.get(&custom_tools::COMMAND)?;
-        let listed = words(view, &custom_tools::COMMAND).unwrap_or_default();
+        let listed = text_list(view, &custom_tools::COMMAND).unwrap_or_default();
         let split = |text: TextValue<'n>| {
             let words = text.written.split_whitespace();
             let word = |written| TextValue {
@@ -511,7 +511,7 @@ fn fields_fault(schema: &Value) -> Option<String> {
 }
 
 /// Returns the texts of a value that is one or a list of them.
-fn words<'n>(view: &MappingView<'n>, key: &TypedKey<Tree>) -> Option<Vec<TextValue<'n>>> {
+fn text_list<'n>(view: &MappingView<'n>, key: &TypedKey<Tree>) -> Option<Vec<TextValue<'n>>> {
     let node = view.get(key)?;
     let path = view.key_path(key);
     match &node.value {

@@ -84,7 +84,7 @@ impl ConfigChecker<'_> {
             },
             skips_presentation: view.flag(&orchestrator::SKIP_FINAL_PRESENTATION) == Some(true)
                 && degree(&orchestrator::FINAL_ANSWER_STRATEGY) != Some(WINNER_PRESENTS),
-            planning: planning(&view),
+            planning: planning_mode(&view),
             task_planning: task_planning(&view),
             max_orchestration_restarts: view
                 .section(&orchestrator::COORDINATION)
@@ -263,7 +263,7 @@ fn new_answers_shown(view: &MappingView<'_>) -> Option<usize> {
         .and_then(|count| usize::try_from(count).ok())
 }
 
-fn planning(view: &MappingView<'_>) -> PlanningMode {
+fn planning_mode(view: &MappingView<'_>) -> PlanningMode {
     let Some(view) = view.section(&orchestrator::COORDINATION) else {
         return PlanningMode::Off;
     };

@@ -117,7 +117,7 @@ impl KubernetesQueue {
     }
 
     /// Returns the workers whose pods have not been under deletion for too long.
-    fn remaining(&mut self, workers: Vec<ListedWorker>) -> Vec<QueueJob> {
+    fn remaining_jobs(&mut self, workers: Vec<ListedWorker>) -> Vec<QueueJob> {
         let is_listed = |name: &String| {
             let listed = workers.iter().find(|worker| worker.name == *name);
             listed.is_some_and(|worker| worker.is_terminating)
@@ -216,7 +216,7 @@ impl JobQueue for KubernetesQueue {
         let messages = messages.map(|(_, how)| how).collect();
         let creation_fault = self.creation_fault.clone();
         Ok(JobListing {
-            jobs: self.remaining(state.workers),
+            jobs: self.remaining_jobs(state.workers),
             wait: state.wait.or(creation_fault),
             messages,
             fault,
@@ -289,14 +289,14 @@ mod tests {
         let workers = || vec![worker("runs", false), worker("a", true), worker("b", true)];
         let names =
             |jobs: Vec<QueueJob>| -> Vec<String> { jobs.into_iter().map(|job| job.name).collect() };
-        assert_eq!(names(queue.remaining(workers())), ["runs", "a", "b"]);
+        assert_eq!(names(queue.remaining_jobs(workers())), ["runs", "a", "b"]);
         let earlier = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds));
         for (name, seconds) in [("a", 20), ("b", 41)] {
             let since = earlier(seconds).unwrap();
             queue.terminating.insert(name.to_owned(), since);
         }
-        assert_eq!(names(queue.remaining(workers())), ["runs", "a"]);
-        assert_eq!(names(queue.remaining(Vec::new())), [""; 0]);
+        assert_eq!(names(queue.remaining_jobs(workers())), ["runs", "a"]);
+        assert_eq!(names(queue.remaining_jobs(Vec::new())), [""; 0]);
         assert!(queue.terminating.is_empty());
     }
 }

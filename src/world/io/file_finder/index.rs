@@ -89,7 +89,7 @@ impl FileIndex {
         std::thread::spawn(move || {
             probed
                 .repository
-                .set(EnclosingRepository::containing(&below))
+                .set(EnclosingRepository::find_around(&below))
         });
         Arc::new(Self { shared })
     }
@@ -182,7 +182,7 @@ impl SharedIndex {
 
 impl EnclosingRepository {
     /// Finds the repository around `base`; without one, nothing is tracked.
-    fn containing(base: &AbsPath) -> Self {
+    fn find_around(base: &AbsPath) -> Self {
         let mut top = base.clone();
         for _ in 0..PARENTS_MAX {
             let index = top.join(GIT_DIR).join("index");

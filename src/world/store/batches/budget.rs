@@ -147,9 +147,9 @@ impl BatchDir {
         };
         let text = serde_json::to_vec(&budget)
             .map_err(|error| Error::bug("a budget has no JSON form").with_source(error))?;
-        dir::create_all(&self.prepared(), DirectoryAudience::User)?;
+        dir::create_all(&self.prepared_dir(), DirectoryAudience::User)?;
         for number in tokens..all {
-            let path = self.prepared().join(format!("{number:06}"));
+            let path = self.prepared_dir().join(format!("{number:06}"));
             file::replace(&path, b"", FileDurability::Process)?;
         }
         file::replace(&self.money().join(LIMIT), &text, FileDurability::Power)?;
@@ -159,7 +159,7 @@ impl BatchDir {
     /// Frees the prepared tokens that count. Any process may do so, for itself or for one that was
     /// killed: each token is moved once.
     fn free_prepared(&self, budget: &BudgetFile) -> Result<()> {
-        let names = dir::names_if_exists(&self.prepared())?;
+        let names = dir::names_if_exists(&self.prepared_dir())?;
         if names.is_empty() {
             return Ok(());
         }
@@ -257,7 +257,7 @@ impl BatchDir {
     fn divide_token(&self, cell: &CellId, token: &MoneyToken, part: u64) -> Result<()> {
         let [share, rest] = token.divide(part);
         let prepared = self.prepared_file(&rest);
-        dir::create_all(&self.prepared(), DirectoryAudience::User)?;
+        dir::create_all(&self.prepared_dir(), DirectoryAudience::User)?;
         file::replace(&prepared, b"", FileDurability::Process)?;
         // From here on the rest counts.
         if move_token(&self.held_file(cell, token), &self.held_file(cell, &share))? {
@@ -291,7 +291,7 @@ impl BatchDir {
 
     /// Returns the free tokens; those that are not parts of a token are worth `token_picodollars`.
     fn free_tokens(&self, token_picodollars: u64) -> Result<Vec<MoneyToken>> {
-        let names = dir::names_if_exists(&self.free())?.into_iter();
+        let names = dir::names_if_exists(&self.free_dir())?.into_iter();
         // A token that is being created has another name.
         let tokens = names.filter_map(|name| MoneyToken::parse(&name, token_picodollars));
         Ok(tokens.collect())
@@ -357,7 +357,7 @@ impl BatchDir {
         self.dir.join("money")
     }
 
-    fn free(&self) -> AbsPath {
+    fn free_dir(&self) -> AbsPath {
         self.money().join("free")
     }
 
@@ -365,16 +365,16 @@ impl BatchDir {
         self.money().join("held")
     }
 
-    fn prepared(&self) -> AbsPath {
+    fn prepared_dir(&self) -> AbsPath {
         self.money().join("prepared")
     }
 
     fn prepared_file(&self, token: &MoneyToken) -> AbsPath {
-        self.prepared().join(&token.name)
+        self.prepared_dir().join(&token.name)
     }
 
     fn free_file(&self, token: &MoneyToken) -> AbsPath {
-        self.free().join(&token.name)
+        self.free_dir().join(&token.name)
     }
 
     fn held_file(&self, cell: &CellId, token: &MoneyToken) -> AbsPath {

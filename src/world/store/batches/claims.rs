@@ -166,7 +166,7 @@ impl CellClaim {
     }
 
     /// Returns the attempts before this one.
-    pub fn before(&self) -> EarlierAttempts {
+    pub fn earlier_attempts(&self) -> EarlierAttempts {
         self.before
     }
 

@@ -35,7 +35,7 @@ pub struct BatchPause {
 
 impl BatchPause {
     /// Returns how long it still lasts; zero if it is over, or if the clock was set back since.
-    pub fn rest(&self) -> Duration {
+    pub fn remaining(&self) -> Duration {
         let rest = self.until_ms.saturating_sub(now_ms());
         let rest_max = PAUSE_MAX_MS.saturating_add(CLOCK_SKEW_MAX_MS);
         Duration::from_millis(if rest > rest_max { 0 } else { rest })
@@ -51,13 +51,16 @@ impl BatchDir {
 
     /// Returns the pause in progress.
     pub fn active_pause(&self) -> Option<BatchPause> {
-        self.pause().filter(|pause| !pause.rest().is_zero())
+        self.pause().filter(|pause| !pause.remaining().is_zero())
     }
 
     /// Pauses the batch, each time for longer; a pause in progress is not prolonged.
     pub fn begin_pause(&self, reason: &str) -> Result<()> {
         let last = self.pause();
-        if last.as_ref().is_some_and(|pause| !pause.rest().is_zero()) {
+        if last
+            .as_ref()
+            .is_some_and(|pause| !pause.remaining().is_zero())
+        {
             return Ok(());
         }
         let count = last.map_or(0, |pause| pause.count);
